@@ -32,8 +32,10 @@ class Scale:
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
         return [u.src[0] * u.src[1] * 100.0]
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        assert list(moving) == [1]
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        assert list(differentiated) == [1]
         return [None if cts[0] is None else u.src[0] * cts[0] * self.back]
 
 

@@ -300,7 +300,7 @@ def test_errors_name_the_rule() -> None:
     with pytest.raises(TreeError) as caught:
         bad(kept, lambda r, ct: ct)(1.0)
     assert any(
-        "while: asking the rule <lambda> (test_custom_vjp.py:" in n for n in caught.value.__notes__
+        "while: running the rule <lambda> (test_custom_vjp.py:" in n for n in caught.value.__notes__
     )
 
 

@@ -379,9 +379,9 @@ def test_what_is_used_is_called_directly_again_after_a_turn(
     monkeypatch.setattr(config, "device", "cpu")
     f, x = tfn.jit(lambda x: x - 1), tnp.ones(3)
     for _ in range(5):
-        assert f(x).tolist() == [0, 0, 0] and len(f._doors) == 1
+        assert f(x).tolist() == [0, 0, 0] and len(f._direct) == 1
         cache.turn()
-        assert not f._doors
+        assert not f._direct
     assert f.cache_info()[:2] == (1, 1)
     for _ in range(2):
         cache.turn()

@@ -23,28 +23,30 @@ ORDER = 3
 def derivatives(case: Case, order: int) -> tuple[list[UOp], dict[UOp, Any], list[UOp]]:
     """The graph, its derivative along one direction, the derivative of that, and so on."""
     leaves, values = case.leaves()
-    moving = leaves[: len(case.moving)]
-    directions = [leaf(x) for x in case.moving]
+    differentiated = leaves[: len(case.differentiated)]
+    directions = [leaf(x) for x in case.differentiated]
     rng = np.random.default_rng(3)
-    values |= {d: rng.normal(size=x.shape) for d, x in zip(directions, case.moving)}
+    values |= {d: rng.normal(size=x.shape) for d, x in zip(directions, case.differentiated)}
     graphs = [case.graph(*leaves)]
     for _ in range(order):
-        (slope,) = push([graphs[-1]], dict(zip(moving, directions)))
+        (slope,) = push([graphs[-1]], dict(zip(differentiated, directions)))
         graphs.append(slope if slope is not None else build.zeros(graphs[-1].shape, FLOAT64))
-    return graphs, values, moving
+    return graphs, values, differentiated
 
 
-def moved(values: dict[UOp, Any], case: Case, moving: list[UOp], by: float) -> dict[UOp, Any]:
-    directions = list(values)[-len(moving) :]
-    return values | {x: values[x] + by * values[d] for x, d in zip(moving, directions)}
+def moved(
+    values: dict[UOp, Any], case: Case, differentiated: list[UOp], by: float
+) -> dict[UOp, Any]:
+    directions = list(values)[-len(differentiated) :]
+    return values | {x: values[x] + by * values[d] for x, d in zip(differentiated, directions)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_agrees_with_finite_differences(case: Case) -> None:
-    graphs, values, moving = derivatives(case, ORDER)
+    graphs, values, differentiated = derivatives(case, ORDER)
     exact = run(graphs, values)
-    above = run(graphs[:-1], moved(values, case, moving, STEP))
-    below = run(graphs[:-1], moved(values, case, moving, -STEP))
+    above = run(graphs[:-1], moved(values, case, differentiated, STEP))
+    below = run(graphs[:-1], moved(values, case, differentiated, -STEP))
     for n in range(ORDER):
         found, wanted = exact[n + 1], (above[n] - below[n]) / (2 * STEP)
         assert found.dtype == exact[0].dtype and found.shape == exact[0].shape

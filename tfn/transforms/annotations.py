@@ -1,7 +1,7 @@
-"""Annotations of jaxtyping, held when a function is traced: once for each trace, and never after.
+"""Checks of jaxtyping annotations when a function is traced: once for each trace, never after.
 
-``def loss(w: Float[Array, "d k"], x: Float[Array, "batch d"])``: each name stands for one size, in
-all arguments and in the result, and errors tell what the names stood for.
+``def loss(w: Float[Array, "d k"], x: Float[Array, "batch d"])``: each name is bound to one size, in
+all arguments and in the result, and errors show the sizes of the names.
 """
 
 from __future__ import annotations
@@ -60,18 +60,19 @@ def _signature(function: Function) -> inspect.Signature | None:
     except (KeyError, TypeError):
         pass
     try:
-        found: inspect.Signature | None = inspect.signature(function, eval_str=True)
+        signature: inspect.Signature | None = inspect.signature(function, eval_str=True)
     except Exception:  # a builtin, or names that are there for a type checker only
-        found = None
-    if found is not None:
-        hints = [p.annotation for p in found.parameters.values()] + [found.return_annotation]
+        signature = None
+    if signature is not None:
+        hints = [p.annotation for p in signature.parameters.values()]
+        hints.append(signature.return_annotation)
         if not any(map(_mentions, hints)):
-            found = None
+            signature = None
     try:
-        _SIGNATURES[function] = found
+        _SIGNATURES[function] = signature
     except TypeError:  # such as a bound method, which is new each time
-        return found
-    return found
+        return signature
+    return signature
 
 
 def _mentions(hint: Any) -> bool:
@@ -88,7 +89,7 @@ _Part = tuple[str, Any, Any]
 
 
 def _leaves(path: str, value: Any, hint: Any, kind: Any = None) -> Iterator[_Part]:
-    """Arrays in a value with the annotations that speak of them, and what the user calls them."""
+    """The arrays in a value, each with its annotation and the user's name for it."""
     if kind is inspect.Parameter.VAR_POSITIONAL:
         hint = tuple[hint, ...]
     elif kind is inspect.Parameter.VAR_KEYWORD:
@@ -123,7 +124,7 @@ def _name_axes(value: Any, hint: Any) -> None:
 
 
 class Sizes:
-    """What names stand for in one call: sizes, or shapes for names with a star."""
+    """The sizes that names are bound to in one call; shapes for names with a star."""
 
     def __init__(self, function: str) -> None:
         self.function = function
@@ -134,7 +135,7 @@ class Sizes:
         return ", ".join(f"{name}={size}" for name, size in self.known.items())
 
     def hold(self, path: str, value: Any, hint: Any) -> None:
-        """Take the sizes of an array for those of the names, or refuse it."""
+        """Bind the names of an annotation to the sizes of an array, or refuse it."""
         kind = hint.__name__.partition("[")[0]
         written = f'{kind}[{hint.array_type.__name__}, "{hint.dim_str}"]'
         dtypes = hint.dtypes
@@ -182,13 +183,13 @@ class Sizes:
         if dim.isidentifier():
             return self._same(dim, size, place)
         try:
-            wanted = eval(dim, {"__builtins__": {}}, dict(self.known))
+            expected = eval(dim, {"__builtins__": {}}, dict(self.known))
         except NameError:  # of a name that has no size yet
             return ""
         return (
             ""
-            if wanted == size
-            else f"{place} should be {dim}" + ("" if dim.isdigit() else f" = {wanted}")
+            if expected == size
+            else f"{place} should be {dim}" + ("" if dim.isdigit() else f" = {expected}")
         )
 
     def _same(self, name: str, size: int | Shape, place: str) -> str:

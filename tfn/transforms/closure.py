@@ -1,4 +1,4 @@
-"""What a function closes over, made arguments of it: `closure_convert`, `custom_gradient`.
+"""Closure conversion: captured values become arguments; `closure_convert`, `custom_gradient`.
 
 `linear_call` is a function with a transpose of its own.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,7 +33,7 @@ Linear = TypeVar("Linear")
 
 @frozen
 class Converted:
-    """A function closed over Values, which are its children: a pytree, to be called.
+    """A closure as a pytree: a closed function, and the Values that it captured as children.
 
     Attributes:
         captured: the Values.
@@ -58,8 +59,8 @@ class Converted:
                 hint="convert it again for other arguments",
             )
         values = [as_value(x, f"argument {i}") for i, x in enumerate(flat)]
-        found = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
-        return tree.unflatten(self.gives, found)
+        results = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
+        return tree.unflatten(self.gives, results)
 
 
 tree.register_node(
@@ -105,19 +106,17 @@ def closure_convert(
         >>> float(tfn.grad(f)(2.0))
         3.0
     """
-    found = converted("closure_convert", fun, example_args)
-    hoisted = [v for v in found.captured if v.trace is not None and v.dtype in INEXACT]
-    places = [i for i, v in enumerate(found.captured) if any(v is h for h in hoisted)]
+    function = converted("closure_convert", fun, example_args)
+    hoisted = [v for v in function.captured if v.trace is not None and v.dtype in INEXACT]
+    places = [i for i, v in enumerate(function.captured) if any(v is h for h in hoisted)]
 
     @functools.wraps(fun)
     def run(*args: Any) -> Any:
         count = len(args) - len(places)
-        captured = list(found.captured)
+        captured = list(function.captured)
         for i, value in zip(places, args[count:], strict=True):
             captured[i] = bind.face().asarray(value)
-        return Converted(tuple(captured), found.jaxpr, found.takes, found.gives, found.weak)(
-            *args[:count]
-        )
+        return replace(function, captured=tuple(captured))(*args[:count])
 
     return run, hoisted
 
@@ -153,8 +152,8 @@ def custom_gradient(fun: Callable[P, tuple[R, object]]) -> custom_vjp[P, R]:
         return result, converted("custom_gradient", rule, [types])
 
     def bwd(rule: Converted, ct: Any) -> tuple[Any, ...]:
-        found = rule(ct)
-        return found if isinstance(found, tuple) else (found,)
+        gradient = rule(ct)
+        return gradient if isinstance(gradient, tuple) else (gradient,)
 
     positional: Function = value
     run: custom_vjp[P, R] = custom_vjp(positional)

@@ -1,4 +1,4 @@
-"""Forward derivatives of the user's own: `custom_jvp`."""
+"""User-defined forward derivatives: `custom_jvp`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, name_of
 from tfn.transforms.body import filled
-from tfn.transforms.custom import Call, Customized, asking, given, missing, pair, same_result, taken
+from tfn.transforms.custom import (
+    Call,
+    CustomDerivative,
+    as_graph,
+    as_values,
+    missing,
+    pair,
+    rule_trace,
+    same_result,
+)
 from tfn.transforms.custom_rules import Lane, Tangents, through
 from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.static_args import Names
@@ -31,53 +40,55 @@ class JvpRules:
     call: Call
 
     def lanes(self, lane: Lane) -> Lane:
-        """The rule is about one lane."""
+        """The rules of one lane, batched."""
         return lane
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """As it is written, unless the user has said how.
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The transpose of the function's body, or the user's rule.
 
         Raises:
             GradientError: if the function is to be linear in what it closes over.
         """
         call, first, rule = self.call, 1 + self.call.captured, self.call.owner.transposed
         if rule is None:
-            return through(pull, u, cts, moving)
-        call.primals(u, [x if i in moving else None for i, x in enumerate(u.src)])
-        with asking(rule) as trace:
+            return through(pull, u, cts, differentiated)
+        call.primals(u, [x if i in differentiated else None for i, x in enumerate(u.src)])
+        with rule_trace(rule) as trace:
             slots = call.gives.slots
             full = [
                 zeros(s.shape, s.dtype) if ct is None else ct
                 for ct, s in zip(cts[call.acts :], slots, strict=True)
             ]
-            xs: list[Any] = given(trace, u.src[first:], call.takes)
-            for i in moving:
+            xs: list[Any] = as_values(trace, u.src[first:], call.takes)
+            for i in differentiated:
                 xs[i - first] = None
             out = rule(
                 *call.fixed.values,
-                tree.unflatten(call.gives.structure, given(trace, full, slots)),
+                tree.unflatten(call.gives.structure, as_values(trace, full, slots)),
                 *tree.unflatten(call.structure, xs),
             )
-            found = call.cotangents("transpose", out)
-            return [taken(trace, found[i - first]) for i in moving]
+            cotangents = call.cotangents("transpose", out)
+            return [as_graph(trace, cotangents[i - first]) for i in differentiated]
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
-        """What the user's rule gives."""
+        """The tangents that the user's rule returns."""
         call, owner = self.call, self.call.owner
         rule = owner.rule
         if rule is None:
             raise missing("custom_jvp", call.name, "defjvp")
-        primals, moving = call.primals(u, tangents)
-        with asking(rule) as trace:
-            xs = given(trace, primals, call.takes)
+        primals, differentiated = call.primals(u, tangents)
+        with rule_trace(rule) as trace:
+            xs = as_values(trace, primals, call.takes)
             dxs: list[Any] = []
-            for x, dx, slot in zip(primals, moving, call.takes, strict=True):
+            for x, dx, slot in zip(primals, differentiated, call.takes, strict=True):
                 if dx is None and owner.symbolic_zeros:
                     dxs.append(SymbolicZero(slot.shape, slot.dtype))
                 elif not slot.floating:
                     dxs.append(None)
                 else:
-                    dxs += given(trace, [filled(dx, x)], [slot])
+                    dxs += as_values(trace, [filled(dx, x)], [slot])
             out = rule(
                 *call.fixed.values,
                 tree.unflatten(call.structure, xs),
@@ -86,7 +97,7 @@ class JvpRules:
             hint = "both of the structure of the result; None is a tangent of zero"
             y, dy = pair(f"the jvp of {call.name}", "(result, tangent)", out, hint)
             same_result(call, y, rule, "the jvp")
-            slopes = [taken(trace, leaf) for leaf in call.gives.every(dy)]
+            slopes = [as_graph(trace, leaf) for leaf in call.gives.every(dy)]
             return [None] * call.acts + slopes
 
 
@@ -127,10 +138,12 @@ class custom_jvp(Generic[P, R_co]):
         self.rule: Function | None = None
         self.transposed: Function | None = None
         self.symbolic_zeros = False
-        self._custom = Customized("custom_jvp", fun, nondiff_argnums, nondiff_argnames, JvpRules)
+        self._custom = CustomDerivative(
+            "custom_jvp", fun, nondiff_argnums, nondiff_argnames, JvpRules
+        )
 
     def defjvp(self, jvp: Rule, symbolic_zeros: bool = False) -> Rule:
-        """Say what the derivative is: ``jvp(primals, tangents)`` gives (result, tangent).
+        """Define the derivative: ``jvp(primals, tangents)`` gives (result, tangent).
 
         Args:
             symbolic_zeros: whether tangents that are zero come as `SymbolicZero`.
@@ -140,7 +153,7 @@ class custom_jvp(Generic[P, R_co]):
         return jvp
 
     def deftranspose(self, transpose: Rule) -> Rule:
-        """Say what the transpose is, if the function is linear in some arguments.
+        """Define the transpose, if the function is linear in some arguments.
 
         ``transpose(cts, *arguments)`` gets cotangents of the result, and None in the place of the
         arguments in which it is linear; it gives the cotangents of these, and None for the others.

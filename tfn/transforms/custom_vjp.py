@@ -1,4 +1,4 @@
-"""Reverse derivatives of the user's own: `custom_vjp`."""
+"""User-defined reverse derivatives: `custom_vjp`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, re
 from tfn.transforms.body import fresh
 from tfn.transforms.custom import (
     Call,
-    Customized,
-    asking,
-    given,
+    CustomDerivative,
+    as_graph,
+    as_values,
     missing,
     pair,
+    rule_trace,
     same_result,
-    taken,
 )
 from tfn.transforms.custom_rules import Lane, Tangents, through
 from tfn.transforms.scan_rules import Pull, Push
@@ -38,7 +38,7 @@ from tfn.transforms.tangents import SymbolicZero
 
 @frozen
 class CustomVJPPrimal:
-    """What ``fwd`` gets for each leaf with ``symbolic_zeros=True``.
+    """A leaf of the arguments of ``fwd`` with ``symbolic_zeros=True``.
 
     Attributes:
         value: the argument.
@@ -56,37 +56,39 @@ class VjpRules:
     call: Call
 
     def lanes(self, lane: Lane) -> Lane:
-        """The rule is about one lane."""
+        """The rules of one lane, batched."""
         return lane
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """As it is written."""
-        return through(pull, u, cts, moving)
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The transpose of the function's body."""
+        return through(pull, u, cts, differentiated)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
-        """What ``fwd`` keeps, and a linear function of the tangents of which ``bwd`` is the
-        transpose.
-        """
+        """A linear function of the residuals of ``fwd`` and of tangents, transposed by ``bwd``."""
         call, owner = self.call, self.call.owner
         if owner.fwd is None:
             raise missing("custom_vjp", call.name, "defvjp")
         primals, dxs = call.primals(u, tangents)
-        with asking(owner.fwd) as trace:
-            xs = given(trace, primals, call.takes)
+        with rule_trace(owner.fwd) as trace:
+            xs = as_values(trace, primals, call.takes)
             if owner.symbolic_zeros:
                 xs = [CustomVJPPrimal(x, dx is not None) for x, dx in zip(xs, dxs, strict=True)]
             out = owner.fwd(*call.fixed.join(tree.unflatten(call.structure, xs)))
-            y, rest = pair(
+            y, residual_tree = pair(
                 f"the fwd of {call.name}",
                 "(result, residuals)",
                 out,
                 "return (result, None) if bwd needs nothing",
             )
             same_result(call, y, owner.fwd, "the fwd")
-            kept, structure = results(rest, owner.fwd)
-            residuals = [bind.lift(r, trace) for r in kept]
-        moving = tuple(i for i, dx in enumerate(dxs) if dx is not None)
-        backward = Backward(call, structure, tuple(map(ShapeDtypeStruct.of, kept)), moving)
+            leaves, structure = results(residual_tree, owner.fwd)
+            residuals = [bind.lift(r, trace) for r in leaves]
+        differentiated = tuple(i for i, dx in enumerate(dxs) if dx is not None)
+        backward = Backward(
+            call, structure, tuple(map(ShapeDtypeStruct.of, leaves)), differentiated
+        )
         slots = call.gives.slots
         arg = Linear(
             call.name,
@@ -95,8 +97,8 @@ class VjpRules:
             backward,
         )
         node = UOp(Op.LINEAR, (*residuals, *(dx for dx in dxs if dx is not None)), arg)
-        found = iter(several(node))
-        slopes = [next(found) if slot.floating else None for slot in slots]
+        tangent_results = iter(several(node))
+        slopes = [next(tangent_results) if slot.floating else None for slot in slots]
         return [None] * call.acts + slopes
 
 
@@ -108,27 +110,31 @@ class Backward:
         call: of the function it belongs to.
         structure: of the residuals.
         residuals: their types.
-        moving: for which leaves of the arguments there are tangents.
+        differentiated: for which leaves of the arguments there are tangents.
     """
 
     call: Call
     structure: tree.Structure
     residuals: tuple[ShapeDtypeStruct, ...]
-    moving: tuple[int, ...]
+    differentiated: tuple[int, ...]
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """What ``bwd`` gives."""
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The cotangents that ``bwd`` returns."""
         call, owner, count = self.call, self.call.owner, u.arg.residuals
-        if any(i < count for i in moving):
+        if any(i < count for i in differentiated):
             raise GradientError(
                 f"the residuals of {call.name} cannot be transposed",
                 got=f"a transpose of the bwd of {call.name}",
                 hint="define it as a custom_jvp",
             )
         arriving = iter(cts)
-        with asking(owner.bwd) as trace:
+        with rule_trace(owner.bwd) as trace:
             trace.begin = trace.token = const(True, BOOL)
-            kept = tree.unflatten(self.structure, given(trace, u.src[:count], self.residuals))
+            residuals = tree.unflatten(
+                self.structure, as_values(trace, u.src[:count], self.residuals)
+            )
             flat: list[Any] = []
             for slot in call.gives.slots:
                 ct = next(arriving) if slot.floating else None
@@ -138,13 +144,17 @@ class Backward:
                     flat.append(None)
                 else:
                     full = zeros(slot.shape, slot.dtype) if ct is None else ct
-                    flat += given(trace, [full], [slot])
-            out = owner.bwd(*call.fixed.values, kept, tree.unflatten(call.gives.structure, flat))
-            found = call.cotangents("bwd", out)
-            back = [taken(trace, found[self.moving[i - count]]) for i in moving]
+                    flat += as_values(trace, [full], [slot])
+            out = owner.bwd(
+                *call.fixed.values, residuals, tree.unflatten(call.gives.structure, flat)
+            )
+            cotangents = call.cotangents("bwd", out)
+            back = [
+                as_graph(trace, cotangents[self.differentiated[i - count]]) for i in differentiated
+            ]
         if not trace.acts:
             return back
-        # Its effects happen before what it gives is used, and not if nobody uses that.
+        # The effects of bwd happen before its results are used, and only if they are.
         return [None if ct is None else after(ct, [trace.token]) for ct in back]
 
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
@@ -158,7 +168,7 @@ class Backward:
         count = u.arg.residuals
         back = self.transpose(pull, u, cts, range(count, len(u.src)))
         try:
-            found = pull(back, cts, list(u.src[count:]))
+            slopes = pull(back, cts, list(u.src[count:]))
         except GradientError as error:
             raise GradientError(
                 f"{self.call.name} has no forward mode: it is a custom_vjp whose bwd is not "
@@ -166,7 +176,7 @@ class Backward:
                 got=error.what,
                 hint="use reverse mode (grad, vjp, jacrev), or a custom_jvp",
             ) from error
-        return [zeros(*kind) if y is None else y for y, kind in zip(found, types, strict=True)]
+        return [zeros(*kind) if y is None else y for y, kind in zip(slopes, types, strict=True)]
 
 
 class custom_vjp(Generic[P, R_co]):
@@ -178,7 +188,7 @@ class custom_vjp(Generic[P, R_co]):
     Args:
         fun: the function, of positional arguments.
         nondiff_argnums, nondiff_argnames: arguments that are Python values, such as functions;
-            ``bwd`` gets them first, ``fwd`` where they stand.
+            ``bwd`` gets them first, ``fwd`` at their positions.
 
     Raises:
         GradientError: when it is differentiated without a rule, or by what it closes over.
@@ -205,7 +215,9 @@ class custom_vjp(Generic[P, R_co]):
         self.fwd: Function | None = None
         self.bwd: Function | None = None
         self.symbolic_zeros = False
-        self._custom = Customized("custom_vjp", fun, nondiff_argnums, nondiff_argnames, VjpRules)
+        self._custom = CustomDerivative(
+            "custom_vjp", fun, nondiff_argnums, nondiff_argnames, VjpRules
+        )
 
     def defvjp(
         self,
@@ -214,7 +226,7 @@ class custom_vjp(Generic[P, R_co]):
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Say what the derivative is.
+        """Define the derivative.
 
         Args:
             fwd: takes the arguments, gives (result, residuals), which may be any tree.
@@ -222,7 +234,7 @@ class custom_vjp(Generic[P, R_co]):
                 cotangent for each argument; None for zero, and for integers.
             symbolic_zeros: whether cotangents that are zero come as `SymbolicZero`, and leaves of
                 the arguments to ``fwd`` as `CustomVJPPrimal`, which say if they are perturbed.
-            optimize_remat: accepted; residuals that nobody needs are never computed.
+            optimize_remat: accepted; residuals that are not used are never computed.
         """
         a_function("defvjp", "fwd", fwd)
         a_function("defvjp", "bwd", bwd)

@@ -135,7 +135,7 @@ def grad(
 def fill(chosen: Chosen, argnums: Argnums, results: list[Any]) -> Any:
     """One result per floating leaf, in the structure of the chosen arguments."""
     flat: list[Any] = [None] * len(chosen.values)
-    for i, result in zip(chosen.moving, results, strict=True):
+    for i, result in zip(chosen.differentiated, results, strict=True):
         flat[i] = result
     filled = tree.unflatten(chosen.structure, flat)
     return filled[0] if isinstance(argnums, int) else filled

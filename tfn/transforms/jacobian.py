@@ -1,7 +1,7 @@
-"""All derivatives at once: `jacfwd`, `jacrev`, `hessian`.
+"""Jacobians: `jacfwd`, `jacrev`, `hessian`.
 
-A tangent, or cotangent, that is a leaf of the graph is batched over a basis: columns, or rows, of
-the Jacobian are lanes of one program.
+The leaf of a tangent, or cotangent, is batched over a basis: the columns, or rows, of the Jacobian
+are lanes of one program.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ def _forward(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
         size = count(x.shape)
         lanes = iter(batch([u for u in slopes if u is not None], {dx: _basis(x)}, size))
         for y, u, row in zip(outputs, slopes, blocks, strict=True):
-            found = None if u is None else next(lanes).full(size)
+            column = None if u is None else next(lanes).full(size)
             shape = y.shape + x.shape
-            if found is None:
+            if column is None:
                 row.append(zeros(shape, y.dtype))
             else:
-                row.append(reshape(moveaxis(found, 0, y.ndim), shape))
+                row.append(reshape(moveaxis(column, 0, y.ndim), shape))
     return blocks
 
 
 def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
     """Rows: one cotangent for each element of an output."""
-    moving = {x: variable(x) for x in inputs}
+    differentiated = {x: variable(x) for x in inputs}
     blocks = []
-    for y, slope in zip(outputs, push(outputs, moving), strict=True):
+    for y, slope in zip(outputs, push(outputs, differentiated), strict=True):
         ct = variable(y)
-        cts = pull([slope], list(moving.values()), [ct])
+        cts = pull([slope], list(differentiated.values()), [ct])
         size = count(y.shape)
         lanes = iter(batch([u for u in cts if u is not None], {ct: _basis(y)}, size))
         row = []
         for x, u in zip(inputs, cts, strict=True):
-            found = None if u is None else next(lanes).full(size)
+            rows = None if u is None else next(lanes).full(size)
             shape = y.shape + x.shape
-            row.append(zeros(shape, x.dtype) if found is None else reshape(found, shape))
+            row.append(zeros(shape, x.dtype) if rows is None else reshape(rows, shape))
         blocks.append(row)
     return blocks
 
@@ -91,8 +91,8 @@ def _jacobian(
         recorded = record(name, function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
         real = INEXACT if blocks is _forward else FLOATS
         check_results(name, recorded.outputs, function, COMPLEXES if holomorphic else real)
-        found = blocks(recorded.outputs, recorded.inputs)
-        *rows, extra = recorded.evaluate(*found, recorded.traced_aux)
+        graphs = blocks(recorded.outputs, recorded.inputs)
+        *rows, extra = recorded.evaluate(*graphs, recorded.traced_aux)
         jacobian = tree.unflatten(recorded.structure, [fill(chosen, argnums, row) for row in rows])
         return (jacobian, recorded.fill_aux(extra)) if has_aux else jacobian
 

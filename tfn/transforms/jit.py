@@ -1,13 +1,13 @@
-"""`jit`: a function compiled whole, once for each kind of arguments.
+"""Just-in-time compilation: `jit` compiles a function whole, once for each type of arguments.
 
-A call looks up the kinds of its arguments - shape, dtype, weakness - and runs the program found
-there.  On a miss the function is recorded, closed into a Jaxpr, and kept.  What it closed over,
-arrays or values of an outer trace, became operands; with values of an outer trace nothing is
-kept, since the next call may close over others.
+A call looks up the abstract values of its arguments - shape, dtype, weakness - and runs the program
+in the cache.  On a miss the function is traced, closed into a Jaxpr, and cached.  Captured arrays,
+and captured values of an outer trace, become operands; with values of an outer trace nothing is
+cached, since the next call may capture others.
 
-Where the device has native calls, a program gets doors: one that takes the arguments as the user
-passes them, tried first, and one that takes the list of leaves, for what is static, passed by
-name, or of classes that only Python can take apart.
+If the device has native entry points, a program gets two: a direct one, which takes the arguments
+as the user passes them and is tried first, and one that takes the list of leaves, for arguments
+that are static, passed by name, or of classes that only Python can flatten.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Names, Selection, Split
 from tfn.transforms.tracing import record
 
-_MADE_ARRAYS = {bool, int, float, np.ndarray}
-"""What becomes an array when it is passed for one."""
+_CONVERTED = {bool, int, float, np.ndarray}
+"""The types of arguments that are converted to arrays."""
 
-MOST_NAMES = 64
-"""For how many structures of arguments their names are kept."""
+MAX_NAMED_STRUCTURES = 64
+"""The structures of arguments whose names are cached, for errors; more are seldom live at once."""
 
-MOST_DOORS = 8
-"""How many are tried one after the other before a call is looked up in a table."""
+MAX_DIRECT_ENTRIES = 8
+"""The direct entry points that are tried in turn before a call is looked up in the cache: each try
+that fails costs some of the time that the look-up in Python would take."""
 
 
 def closed(
@@ -76,41 +77,41 @@ def closed(
 
 @mutable
 class Entry:
-    """A function closed over kinds of arguments.
+    """A specialization of a function for one type of arguments.
 
     Attributes:
-        trace_ns, trace_bytes: what the trace took, and takes.
-        door: one that takes the list of leaves.
-        direct: one that takes arguments as they are passed.
+        trace_ns, trace_bytes: the time that tracing took, and the memory of the trace.
+        by_leaves: the native entry point that takes the list of leaves.
+        direct: the native entry point that takes arguments as they are passed.
     """
 
     traced: Traced
     trace_ns: int
     trace_bytes: int
-    door: bind.Door | None = None
+    by_leaves: bind.Door | None = None
     direct: bind.Door | None = None
 
     @property
     def making(self) -> bind.Making:
-        """What its program took to make."""
+        """The compile statistics of its program."""
         return bind.face().making(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
 
     @property
     def size_bytes(self) -> int:
-        """What it takes, with the program that its doors hold."""
-        program = bind.DOOR_BYTES + self.making.size_bytes if self.door else 0
+        """Its memory, with that of the program that its entry points refer to."""
+        program = bind.DOOR_BYTES + self.making.size_bytes if self.by_leaves else 0
         return self.trace_bytes + program
 
 
 class CacheInfo(NamedTuple):
-    """What a jitted function keeps, and what that took.
+    """The cache of a jitted function.
 
     Attributes:
-        entries: how many programs it keeps.
-        misses: how often it was traced.
-        last_miss: why, the last time.
-        last: what the last program took to make.
-        total: what all that are kept took.
+        entries: the number of programs in it.
+        misses: the number of calls that were traced.
+        last_miss: the reason of the last one.
+        last: compile statistics of the last program.
+        total: compile statistics of all programs in the cache.
     """
 
     entries: int
@@ -159,8 +160,8 @@ def jit(
     Args:
         static_argnums, static_argnames: arguments that are Python values; they must be hashable,
             and each new value is a new program.
-        donate_argnums, donate_argnames: arguments whose arrays are given away: they are deleted
-            when the program begins, and their memory may become that of results.
+        donate_argnums, donate_argnames: arguments whose arrays are donated: they are deleted when
+            the program begins, and results may reuse their memory.
 
     Raises:
         StaticArgumentError: for a static argument that cannot be hashed.
@@ -182,7 +183,7 @@ def jit(
 class Jitted(Generic[P, R_co]):
     """The result of `jit`: a function of the same signature, with a cache of programs.
 
-    `called` is the name under which it stays one operation in a trace; see `call.call`.
+    With the name `called` it stays one operation in a trace; see `call.call`.
     """
 
     __name__: str
@@ -215,13 +216,13 @@ class Jitted(Generic[P, R_co]):
     def clear_cache(self) -> None:
         """Forget every program."""
         self._entries: Cache[Entry] = Cache("traces", lambda entry: entry.size_bytes)
-        self._doors: list[bind.Door] = self._entries.shortcuts  # which are direct
+        self._direct: list[bind.Door] = self._entries.shortcuts  # direct entry points
         self._last: Entry | None = None
         self._last_key: Any = None
         self._misses, self._last_miss = 0, ""
 
     def cache_info(self) -> CacheInfo:
-        """How many programs are kept, why the last one was new, and what they took to make.
+        """The number of programs, the reason of the last miss, and compile statistics.
 
         Example:
             >>> f = jit(lambda x: 2 * x)
@@ -230,9 +231,9 @@ class Jitted(Generic[P, R_co]):
             >>> f.cache_info().misses, f.cache_info().last.kernels
             (1, 1)
         """
-        made = [entry.making for _, entry in self._entries.items()]
+        stats = [entry.making for _, entry in self._entries.items()]
         last = self._last.making if self._last else bind.Making()
-        total = bind.Making(*map(sum, zip(*made)))
+        total = bind.Making(*map(sum, zip(*stats)))
         return CacheInfo(len(self._entries), self._misses, self._last_miss, last, total)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -247,7 +248,7 @@ class Jitted(Generic[P, R_co]):
         return self._find(split, structure, kinds, names).traced
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for these arguments, on its way to machine code; nothing runs.
+        """The program for these arguments, lowered but not compiled; nothing runs.
 
         Example:
             >>> import tfn
@@ -277,23 +278,23 @@ class Jitted(Generic[P, R_co]):
         return bind.face().footprint(traced.jaxpr, traced.takes.donated)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """The function's result, from the program for arguments of this kind."""
+        """The function's result, from the program for arguments of this type."""
         if not kwargs:
-            for door in self._doors:
-                result: R_co = door(*args)
+            for direct in self._direct:
+                result: R_co = direct(*args)
                 if result is not NotImplemented:
                     return result
-            if self._doors and not self.static and not _MADE_ARRAYS.isdisjoint(map(type, args)):
-                values = [bind.face().asarray(x) if type(x) in _MADE_ARRAYS else x for x in args]
-                for door in self._doors:
-                    result = door(*values)
+            if self._direct and not self.static and not _CONVERTED.isdisjoint(map(type, args)):
+                values = [bind.face().asarray(x) if type(x) in _CONVERTED else x for x in args]
+                for direct in self._direct:
+                    result = direct(*values)
                     if result is not NotImplemented:
                         return result
         result = self._call(args, kwargs)
         return result
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of any kind: with numbers or static arguments, new, or within an outer trace."""
+        """The general call: numbers or static arguments, a miss, or within an outer trace."""
         split = self.static.split(self.function, args, kwargs)
         values, structure = tree.flatten(split.dynamic)
         try:
@@ -303,12 +304,12 @@ class Jitted(Generic[P, R_co]):
             kinds = tuple([(x.kind, x.weak_type) for x in values])
         key = structure, split.statics, kinds
         entry = self._entries.young.get(key)
-        if entry is None:  # new, old, or within an outer trace
+        if entry is None:  # a miss, an old entry, or within an outer trace
             names = self._names_of(split, structure)
             entry = self._find(split, structure, values, names)
         traced = entry.traced
-        if entry.door is not None:
-            results = entry.door(values)
+        if entry.by_leaves is not None:
+            results = entry.by_leaves(values)
             if results is not NotImplemented:
                 results = results[traced.acts :]
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
@@ -318,36 +319,36 @@ class Jitted(Generic[P, R_co]):
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
             results = bind.call(jaxpr, operands, traced.weak, traced.acts)
             return tree.unflatten(traced.structure, results)
-        if entry.door is None:
-            self._open(key, entry, split, values)
-            if entry.door is not None:
+        if entry.by_leaves is None:
+            self._make_entry_points(key, entry, split, values)
+            if entry.by_leaves is not None:
                 return self._call(args, kwargs)
-        gone = self._given_away(split, structure)
+        gone = self._donated(split, structure)
         return traced.finish(bind.face().call(traced.jaxpr, operands, gone)[traced.acts :])
 
     def _values(self, leaves: Sequence[Any], split: Split, structure: tree.Structure) -> list[Any]:
         try:
             return [bind.face().asarray(x) for x in leaves]
-        except (TfnError, TypeError):  # again, to say where it stands
+        except (TfnError, TypeError):  # again, with the names for an error
             names = self._names_of(split, structure)
             return [as_value(x, name, STATIC) for x, name in zip(leaves, names, strict=True)]
 
     def _find(
         self, split: Split, structure: tree.Structure, values: Sequence[Any], names: list[str]
     ) -> Entry:
-        """The entry for these types, traced if it is not there."""
+        """The entry for these types, traced on a miss."""
         kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
         key = structure, split.statics, kinds
         entry = self._entries.find(key)
         if entry is not None:
-            self._shorten(entry.direct)
+            self._prefer(entry.direct)
         else:
 
             def call(leaves: Sequence[Any]) -> Any:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
                 return checked(name_of(self.function), self.function, args, kwargs)
 
-            donated = self._given_away(split, structure)
+            donated = self._donated(split, structure)
             arguments = takes(name_of(self.function), structure, values, names, donated)
             start = time.perf_counter_ns()
             traced = closed(self.function, call, values, arguments)
@@ -361,46 +362,54 @@ class Jitted(Generic[P, R_co]):
                 self._last_key = key
         return entry
 
-    def _shorten(self, door: bind.Door | None) -> None:
-        """Try a door first from now on."""
-        if door is not None and door not in self._doors:
-            self._doors.insert(0, door)
-            del self._doors[MOST_DOORS:]
+    def _prefer(self, direct: bind.Door | None) -> None:
+        """Try a direct entry point first from now on."""
+        if direct is not None and direct not in self._direct:
+            self._direct.insert(0, direct)
+            del self._direct[MAX_DIRECT_ENTRIES:]
 
-    def _open(self, key: Any, entry: Entry, split: Split, values: Sequence[Any]) -> None:
-        """Make the doors of an entry, if the device has any."""
-        traced, opens, structure = entry.traced, bind.face().door, key[0]
+    def _make_entry_points(
+        self, key: Any, entry: Entry, split: Split, values: Sequence[Any]
+    ) -> None:
+        """Make the native entry points of an entry, if the device has any."""
+        traced, make, structure = entry.traced, bind.face().door, key[0]
         _, kwargs = structure.children()
         token = [effects.first()] if traced.acts else []
         common = (
             [x.weak_type for x in values],
             [*(False for _ in token), *traced.weak],
             [*token, *traced.captured],
-            self._given_away(split, structure),
+            self._donated(split, structure),
         )
         first, last = len(token), len(token) + len(traced.weak)
-        door = opens(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
-        entry.door = effects.outside(door) if door and traced.acts else door
+        native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
+        entry.by_leaves = effects.outside(native) if native and traced.acts else native
         direct = not split.statics and not kwargs.num_leaves
-        if entry.door and direct and tree.is_open(structure) and tree.is_open(traced.structure):
-            taken, _ = tree.unflatten(structure, range(len(values)))
+        if (
+            entry.by_leaves
+            and direct
+            and tree.is_open(structure)
+            and tree.is_open(traced.structure)
+        ):
+            parameters, _ = tree.unflatten(structure, range(len(values)))
             gives = tree.unflatten(traced.structure, range(first, last))
-            door = opens(traced.jaxpr, taken, (0, gives) if token else gives, *common)
-            if door is not None:
-                entry.direct = effects.outside(door, 1) if token else door
-                self._entries.find(key)  # to be young, as what is tried first has to be
-                self._shorten(entry.direct)
+            native = make(traced.jaxpr, parameters, (0, gives) if token else gives, *common)
+            if native is not None:
+                entry.direct = effects.outside(native, 1) if token else native
+                # Keeps the entry young: direct entry points refer to young entries alone.
+                self._entries.find(key)
+                self._prefer(entry.direct)
 
     def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
         key = structure, split.positions
         if key not in self._names:
-            if len(self._names) >= MOST_NAMES:
+            if len(self._names) >= MAX_NAMED_STRUCTURES:
                 self._names.clear()
             self._names[key] = argument_names(self.function, structure, split.positions)
         return self._names[key]
 
-    def _given_away(self, split: Split, structure: tree.Structure) -> frozenset[int]:
-        """The numbers of the leaves that are donated."""
+    def _donated(self, split: Split, structure: tree.Structure) -> frozenset[int]:
+        """The indices of the leaves that are donated."""
         args, kwargs = structure.children()
         places = split.positions or range(args.num_children)
         chosen = [at in self.donated.positions for at in places]
@@ -425,7 +434,7 @@ class Jitted(Generic[P, R_co]):
 
 
 def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:
-    """What a new key has that the last one had not."""
+    """The difference between a new key and the last one, for `CacheInfo.last_miss`."""
     if before is None:
         return "the first call"
     if key == before:

@@ -1,4 +1,4 @@
-"""Functions looked at without running them: `make_jaxpr`, `eval_shape`."""
+"""Tracing without execution: `make_jaxpr`, `eval_shape`."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def make_jaxpr(
 
     @functools.wraps(function)
     def run(*args: object, **kwargs: object) -> Any:
-        found = traced(*args, **kwargs)
-        return (found.jaxpr, found.out_info) if return_shape else found.jaxpr
+        result = traced(*args, **kwargs)
+        return (result.jaxpr, result.out_info) if return_shape else result.jaxpr
 
     return run
 

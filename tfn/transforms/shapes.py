@@ -45,15 +45,15 @@ class ShapeDtypeStruct:
                 got=f"shape={shown(self.shape)}",
                 hint="write (3,) for a vector, () for a scalar",
             ) from None
-        known = [n for n in shape if isinstance(n, int)]
-        if known:
-            if min(known) < 0:
+        sizes = [n for n in shape if isinstance(n, int)]
+        if sizes:
+            if min(sizes) < 0:
                 raise ShapeError(
                     "a shape has sizes that are not negative",
                     got=f"shape={shape}",
                     hint="sizes count from 0",
                 )
-            size_limit("ShapeDtypeStruct", known, dtype.itemsize)
+            size_limit("ShapeDtypeStruct", sizes, dtype.itemsize)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", dtype)
 

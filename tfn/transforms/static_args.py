@@ -1,4 +1,4 @@
-"""Which arguments of a function are taken apart from the others: static ones, donated ones."""
+"""Selections of arguments, by position and by name: static ones, donated ones."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ class Selection:
                 got=f"argument {wrong[0]!r}",
                 hint=f"it has {', '.join(known)}",
             )
-        found = {n if n >= 0 or open_end else n + len(places) for n in numbers}
-        found |= {places.index(n) for n in names if n in places}
-        by_name = {*names, *(places[n] for n in found if 0 <= n < len(places))}
-        return Selection(frozenset(found), frozenset(by_name))
+        positions = {n if n >= 0 or open_end else n + len(places) for n in numbers}
+        positions |= {places.index(n) for n in names if n in places}
+        by_name = {*names, *(places[n] for n in positions if 0 <= n < len(places))}
+        return Selection(frozenset(positions), frozenset(by_name))
 
     def split(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Split:
         """The chosen arguments apart from the others.

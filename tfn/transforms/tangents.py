@@ -1,4 +1,4 @@
-"""Trees of tangents and cotangents as users give them, checked against what they belong to."""
+"""Trees of tangents and cotangents from the user, checked against the types of their values."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Vectors:
 
     def check(self, vectors: Any) -> list[Any]:
         """One Value per floating slot, None for zero; see `every`."""
-        found = self.every(vectors)
-        return [x for x, slot in zip(found, self.slots, strict=True) if slot.floating]
+        values = self.every(vectors)
+        return [x for x, slot in zip(values, self.slots, strict=True) if slot.floating]
 
     def every(self, vectors: Any) -> list[Any]:
         """One Value per slot; None, and `SymbolicZero`, for zero and for integers.

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one element becomes a function of many.
+"""Vectorization: `vmap` turns a function of one element into a function of many.
 
 The function is recorded on leaves without the mapped axis; `batch.batch` then puts the axis in
 front of everything that depends on them.
@@ -88,10 +88,10 @@ def vmap(
             x: moveaxis(variable(m.value, m.value), m.axis, 0)
             for x, m in zip(recorded.inputs, mapped, strict=True)
         }
-        found, trace = batch([*recorded.outputs, *recorded.effects], lanes, size), recorded.trace
+        results, trace = batch([*recorded.outputs, *recorded.effects], lanes, size), recorded.trace
         if recorded.effects:
-            trace.token = found.pop().graph
-        outputs = _outputs(recorded, found, out_axes, size)
+            trace.token = results.pop().graph
+        outputs = _outputs(recorded, results, out_axes, size)
         (values,) = recorded.evaluate(outputs, weak=recorded.weak)
         result: R = tree.unflatten(recorded.structure, values)
         return result
@@ -170,7 +170,7 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
 
 
 def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any, size: int) -> list[UOp]:
-    """The graphs over all lanes, with the axis where `out_axes` wants it."""
+    """The graphs over all lanes, with the new axis at `out_axes`."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
     axes = _prefix("out_axes", out_axes, numbers)
 
