@@ -1,10 +1,10 @@
-"""The one public array: immutable, concrete or a value of a running trace.
+"""The public array class: immutable, concrete or a value of a running trace (a tracer).
 
 A concrete Array holds a Buffer of a device.  A traced one holds the UOp that computes it and the
 trace it belongs to.  ``isinstance(x, tfn.Array)`` is true for both.
 
-What an Array can do beside holding a value is written in `tfn.numpy`; the methods here call it
-through `plug`, by one visible line of ``tfn/__init__.py``, since this file lies below it.
+The operations of an Array are functions of `tfn.numpy`, which imports this file; the methods here
+call them through `plug`, which ``tfn/__init__.py`` calls once.
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ class Array:
     trace: bind.Trace | None
     known: bool  # whether a traced value can be computed now
 
-    def __new__(cls, *args: Any, **options: Any) -> Self:
+    def __new__(cls, *args: object, **options: object) -> Self:
         """Raises an error: arrays are made by the functions of `tfn.numpy`."""
         raise ArgumentError(
             "Array is a class to ask for, not a function that makes arrays",
             hint="tfn.numpy.array(values) makes one",
         )
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
+    def __setattr__(self, name: str, value: object) -> NoReturn:
         raise concretization.immutable(self, f"its {name} cannot be set", name)
 
     def __delattr__(self, name: str) -> NoReturn:
@@ -147,19 +147,19 @@ class Array:
             raise concretization.error(self, error, need, hint)
         return bind.face().read(self.concrete())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         data = self._data(
             TracerArrayConversionError, "a NumPy array of its value", concretization.NUMPY
         )
-        found: np.ndarray[Any, Any] = data
-        return found if dtype is None and not copy else np.array(found, dtype, copy=copy)
+        array: np.ndarray = data
+        return array if dtype is None and not copy else np.array(array, dtype, copy=copy)
 
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: object = None,
         max_version: tuple[int, int] | None = None,
-        dl_device: Any = None,
+        dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
         data = self.__array__()
@@ -167,7 +167,7 @@ class Array:
             return data.__dlpack__(
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
-        # Before version 1.0 nobody can be told that memory is read-only: it has to be a copy.
+        # Before version 1.0 there is no flag for read-only memory: it has to be a copy.
         if copy is False:
             raise BufferError("this version of DLPack cannot share memory that must not be written")
         return data.copy().__dlpack__(stream=stream)
@@ -189,7 +189,7 @@ class Array:
         """The name of the device that holds the array, or that will once it is computed."""
         return config.device
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+    def to_device(self, device: object, /, *, stream: object = None) -> Array:
         """This array on a device, which is the one that it is on already.
 
         Raises:
@@ -279,7 +279,7 @@ class Array:
     def __copy__(self) -> Array:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Array:
+    def __deepcopy__(self, memo: object) -> Array:
         return self if self.trace is not None else self.copy()
 
     def block_until_ready(self) -> Array:
@@ -330,10 +330,10 @@ class Array:
             )
         return (self[i] for i in range(self.shape[0]))
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: object) -> Array:
         return _PLUGGED[0].getitem(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+    def __setitem__(self, index: object, value: Any) -> NoReturn:
         raise concretization.immutable(self, "its elements cannot be set")
 
     @property
@@ -382,7 +382,7 @@ class Array:
     def __round__(self, decimals: int = 0) -> Array:
         return _PLUGGED[0].round(self, decimals)
 
-    # What follows is the function of tfn.numpy of the same name.
+    # Methods that call the function of tfn.numpy of the same name.
 
     def astype(self, dtype: DTypeLike, copy: bool = False) -> Array:
         """The values in another dtype."""
@@ -441,11 +441,11 @@ class Array:
         """Without axes of size 1."""
         return _PLUGGED[0].squeeze(self, axis)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Array:
+    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Array:
         """Each element several times."""
         return _PLUGGED[0].repeat(self, repeats, axis)
 
-    def take(self, indices: Any, axis: int | None = None, mode: str | None = None) -> Array:
+    def take(self, indices: ArrayLike, axis: int | None = None, mode: str | None = None) -> Array:
         """Elements at indices along an axis."""
         return _PLUGGED[0].take(self, indices, axis, mode=mode)
 
@@ -453,11 +453,11 @@ class Array:
         """The diagonal of two axes."""
         return _PLUGGED[0].diagonal(self, offset, axis1, axis2)
 
-    def dot(self, other: Any) -> Array:
+    def dot(self, other: ArrayLike) -> Array:
         """The product as `tfn.numpy.dot` defines it."""
         return _PLUGGED[0].dot(self, other)
 
-    def clip(self, min: Any = None, max: Any = None) -> Array:
+    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
         """Values not below `min` and not above `max`."""
         return _PLUGGED[0].clip(self, min, max)
 
@@ -548,12 +548,12 @@ class Array:
         return _PLUGGED[0].argmin(self, axis, keepdims)
 
 
-ArrayLike = Array | np.ndarray[Any, Any] | np.generic | bool | int | float | complex
-"""What functions of tfn.numpy take; lists are not among them, for they cost time per element."""
+ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
+"""The arguments of functions of tfn.numpy; lists are refused, since they cost time per element."""
 
 _OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
-def _unpickle(data: np.ndarray[Any, Any], weak_type: bool) -> Array:
+def _unpickle(data: np.ndarray, weak_type: bool) -> Array:
     x: Array = bind.face().weaken(bind.face().asarray(data), weak_type)
     return x

@@ -36,8 +36,8 @@ def callback(
     Args:
         callback: the function.
         args, kwargs: trees of arrays; what is not an array or a number is passed as it is.
-        ordered, partitioned: accepted as in JAX: calls are always in the order in which Python
-            asked for them, and of whole arrays.
+        ordered, partitioned: accepted as in JAX: calls are always in the order of the Python
+            program, and of whole arrays.
 
     Example:
         >>> import tfn

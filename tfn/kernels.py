@@ -333,7 +333,7 @@ class Block:
     """An array in a kernel: an operand, which is read, or a result, which is written.
 
     Attributes:
-        name: what the body calls it.
+        name: the name of the parameter of the body.
         shape, dtype: as declared.
     """
 
@@ -367,9 +367,9 @@ class Block:
                 got=f"a read of {self.name}",
                 hint="keep what is needed again in a variable",
             )
-        gate = self._gate(where)
-        at = self._at(index, gate)
-        src = (self._param, at) if gate is None else (self._param, at, gate)
+        predicate = self._predicate(where)
+        at = self._at(index, predicate)
+        src = (self._param, at) if predicate is None else (self._param, at, predicate)
         return self._writing.value(UOp(Op.LOAD, src))
 
     def set(self, *index: Any, value: Any, where: Any = None) -> None:
@@ -391,7 +391,7 @@ class Block:
                 got=f"a store to {self.name}",
                 hint="name another result in gives=",
             )
-        node, gate = self._writing.node(value), self._gate(where)
+        node, predicate = self._writing.node(value), self._predicate(where)
         if node.dtype != self.dtype:
             weak = isinstance(value, (bool, int, float)) or value.weak_type
             if not weak:
@@ -399,20 +399,20 @@ class Block:
                     f"{self.name} holds {self.dtype.name}", got=node.dtype.name, hint="use .astype"
                 )
             node = build.cast(node, self.dtype)
-        src = (self._param, self._at(index, gate), node)
+        src = (self._param, self._at(index, predicate), node)
         self._writing.stores.append(
-            (self._number, UOp(Op.STORE, src if gate is None else (*src, gate)))
+            (self._number, UOp(Op.STORE, src if predicate is None else (*src, predicate)))
         )
 
-    def _gate(self, where: Any) -> UOp | None:
+    def _predicate(self, where: Any) -> UOp | None:
         if where is None:
             return None
-        gate = self._writing.node(where)
-        if gate.dtype != BOOL:
-            raise DTypeError("where= is a condition", got=gate.dtype.name, hint="compare")
-        return gate
+        predicate = self._writing.node(where)
+        if predicate.dtype != BOOL:
+            raise DTypeError("where= is a condition", got=predicate.dtype.name, hint="compare")
+        return predicate
 
-    def _at(self, index: Sequence[Any], gate: UOp | None) -> UOp:
+    def _at(self, index: Sequence[Any], predicate: UOp | None) -> UOp:
         """The flat position of an index that is proved to be there."""
         if len(index) != len(self.shape):
             raise ShapeError(
@@ -430,7 +430,7 @@ class Block:
                     hint="use .astype('int64')",
                 )
             node = build.cast(node, INT64)
-            wrong = kernels.check_bounds(node, size, gate)
+            wrong = kernels.check_bounds(node, size, predicate)
             if wrong is not None:
                 raise OutOfBoundsError(
                     f"the kernel {self._writing.name} may leave axis {axis} of {self.name}, "
