@@ -20,10 +20,12 @@ from tfn.trace.concretization import show
 from tfn.trace.op import Op, Shape
 
 Function = Callable[..., Any]
-_SIGNATURES: WeakKeyDictionary[Any, inspect.Signature | None] = WeakKeyDictionary()
+_SIGNATURES: WeakKeyDictionary[Function, inspect.Signature | None] = WeakKeyDictionary()
 
 
-def checked(name: str, function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def checked(
+    name: str, function: Function, args: Sequence[object], kwargs: Mapping[str, object]
+) -> Any:
     """``function(*args, **kwargs)``, whose arguments and result are as its annotations say.
 
     `name` is what messages call it.
@@ -75,11 +77,11 @@ def _signature(function: Function) -> inspect.Signature | None:
     return signature
 
 
-def _mentions(hint: Any) -> bool:
+def _mentions(hint: object) -> bool:
     return _is_array(hint) or any(map(_mentions, typing.get_args(hint)))
 
 
-def _is_array(hint: Any) -> bool:
+def _is_array(hint: object) -> bool:
     """Whether an annotation is one of jaxtyping's for arrays."""
     base: Any = getattr(sys.modules["jaxtyping"], "AbstractArray", None)
     return isinstance(hint, type) and base is not None and issubclass(hint, base)
@@ -88,7 +90,7 @@ def _is_array(hint: Any) -> bool:
 _Part = tuple[str, Any, Any]
 
 
-def _leaves(path: str, value: Any, hint: Any, kind: Any = None) -> Iterator[_Part]:
+def _leaves(path: str, value: Any, hint: Any, kind: object = None) -> Iterator[_Part]:
     """The arrays in a value, each with its annotation and the user's name for it."""
     if kind is inspect.Parameter.VAR_POSITIONAL:
         hint = tuple[hint, ...]
@@ -116,7 +118,7 @@ def _leaves(path: str, value: Any, hint: Any, kind: Any = None) -> Iterator[_Par
             yield from _leaves(f"{path}[{k!r}]", v, inner[1])
 
 
-def _name_axes(value: Any, hint: Any) -> None:
+def _name_axes(value: object, hint: Any) -> None:
     """Let messages that name an input of a trace say what its axes are called."""
     node = getattr(value, "uop", None)
     if node is not None and node.op is Op.LEAF and node.arg.name and hint.dim_str:

@@ -39,7 +39,7 @@ class Takes:
     names: tuple[str, ...]
     donated: frozenset[int] = frozenset()
 
-    def check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def check(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[bind.Value]:
         """The leaves of arguments as Values, if they are of the types.
 
         Raises:
@@ -52,11 +52,11 @@ class Takes:
             )
         return [self._fit(i, leaf) for i, leaf in enumerate(leaves)]
 
-    def _fit(self, i: int, leaf: Any) -> Any:
+    def _fit(self, i: int, leaf: object) -> bind.Value:
         name, expected = self.names[i], self.types[i]
         if isinstance(leaf, (bool, int, float, complex)):
             leaf = bind.face().asarray(leaf, expected.dtype if expected.weak_type else None)
-        value = as_value(leaf, name)
+        value: bind.Value = as_value(leaf, name)
         if value.trace is not None:
             raise ArgumentError(
                 f"{self.name} has been compiled, and can be neither traced nor transformed",
@@ -94,7 +94,7 @@ class Traced:
     """
 
     jaxpr: Jaxpr
-    captured: tuple[Any, ...]
+    captured: tuple[bind.Value, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
     single: bool
@@ -255,7 +255,7 @@ class Compiled:
     lowered: Lowered
     entry: bind.Door | None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """The function's result; static arguments are left out.
 
         Raises:
@@ -314,7 +314,7 @@ class Compiled:
 def takes(
     name: str,
     structure: tree.Structure,
-    values: Sequence[Any],
+    values: Sequence[bind.Value | ShapeDtypeStruct],
     names: Sequence[str],
     donated: frozenset[int],
 ) -> Takes:

@@ -127,7 +127,7 @@ def as_value(leaf: object, name: str | Callable[[], str], hint: str = PLAIN) -> 
         ) from None
 
 
-def results(out: object, function: Function) -> tuple[list[Any], tree.Structure]:
+def results(out: object, function: Function) -> tuple[list[bind.Value], tree.Structure]:
     """The results of a function, as Values, and their structure.
 
     Raises:
@@ -177,10 +177,10 @@ class Chosen:
     """
 
     function: Function
-    args: Sequence[Any]
-    kwargs: dict[str, Any]
+    args: Sequence[object]
+    kwargs: dict[str, object]
     positions: Sequence[int]
-    leaves: list[Any]
+    leaves: list[object]
     values: list[Any]
     differentiated: list[int]
     structure: tree.Structure
@@ -188,8 +188,8 @@ class Chosen:
     @staticmethod
     def of(
         function: Function,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
+        args: Sequence[object],
+        kwargs: dict[str, object],
         positions: Sequence[int],
         types: bool = False,
     ) -> Chosen:
@@ -225,7 +225,7 @@ class Chosen:
         names = leaf_names(self.function, self.structure, self.positions)
         return [names[i] for i in self.differentiated]
 
-    def call(self, inputs: Sequence[Any]) -> Any:
+    def call(self, inputs: Sequence[bind.Value]) -> Any:
         """The function with its floating leaves replaced."""
         leaves = list(self.leaves)
         for i, value in zip(self.differentiated, inputs, strict=True):

@@ -86,11 +86,11 @@ def _own(x: np.ndarray) -> np.ndarray:
 
 def pure_callback(
     callback: Function,
-    result_shape_dtypes: Any,
-    *args: Any,
+    result_shape_dtypes: object,
+    *args: object,
     sharding: None = None,
     vmap_method: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Call a Python function from within a program: on NumPy arrays, at run time.
 
@@ -121,11 +121,11 @@ def pure_callback(
 
 def io_callback(
     callback: Function,
-    result_shape_dtypes: Any,
-    *args: Any,
+    result_shape_dtypes: object,
+    *args: object,
     sharding: None = None,
     ordered: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Call a Python function that has effects: exactly once each time.
 
@@ -188,8 +188,8 @@ def shown(x: np.ndarray) -> float | np.ndarray:
 
 
 def _declared(
-    callback: Function, declared: Any, args: Any, kwargs: Any
-) -> tuple[Returning, tuple[Any, ...], list[Any]]:
+    callback: Function, declared: object, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Returning, tuple[tuple[Shape, DType], ...], list[bind.Value]]:
     """A callback as a function of the host, the types of its results, and its operands."""
     a_function("a callback", "callback", callback)
     leaves, takes = tree.flatten((args, kwargs))
@@ -218,7 +218,7 @@ def _method(name: str | None) -> VmapMethod:
         ) from None
 
 
-def of_host(host: Host, operands: Sequence[Any]) -> list[Any]:
+def of_host(host: Host, operands: Sequence[bind.Value]) -> list[Any]:
     """The results of a function of the host: recorded, or called now."""
     trace = bind.innermost(operands)
     if trace is None:

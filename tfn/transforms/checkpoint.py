@@ -30,7 +30,7 @@ from tfn.trace.jaxpr import Jaxpr, inline
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 from tfn.transforms import custom_rules
-from tfn.transforms.arguments import Argnums, P, R, argument_names, as_value, name_of
+from tfn.transforms.arguments import Argnums, Function, P, R, argument_names, as_value, name_of
 from tfn.transforms.body import VIEWS, closed, depending, fresh, opened, rematerialised
 from tfn.transforms.checkpoint_policies import (
     Named,
@@ -239,6 +239,7 @@ def checkpoint(
         a_function("checkpoint", "fun", fun)
     if policy is not None:
         a_function("checkpoint", "policy", policy)
+    function: Function = fun
     own = Checkpoint(policy or nothing_saveable, prevent_cse)
     static = Selection.of(fun, "static", static_argnums, static_argnames)
 
@@ -253,7 +254,7 @@ def checkpoint(
 
         def call(xs: Sequence[Any]) -> Any:
             new_args, new_kwargs = split.join(tree.unflatten(structure, xs))
-            return fun(*new_args, **new_kwargs)
+            return function(*new_args, **new_kwargs)
 
         recorded = record("checkpoint", fun, call, values, names)
         f, before, acts = enclosed(recorded)

@@ -43,7 +43,7 @@ class Converted:
         weak: which of its leaves have a weak dtype.
     """
 
-    captured: tuple[Any, ...]
+    captured: tuple[bind.Value, ...]
     jaxpr: Jaxpr
     takes: tree.Structure
     gives: tree.Structure
@@ -70,7 +70,7 @@ tree.register_node(
 )
 
 
-def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
+def converted(what: str, fun: Function, args: Sequence[object]) -> Converted:
     """A function traced on types, apart from what it has captured."""
     a_function(what, "fun", fun)
     flat, structure = tree.flatten(tuple(args))
@@ -88,7 +88,7 @@ def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
 
 def closure_convert(
     fun: Callable[..., R], *example_args: object
-) -> tuple[Callable[..., R], list[Any]]:
+) -> tuple[Callable[..., R], list[bind.Value]]:
     """A function with the traced values that it closes over as arguments.
 
     For functions that take functions, with a derivative of their own: what those close over has

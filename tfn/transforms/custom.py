@@ -45,7 +45,7 @@ from tfn.transforms.arguments import (
     show,
     where,
 )
-from tfn.transforms.custom_rules import Tangents
+from tfn.transforms.custom_rules import Rules, Tangents
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Names, Selection
 from tfn.transforms.tangents import SymbolicZero, Vectors
@@ -96,7 +96,7 @@ def as_values(
     ]
 
 
-def as_graph(trace: bind.Trace, value: Any) -> UOp | None:
+def as_graph(trace: bind.Trace, value: bind.Value | None) -> UOp | None:
     """The graph of a result of a rule, None for zero."""
     return None if value is None else bind.lift(value, trace)
 
@@ -145,7 +145,7 @@ class Call:
         """The user's name of the function."""
         return name_of(self.owner.function)
 
-    def cotangents(self, rule: str, out: Any) -> list[Any]:
+    def cotangents(self, rule: str, out: object) -> list[bind.Value | None]:
         """The cotangents of the arguments that a rule returned: a Value per leaf, None for zero.
 
         Raises:
@@ -181,15 +181,15 @@ class Fixed:
     """Arguments that no rule differentiates: compared by value if they can be."""
 
     positions: tuple[int, ...] = ()
-    values: tuple[Any, ...] = ()
+    values: tuple[object, ...] = ()
 
-    def join(self, dynamic: Sequence[Any]) -> list[Any]:
+    def join(self, dynamic: Sequence[object]) -> list[object]:
         """All arguments, from the others."""
         rest, at = iter(dynamic), dict(zip(self.positions, self.values, strict=True))
         count = len(dynamic) + len(at)
         return [at[i] if i in at else next(rest) for i in range(count)]
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         # Nodes die when Python ends too, and then global names are None already.
         keys = [id(v) if getattr(v, "__hash__", None) is None else v for v in self.values]
         return tuple(zip(map(type, self.values), keys, strict=True))
@@ -213,13 +213,13 @@ class CustomDerivative:
         function: Function,
         nondiff_argnums: Argnums,
         nondiff_argnames: Names,
-        rules: Callable[[Call], Any],
+        rules: Callable[[Call], Rules],
     ) -> None:
         a_function(what, "fun", function)
         self.what, self.function, self.rules = what, function, rules
         self.fixed = Selection.of(function, "nondiff", nondiff_argnums, nondiff_argnames)
 
-    def call(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, owner: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The result: recorded as one node if an argument is traced, else computed now."""
         f, args = self.function, self._positional(args, kwargs)
         at = sorted(i for i in self.fixed.positions if i < len(args))
@@ -271,7 +271,9 @@ class CustomDerivative:
         except ValueError:  # builtins have none
             return None
 
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _positional(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[object, ...]:
         signature = self._signature
         if signature is not None and (kwargs or len(args) != len(signature.parameters)):
             bound = signature.bind(*args, **kwargs)
@@ -298,7 +300,7 @@ class CustomDerivative:
                     )
 
 
-def enclosed(recorded: Recording) -> tuple[UOp, list[Any], bool]:
+def enclosed(recorded: Recording) -> tuple[UOp, list[bind.Value], bool]:
     """A recorded function, closed; its operands before the inputs; whether it has effects.
 
     These operands are the Values that it captured, and, if it has effects, a token.
@@ -313,7 +315,12 @@ def enclosed(recorded: Recording) -> tuple[UOp, list[Any], bool]:
 
 
 def custom(
-    name: str, f: UOp, operands: Sequence[Any], rules: Any, weak: Sequence[bool], acts: bool = False
+    name: str,
+    f: UOp,
+    operands: Sequence[bind.Value],
+    rules: Rules,
+    weak: Sequence[bool],
+    acts: bool = False,
 ) -> list[Any]:
     """The results of a FUNCTION with rules of its own, for Values.
 
@@ -324,7 +331,7 @@ def custom(
     return bind.call(Jaxpr(function(several(node), params)), operands, weak, acts)
 
 
-def same_result(call: Call, out: Any, rule: Function, what: str) -> None:
+def same_result(call: Call, out: object, rule: Function, what: str) -> None:
     """Refuse a result of a rule that is not of the type of the function's."""
     values, structure = results(out, rule)
     if structure != call.gives.structure:
@@ -354,7 +361,7 @@ def missing(what: str, name: str, method: str) -> GradientError:
 
 
 def pair(
-    what: str, parts: str, out: Any, hint: str = "return both, with a comma between them"
+    what: str, parts: str, out: object, hint: str = "return both, with a comma between them"
 ) -> tuple[Any, Any]:
     """The two parts of the result of a rule.
 
@@ -366,7 +373,7 @@ def pair(
     return out[0], out[1]
 
 
-def counted(out: Any) -> str:
+def counted(out: object) -> str:
     """The type of a rule's result, for a message: ``Array``, ``tuple of 3``."""
     size = f" of {len(out)}" if isinstance(out, (tuple, list)) else ""
     return type(out).__name__ + size

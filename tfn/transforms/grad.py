@@ -28,7 +28,7 @@ from tfn.transforms.tracing import Recording, record
 from tfn.transforms.transpose import pull
 
 
-def variable(like: Any, value: Any = None) -> UOp:
+def variable(like: bind.Typed, value: bind.Value | None = None) -> UOp:
     """A fresh leaf of the shape and dtype of a value, for its tangent or cotangent."""
     return UOp(Op.LEAF, (), Leaf(like.shape, like.dtype, value))
 

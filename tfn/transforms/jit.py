@@ -30,7 +30,7 @@ from tfn.trace import bind, effects
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
-from tfn.trace.uop import walk
+from tfn.trace.uop import Key, walk
 from tfn.transforms.annotations import checked
 from tfn.transforms.aot import Lowered, Takes, Traced, takes
 from tfn.transforms.arguments import (
@@ -63,7 +63,7 @@ that fails costs some of the time that the look-up in Python would take."""
 
 
 def closed(
-    function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequence[Any], arguments: Takes
+    function: Function, call: Callable[[list[Any]], object], kinds: Sequence[Any], arguments: Takes
 ) -> Traced:
     """The closed function of leaves of these types."""
     recorded = record("jit", function, call, kinds, arguments.names, known=False)
@@ -210,7 +210,7 @@ class Jitted(Generic[P, R_co]):
                 got=", ".join(sorted(both)),
                 hint="static arguments have no memory to give away",
             )
-        self._names: dict[Any, list[str]] = {}
+        self._names: dict[Key, list[str]] = {}
         self.clear_cache()
 
     def clear_cache(self) -> None:
@@ -236,7 +236,7 @@ class Jitted(Generic[P, R_co]):
         total = bind.Making(*map(sum, zip(*stats)))
         return CacheInfo(len(self._entries), self._misses, self._last_miss, last, total)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    def trace(self, *args: object, **kwargs: object) -> Traced:
         """The closed function for these arguments; `ShapeDtypeStruct` will do for an array."""
         split = self.static.split(self.function, args, kwargs)
         leaves, structure = tree.flatten(split.dynamic)
@@ -247,7 +247,7 @@ class Jitted(Generic[P, R_co]):
         ]
         return self._find(split, structure, kinds, names).traced
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: object, **kwargs: object) -> Lowered:
         """The program for these arguments, lowered but not compiled; nothing runs.
 
         Example:
@@ -260,11 +260,11 @@ class Jitted(Generic[P, R_co]):
         """
         return self.trace(*args, **kwargs).lower()
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, *args: object, **kwargs: object) -> Any:
         """The types of the results for these arguments; nothing is computed."""
         return self.trace(*args, **kwargs).out_info
 
-    def memory_analysis(self, *args: Any, **kwargs: Any) -> Any:
+    def memory_analysis(self, *args: object, **kwargs: object) -> Any:
         """The memory that a call with these arguments takes: a `Footprint`; nothing runs.
 
         Results that are written over donated arguments take none.
@@ -293,7 +293,7 @@ class Jitted(Generic[P, R_co]):
         result = self._call(args, kwargs)
         return result
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The general call: numbers or static arguments, a miss, or within an outer trace."""
         split = self.static.split(self.function, args, kwargs)
         values, structure = tree.flatten(split.dynamic)
@@ -326,7 +326,9 @@ class Jitted(Generic[P, R_co]):
         gone = self._donated(split, structure)
         return traced.finish(bind.face().call(traced.jaxpr, operands, gone)[traced.acts :])
 
-    def _values(self, leaves: Sequence[Any], split: Split, structure: tree.Structure) -> list[Any]:
+    def _values(
+        self, leaves: Sequence[object], split: Split, structure: tree.Structure
+    ) -> list[Any]:
         try:
             return [bind.face().asarray(x) for x in leaves]
         except (TfnError, TypeError):  # again, with the names for an error
@@ -344,7 +346,7 @@ class Jitted(Generic[P, R_co]):
             self._prefer(entry.direct)
         else:
 
-            def call(leaves: Sequence[Any]) -> Any:
+            def call(leaves: list[Any]) -> object:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
                 return checked(name_of(self.function), self.function, args, kwargs)
 

@@ -42,7 +42,7 @@ class LinearMap:
         single: whether it takes one tree instead of one per argument.
     """
 
-    residuals: tuple[Any, ...]
+    residuals: tuple[bind.Value, ...]
     jaxpr: Jaxpr
     takes: Vectors
     gives: Vectors

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfn._support.validate import shown, size_limit
 from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
 from tfn.errors import ShapeError
+from tfn.trace import bind
 from tfn.trace.op import Shape
 
 
@@ -58,7 +59,7 @@ class ShapeDtypeStruct:
         object.__setattr__(self, "dtype", dtype)
 
     @staticmethod
-    def of(value: Any) -> ShapeDtypeStruct:
+    def of(value: bind.Value | ShapeDtypeStruct) -> ShapeDtypeStruct:
         """The type of a Value."""
         return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type)
 

@@ -58,14 +58,14 @@ class Recording:
         new = iter(values)
         return tree.unflatten(structure, [next(new) if self._owns(x) else x for x in flat])
 
-    def _owns(self, leaf: Any) -> bool:
+    def _owns(self, leaf: object) -> bool:
         return getattr(leaf, "trace", None) is self.trace
 
 
 def record(
     what: str,
     function: Function,
-    call: Callable[[list[Any]], Any],
+    call: Callable[[list[Any]], object],
     values: Sequence[Any],
     names: Sequence[str] = (),
     known: bool = True,
@@ -88,7 +88,7 @@ def record(
             for v, name in zip(values, names, strict=True)
         ]
         try:
-            out = call(leaves)
+            out: Any = call(leaves)
         except TfnError as error:
             error.add_note(f"  while: {what} traced {where(function)}")
             raise

@@ -104,7 +104,7 @@ class _Mapped:
 
     __slots__ = ("at", "axis", "element", "name", "size", "value")
 
-    def __init__(self, at: int, name: str, leaf: Any, axis: int) -> None:
+    def __init__(self, at: int, name: str, leaf: object, axis: int) -> None:
         self.at, self.name, self.value = at, name, as_value(leaf, name)
         shape = self.value.shape
         if not -len(shape) <= axis < len(shape):
@@ -119,11 +119,11 @@ class _Mapped:
         self.element = ShapeDtypeStruct(rest, self.value.dtype, self.value.weak_type)
 
 
-def _as_tuple(in_axes: Any) -> Any:
+def _as_tuple(in_axes: object) -> object:
     return tuple(in_axes) if type(in_axes) is list else in_axes
 
 
-def _prefix(what: str, prefix: Any, full: Any) -> list[int | None]:
+def _prefix(what: str, prefix: object, full: object) -> list[int | None]:
     """One axis for each leaf of `full`."""
     axes, structure = tree.flatten(prefix, is_leaf=lambda x: x is None)
     try:
@@ -169,7 +169,7 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
     return sizes[0]
 
 
-def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any, size: int) -> list[UOp]:
+def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: object, size: int) -> list[UOp]:
     """The graphs over all lanes, with the new axis at `out_axes`."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
     axes = _prefix("out_axes", out_axes, numbers)
