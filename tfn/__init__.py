@@ -65,6 +65,6 @@ with _on_demand(globals()):
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()
-_bind.plug(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr))
+_bind.install(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr))
 _array.plug(numpy)
 dtypes.plug(lambda value, dtype: numpy.asarray(value, dtype))

@@ -145,7 +145,7 @@ class Array:
         """The value as a read-only NumPy array, or an error that says what needed it."""
         if self.trace is not None and self.trace.live and not self.known:
             raise concretization.error(self, error, need, hint)
-        return bind.face().read(self.concrete())
+        return bind.runtime().read(self.concrete())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         data = self._data(
@@ -251,7 +251,7 @@ class Array:
         if self.buffer is None:
             return f"Array(deleted, {concretization.show(self)})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
-        data = bind.face().read(self)
+        data = bind.runtime().read(self)
         if self.dtype.kind == "V":
             data = data.astype(np.float32)
         text = np.array2string(data, separator=", ", prefix="Array(", suffix=end)
@@ -555,5 +555,5 @@ _OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic, list, tup
 
 
 def _unpickle(data: np.ndarray, weak_type: bool) -> Array:
-    x: Array = bind.face().weaken(bind.face().asarray(data), weak_type)
+    x: Array = bind.runtime().weaken(bind.runtime().asarray(data), weak_type)
     return x

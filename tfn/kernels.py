@@ -28,7 +28,7 @@ from tfn.lower.fuse.indexing import flat
 from tfn.lower.index.dependence import dependences
 from tfn.lower.report.verify import kernels
 from tfn.trace import bind, build, spec
-from tfn.trace.argument import Fold, Handmade, Param, Range
+from tfn.trace.argument import CustomKernel, Fold, Param, Range
 from tfn.trace.interpreter import Nest
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, walk
@@ -197,7 +197,7 @@ def _with_rules(
     return run
 
 
-def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
+def _checked(arg: CustomKernel, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
     """The operands as Values of the types that the kernel takes."""
     if len(args) != len(arg.takes):
         raise ArgumentError(
@@ -221,7 +221,7 @@ def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[A
     return values
 
 
-def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
+def _bound(arg: CustomKernel, operands: Sequence[Any]) -> list[Any]:
     """Returns the results: recorded in a trace, or computed now."""
     out: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
     if isinstance(out, list):
@@ -244,7 +244,7 @@ class Writing:
     def node(self, value: Any) -> UOp:
         """Returns the node of a scalar of the body."""
         if isinstance(value, (bool, int, float)):
-            value = bind.face().asarray(value)
+            value = bind.runtime().asarray(value)
         if getattr(value, "shape", None) != ():
             raise ShapeError(
                 f"the kernel {self.name} computes with scalars",
@@ -270,7 +270,7 @@ class Writing:
 
     def value(self, uop: UOp, weak: bool = False) -> Any:
         """Wraps a node as a scalar of the body."""
-        return bind.face().wrap(uop, self.trace, False, weak)
+        return bind.runtime().wrap(uop, self.trace, False, weak)
 
 
 class Loops:
@@ -444,7 +444,7 @@ class Block:
 
 def _from_body(
     body: Function, name: str, takes: Sequence[ShapeDtypeStruct], gives: Sequence[ShapeDtypeStruct]
-) -> tuple[Handmade, list[str]]:
+) -> tuple[CustomKernel, list[str]]:
     """Traces a body: returns the kernel, and the names of its operands."""
     names = list(inspect.signature(body).parameters)[1:]
     if len(names) != len(takes) + len(gives):
@@ -475,7 +475,7 @@ def _from_body(
             )
     sink = UOp(Op.SINK, tuple(store for _, store in writing.stores))
     _check(name, sink)
-    return Handmade(name, _kinds(takes), _kinds(gives), Nest(sink), sink), names[: len(takes)]
+    return CustomKernel(name, _kinds(takes), _kinds(gives), Nest(sink), sink), names[: len(takes)]
 
 
 def _kinds(types: Sequence[ShapeDtypeStruct]) -> tuple[tuple[Shape, DType], ...]:
@@ -519,7 +519,7 @@ def _from_text(
     takes: Sequence[ShapeDtypeStruct],
     gives: Sequence[ShapeDtypeStruct],
     tiles: int,
-) -> Handmade:
+) -> CustomKernel:
     """Returns the kernel of LLVM IR, which LLVM has accepted in a process of its own."""
     defined = re.findall(r"^define [^@\n]*@([-\w.$]+)", text, re.MULTILINE)
     if name is None:
@@ -539,7 +539,7 @@ def _from_text(
         )
     ChildCompiler().compile(text, host())
     text = re.sub(rf"@{re.escape(name)}(?![-\w.$])", "@@", text)
-    return Handmade(name, _kinds(takes), _kinds(gives), Text(name), None, text + "\n", tiles)
+    return CustomKernel(name, _kinds(takes), _kinds(gives), Text(name), None, text + "\n", tiles)
 
 
 @frozen

@@ -16,7 +16,7 @@ HOST = Host(lambda results, operands: None, (((), np.dtype(bool)),), VmapMethod.
 
 
 def act(*xs: Any) -> None:
-    effects.act(HOST, [bind.face().asarray(x) for x in xs])
+    effects.act(HOST, [bind.runtime().asarray(x) for x in xs])
 
 
 def nodes(f: Any, *args: Any) -> list[Any]:
@@ -56,8 +56,8 @@ def test_which_operands_and_results_are_tokens() -> None:
 
 def test_a_trace_without_effects_has_no_token() -> None:
     with bind.tracing("f") as trace:
-        assert trace.token is None and not trace.acts
+        assert trace.token is None and not trace.has_effects
         effects.token()
-        assert not trace.acts
+        assert not trace.has_effects
         act(1.0)
-        assert trace.acts
+        assert trace.has_effects

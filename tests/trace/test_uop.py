@@ -15,7 +15,7 @@ import pytest
 
 from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, INT64, int8, uint8
 from tfn.errors import DTypeError, ShapeError
-from tfn.trace.argument import Access, Const, Handmade, Param
+from tfn.trace.argument import Access, Const, CustomKernel, Param
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import (
@@ -110,7 +110,7 @@ def test_the_table_owns_nothing() -> None:
             raise AssertionError("it is never called")
 
     run = Run()
-    run.node = UOp(Op.KERNEL, (), Handmade("k", (), (), run))
+    run.node = UOp(Op.KERNEL, (), CustomKernel("k", (), (), run))
     alive = weakref.ref(run)
     del run
     gc.collect()

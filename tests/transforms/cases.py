@@ -17,9 +17,9 @@ from tfn.trace import build, oracle
 from tfn.trace.argument import (
     Conv,
     Custom,
+    CustomKernel,
     Fft,
     FftType,
-    Handmade,
     Host,
     Leaf,
     Param,
@@ -237,7 +237,9 @@ def _handmade(n: UOp) -> UOp:
     to, from_ = (UOp(Op.PARAM, (), Param(i, size, n.dtype)) for i in (0, 1))
     body = UOp(Op.SINK, (UOp(Op.STORE, (to, r, UOp(Op.LOAD, (from_, r)) * 2)),))
     kind = ((n.shape, n.dtype),)
-    return UOp(Op.GET, (UOp(Op.KERNEL, (n,), Handmade("twice", kind, kind, Nest(body), body)),), 0)
+    return UOp(
+        Op.GET, (UOp(Op.KERNEL, (n,), CustomKernel("twice", kind, kind, Nest(body), body)),), 0
+    )
 
 
 def _tuple(a: UOp, b: UOp) -> UOp:

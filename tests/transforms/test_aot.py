@@ -100,7 +100,7 @@ def test_donated_arguments_are_given_away() -> None:
 def test_donated_arguments_are_overwritten_without_native_calls_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tfn.eager.run.door", lambda *args: None)
+    monkeypatch.setattr("tfn.eager.run.entry", lambda *args: None)
     run = tfn.jit(lambda x: x + 1, donate_argnums=0).lower(MATRIX).compile()
     x = tfn.numpy.asarray(X)
     assert x.buffer is not None

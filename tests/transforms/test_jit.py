@@ -24,7 +24,7 @@ from tfn.errors import (
     TfnError,
     UnexpectedTracerError,
 )
-from tfn.trace.bind import Making
+from tfn.trace.bind import CompileStats
 
 
 class Counted:
@@ -70,10 +70,10 @@ def test_one_trace_for_each_kind_of_arguments() -> None:
 
 def test_what_it_took() -> None:
     f = tfn.jit(lambda x: tnp.exp(x @ x).sum() + 0.734375)
-    assert f.cache_info()[1:] == (0, "", Making(), Making())
+    assert f.cache_info()[1:] == (0, "", CompileStats(), CompileStats())
     f.trace(tnp.ones((3, 3)))
     traced = f.cache_info().last
-    assert traced.trace_ns > 0 and traced._replace(trace_ns=0) == Making()
+    assert traced.trace_ns > 0 and traced._replace(trace_ns=0) == CompileStats()
     f(tnp.ones((3, 3)))
     first = f.cache_info()
     assert first.last == first.total and first.last.trace_ns == traced.trace_ns
@@ -89,7 +89,7 @@ def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     monkeypatch.setattr(config, "disk_cache", True)
 
-    def new() -> Making:
+    def new() -> CompileStats:
         monkeypatch.setattr(run, "_DEVICES", {})
         run.forget()
         f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)

@@ -7,7 +7,7 @@ import numpy as np
 from tests.transforms.cases import leaf, run
 from tfn.dtypes import FLOAT64
 from tfn.trace import build
-from tfn.trace.argument import Fold, Handmade, Param, Range
+from tfn.trace.argument import CustomKernel, Fold, Param, Range
 from tfn.trace.interpreter import Nest
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -23,7 +23,7 @@ def product(text: str = "") -> UOp:
     term = UOp(Op.LOAD, (x, i * 3 + j)) * UOp(Op.LOAD, (y, j))
     body = UOp(Op.SINK, (UOp(Op.STORE, (out, i, UOp(Op.FOLD, (term, j), Fold(Op.ADD)))),))
     takes, gives = ((X.shape, FLOAT64), (Y.shape, FLOAT64)), (((4,), FLOAT64),)
-    arg = Handmade("product", takes, gives, Nest(body), None if text else body, text)
+    arg = CustomKernel("product", takes, gives, Nest(body), None if text else body, text)
     return UOp(Op.GET, (UOp(Op.KERNEL, (leaf(X), leaf(Y)), arg),), 0)
 
 

@@ -316,14 +316,14 @@ class Host:
         run: hashable; a function, or a frozen object that can be called.
         results: shape and dtype of each result.
         vmap: how it is called for many lanes.
-        acts: whether it has effects, so that it must be called exactly once each time, in order:
-            then its first operand and its first result are tokens; see `trace.effects`.
+        has_effects: whether it must be called exactly once each time, in order: then its first
+            operand and its first result are tokens; see `trace.effects`.
     """
 
     run: HostFunction
     results: tuple[tuple[Shape, DType], ...]
     vmap: VmapMethod
-    acts: bool = False
+    has_effects: bool = False
 
 
 @frozen
@@ -358,7 +358,7 @@ def filled(run: Any, functions: Sequence[HostFunction]) -> Any:
 
 
 @frozen
-class Handmade:
+class CustomKernel:
     """A custom kernel: written by the user, for operands of given types.
 
     Attributes:

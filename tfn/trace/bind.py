@@ -1,7 +1,7 @@
 """Dispatch of operations: record a node in a trace, or execute at once.
 
 Every operation of the public functions goes through `bind`.  If an operand belongs to a running
-trace, a node is recorded; otherwise the runtime, which `plug` installs, executes the op now.
+trace, a node is recorded; otherwise the runtime, which `install` sets, executes the op now.
 
 A trace is known when its inputs are concrete arrays (under `grad`, `jvp`, `vjp`, `linearize`
 outside `jit`): then any value in it can be computed when Python needs it, and `if x > 0` works.
@@ -73,7 +73,7 @@ class Trace:
         self.where = user_line()
 
     @property
-    def acts(self) -> bool:
+    def has_effects(self) -> bool:
         """Whether it has recorded an effect."""
         return self.token is not self.begin
 
@@ -102,13 +102,13 @@ class Value(Protocol):
     known: bool  # whether it can be computed now
 
 
-Door = Callable[..., Any]
+Entry = Callable[..., Any]
 """A native entry point: a compiled program as a function of the user's arguments."""
-DOOR_BYTES = 3_000
+ENTRY_BYTES = 3_000
 """Memory of a native entry point and of its row in a cache, estimated."""
 
 
-class Making(NamedTuple):
+class CompileStats(NamedTuple):
     """Compile statistics of a program.
 
     Attributes:
@@ -129,7 +129,7 @@ class Making(NamedTuple):
     size_bytes: int = 0
 
 
-class Face(Protocol):
+class Runtime(Protocol):
     """The runtime interface: conversion, execution and compilation of Values."""
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
@@ -164,13 +164,13 @@ class Face(Protocol):
         Those whose numbers are `donated` are deleted; results may take their memory.
         """
 
-    def making(self, jaxpr: Jaxpr) -> Making:
+    def compile_stats(self, jaxpr: Jaxpr) -> CompileStats:
         """The compile statistics of its program, all zero if none has been made."""
 
     def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
 
-    def door(
+    def entry(
         self,
         jaxpr: Jaxpr,
         takes: Sequence[Any],
@@ -179,7 +179,7 @@ class Face(Protocol):
         made: Sequence[bool],
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
-    ) -> Door | None:
+    ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.
 
         `takes` and `gives` are the trees of the arguments and of the result, with indices of
@@ -190,20 +190,20 @@ class Face(Protocol):
         """
 
 
-_FACE: list[Callable[[], Face]] = []
+_RUNTIME: list[Callable[[], Runtime]] = []
 _VIEW: list[Callable[[Jaxpr], Any]] = []
 _LOCAL = threading.local()
 
 
-def plug(face: Callable[[], Face], view: Callable[[Jaxpr], Any]) -> None:
+def install(runtime: Callable[[], Runtime], view: Callable[[Jaxpr], Any]) -> None:
     """Install the runtime, and the view of programs; called once, by ``tfn/__init__.py``."""
-    _FACE[:], _VIEW[:] = [face], [view]
+    _RUNTIME[:], _VIEW[:] = [runtime], [view]
 
 
 @cache
-def face() -> Face:
+def runtime() -> Runtime:
     """The installed runtime, loaded at the first use."""
-    return _FACE[0]()
+    return _RUNTIME[0]()
 
 
 def view(jaxpr: Jaxpr) -> Any:
@@ -249,7 +249,7 @@ def new_leaf(
     """An input of a trace, as a Value; `value` is the concrete or outer value it represents."""
     uop = UOp(Op.LEAF, (), Leaf(shape, dtype, value, name, is_input=True))
     known = value is not None and (value.trace is None or value.known)
-    return face().wrap(uop, trace, known, weak)
+    return runtime().wrap(uop, trace, known, weak)
 
 
 def lift(value: Value, trace: Trace) -> UOp:
@@ -307,11 +307,11 @@ def bind(op: Op, *operands: Any, arg: object = None, weak: bool = False) -> Any:
                 trace = owner
             known = known and value.known
     if trace is None:
-        return face().execute(op, arg, operands, weak)
+        return runtime().execute(op, arg, operands, weak)
     if trace.inner is not None:
         trace = trace.inner
     uop = UOp(op, tuple([v.uop if v.trace is trace else lift(v, trace) for v in operands]), arg)
-    return face().wrap(uop, trace, known, weak)
+    return runtime().wrap(uop, trace, known, weak)
 
 
 def innermost(values: Sequence[Value]) -> Trace | None:
@@ -334,7 +334,7 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
     of the trace happen too, or become those of the outer trace.
     """
     weak = weak or (False,) * len(outputs)
-    if trace.token is None or not trace.acts:
+    if trace.token is None or not trace.has_effects:
         return _evaluate(outputs, trace, weak)
     *values, token = _evaluate([*outputs, trace.token], trace, (*weak, False))
     if token.trace is not None:
@@ -357,7 +357,7 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
                 if not unknown.isdisjoint(node.src):
                     unknown.add(node)
         return [
-            face().wrap(new, outer, old not in unknown, is_weak)
+            runtime().wrap(new, outer, old not in unknown, is_weak)
             for old, new, is_weak in zip(
                 outputs, substitute(outputs, replace, order), weak, strict=True
             )
@@ -372,34 +372,36 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
         trace.memo.clear()
     elif rest:
         jaxpr, captured = close(rest, [])
-        values |= zip(rest, face().call(jaxpr, [leaf.arg.value for leaf in captured]), strict=True)
-    return [face().weaken(values[u], is_weak) for u, is_weak in zip(outputs, weak, strict=True)]
+        values |= zip(
+            rest, runtime().call(jaxpr, [leaf.arg.value for leaf in captured]), strict=True
+        )
+    return [runtime().weaken(values[u], is_weak) for u, is_weak in zip(outputs, weak, strict=True)]
 
 
 def call(
-    jaxpr: Jaxpr, operands: Sequence[Value], weak: Sequence[bool], acts: bool = False
+    jaxpr: Jaxpr, operands: Sequence[Value], weak: Sequence[bool], has_effects: bool = False
 ) -> list[Any]:
     """A closed function on Values: inlined into the innermost trace among them, or run now.
 
-    If it `acts`, the token of the trace is among the operands, and its first output is the next
-    token, which is not among the results.
+    If it has effects, the token of the trace is among the operands, and its first output is the
+    next token, which is not among the results.
     """
     trace = innermost(operands)
     if trace is None:
-        results = face().call(jaxpr, operands)[acts:]
-        return [face().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
+        results = runtime().call(jaxpr, operands)[has_effects:]
+        return [runtime().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
     known = all(value.trace is None or value.known for value in operands)
     uops = inline(jaxpr, [lift(value, trace) for value in operands])
-    if acts:
+    if has_effects:
         trace.token, *uops = uops
-    return [face().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
+    return [runtime().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
 
 
 def call_host(host: Host, operands: Sequence[Value]) -> list[Any]:
     """The results of a function of the host, called now, on concrete Values."""
     results = [np.empty(shape, dtype) for shape, dtype in host.results]
-    host.run(results, [face().read(x) for x in operands])
-    return [face().asarray(x) for x in results]
+    host.run(results, [runtime().read(x) for x in operands])
+    return [runtime().asarray(x) for x in results]
 
 
 def run_now(uop: UOp, trace: Trace) -> Any:
@@ -417,9 +419,9 @@ def run_now(uop: UOp, trace: Trace) -> Any:
             memo[node] = call_host(node.arg, [memo[s] for s in node.src])
         elif node.op in SEVERAL:
             jaxpr, operands = alone(node)
-            memo[node] = face().call(jaxpr, [memo[s] for s in operands])
+            memo[node] = runtime().call(jaxpr, [memo[s] for s in operands])
         elif node.op is Op.GET:
             memo[node] = memo[node.src[0]][node.arg]
         else:
-            memo[node] = face().execute(node.op, node.arg, [memo[s] for s in node.src])
+            memo[node] = runtime().execute(node.op, node.arg, [memo[s] for s in node.src])
     return memo[uop]

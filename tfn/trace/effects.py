@@ -39,7 +39,7 @@ def token() -> bind.Value:
 
 def first() -> bind.Value:
     """The token that effects outside of all traces begin with."""
-    outermost: bind.Value = bind.face().asarray(np.True_)
+    outermost: bind.Value = bind.runtime().asarray(np.True_)
     return outermost
 
 
@@ -51,11 +51,11 @@ def _token(running: Sequence[bind.Trace], at: int) -> bind.Value:
         leaf = Leaf((), BOOL, _token(running, at - 1), "effects")
         trace.begin = trace.token = UOp(Op.LEAF, (), leaf)
     known = all(outer.known for outer in running[: at + 1])
-    current: bind.Value = bind.face().wrap(trace.token, trace, known)
+    current: bind.Value = bind.runtime().wrap(trace.token, trace, known)
     return current
 
 
-def outside(door: bind.Door, part: int | None = None) -> bind.Door:
+def outside(entry: bind.Entry, part: int | None = None) -> bind.Entry:
     """The native entry of a function with effects: refuses while a trace runs, which records them.
 
     `part` is the index of the result in what the entry returns, beside the token; None for all.
@@ -64,7 +64,7 @@ def outside(door: bind.Door, part: int | None = None) -> bind.Door:
     def call(*arguments: Any) -> Any:
         if bind.traces():
             return NotImplemented
-        results = door(*arguments)
+        results = entry(*arguments)
         return results if part is None or results is NotImplemented else results[part]
 
     return call
@@ -84,7 +84,7 @@ def act(host: Host, operands: Sequence[bind.Value]) -> list[bind.Value]:
     trace.token = UOp(Op.GET, (node,), 0)
     known = before.known and all(x.trace is None or x.known for x in operands)
     count = len(host.results)
-    return [bind.face().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)]
+    return [bind.runtime().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)]
 
 
 @remembered
@@ -102,7 +102,7 @@ def tokens(function: UOp) -> frozenset[int]:
 
 def token_operands(node: UOp) -> Iterator[UOp]:
     """The sources of a node that are tokens."""
-    if node.op is Op.HOST and node.arg.acts:
+    if node.op is Op.HOST and node.arg.has_effects:
         yield node.src[0]
     for f in node.src:
         if f.op is Op.FUNCTION:
@@ -129,5 +129,5 @@ def _is_token(u: UOp, function: UOp) -> bool:
         return False
     node = u.src[0]
     if node.op is Op.HOST:
-        return bool(node.arg.acts) and u.arg == 0
+        return bool(node.arg.has_effects) and u.arg == 0
     return any(u.arg in token_results(f) for f in node.src if f.op is Op.FUNCTION and f.src)

@@ -55,7 +55,7 @@ class Takes:
     def _fit(self, i: int, leaf: object) -> bind.Value:
         name, expected = self.names[i], self.types[i]
         if isinstance(leaf, (bool, int, float, complex)):
-            leaf = bind.face().asarray(leaf, expected.dtype if expected.weak_type else None)
+            leaf = bind.runtime().asarray(leaf, expected.dtype if expected.weak_type else None)
         value: bind.Value = as_value(leaf, name)
         if value.trace is not None:
             raise ArgumentError(
@@ -88,7 +88,7 @@ class Traced:
         structure: of the result.
         weak: which results have a weak dtype.
         single: whether the result is one array.
-        acts: whether it has effects: then a token follows the leaves of the arguments, and
+        has_effects: if true, a token follows the leaves of the arguments, and
             another one comes before the results.
         takes: its arguments.
     """
@@ -98,20 +98,20 @@ class Traced:
     structure: tree.Structure
     weak: tuple[bool, ...]
     single: bool
-    acts: bool
+    has_effects: bool
     takes: Takes
 
     def finish(self, results: list[Any]) -> Any:
         """The results of the program as the function returned them."""
         if True in self.weak:
             pairs = zip(results, self.weak, strict=True)
-            results = [bind.face().weaken(value, weak) for value, weak in pairs]
+            results = [bind.runtime().weaken(value, weak) for value, weak in pairs]
         return results[0] if self.single else tree.unflatten(self.structure, results)
 
     @property
     def out_info(self) -> Any:
         """The types of the results, as a tree of `ShapeDtypeStruct`."""
-        results = zip(self.jaxpr.outputs[self.acts :], self.weak, strict=True)
+        results = zip(self.jaxpr.outputs[self.has_effects :], self.weak, strict=True)
         return tree.unflatten(
             self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
         )
@@ -216,11 +216,11 @@ class Lowered:
             CompileError: if it cannot be made.
         """
         traced = self.traced
-        bind.face().footprint(traced.jaxpr)
+        bind.runtime().footprint(traced.jaxpr)
         leaves, results = len(traced.takes.types), len(traced.weak)
         entry = None
-        if not traced.acts:
-            entry = bind.face().door(
+        if not traced.has_effects:
+            entry = bind.runtime().entry(
                 traced.jaxpr,
                 [list(range(leaves))],
                 list(range(results)),
@@ -253,7 +253,7 @@ class Compiled:
     """
 
     lowered: Lowered
-    entry: bind.Door | None
+    entry: bind.Entry | None
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """The function's result; static arguments are left out.
@@ -268,10 +268,10 @@ class Compiled:
             results = self.entry(values)
             if results is not NotImplemented:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
-        token = [effects.first()] if traced.acts else []
+        token = [effects.first()] if traced.has_effects else []
         operands = [*values, *token, *traced.captured]
-        results = bind.face().call(traced.jaxpr, operands, traced.takes.donated)
-        return traced.finish(results[traced.acts :])
+        results = bind.runtime().call(traced.jaxpr, operands, traced.takes.donated)
+        return traced.finish(results[traced.has_effects :])
 
     def as_text(self, stage: str = "assembly") -> str:
         """The function at a stage of its compilation; `show` lists them.
@@ -288,7 +288,7 @@ class Compiled:
     def memory_analysis(self) -> Any:
         """The memory that a call takes: a `Footprint`."""
         traced = self.lowered.traced
-        return bind.face().footprint(traced.jaxpr, traced.takes.donated)
+        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated)
 
     @property
     def out_info(self) -> Any:

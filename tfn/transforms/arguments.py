@@ -116,7 +116,7 @@ def as_value(leaf: object, name: str | Callable[[], str], hint: str = PLAIN) -> 
         ArgumentError: naming the leaf, if it is not an array or a number.
     """
     try:
-        return bind.face().asarray(leaf)
+        return bind.runtime().asarray(leaf)
     except (TfnError, TypeError) as error:
         if not isinstance(error, TypeError) or isinstance(error, NumberError):
             raise

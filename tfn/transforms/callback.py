@@ -157,7 +157,7 @@ def io_callback(
 
 def acting(run: Returning, kinds: Sequence[tuple[Shape, DType]] = ()) -> Host:
     """A function of the host that takes a token, and returns it after the call."""
-    return Host(Acting(run), (((), BOOL), *kinds), VmapMethod.SEQUENTIAL, acts=True)
+    return Host(Acting(run), (((), BOOL), *kinds), VmapMethod.SEQUENTIAL, has_effects=True)
 
 
 @frozen

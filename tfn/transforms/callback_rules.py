@@ -65,7 +65,7 @@ def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) ->
     """All results over the lanes."""
     if u.arg.vmap is VmapMethod.FIRST:
         return _for_first(u, src, mapped, size)
-    if u.arg.acts:
+    if u.arg.has_effects:
         return _in_turn(u, src, mapped, size)
     return [Lanes(y, True) for y in METHODS[u.arg.vmap](u, src, mapped, size)]
 

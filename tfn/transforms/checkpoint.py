@@ -165,7 +165,7 @@ def checkpoint_name(x: R, name: str) -> R:
         )
 
     def label(leaf: Any) -> Any:
-        value = bind.face().asarray(leaf)
+        value = bind.runtime().asarray(leaf)
         if value.trace is None:
             return value
         x = fresh(value)
@@ -257,8 +257,8 @@ def checkpoint(
             return function(*new_args, **new_kwargs)
 
         recorded = record("checkpoint", fun, call, values, names)
-        f, before, acts = enclosed(recorded)
-        results = custom(name_of(fun), f, [*before, *values], own, recorded.weak, acts)
+        f, before, has_effects = enclosed(recorded)
+        results = custom(name_of(fun), f, [*before, *values], own, recorded.weak, has_effects)
         result: R = tree.unflatten(recorded.structure, results)
         return result
 

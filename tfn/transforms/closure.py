@@ -115,7 +115,7 @@ def closure_convert(
         count = len(args) - len(places)
         captured = list(function.captured)
         for i, value in zip(places, args[count:], strict=True):
-            captured[i] = bind.face().asarray(value)
+            captured[i] = bind.runtime().asarray(value)
         return replace(function, captured=tuple(captured))(*args[:count])
 
     return run, hoisted
@@ -148,7 +148,7 @@ def custom_gradient(fun: Callable[P, tuple[R, object]]) -> custom_vjp[P, R]:
 
     def fwd(*args: Any) -> tuple[Any, Converted]:
         result, rule = both(*args)
-        types = tree.map(lambda y: ShapeDtypeStruct.of(bind.face().asarray(y)), result)
+        types = tree.map(lambda y: ShapeDtypeStruct.of(bind.runtime().asarray(y)), result)
         return result, converted("custom_gradient", rule, [types])
 
     def bwd(rule: Converted, ct: Any) -> tuple[Any, ...]:

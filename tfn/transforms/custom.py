@@ -91,7 +91,7 @@ def as_values(
 ) -> list[Any]:
     """Graphs as Values of the trace in which a rule runs."""
     return [
-        bind.face().wrap(u, trace, is_known(u), t.weak_type)
+        bind.runtime().wrap(u, trace, is_known(u), t.weak_type)
         for u, t in zip(graphs, types, strict=True)
     ]
 
@@ -111,7 +111,7 @@ class Call:
         structure: of the tuple of the other arguments.
         takes: the types of their leaves.
         captured: the number of operands that are captured values, a token included.
-        acts: whether the function has effects: then a token is the first result.
+        has_effects: if true, a token is the first result.
         gives: the type of the result.
     """
 
@@ -120,7 +120,7 @@ class Call:
     structure: tree.Structure
     takes: tuple[ShapeDtypeStruct, ...]
     captured: int
-    acts: bool
+    has_effects: bool
     gives: Vectors
 
     def primals(self, u: UOp, tangents: Tangents) -> tuple[tuple[UOp, ...], Tangents]:
@@ -244,7 +244,7 @@ class CustomDerivative:
             for value in values:
                 if value.trace is not None:
                     value.trace.concretized = True
-        closed, before, acts = enclosed(recorded)
+        closed, before, has_effects = enclosed(recorded)
         gives = tuple(
             ShapeDtypeStruct(u.shape, u.dtype, weak)
             for u, weak in zip(recorded.outputs, recorded.weak, strict=True)
@@ -256,11 +256,11 @@ class CustomDerivative:
             structure,
             takes,
             len(before),
-            acts,
+            has_effects,
             Vectors(recorded.structure, gives, "tangent"),
         )
         results = custom(
-            name_of(f), closed, [*before, *values], self.rules(call), recorded.weak, acts
+            name_of(f), closed, [*before, *values], self.rules(call), recorded.weak, has_effects
         )
         return tree.unflatten(recorded.structure, results)
 
@@ -320,15 +320,15 @@ def custom(
     operands: Sequence[bind.Value],
     rules: Rules,
     weak: Sequence[bool],
-    acts: bool = False,
+    has_effects: bool = False,
 ) -> list[Any]:
     """The results of a FUNCTION with rules of its own, for Values.
 
-    If it `acts`, a token is its first result, and is not among those returned.
+    If it has effects, a token is its first result, and is not among those returned.
     """
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     node = UOp(Op.CUSTOM, (f, *map(param, params)), Custom(name, rules))
-    return bind.call(Jaxpr(function(several(node), params)), operands, weak, acts)
+    return bind.call(Jaxpr(function(several(node), params)), operands, weak, has_effects)
 
 
 def same_result(call: Call, out: object, rule: Function, what: str) -> None:

@@ -99,7 +99,7 @@ class VjpRules:
         node = UOp(Op.LINEAR, (*residuals, *(dx for dx in dxs if dx is not None)), arg)
         tangent_results = iter(several(node))
         slopes = [next(tangent_results) if slot.floating else None for slot in slots]
-        return [None] * call.acts + slopes
+        return [None] * call.has_effects + slopes
 
 
 @frozen
@@ -152,7 +152,7 @@ class Backward:
             back = [
                 as_graph(trace, cotangents[self.differentiated[i - count]]) for i in differentiated
             ]
-        if not trace.acts:
+        if not trace.has_effects:
             return back
         # The effects of bwd happen before its results are used, and only if they are.
         return [None if ct is None else after(ct, [trace.token]) for ct in back]

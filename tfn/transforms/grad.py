@@ -188,7 +188,7 @@ def stop_gradient(x: R) -> R:
     """
 
     def stop(leaf: Any) -> Any:
-        value = bind.face().asarray(leaf)
+        value = bind.runtime().asarray(leaf)
         if value.trace is None or value.dtype not in INEXACT:
             return value
         return bind.bind(Op.DETACH, value)

@@ -88,18 +88,18 @@ class Entry:
     traced: Traced
     trace_ns: int
     trace_bytes: int
-    by_leaves: bind.Door | None = None
-    direct: bind.Door | None = None
+    by_leaves: bind.Entry | None = None
+    direct: bind.Entry | None = None
 
     @property
-    def making(self) -> bind.Making:
+    def compile_stats(self) -> bind.CompileStats:
         """The compile statistics of its program."""
-        return bind.face().making(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
+        return bind.runtime().compile_stats(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
 
     @property
     def size_bytes(self) -> int:
         """Its memory, with that of the program that its entry points refer to."""
-        program = bind.DOOR_BYTES + self.making.size_bytes if self.by_leaves else 0
+        program = bind.ENTRY_BYTES + self.compile_stats.size_bytes if self.by_leaves else 0
         return self.trace_bytes + program
 
 
@@ -117,8 +117,8 @@ class CacheInfo(NamedTuple):
     entries: int
     misses: int
     last_miss: str
-    last: bind.Making
-    total: bind.Making
+    last: bind.CompileStats
+    total: bind.CompileStats
 
 
 @overload
@@ -216,7 +216,7 @@ class Jitted(Generic[P, R_co]):
     def clear_cache(self) -> None:
         """Forget every program."""
         self._entries: Cache[Entry] = Cache("traces", lambda entry: entry.size_bytes)
-        self._direct: list[bind.Door] = self._entries.shortcuts  # direct entry points
+        self._direct: list[bind.Entry] = self._entries.shortcuts  # direct entry points
         self._last: Entry | None = None
         self._last_key: Any = None
         self._misses, self._last_miss = 0, ""
@@ -231,9 +231,9 @@ class Jitted(Generic[P, R_co]):
             >>> f.cache_info().misses, f.cache_info().last.kernels
             (1, 1)
         """
-        stats = [entry.making for _, entry in self._entries.items()]
-        last = self._last.making if self._last else bind.Making()
-        total = bind.Making(*map(sum, zip(*stats)))
+        stats = [entry.compile_stats for _, entry in self._entries.items()]
+        last = self._last.compile_stats if self._last else bind.CompileStats()
+        total = bind.CompileStats(*map(sum, zip(*stats)))
         return CacheInfo(len(self._entries), self._misses, self._last_miss, last, total)
 
     def trace(self, *args: object, **kwargs: object) -> Traced:
@@ -275,7 +275,7 @@ class Jitted(Generic[P, R_co]):
             1024
         """
         traced = self.trace(*args, **kwargs)
-        return bind.face().footprint(traced.jaxpr, traced.takes.donated)
+        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result, from the program for arguments of this type."""
@@ -285,7 +285,7 @@ class Jitted(Generic[P, R_co]):
                 if result is not NotImplemented:
                     return result
             if self._direct and not self.static and not _CONVERTED.isdisjoint(map(type, args)):
-                values = [bind.face().asarray(x) if type(x) in _CONVERTED else x for x in args]
+                values = [bind.runtime().asarray(x) if type(x) in _CONVERTED else x for x in args]
                 for direct in self._direct:
                     result = direct(*values)
                     if result is not NotImplemented:
@@ -311,26 +311,28 @@ class Jitted(Generic[P, R_co]):
         if entry.by_leaves is not None:
             results = entry.by_leaves(values)
             if results is not NotImplemented:
-                results = results[traced.acts :]
+                results = results[traced.has_effects :]
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
-        token = [effects.token()] if traced.acts else []
+        token = [effects.token()] if traced.has_effects else []
         operands = [*values, *token, *traced.captured]
         if bind.innermost(operands) is not None:
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
-            results = bind.call(jaxpr, operands, traced.weak, traced.acts)
+            results = bind.call(jaxpr, operands, traced.weak, traced.has_effects)
             return tree.unflatten(traced.structure, results)
         if entry.by_leaves is None:
             self._make_entry_points(key, entry, split, values)
             if entry.by_leaves is not None:
                 return self._call(args, kwargs)
         gone = self._donated(split, structure)
-        return traced.finish(bind.face().call(traced.jaxpr, operands, gone)[traced.acts :])
+        return traced.finish(
+            bind.runtime().call(traced.jaxpr, operands, gone)[traced.has_effects :]
+        )
 
     def _values(
         self, leaves: Sequence[object], split: Split, structure: tree.Structure
     ) -> list[Any]:
         try:
-            return [bind.face().asarray(x) for x in leaves]
+            return [bind.runtime().asarray(x) for x in leaves]
         except (TfnError, TypeError):  # again, with the names for an error
             names = self._names_of(split, structure)
             return [as_value(x, name, STATIC) for x, name in zip(leaves, names, strict=True)]
@@ -364,7 +366,7 @@ class Jitted(Generic[P, R_co]):
                 self._last_key = key
         return entry
 
-    def _prefer(self, direct: bind.Door | None) -> None:
+    def _prefer(self, direct: bind.Entry | None) -> None:
         """Try a direct entry point first from now on."""
         if direct is not None and direct not in self._direct:
             self._direct.insert(0, direct)
@@ -374,9 +376,9 @@ class Jitted(Generic[P, R_co]):
         self, key: Any, entry: Entry, split: Split, values: Sequence[Any]
     ) -> None:
         """Make the native entry points of an entry, if the device has any."""
-        traced, make, structure = entry.traced, bind.face().door, key[0]
+        traced, make, structure = entry.traced, bind.runtime().entry, key[0]
         _, kwargs = structure.children()
-        token = [effects.first()] if traced.acts else []
+        token = [effects.first()] if traced.has_effects else []
         common = (
             [x.weak_type for x in values],
             [*(False for _ in token), *traced.weak],
@@ -385,7 +387,7 @@ class Jitted(Generic[P, R_co]):
         )
         first, last = len(token), len(token) + len(traced.weak)
         native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
-        entry.by_leaves = effects.outside(native) if native and traced.acts else native
+        entry.by_leaves = effects.outside(native) if native and traced.has_effects else native
         direct = not split.statics and not kwargs.num_leaves
         if (
             entry.by_leaves

@@ -15,7 +15,7 @@ from typing import NoReturn
 from tfn._support.validate import shown
 from tfn.dtypes import INT64
 from tfn.errors import ArgumentError, GradientError
-from tfn.trace.argument import Handmade, Param, Range
+from tfn.trace.argument import CustomKernel, Param, Range
 from tfn.trace.build import count, several
 from tfn.trace.interpreter import Nest
 from tfn.trace.op import Op
@@ -64,7 +64,7 @@ def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) ->
 
 def _by_user_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
     """The results of the author's batching rule."""
-    arg: Handmade = u.arg
+    arg: CustomKernel = u.arg
     assert arg.batch is not None
     with rule_trace(arg.batch) as trace:
         values = as_values(trace, src, [ShapeDtypeStruct(s.shape, s.dtype) for s in src])
@@ -90,7 +90,7 @@ def _by_user_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int)
     return [Lanes(y, bool(m)) for y, m in zip(graphs, many, strict=True) if y is not None]
 
 
-def _wider(arg: Handmade, mapped: Sequence[bool], size: int) -> Handmade:
+def _wider(arg: CustomKernel, mapped: Sequence[bool], size: int) -> CustomKernel:
     """The kernel with a range of lanes around the others, and buffers with an axis in front."""
     many = [True] * len(arg.results) + list(mapped)
     sizes = [count(shape) for shape, _ in (*arg.results, *arg.takes)]

@@ -59,7 +59,7 @@ class LinearMap:
         leaves = self.takes.check(vectors[0] if self.single else vectors)
         slots = [slot for slot in self.takes.slots if slot.floating]
         filled = [
-            bind.face().asarray(np.zeros(slot.shape, slot.dtype)) if x is None else x
+            bind.runtime().asarray(np.zeros(slot.shape, slot.dtype)) if x is None else x
             for x, slot in zip(leaves, slots, strict=True)
         ]
         results = bind.call(self.jaxpr, [*filled, *self.residuals], self.gives.weak)

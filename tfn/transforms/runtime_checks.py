@@ -432,4 +432,4 @@ def checked(
 
 def raising(sites: Sequence[Site], quiet: bool = False) -> Host:
     """A function of the host that raises; see `Raises`."""
-    return Host(Raises(tuple(sites), quiet), (((), BOOL),), VmapMethod.FIRST, acts=True)
+    return Host(Raises(tuple(sites), quiet), (((), BOOL),), VmapMethod.FIRST, has_effects=True)

@@ -45,7 +45,7 @@ class Recording:
     @property
     def effects(self) -> list[UOp]:
         """The last effect token, as one more output, if there are effects."""
-        return [self.trace.token] if self.trace.token is not None and self.trace.acts else []
+        return [self.trace.token] if self.trace.token is not None and self.trace.has_effects else []
 
     @property
     def traced_aux(self) -> list[UOp]:
