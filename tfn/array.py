@@ -4,7 +4,7 @@ A concrete Array holds a Buffer of a device.  A traced one holds the UOp that co
 trace it belongs to.  ``isinstance(x, tfn.Array)`` is true for both.
 
 The operations of an Array are functions of `tfn.numpy`, which imports this file; the methods here
-call them through `plug`, which ``tfn/__init__.py`` calls once.
+call them through `install`, which ``tfn/__init__.py`` calls once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Functions(Protocol):
         """A function by its name."""
 
 
-_PLUGGED: list[Functions] = []
+_FUNCTIONS: list[Functions] = []
 DLPACK_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 """Whether this NumPy exchanges memory by DLPack 1.0, which has a flag for read-only memory."""
 
@@ -57,16 +57,16 @@ SCALAR = "x[None] has one axis, and item() takes the element"
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
-def plug(functions: Functions) -> None:
+def install(functions: Functions) -> None:
     """Install the functions behind the methods; done once, by ``tfn/__init__.py``."""
-    _PLUGGED[:] = [functions]
+    _FUNCTIONS[:] = [functions]
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
     def method(self: Array, other: Any) -> Array:
         if not isinstance(other, _OPERANDS):
             return NotImplemented  # type: ignore[no-any-return]
-        function: Function = getattr(_PLUGGED[0], name)
+        function: Function = getattr(_FUNCTIONS[0], name)
         return function(other, self) if swapped else function(self, other)
 
     return method
@@ -182,7 +182,7 @@ class Array:
                 got=f"api_version={api_version}",
                 hint=f"it is {_VERSIONS[-1]}",
             )
-        return _PLUGGED[0]
+        return _FUNCTIONS[0]
 
     @property
     def device(self) -> str:
@@ -195,7 +195,7 @@ class Array:
         Raises:
             DeviceError: for another one, since all arrays of a process are on one device.
         """
-        return _PLUGGED[0].asarray(self, device=device)
+        return _FUNCTIONS[0].asarray(self, device=device)
 
     def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The one element."""
@@ -331,7 +331,7 @@ class Array:
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: object) -> Array:
-        return _PLUGGED[0].getitem(self, index)
+        return _FUNCTIONS[0].getitem(self, index)
 
     def __setitem__(self, index: object, value: Any) -> NoReturn:
         raise concretization.immutable(self, "its elements cannot be set")
@@ -368,110 +368,110 @@ class Array:
         return other // self, other % self
 
     def __neg__(self) -> Array:
-        return _PLUGGED[0].negative(self)
+        return _FUNCTIONS[0].negative(self)
 
     def __pos__(self) -> Array:
-        return _PLUGGED[0].positive(self)
+        return _FUNCTIONS[0].positive(self)
 
     def __abs__(self) -> Array:
-        return _PLUGGED[0].abs(self)
+        return _FUNCTIONS[0].abs(self)
 
     def __invert__(self) -> Array:
-        return _PLUGGED[0].invert(self)
+        return _FUNCTIONS[0].invert(self)
 
     def __round__(self, decimals: int = 0) -> Array:
-        return _PLUGGED[0].round(self, decimals)
+        return _FUNCTIONS[0].round(self, decimals)
 
     # Methods that call the function of tfn.numpy of the same name.
 
     def astype(self, dtype: DTypeLike, copy: bool = False) -> Array:
         """The values in another dtype."""
-        return _PLUGGED[0].astype(self, dtype, copy=copy)
+        return _FUNCTIONS[0].astype(self, dtype, copy=copy)
 
     def copy(self) -> Array:
         """An array with memory of its own."""
-        return _PLUGGED[0].copy(self)
+        return _FUNCTIONS[0].copy(self)
 
     def reshape(self, *shape: Any, order: str = "C") -> Array:
         """The elements in order under another shape, one size of which may be -1."""
-        return _PLUGGED[0].reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+        return _FUNCTIONS[0].reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
 
     def ravel(self, order: str = "C") -> Array:
         """All elements along one axis."""
-        return _PLUGGED[0].ravel(self, order=order)
+        return _FUNCTIONS[0].ravel(self, order=order)
 
     flatten = ravel
 
     def transpose(self, *axes: Any) -> Array:
         """Axes in another order, reversed if none is given."""
         listed = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return _PLUGGED[0].transpose(self, listed or None)
+        return _FUNCTIONS[0].transpose(self, listed or None)
 
     @property
     def T(self) -> Array:
         """Axes in reverse order."""
-        return _PLUGGED[0].transpose(self)
+        return _FUNCTIONS[0].transpose(self)
 
     @property
     def mT(self) -> Array:
         """The last two axes exchanged."""
-        return _PLUGGED[0].matrix_transpose(self)
+        return _FUNCTIONS[0].matrix_transpose(self)
 
     @property
     def real(self) -> Array:
         """The real part; of a real array itself."""
-        return _PLUGGED[0].real(self)
+        return _FUNCTIONS[0].real(self)
 
     @property
     def imag(self) -> Array:
         """The imaginary part; of a real array zeros."""
-        return _PLUGGED[0].imag(self)
+        return _FUNCTIONS[0].imag(self)
 
     def conj(self) -> Array:
         """The complex conjugate; of a real array itself."""
-        return _PLUGGED[0].conj(self)
+        return _FUNCTIONS[0].conj(self)
 
     conjugate = conj
 
     def swapaxes(self, axis1: int, axis2: int) -> Array:
         """Two axes exchanged."""
-        return _PLUGGED[0].swapaxes(self, axis1, axis2)
+        return _FUNCTIONS[0].swapaxes(self, axis1, axis2)
 
     def squeeze(self, axis: Axes = None) -> Array:
         """Without axes of size 1."""
-        return _PLUGGED[0].squeeze(self, axis)
+        return _FUNCTIONS[0].squeeze(self, axis)
 
     def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Array:
         """Each element several times."""
-        return _PLUGGED[0].repeat(self, repeats, axis)
+        return _FUNCTIONS[0].repeat(self, repeats, axis)
 
     def take(self, indices: ArrayLike, axis: int | None = None, mode: str | None = None) -> Array:
         """Elements at indices along an axis."""
-        return _PLUGGED[0].take(self, indices, axis, mode=mode)
+        return _FUNCTIONS[0].take(self, indices, axis, mode=mode)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """The diagonal of two axes."""
-        return _PLUGGED[0].diagonal(self, offset, axis1, axis2)
+        return _FUNCTIONS[0].diagonal(self, offset, axis1, axis2)
 
     def dot(self, other: ArrayLike) -> Array:
         """The product as `tfn.numpy.dot` defines it."""
-        return _PLUGGED[0].dot(self, other)
+        return _FUNCTIONS[0].dot(self, other)
 
     def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
         """Values not below `min` and not above `max`."""
-        return _PLUGGED[0].clip(self, min, max)
+        return _FUNCTIONS[0].clip(self, min, max)
 
     def round(self, decimals: int = 0) -> Array:
         """Rounded, halves to even."""
-        return _PLUGGED[0].round(self, decimals)
+        return _FUNCTIONS[0].round(self, decimals)
 
     def sort(self, axis: int | None = -1, descending: bool = False) -> Array:
         """Sorted along an axis, NaN last."""
-        return _PLUGGED[0].sort(self, axis, descending=descending)
+        return _FUNCTIONS[0].sort(self, axis, descending=descending)
 
     def argsort(self, axis: int | None = -1, descending: bool = False) -> Array:
         """The indices that sort."""
-        return _PLUGGED[0].argsort(self, axis, descending=descending)
+        return _FUNCTIONS[0].argsort(self, axis, descending=descending)
 
     def sum(
         self,
@@ -481,7 +481,7 @@ class Array:
         **options: Any,
     ) -> Array:
         """The sum over axes."""
-        return _PLUGGED[0].sum(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].sum(self, axis, dtype, keepdims, **options)
 
     def prod(
         self,
@@ -491,7 +491,7 @@ class Array:
         **options: Any,
     ) -> Array:
         """The product over axes."""
-        return _PLUGGED[0].prod(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].prod(self, axis, dtype, keepdims, **options)
 
     def mean(
         self,
@@ -501,7 +501,7 @@ class Array:
         **options: Any,
     ) -> Array:
         """The mean over axes."""
-        return _PLUGGED[0].mean(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].mean(self, axis, dtype, keepdims, **options)
 
     def var(
         self,
@@ -511,7 +511,7 @@ class Array:
         keepdims: bool = False,
     ) -> Array:
         """The variance over axes."""
-        return _PLUGGED[0].var(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].var(self, axis, dtype, ddof, keepdims)
 
     def std(
         self,
@@ -521,31 +521,31 @@ class Array:
         keepdims: bool = False,
     ) -> Array:
         """The standard deviation over axes."""
-        return _PLUGGED[0].std(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].std(self, axis, dtype, ddof, keepdims)
 
     def max(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
         """The largest over axes, NaN if there is one."""
-        return _PLUGGED[0].max(self, axis, keepdims, **options)
+        return _FUNCTIONS[0].max(self, axis, keepdims, **options)
 
     def min(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
         """The smallest over axes, NaN if there is one."""
-        return _PLUGGED[0].min(self, axis, keepdims, **options)
+        return _FUNCTIONS[0].min(self, axis, keepdims, **options)
 
     def any(self, axis: Axes = None, keepdims: bool = False) -> Array:
         """Whether one element over axes is true."""
-        return _PLUGGED[0].any(self, axis, keepdims)
+        return _FUNCTIONS[0].any(self, axis, keepdims)
 
     def all(self, axis: Axes = None, keepdims: bool = False) -> Array:
         """Whether all elements over axes are true."""
-        return _PLUGGED[0].all(self, axis, keepdims)
+        return _FUNCTIONS[0].all(self, axis, keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """The first index of the largest."""
-        return _PLUGGED[0].argmax(self, axis, keepdims)
+        return _FUNCTIONS[0].argmax(self, axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """The first index of the smallest."""
-        return _PLUGGED[0].argmin(self, axis, keepdims)
+        return _FUNCTIONS[0].argmin(self, axis, keepdims)
 
 
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex

@@ -93,7 +93,7 @@ def print(
         skip_format_check: whether the format is checked only when it is used.
 
     Raises:
-        ArgumentError: if the format asks for something that is not given, or not for something
+        ArgumentError: if the format names something that is not given, or does not name something
             that is.
 
     Example:

@@ -110,7 +110,7 @@ SHORT: dict[DType, str] = {
 # fmt: on
 
 
-def plug(make: Callable[[Any, DType], Any]) -> None:
+def install(make: Callable[[Any, DType], Any]) -> None:
     """Install the array constructor behind ``float32(1)``; done once, by ``tfn/__init__.py``."""
     for name in SCALAR_TYPES:
         name.make = make

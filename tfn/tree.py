@@ -519,7 +519,7 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[An
             return optree.broadcast_prefix(prefix, tree, is_leaf=is_leaf, namespace=NAMESPACE)
     except ValueError as error:
         raise TreeError(
-            "a prefix does not fit the tree it stands for",
+            "a prefix does not fit its tree",
             got=difference(prefix, tree, "tree", is_leaf) or str(error),
             hint="a prefix has a leaf where the tree may have more of it",
         ) from None

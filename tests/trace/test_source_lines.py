@@ -1,4 +1,4 @@
-"""Lines of the user: noted while somebody wants them, and inherited."""
+"""Source lines of nodes: tracked on demand, and inherited."""
 
 from __future__ import annotations
 

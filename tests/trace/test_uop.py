@@ -117,7 +117,7 @@ def test_the_table_owns_nothing() -> None:
     assert alive() is None
 
 
-def test_what_is_remembered_of_a_node_dies_with_it() -> None:
+def test_remembered_results_die_with_their_node() -> None:
     asked = []
 
     @remembered
@@ -296,7 +296,7 @@ def test_a_walk_enters_only_where_it_may():
     assert list(walk([u], lambda node: node is not x + y)) == [x + y, x, u]
 
 
-def test_what_does_not_depend_on_the_replaced_stays():
+def test_substitute_keeps_independent_nodes():
     kept, changed = y * y, x + y
     u = kept * changed
     (new,) = substitute([u], {x: y})

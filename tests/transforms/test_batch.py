@@ -65,7 +65,7 @@ def test_derivatives_equal_a_stack(case: Case) -> None:
     check(outputs, values, leaves)
 
 
-def test_what_does_not_depend_stays_single() -> None:
+def test_independent_values_stay_unbatched() -> None:
     x, y = leaf(np.ones(2)), leaf(np.ones(2))
     xs = leaf(np.ones((SIZE, 2)))
     assert batch([y * 2.0, x], {x: xs}, SIZE) == [(y * 2.0, False), (xs, True)]

@@ -31,7 +31,7 @@ def test_a_nested_function_is_not_entered() -> None:
     assert closed(outputs, inputs) is outer
 
 
-def test_what_depends() -> None:
+def test_depending_nodes() -> None:
     a = x * 2.0
     b = a + y
     assert list(depending([b], [x])) == [x, a, b]
@@ -53,7 +53,7 @@ def test_lanes() -> None:
     assert Lanes(x, False).full(2).shape == (2, 3)
 
 
-def test_what_is_cheap_to_make_is_not_kept() -> None:
+def test_cheap_residuals_are_rematerialised() -> None:
     e = UOp(Op.EXP, (x,))
     more = 1 + e
     share = 1 / more

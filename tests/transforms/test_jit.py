@@ -68,7 +68,7 @@ def test_one_trace_for_each_kind_of_arguments() -> None:
     assert f.count == 6 and g.cache_info()[:3] == (1, 1, "the first call")
 
 
-def test_what_it_took() -> None:
+def test_cache_info_has_compile_statistics() -> None:
     f = tfn.jit(lambda x: tnp.exp(x @ x).sum() + 0.734375)
     assert f.cache_info()[1:] == (0, "", CompileStats(), CompileStats())
     f.trace(tnp.ones((3, 3)))
@@ -354,7 +354,7 @@ def test_jit_keeps_arrays_only_while_it_lives() -> None:
     assert growth(step) == NONE
 
 
-def test_however_many_shapes_there_are_few_traces_are_kept(
+def test_the_cache_of_traces_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run.forget()
@@ -373,7 +373,7 @@ def test_however_many_shapes_there_are_few_traces_are_kept(
     assert f.cache_info().misses == 42
 
 
-def test_what_is_used_is_called_directly_again_after_a_turn(
+def test_direct_entries_are_restored_after_eviction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(config, "device", "cpu")

@@ -1,4 +1,4 @@
-"""What the rules of KERNEL build: one more range, or a loop."""
+"""Rules of KERNEL: one more range under `vmap`, or a loop."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_lanes_are_one_more_range() -> None:
     for on_x, on_y in ((True, True), (True, False), (False, True)):
         graph, values = over_lanes(product(), on_x, on_y)
         assert [u.op for u in walk([graph])][-2:] == [Op.KERNEL, Op.GET]
-        wanted = [(X + k * on_x) @ (Y + k * on_y) for k in range(2)]
-        np.testing.assert_array_equal(run([graph], values)[0], wanted)
+        expected = [(X + k * on_x) @ (Y + k * on_y) for k in range(2)]
+        np.testing.assert_array_equal(run([graph], values)[0], expected)
 
 
 def test_lanes_of_a_text_are_a_loop() -> None:

@@ -51,7 +51,7 @@ def test_the_cotangent_of_a_mixed_dot_is_exact() -> None:
     assert found.astype(np.float32).tolist() == np.full((2, 3), 2.0**-12).tolist()
 
 
-def test_what_is_not_linear_is_named() -> None:
+def test_nonlinear_operations_are_named() -> None:
     x = leaf(np.ones(3))
     ct = const(1.0, FLOAT64, (3,))
     for graph in (x * x, UOp(Op.SIN, (x,)), ct / x):

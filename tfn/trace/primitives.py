@@ -1,8 +1,8 @@
-"""Per op: what it takes and what it gives.  A node that breaks a rule here cannot be made.
+"""Type rules: per op, the shape and dtype of its result; illegal nodes cannot be made.
 
-`PRIMITIVES` is the one table of types.  `linear` names the operands in which an op is linear, which
-is what `transforms.transpose` may be asked to reverse: an op is transposable in any one of them
-while the others are fixed.  `exact` says which ops of constants may be folded.
+`PRIMITIVES` is the one table of types.  `linear` lists the operands in which an op is linear: for
+these `transforms.transpose` has rules, for one operand at a time, while the others are fixed.
+`exact` says which ops of constants may be folded.
 """
 
 from __future__ import annotations
@@ -275,8 +275,8 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     assert arg.index is None or (ordered and len(arg.axes) == 1), arg
     if arg.index is not None and arg.index not in INTEGERS:
         raise DTypeError("an index is an integer", got=f"{shown(x)}, index {SHORT[arg.index]}")
-    kept = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
-    return kept, arg.index or x.dtype
+    shape = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
+    return shape, arg.index or x.dtype
 
 
 def _sort(src: tuple[Node, ...], arg: Any) -> Type:

@@ -263,7 +263,7 @@ def const(value: Number, dtype: DType, shape: Shape = ()) -> UOp:
     return _rounded(value, dtype, shape)
 
 
-# Index arithmetic and derivatives ask for the same few numbers all the time.
+# Index arithmetic and derivatives use the same few numbers all the time.
 
 
 @lru_cache(maxsize=1 << 12)

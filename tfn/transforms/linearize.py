@@ -112,16 +112,16 @@ def jvp(
         (9.0, 6.0)
     """
     a_function("jvp", "function", function)
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
+    for name, argument in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(argument, (tuple, list)):
             raise ArgumentError(
                 f"jvp needs {name} as a tuple, one for each argument",
-                got=f"{name}={shown(given)}",
+                got=f"{name}={shown(argument)}",
                 hint=f"write ({name[:-1]},)",
             )
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
-    given = _tangents_of(chosen).check(tuple(tangents))
-    directions = [None if dx is None else variable(dx, dx) for dx in given]
+    vectors = _tangents_of(chosen).check(tuple(tangents))
+    directions = [None if dx is None else variable(dx, dx) for dx in vectors]
     recorded = record("jvp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     differentiated = {
         x: dx for x, dx in zip(recorded.inputs, directions, strict=True) if dx is not None
@@ -129,8 +129,8 @@ def jvp(
     slopes = _floating(forward(push(recorded.outputs, differentiated)), recorded.outputs)
     extra, gives = recorded.traced_aux, _vectors_of(recorded, "tangent")
     weak = [*recorded.weak, *gives.weak, *(False for _ in extra)]
-    values, found, extra = recorded.evaluate(recorded.outputs, slopes, extra, weak=weak)
-    result = tree.unflatten(recorded.structure, values), gives.build(found)
+    values, tangent_values, extra = recorded.evaluate(recorded.outputs, slopes, extra, weak=weak)
+    result = tree.unflatten(recorded.structure, values), gives.build(tangent_values)
     return (*result, recorded.fill_aux(extra)) if has_aux else result
 
 
