@@ -15,10 +15,11 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, overload
 
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, integer, several, shown
+from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, DType
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfBoundsError, ShapeError
 from tfn.hw.compile.child import ChildCompiler
@@ -42,6 +43,34 @@ Types = ShapeDtypeStruct | Sequence[ShapeDtypeStruct]
 SIGNATURE = "void (i64, i64, ptr)"
 
 
+@overload
+def kernel(
+    body: Function | str,
+    *,
+    takes: Types,
+    gives: Types,
+    name: str | None = None,
+    tiles: int = 1,
+    jvp: Function | None = None,
+    vjp: tuple[Function, Function] | None = None,
+    batch: Function | None = None,
+) -> Function: ...
+
+
+@overload
+def kernel(
+    body: None = None,
+    *,
+    takes: Types,
+    gives: Types,
+    name: str | None = None,
+    tiles: int = 1,
+    jvp: Function | None = None,
+    vjp: tuple[Function, Function] | None = None,
+    batch: Function | None = None,
+) -> Callable[[Function], Function]: ...
+
+
 def kernel(
     body: Function | str | None = None,
     *,
@@ -52,7 +81,7 @@ def kernel(
     jvp: Function | None = None,
     vjp: tuple[Function, Function] | None = None,
     batch: Function | None = None,
-) -> Any:
+) -> Function:
     """Returns a function of arrays that is one kernel, written by hand.
 
     A body is called once, as ``body(loop, *operands, *results)``.  ``i, j = loop(4, 5)`` opens
@@ -197,7 +226,7 @@ def _with_rules(
     return run
 
 
-def _checked(arg: CustomKernel, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
+def _checked(arg: CustomKernel, names: Sequence[str], args: Sequence[object]) -> list[bind.Value]:
     """The operands as Values of the types that the kernel takes."""
     if len(args) != len(arg.takes):
         raise ArgumentError(
@@ -241,8 +270,9 @@ class Writing:
     ranges: int = 0
     stores: list[tuple[int, UOp]] = field(default_factory=list)  # of which result
 
-    def node(self, value: Any) -> UOp:
+    def node(self, scalar: ArrayLike) -> UOp:
         """Returns the node of a scalar of the body."""
+        value: Any = scalar
         if isinstance(value, (bool, int, float)):
             value = bind.runtime().asarray(value)
         if getattr(value, "shape", None) != ():
@@ -268,9 +298,10 @@ class Writing:
         uop: UOp = value.uop
         return uop
 
-    def value(self, uop: UOp, weak: bool = False) -> Any:
+    def value(self, uop: UOp, weak: bool = False) -> Array:
         """Wraps a node as a scalar of the body."""
-        return bind.runtime().wrap(uop, self.trace, False, weak)
+        scalar: Array = bind.runtime().wrap(uop, self.trace, False, weak)
+        return scalar
 
 
 class Loops:
@@ -295,23 +326,23 @@ class Loops:
             counters.append(self._writing.value(r))
         return counters[0] if len(counters) == 1 else tuple(counters)
 
-    def sum(self, value: Any, over: Any) -> Any:
+    def sum(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the sum over one loop, or a tuple of loops."""
         return self._fold(Op.ADD, value, over)
 
-    def prod(self, value: Any, over: Any) -> Any:
+    def prod(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the product over one loop, or a tuple of loops."""
         return self._fold(Op.MUL, value, over)
 
-    def max(self, value: Any, over: Any) -> Any:
+    def max(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the largest over one loop, or a tuple of loops."""
         return self._fold(Op.MAX, value, over)
 
-    def min(self, value: Any, over: Any) -> Any:
+    def min(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the smallest over one loop, or a tuple of loops."""
         return self._fold(Op.MIN, value, over)
 
-    def _fold(self, op: Op, value: Any, over: Any) -> Any:
+    def _fold(self, op: Op, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         writing = self._writing
         node = writing.node(value)
         ranges = [writing.node(r) for r in (over if isinstance(over, tuple) else (over,))]
@@ -344,13 +375,13 @@ class Block:
         self._writing, self._number, self._result = writing, number, result
         self._param = UOp(Op.PARAM, (), Param(number, (like.size,), like.dtype))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: ArrayLike | tuple[ArrayLike, ...]) -> Array:
         return self.get(*(index if isinstance(index, tuple) else (index,)))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: ArrayLike | tuple[ArrayLike, ...], value: ArrayLike) -> None:
         self.set(*(index if isinstance(index, tuple) else (index,)), value=value)
 
-    def get(self, *index: Any, where: Any = None) -> Any:
+    def get(self, *index: ArrayLike, where: ArrayLike | None = None) -> Array:
         """Returns the element at an index; zero where the condition does not hold.
 
         Args:
@@ -372,7 +403,7 @@ class Block:
         src = (self._param, at) if predicate is None else (self._param, at, predicate)
         return self._writing.value(UOp(Op.LOAD, src))
 
-    def set(self, *index: Any, value: Any, where: Any = None) -> None:
+    def set(self, *index: ArrayLike, value: ArrayLike, where: ArrayLike | None = None) -> None:
         """Writes an element, if the condition holds.
 
         Args:
@@ -393,7 +424,7 @@ class Block:
             )
         node, predicate = self._writing.node(value), self._predicate(where)
         if node.dtype != self.dtype:
-            weak = isinstance(value, (bool, int, float)) or value.weak_type
+            weak = isinstance(value, (bool, int, float)) or getattr(value, "weak_type", False)
             if not weak:
                 raise DTypeError(
                     f"{self.name} holds {self.dtype.name}", got=node.dtype.name, hint="use .astype"
@@ -404,7 +435,7 @@ class Block:
             (self._number, UOp(Op.STORE, src if predicate is None else (*src, predicate)))
         )
 
-    def _predicate(self, where: Any) -> UOp | None:
+    def _predicate(self, where: ArrayLike | None) -> UOp | None:
         if where is None:
             return None
         predicate = self._writing.node(where)
@@ -412,7 +443,7 @@ class Block:
             raise DTypeError("where= is a condition", got=predicate.dtype.name, hint="compare")
         return predicate
 
-    def _at(self, index: Sequence[Any], predicate: UOp | None) -> UOp:
+    def _at(self, index: Sequence[ArrayLike], predicate: UOp | None) -> UOp:
         """The flat position of an index that is proved to be there."""
         if len(index) != len(self.shape):
             raise ShapeError(

@@ -6,8 +6,6 @@ laid out as ``[K / 2, N, 2]`` if elements have 16 bits, and as ``[K / 4, N, 4]``
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tfn.errors import ShapeError
@@ -21,11 +19,11 @@ def together(itemsize: int) -> int:
     return 4 // itemsize
 
 
-def _tile(src: tuple[Node, ...], arg: Any) -> Type:
+def _tile(src: tuple[Node, ...], arg: Tile) -> Type:
     return arg.shape, src[0].dtype
 
 
-def _mma(src: tuple[Node, ...], arg: Any) -> Type:
+def _mma(src: tuple[Node, ...], arg: object) -> Type:
     total, a, b = src
     n = together(a.dtype.itemsize)
     rows, columns = total.shape
@@ -38,11 +36,11 @@ def _mma(src: tuple[Node, ...], arg: Any) -> Type:
     return total.shape, total.dtype
 
 
-def _spill(src: tuple[Node, ...], arg: Any) -> Type:
+def _spill(src: tuple[Node, ...], arg: object) -> Type:
     return src[0].shape, src[0].dtype
 
 
-def _row(src: tuple[Node, ...], arg: Any) -> Type:
+def _row(src: tuple[Node, ...], arg: object) -> Type:
     return src[0].shape[1:], src[0].dtype
 
 

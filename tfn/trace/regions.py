@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from tfn._support.validate import size_limit
 from tfn.dtypes import BOOL, INT32, DType
+from tfn.trace.argument import Call, Cond, CustomKernel, Scan, While
 from tfn.trace.op import Op, Shape
 
 Type = tuple[Shape, DType]
@@ -36,7 +37,7 @@ def _takes(function: Node) -> tuple[Type, ...]:
     return _types(function.arg.params)
 
 
-def scan(src: tuple[Node, ...], arg: Any) -> Type:
+def scan(src: tuple[Node, ...], arg: Scan) -> Type:
     """A body repeated over slices: carries keep their types."""
     body, first = src[0], 1 + arg.consts
     carries, arrays = src[first : first + arg.carries], src[first + arg.carries :]
@@ -49,7 +50,7 @@ def scan(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
-def repeat_while(src: tuple[Node, ...], arg: Any) -> Type:
+def repeat_while(src: tuple[Node, ...], arg: While) -> Type:
     """A body repeated while a condition, one boolean, holds."""
     (cond, body), operands = src[:2], src[2:]
     carries = _types(operands[arg.cond_consts + arg.body_consts :])
@@ -59,7 +60,7 @@ def repeat_while(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
-def choose(src: tuple[Node, ...], arg: Any) -> Type:
+def choose(src: tuple[Node, ...], arg: Cond) -> Type:
     """Branches of one type."""
     branches, operands = src[1 : 1 + arg.branches], src[1 + arg.branches :]
     different, types = list(dict.fromkeys(branches)), _types(operands)
@@ -69,13 +70,13 @@ def choose(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
-def call(src: tuple[Node, ...], arg: Any) -> Type:
+def call(src: tuple[Node, ...], arg: Call) -> Type:
     """A function of the operands."""
     assert _takes(src[0]) == _types(src[1:]), (arg, src)
     return (), BOOL
 
 
-def kernel(src: tuple[Node, ...], arg: Any) -> Type:
+def kernel(src: tuple[Node, ...], arg: CustomKernel) -> Type:
     """Operands of the types that the kernel was written for."""
     assert arg.takes == _types(src), (arg, src)
     return (), BOOL

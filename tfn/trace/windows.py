@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from tfn._support.validate import element_type, shown, unfit, unlike
 from tfn.dtypes import COMPLEXES, INTEGERS, SHORT, DType, complex_of, part
 from tfn.errors import DTypeError
-from tfn.trace.argument import FftType
+from tfn.trace.argument import Conv, Dot, Fft, FftType, Gather, Scatter
 from tfn.trace.op import Op, Shape
 from tfn.trace.regions import Node, Type
 from tfn.trace.type_checks import NUMBERS, ORDERED, sized
 
 
-def dot(src: tuple[Node, ...], arg: Any) -> Type:
+def dot(src: tuple[Node, ...], arg: Dot) -> Type:
     """A contraction: batch axes, then the free axes of both operands."""
     a, b = src
     _product("dot_general", src, arg.dtype)
@@ -61,7 +60,7 @@ def conv_size(
     return max((inner + sum(padding) - reach) // stride + 1, 0)
 
 
-def conv(src: tuple[Node, ...], arg: Any) -> Type:
+def conv(src: tuple[Node, ...], arg: Conv) -> Type:
     """A convolution, with features last in NHWC order as `argument.Conv` says."""
     x, w = src
     _product("conv", src, arg.dtype)
@@ -94,7 +93,7 @@ def half(n: int) -> int:
     return n // 2 + 1
 
 
-def fft(src: tuple[Node, ...], arg: Any) -> Type:
+def fft(src: tuple[Node, ...], arg: Fft) -> Type:
     """A discrete Fourier transform of the last axes."""
     x, inverse = src[0], arg.kind is FftType.IRFFT
     if arg.kind is FftType.RFFT:
@@ -137,14 +136,14 @@ def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) 
         )
 
 
-def gather(src: tuple[Node, ...], arg: Any) -> Type:
+def gather(src: tuple[Node, ...], arg: Gather) -> Type:
     """Windows of an operand at computed starts."""
     operand, indices = src
     _windows("gather", operand, indices, arg.batch, arg.sizes)
     return sized("gather", indices.shape[:-1] + arg.sizes, operand.dtype)
 
 
-def scatter(src: tuple[Node, ...], arg: Any) -> Type:
+def scatter(src: tuple[Node, ...], arg: Scatter) -> Type:
     """An operand with windows combined into it at computed starts."""
     operand, indices, updates = src
     sizes = updates.shape[len(indices.shape) - 1 :]
