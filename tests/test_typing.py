@@ -180,6 +180,15 @@ def test_custom_derivatives_keep_the_signature() -> None:
     assert tfn.grad(f)(one) == 10.0 and tfn.grad(g)(one, 3) == 3.0 and tfn.grad(h)(one) == 10.0
 
 
+def test_checkify_and_ravel_keep_types() -> None:
+    error, result = tfn.checkify.checkify(square)(X)
+    assert assert_type(error, tfn.checkify.Error).get() is None
+    assert assert_type(result, Array).shape == (3,)
+    vector, unravel = tfn.flatten_util.ravel_pytree(PARAMS)
+    assert assert_type(vector, Array).shape == (6,)
+    assert assert_type(unravel(2 * vector), Params).weight.tolist() == [2.0, 2.0, 2.0]
+
+
 def test_programs_have_types() -> None:
     assert_type(tfn.make_jaxpr(square)(X), Jaxpr)
     jaxpr, types = tfn.make_jaxpr(square, return_shape=True)(tfn.ShapeDtypeStruct((3,), tnp.int32))
