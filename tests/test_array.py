@@ -249,7 +249,7 @@ def test_a_captured_array_of_numpy_is_that_of_the_trace():
 
 
 @pytest.mark.parametrize("make", [tnp.asarray, tnp.array, tnp.from_dlpack])
-def test_memory_is_shared_if_asked_for_or_refused(make):
+def test_array_shares_memory_with_copy_false_or_refuses(make):
     for size in (1, 100, 5000):
         source = aligned(size)
         x = make(source, copy=False)
@@ -433,7 +433,7 @@ USES = [
 
 
 @pytest.mark.parametrize("use, error, hint", USES)
-def test_what_a_jitted_value_cannot_do_says_so_and_how_to_mend_it(use, error, hint):
+def test_concretization_errors_have_hints(use, error, hint):
     def loss(x):
         return use(x)
 

@@ -101,7 +101,7 @@ def test_an_import_says_which_variable_is_wrong() -> None:
     )
 
 
-def test_where_caches_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TFN_CACHE_DIR", raising=False)
     for home, given, wanted in (
         ("/home/a", None, "/home/a/.cache/tfn"),

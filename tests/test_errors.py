@@ -51,7 +51,7 @@ def test_classes_are_also_those_that_python_would_raise(error, also):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_what_users_are_told(case, golden: Golden):
+def test_error_messages(case, golden: Golden):
     with pytest.raises(errors.TfnError) as caught:
         case()
     error = caught.value

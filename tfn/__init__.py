@@ -1,6 +1,6 @@
 """tfn: composable transforms of array functions, with a compiler that a person can read."""
 
-import tfn as _tfn  # what the block below notes is asked for as others do
+import tfn as _tfn  # names of the block below are loaded through the module
 from tfn import array as _array
 from tfn import dtypes as dtypes
 from tfn import errors as errors
@@ -65,6 +65,6 @@ with _on_demand(globals()):
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()
-_bind.plug(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr))
-_array.plug(numpy)
-dtypes.plug(lambda value, dtype: numpy.asarray(value, dtype))
+_bind.install(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr))
+_array.install(numpy)
+dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

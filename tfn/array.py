@@ -1,10 +1,10 @@
-"""The one public array: immutable, concrete or a value of a running trace.
+"""The public array class: immutable, concrete or a value of a running trace (a tracer).
 
 A concrete Array holds a Buffer of a device.  A traced one holds the UOp that computes it and the
 trace it belongs to.  ``isinstance(x, tfn.Array)`` is true for both.
 
-What an Array can do beside holding a value is written in `tfn.numpy`; the methods here call it
-through `plug`, by one visible line of ``tfn/__init__.py``, since this file lies below it.
+The operations of an Array are functions of `tfn.numpy`, which imports this file; the methods here
+call them through `install`, which ``tfn/__init__.py`` calls once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Functions(Protocol):
         """A function by its name."""
 
 
-_PLUGGED: list[Functions] = []
+_FUNCTIONS: list[Functions] = []
 DLPACK_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 """Whether this NumPy exchanges memory by DLPack 1.0, which has a flag for read-only memory."""
 
@@ -57,16 +57,16 @@ SCALAR = "x[None] has one axis, and item() takes the element"
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
-def plug(functions: Functions) -> None:
+def install(functions: Functions) -> None:
     """Install the functions behind the methods; done once, by ``tfn/__init__.py``."""
-    _PLUGGED[:] = [functions]
+    _FUNCTIONS[:] = [functions]
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
     def method(self: Array, other: Any) -> Array:
         if not isinstance(other, _OPERANDS):
             return NotImplemented  # type: ignore[no-any-return]
-        function: Function = getattr(_PLUGGED[0], name)
+        function: Function = getattr(_FUNCTIONS[0], name)
         return function(other, self) if swapped else function(self, other)
 
     return method
@@ -105,14 +105,14 @@ class Array:
     trace: bind.Trace | None
     known: bool  # whether a traced value can be computed now
 
-    def __new__(cls, *args: Any, **options: Any) -> Self:
+    def __new__(cls, *args: object, **options: object) -> Self:
         """Raises an error: arrays are made by the functions of `tfn.numpy`."""
         raise ArgumentError(
             "Array is a class to ask for, not a function that makes arrays",
             hint="tfn.numpy.array(values) makes one",
         )
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
+    def __setattr__(self, name: str, value: object) -> NoReturn:
         raise concretization.immutable(self, f"its {name} cannot be set", name)
 
     def __delattr__(self, name: str) -> NoReturn:
@@ -145,21 +145,21 @@ class Array:
         """The value as a read-only NumPy array, or an error that says what needed it."""
         if self.trace is not None and self.trace.live and not self.known:
             raise concretization.error(self, error, need, hint)
-        return bind.face().read(self.concrete())
+        return bind.runtime().read(self.concrete())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         data = self._data(
             TracerArrayConversionError, "a NumPy array of its value", concretization.NUMPY
         )
-        found: np.ndarray[Any, Any] = data
-        return found if dtype is None and not copy else np.array(found, dtype, copy=copy)
+        array: np.ndarray = data
+        return array if dtype is None and not copy else np.array(array, dtype, copy=copy)
 
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: object = None,
         max_version: tuple[int, int] | None = None,
-        dl_device: Any = None,
+        dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
         data = self.__array__()
@@ -167,7 +167,7 @@ class Array:
             return data.__dlpack__(
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
-        # Before version 1.0 nobody can be told that memory is read-only: it has to be a copy.
+        # Before version 1.0 there is no flag for read-only memory: it has to be a copy.
         if copy is False:
             raise BufferError("this version of DLPack cannot share memory that must not be written")
         return data.copy().__dlpack__(stream=stream)
@@ -182,20 +182,20 @@ class Array:
                 got=f"api_version={api_version}",
                 hint=f"it is {_VERSIONS[-1]}",
             )
-        return _PLUGGED[0]
+        return _FUNCTIONS[0]
 
     @property
     def device(self) -> str:
         """The name of the device that holds the array, or that will once it is computed."""
         return config.device
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+    def to_device(self, device: object, /, *, stream: object = None) -> Array:
         """This array on a device, which is the one that it is on already.
 
         Raises:
             DeviceError: for another one, since all arrays of a process are on one device.
         """
-        return _PLUGGED[0].asarray(self, device=device)
+        return _FUNCTIONS[0].asarray(self, device=device)
 
     def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The one element."""
@@ -251,7 +251,7 @@ class Array:
         if self.buffer is None:
             return f"Array(deleted, {concretization.show(self)})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
-        data = bind.face().read(self)
+        data = bind.runtime().read(self)
         if self.dtype.kind == "V":
             data = data.astype(np.float32)
         text = np.array2string(data, separator=", ", prefix="Array(", suffix=end)
@@ -279,7 +279,7 @@ class Array:
     def __copy__(self) -> Array:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Array:
+    def __deepcopy__(self, memo: object) -> Array:
         return self if self.trace is not None else self.copy()
 
     def block_until_ready(self) -> Array:
@@ -330,10 +330,10 @@ class Array:
             )
         return (self[i] for i in range(self.shape[0]))
 
-    def __getitem__(self, index: Any) -> Array:
-        return _PLUGGED[0].getitem(self, index)
+    def __getitem__(self, index: object) -> Array:
+        return _FUNCTIONS[0].getitem(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+    def __setitem__(self, index: object, value: Any) -> NoReturn:
         raise concretization.immutable(self, "its elements cannot be set")
 
     @property
@@ -368,110 +368,110 @@ class Array:
         return other // self, other % self
 
     def __neg__(self) -> Array:
-        return _PLUGGED[0].negative(self)
+        return _FUNCTIONS[0].negative(self)
 
     def __pos__(self) -> Array:
-        return _PLUGGED[0].positive(self)
+        return _FUNCTIONS[0].positive(self)
 
     def __abs__(self) -> Array:
-        return _PLUGGED[0].abs(self)
+        return _FUNCTIONS[0].abs(self)
 
     def __invert__(self) -> Array:
-        return _PLUGGED[0].invert(self)
+        return _FUNCTIONS[0].invert(self)
 
     def __round__(self, decimals: int = 0) -> Array:
-        return _PLUGGED[0].round(self, decimals)
+        return _FUNCTIONS[0].round(self, decimals)
 
-    # What follows is the function of tfn.numpy of the same name.
+    # Methods that call the function of tfn.numpy of the same name.
 
     def astype(self, dtype: DTypeLike, copy: bool = False) -> Array:
         """The values in another dtype."""
-        return _PLUGGED[0].astype(self, dtype, copy=copy)
+        return _FUNCTIONS[0].astype(self, dtype, copy=copy)
 
     def copy(self) -> Array:
         """An array with memory of its own."""
-        return _PLUGGED[0].copy(self)
+        return _FUNCTIONS[0].copy(self)
 
     def reshape(self, *shape: Any, order: str = "C") -> Array:
         """The elements in order under another shape, one size of which may be -1."""
-        return _PLUGGED[0].reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+        return _FUNCTIONS[0].reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
 
     def ravel(self, order: str = "C") -> Array:
         """All elements along one axis."""
-        return _PLUGGED[0].ravel(self, order=order)
+        return _FUNCTIONS[0].ravel(self, order=order)
 
     flatten = ravel
 
     def transpose(self, *axes: Any) -> Array:
         """Axes in another order, reversed if none is given."""
         listed = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return _PLUGGED[0].transpose(self, listed or None)
+        return _FUNCTIONS[0].transpose(self, listed or None)
 
     @property
     def T(self) -> Array:
         """Axes in reverse order."""
-        return _PLUGGED[0].transpose(self)
+        return _FUNCTIONS[0].transpose(self)
 
     @property
     def mT(self) -> Array:
         """The last two axes exchanged."""
-        return _PLUGGED[0].matrix_transpose(self)
+        return _FUNCTIONS[0].matrix_transpose(self)
 
     @property
     def real(self) -> Array:
         """The real part; of a real array itself."""
-        return _PLUGGED[0].real(self)
+        return _FUNCTIONS[0].real(self)
 
     @property
     def imag(self) -> Array:
         """The imaginary part; of a real array zeros."""
-        return _PLUGGED[0].imag(self)
+        return _FUNCTIONS[0].imag(self)
 
     def conj(self) -> Array:
         """The complex conjugate; of a real array itself."""
-        return _PLUGGED[0].conj(self)
+        return _FUNCTIONS[0].conj(self)
 
     conjugate = conj
 
     def swapaxes(self, axis1: int, axis2: int) -> Array:
         """Two axes exchanged."""
-        return _PLUGGED[0].swapaxes(self, axis1, axis2)
+        return _FUNCTIONS[0].swapaxes(self, axis1, axis2)
 
     def squeeze(self, axis: Axes = None) -> Array:
         """Without axes of size 1."""
-        return _PLUGGED[0].squeeze(self, axis)
+        return _FUNCTIONS[0].squeeze(self, axis)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Array:
+    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Array:
         """Each element several times."""
-        return _PLUGGED[0].repeat(self, repeats, axis)
+        return _FUNCTIONS[0].repeat(self, repeats, axis)
 
-    def take(self, indices: Any, axis: int | None = None, mode: str | None = None) -> Array:
+    def take(self, indices: ArrayLike, axis: int | None = None, mode: str | None = None) -> Array:
         """Elements at indices along an axis."""
-        return _PLUGGED[0].take(self, indices, axis, mode=mode)
+        return _FUNCTIONS[0].take(self, indices, axis, mode=mode)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """The diagonal of two axes."""
-        return _PLUGGED[0].diagonal(self, offset, axis1, axis2)
+        return _FUNCTIONS[0].diagonal(self, offset, axis1, axis2)
 
-    def dot(self, other: Any) -> Array:
+    def dot(self, other: ArrayLike) -> Array:
         """The product as `tfn.numpy.dot` defines it."""
-        return _PLUGGED[0].dot(self, other)
+        return _FUNCTIONS[0].dot(self, other)
 
-    def clip(self, min: Any = None, max: Any = None) -> Array:
+    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
         """Values not below `min` and not above `max`."""
-        return _PLUGGED[0].clip(self, min, max)
+        return _FUNCTIONS[0].clip(self, min, max)
 
     def round(self, decimals: int = 0) -> Array:
         """Rounded, halves to even."""
-        return _PLUGGED[0].round(self, decimals)
+        return _FUNCTIONS[0].round(self, decimals)
 
     def sort(self, axis: int | None = -1, descending: bool = False) -> Array:
         """Sorted along an axis, NaN last."""
-        return _PLUGGED[0].sort(self, axis, descending=descending)
+        return _FUNCTIONS[0].sort(self, axis, descending=descending)
 
     def argsort(self, axis: int | None = -1, descending: bool = False) -> Array:
         """The indices that sort."""
-        return _PLUGGED[0].argsort(self, axis, descending=descending)
+        return _FUNCTIONS[0].argsort(self, axis, descending=descending)
 
     def sum(
         self,
@@ -481,7 +481,7 @@ class Array:
         **options: Any,
     ) -> Array:
         """The sum over axes."""
-        return _PLUGGED[0].sum(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].sum(self, axis, dtype, keepdims, **options)
 
     def prod(
         self,
@@ -491,7 +491,7 @@ class Array:
         **options: Any,
     ) -> Array:
         """The product over axes."""
-        return _PLUGGED[0].prod(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].prod(self, axis, dtype, keepdims, **options)
 
     def mean(
         self,
@@ -501,7 +501,7 @@ class Array:
         **options: Any,
     ) -> Array:
         """The mean over axes."""
-        return _PLUGGED[0].mean(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].mean(self, axis, dtype, keepdims, **options)
 
     def var(
         self,
@@ -511,7 +511,7 @@ class Array:
         keepdims: bool = False,
     ) -> Array:
         """The variance over axes."""
-        return _PLUGGED[0].var(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].var(self, axis, dtype, ddof, keepdims)
 
     def std(
         self,
@@ -521,39 +521,39 @@ class Array:
         keepdims: bool = False,
     ) -> Array:
         """The standard deviation over axes."""
-        return _PLUGGED[0].std(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].std(self, axis, dtype, ddof, keepdims)
 
     def max(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
         """The largest over axes, NaN if there is one."""
-        return _PLUGGED[0].max(self, axis, keepdims, **options)
+        return _FUNCTIONS[0].max(self, axis, keepdims, **options)
 
     def min(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
         """The smallest over axes, NaN if there is one."""
-        return _PLUGGED[0].min(self, axis, keepdims, **options)
+        return _FUNCTIONS[0].min(self, axis, keepdims, **options)
 
     def any(self, axis: Axes = None, keepdims: bool = False) -> Array:
         """Whether one element over axes is true."""
-        return _PLUGGED[0].any(self, axis, keepdims)
+        return _FUNCTIONS[0].any(self, axis, keepdims)
 
     def all(self, axis: Axes = None, keepdims: bool = False) -> Array:
         """Whether all elements over axes are true."""
-        return _PLUGGED[0].all(self, axis, keepdims)
+        return _FUNCTIONS[0].all(self, axis, keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """The first index of the largest."""
-        return _PLUGGED[0].argmax(self, axis, keepdims)
+        return _FUNCTIONS[0].argmax(self, axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """The first index of the smallest."""
-        return _PLUGGED[0].argmin(self, axis, keepdims)
+        return _FUNCTIONS[0].argmin(self, axis, keepdims)
 
 
-ArrayLike = Array | np.ndarray[Any, Any] | np.generic | bool | int | float | complex
-"""What functions of tfn.numpy take; lists are not among them, for they cost time per element."""
+ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
+"""The arguments of functions of tfn.numpy; lists are refused, since they cost time per element."""
 
 _OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
-def _unpickle(data: np.ndarray[Any, Any], weak_type: bool) -> Array:
-    x: Array = bind.face().weaken(bind.face().asarray(data), weak_type)
+def _unpickle(data: np.ndarray, weak_type: bool) -> Array:
+    x: Array = bind.runtime().weaken(bind.runtime().asarray(data), weak_type)
     return x

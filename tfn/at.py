@@ -7,18 +7,18 @@ from typing import Any, Generic, TypeVar, cast
 
 from tfn._support.validate import a_function
 
-T = TypeVar("T")  # the array class, which lies above this file
+T = TypeVar("T")  # the array class, which is defined above this file
 
 
 class At(Generic[T]):
-    """``x.at``: takes the index."""
+    """``x.at``: waits for the index."""
 
     __slots__ = ("array",)
 
     def __init__(self, array: T) -> None:
         self.array = array
 
-    def __getitem__(self, index: Any) -> AtIndex[T]:
+    def __getitem__(self, index: object) -> AtIndex[T]:
         return AtIndex(self.array, index)
 
 
@@ -28,7 +28,7 @@ class AtIndex(Generic[T]):
     An index given twice counts twice in `add`, `subtract`, `multiply`, `min` and `max`.  `mode`
     says what an index outside the axis does: ``"drop"`` (the default) leaves the update out,
     ``"clip"`` moves it to the border; for `get`, ``"clip"`` is the default and ``"fill"`` gives
-    `fill_value`, NaN if that is not said.
+    `fill_value`, by default NaN.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -38,48 +38,48 @@ class AtIndex(Generic[T]):
 
     __slots__ = ("array", "index")
 
-    def __init__(self, array: T, index: Any) -> None:
+    def __init__(self, array: T, index: object) -> None:
         self.array, self.index = array, index
 
-    def _update(self, how: str, values: Any, mode: str | None) -> T:
+    def _update(self, how: str, values: object, mode: str | None) -> T:
         functions = cast(Any, self.array).__array_namespace__()
         return cast(T, functions.update(self.array, self.index, values, how, mode))
 
-    def get(self, *, mode: str | None = None, fill_value: Any = None, **hints: bool) -> T:
+    def get(self, *, mode: str | None = None, fill_value: object = None, **hints: bool) -> T:
         """The elements."""
         functions = cast(Any, self.array).__array_namespace__()
-        found = functions.getitem(self.array, self.index, mode=mode, fill_value=fill_value)
-        return cast(T, found)
+        elements = functions.getitem(self.array, self.index, mode=mode, fill_value=fill_value)
+        return cast(T, elements)
 
-    def set(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def set(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The elements replaced."""
         return self._update("set", values, mode)
 
-    def add(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def add(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The values added to the elements."""
         return self._update("add", values, mode)
 
-    def subtract(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def subtract(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The values subtracted from the elements."""
         return self._update("subtract", values, mode)
 
-    def multiply(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def multiply(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The elements times the values."""
         return self._update("multiply", values, mode)
 
-    def divide(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def divide(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The elements divided by the values."""
         return self._update("divide", values, mode)
 
-    def power(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def power(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The elements to the power of the values."""
         return self._update("power", values, mode)
 
-    def min(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def min(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The smaller of elements and values."""
         return self._update("min", values, mode)
 
-    def max(self, values: Any, *, mode: str | None = None, **hints: bool) -> T:
+    def max(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The larger of elements and values."""
         return self._update("max", values, mode)
 
@@ -89,7 +89,7 @@ class AtIndex(Generic[T]):
         """The elements replaced by `function` of them.
 
         Raises:
-            ArgumentError: for what is no function.
+            ArgumentError: if `function` cannot be called.
         """
         a_function("x.at[index].apply", "function", function)
         return self.set(function(self.get(mode=mode)), mode=mode)

@@ -20,12 +20,13 @@ import numpy as np
 from tfn import numpy as tnp
 from tfn import tree
 from tfn._support.validate import a_function, shown
+from tfn.array import ArrayLike
 from tfn.debug import fits
 from tfn.errors import ArgumentError, CheckError, user_line
 from tfn.trace import effects, source_lines
 from tfn.trace.uop import substitute
 from tfn.transforms import runtime_checks
-from tfn.transforms.arguments import argument_names, as_value, show
+from tfn.transforms.arguments import Function, P, R, argument_names, as_value, show
 from tfn.transforms.grad import variable
 from tfn.transforms.tracing import record
 from tfn.transforms.vmap import vmap
@@ -100,7 +101,9 @@ tree.register_node(
 )
 
 
-def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Callable[..., Any]:
+def checkify(
+    function: Callable[P, R], errors: Checks = user_checks
+) -> Callable[P, tuple[Error, R]]:
     """Returns a function that returns (error, result) for the arguments of `function`.
 
     Args:
@@ -126,18 +129,19 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
         )
 
     a_function("checkify", "function", function)
+    untyped: Function = function
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
         leaves, structure = tree.flatten((args, kwargs))
         names = argument_names(function, structure)
         values = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
 
-        def call(xs: list[Any]) -> Any:
+        def call(xs: list[Any]) -> object:
             new_args, new_kwargs = tree.unflatten(structure, xs)
-            return function(*new_args, **new_kwargs)
+            return untyped(*new_args, **new_kwargs)
 
-        with source_lines.keeping():
+        with source_lines.tracking():
             recorded = record("checkify", function, call, values, names, known=False)
             variables = [variable(value, value) for value in values]
             places = dict(zip(recorded.inputs, variables, strict=True))
@@ -154,7 +158,7 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
     return run
 
 
-def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -> None:
+def check(pred: ArrayLike, msg: str, *args: object, debug: bool = False, **kwargs: object) -> None:
     """Checks that a condition holds; `msg` is formatted with the values of arrays if it does not.
 
     Inside of `checkify` a failure is returned; elsewhere it is raised, when the program runs.
@@ -186,7 +190,7 @@ def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -
     )
 
 
-def debug_check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
+def debug_check(pred: ArrayLike, msg: str, *args: object, **kwargs: Any) -> None:
     """Checks a condition inside of `checkify` only; elsewhere it costs nothing but a call.
 
     Args:

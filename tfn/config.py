@@ -1,6 +1,6 @@
-"""The only reader of the environment: at most eight knobs, read once at import.
+"""Settings of the process: at most eight, the only readers of environment variables.
 
-Every knob that a pass reads is part of the key of what the pass makes.
+Every setting that a pass reads is part of the cache key of its results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_THREADS = 4096
 MOST_BYTES = (1 << 63) - 1  # native code counts in 64 bits
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
@@ -45,7 +45,7 @@ def _count(value: Any, most: int) -> int:
     return number
 
 
-def _switch(value: Any) -> bool:
+def _switch(value: object) -> bool:
     if isinstance(value, str):
         return _WORDS[value.lower()]
     if value not in (0, 1):
@@ -61,7 +61,7 @@ def _folder(value: Any) -> Path:
 
 
 def _own_folder() -> Path:
-    """Where caches of this user are.
+    """The default folder of caches of this user.
 
     Source: XDG Base Directory Specification, version 0.8.
     """
@@ -73,13 +73,13 @@ def _own_folder() -> Path:
 
 
 class Setting(NamedTuple):
-    """Where a setting comes from, and what it may be.
+    """A setting: its source, its default and its values.
 
     Attributes:
         variable: of the environment.
-        default: what stands for it if that is not set, or empty.
-        take: the value from a text, or from what was assigned; raises where it may not be that.
-        allowed: what that is, in words.
+        default: the text to use if the variable is not set, or empty.
+        take: the value of a text, or of an assigned object; raises if it is not allowed.
+        allowed: the allowed values, in words.
     """
 
     variable: str
@@ -106,7 +106,7 @@ SETTINGS: dict[str, Setting] = {
 # fmt: on
 
 
-def _checked(name: str, value: Any, what: str, where: str | None = None) -> Any:
+def _checked(name: str, value: object, what: str, where: str | None = None) -> Any:
     try:
         return SETTINGS[name].take(value)
     except (ValueError, TypeError, KeyError, OSError):
@@ -136,15 +136,15 @@ class Config:
             CPU with memory that shows who writes beside an array or after its end (TFN_DEVICE).
         threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).
         cache_dir: folder of compiled objects (TFN_CACHE_DIR).  It is used only if it belongs to
-            the user and nobody else may write to it: its objects are run.
+            the user and no other user may write to it: its objects are executed.
         disk_cache: whether compiled objects, and what `tune` has found, are kept on disk
             (TFN_DISK_CACHE).
         memory_limit_bytes: largest sum of live buffers, 0 for no limit (TFN_MEMORY_LIMIT).
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         debug_nans: whether each result is searched for NaN, and the operation named that made the
             first (TFN_DEBUG_NANS).
-        cache_limit_bytes: what programs, kernels and traces may take that are kept to be used
-            again, 0 for any; those not used for longest are dropped (TFN_CACHE_LIMIT).
+        cache_limit_bytes: memory of cached programs, kernels and traces, 0 for no limit; the least
+            recently used are dropped (TFN_CACHE_LIMIT).
     """
 
     device: str = field(default_factory=partial(_environment, "device"))
@@ -156,7 +156,7 @@ class Config:
     debug_nans: bool = field(default_factory=partial(_environment, "debug_nans"))
     cache_limit_bytes: int = field(default_factory=partial(_environment, "cache_limit_bytes"))
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in FIELDS:
             raise AttributeError(f"there is no setting {name!r}; settings are {', '.join(FIELDS)}")
         object.__setattr__(self, name, _checked(name, value, f"config.{name}"))
@@ -179,7 +179,7 @@ class _Settings(ModuleType):
             return getattr(config, name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in vars(self) or name.startswith("__"):
             super().__setattr__(name, value)
         else:
@@ -190,6 +190,6 @@ sys.modules[__name__].__class__ = _Settings
 
 
 def watch(watcher: Callable[[], None]) -> None:
-    """Call a function now and after every change of `config`, for those who cannot read it."""
+    """Call a function now and after every change of `config`, to pass it on to native code."""
     _WATCHERS.append(watcher)
     watcher()

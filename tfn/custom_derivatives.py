@@ -1,4 +1,4 @@
-"""What derivatives of the user's own are made with, under JAX's names.
+"""User-defined derivatives: `custom_jvp`, `custom_vjp` and their parts, under JAX's names.
 
 custom_jvp, custom_vjp, custom_gradient    functions that bring their derivatives
 closure_convert                            what a function closes over, as arguments

@@ -26,18 +26,18 @@ NOTHING = tree.structure(None)
 
 def callback(
     callback: Callable[..., Any],
-    *args: Any,
+    *args: object,
     ordered: bool = False,
     partitioned: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> None:
     """Calls a Python function on the values of arrays, as NumPy arrays; its result is dropped.
 
     Args:
         callback: the function.
         args, kwargs: trees of arrays; what is not an array or a number is passed as it is.
-        ordered, partitioned: accepted as in JAX: calls are always in the order in which Python
-            asked for them, and of whole arrays.
+        ordered, partitioned: accepted as in JAX: calls are always in the order of the Python
+            program, and of whole arrays.
 
     Example:
         >>> import tfn
@@ -77,7 +77,7 @@ def is_array(x: Any) -> bool:
 
 def print(
     fmt: str,
-    *args: Any,
+    *args: object,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
@@ -93,7 +93,7 @@ def print(
         skip_format_check: whether the format is checked only when it is used.
 
     Raises:
-        ArgumentError: if the format asks for something that is not given, or not for something
+        ArgumentError: if the format names something that is not given, or does not name something
             that is.
 
     Example:
@@ -162,7 +162,7 @@ class _Printer:
 
     fmt: str
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         args, kwargs = tree.map(lambda x: shown(x) if is_array(x) else x, (args, kwargs))
         builtins.print(self.fmt.format(*args, **kwargs))
 
@@ -179,9 +179,9 @@ class _Silent:
 
     function: Callable[..., Any]
     structure: tree.Structure
-    fixed: tuple[tuple[int, Any], ...]
+    fixed: tuple[tuple[int, object], ...]
 
-    def __call__(self, *values: Any) -> None:
+    def __call__(self, *values: object) -> None:
         leaves = list(values)
         for i, value in self.fixed:
             leaves.insert(i, value)

@@ -33,7 +33,7 @@ class ScalarType:
 
     def __call__(self, value: Any) -> Any:
         """The value as an array of this dtype."""
-        assert self.make is not None, "the face plugs in the array constructor"
+        assert self.make is not None, "tfn/__init__.py installs the array constructor"
         return self.make(value, self.dtype)
 
     def __eq__(self, other: object) -> bool:
@@ -52,7 +52,7 @@ class ScalarType:
 
 
 DTypeLike = str | type[Any] | DType | ScalarType
-"""What users may write for a dtype."""
+"""The objects that users may pass for a dtype."""
 
 bool_ = ScalarType(np.bool_)
 int8, int16, int32, int64 = (ScalarType(f"int{n}") for n in (8, 16, 32, 64))
@@ -85,7 +85,7 @@ FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = float16.dtype, bfloat16.dtype, float32.dty
 COMPLEX64, COMPLEX128 = complex64.dtype, complex128.dtype
 
 DEFAULTS: dict[type, DType] = {bool: BOOL, int: INT32, float: FLOAT32, complex: COMPLEX64}
-"""What a Python scalar becomes when nothing else says: 32 bits."""
+"""The dtypes of Python scalars on their own: 32 bits."""
 
 
 def number(value: bool | int | float | complex) -> DType:
@@ -95,8 +95,8 @@ def number(value: bool | int | float | complex) -> DType:
         >>> number(2), number(1j)
         (dtype('int32'), dtype('complex64'))
     """
-    known = DEFAULTS.get(type(value))
-    return known or next(dtype for kind, dtype in DEFAULTS.items() if isinstance(value, kind))
+    default = DEFAULTS.get(type(value))
+    return default or next(dtype for kind, dtype in DEFAULTS.items() if isinstance(value, kind))
 
 
 # fmt: off
@@ -110,8 +110,8 @@ SHORT: dict[DType, str] = {
 # fmt: on
 
 
-def plug(make: Callable[[Any, DType], Any]) -> None:
-    """Let a called name of a dtype make an array; done once, by ``tfn/__init__.py``."""
+def install(make: Callable[[Any, DType], Any]) -> None:
+    """Install the array constructor behind ``float32(1)``; done once, by ``tfn/__init__.py``."""
     for name in SCALAR_TYPES:
         name.make = make
 
@@ -130,7 +130,7 @@ INTEGERS = SIGNED | UNSIGNED
 ALL = tuple(s.dtype for s in SCALAR_TYPES)
 
 
-def canonical(dtype: Any) -> DType:
+def canonical(dtype: DTypeLike) -> DType:
     """The numpy dtype that a user's dtype means.
 
     Python's ``float``, ``int`` and ``bool`` mean the 32-bit defaults; an explicit 64-bit type is
@@ -144,28 +144,28 @@ def canonical(dtype: Any) -> DType:
         (dtype('float32'), dtype('int64'))
     """
     if isinstance(dtype, np.dtype):
-        found = dtype
+        parsed = dtype
     elif isinstance(dtype, ScalarType):
         return dtype.dtype
     elif isinstance(dtype, type) and dtype in DEFAULTS:
         return DEFAULTS[dtype]
     else:
         try:
-            found = np.dtype(dtype)
+            parsed = np.dtype(dtype)
         except TypeError:
             raise DTypeError(
-                f"{dtype!r} is not a dtype", got=f"dtype={dtype!r}", hint=_known()
+                f"{dtype!r} is not a dtype", got=f"dtype={dtype!r}", hint=_all_names()
             ) from None
-    if found not in SHORT:
-        found = found.newbyteorder("=")  # data from elsewhere; here it is turned around
-        if found not in SHORT:
+    if parsed not in SHORT:
+        parsed = parsed.newbyteorder("=")  # foreign byte order, which conversion swaps
+        if parsed not in SHORT:
             raise DTypeError(
-                f"tfn has no arrays of {found.name}", got=f"dtype={dtype!r}", hint=_known()
+                f"tfn has no arrays of {parsed.name}", got=f"dtype={dtype!r}", hint=_all_names()
             )
-    return found
+    return parsed
 
 
-def _known() -> str:
+def _all_names() -> str:
     return "the element types are " + ", ".join(d.name for d in ALL)
 
 
@@ -221,7 +221,7 @@ def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     return _LONG[node], False
 
 
-def promote_types(a: Any, b: Any) -> DType:
+def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     """The dtype of an operation between strong `a` and `b`.
 
     Example:
@@ -297,7 +297,9 @@ def as_number_of(dtype: DType, value: Any) -> Any:
         elif type(value) is float or dtype == BOOL:
             return value
         else:
-            (float if dtype in FLOATS else complex)(value)  # which raises what is caught below
+            (float if dtype in FLOATS else complex)(
+                value
+            )  # raises the errors that are caught below
             return value
     except (TypeError, ValueError, OverflowError):
         pass
@@ -341,7 +343,7 @@ def issubdtype(dtype: Any, kind: Any) -> bool:
     return canonical(dtype) == canonical(kind)
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: DTypeLike) -> Any:
     """Machine limits of a floating type (``ml_dtypes.finfo``, which knows bfloat16).
 
     Those of a complex type are those of its parts.
@@ -349,7 +351,7 @@ def finfo(dtype: Any) -> Any:
     return ml_dtypes.finfo(part(canonical(dtype)))  # type: ignore[no-untyped-call]
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(dtype: DTypeLike) -> np.iinfo[Any]:
     """Machine limits of an integer type (``numpy.iinfo``).
 
     Raises:
@@ -361,14 +363,14 @@ def iinfo(dtype: Any) -> Any:
     return np.iinfo(kind)
 
 
-def lowest(dtype: DType) -> Any:
+def lowest(dtype: DType) -> float:
     """The identity of `max`: -inf, the smallest integer, or False."""
     if dtype in FLOATS:
         return -np.inf
     return False if dtype == BOOL else int(np.iinfo(dtype).min)
 
 
-def highest(dtype: DType) -> Any:
+def highest(dtype: DType) -> float:
     """The identity of `min`: inf, the largest integer, or True."""
     if dtype in FLOATS:
         return np.inf

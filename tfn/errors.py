@@ -1,8 +1,8 @@
-"""Every exception of the house.
+"""Exceptions: every class that tfn raises, and the user's line in their messages.
 
-A message has four parts: what broke in the user's words, what was got, where (the user's own
-line), and a hint that mends it.  ``assert`` is kept for our own mistakes; what the user can do
-wrong raises a class of this file.
+A message has four parts: the problem in the user's words, the value that was got, the user's own
+line, and a hint to the solution.  ``assert`` is for bugs of tfn; a mistake of the user raises a
+class of this file.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _WRITTEN = "<string>"  # the file of what was written while the program ran: our
 
 
 def ours(frame: FrameType) -> bool:
-    """Whether code is tfn's own, or stands between it and the user's.
+    """Whether code is tfn's own, or library code between tfn's and the user's.
 
     Methods that dataclasses write have no file of their own, but the module of their class.
     """
     filename = frame.f_code.co_filename
-    found = _OURS.get(filename)
-    if found is None:
+    is_ours = _OURS.get(filename)
+    if is_ours is None:
         if filename == _WRITTEN:
             return str(frame.f_globals.get("__name__")).startswith("tfn.")
-        found = _OURS[filename] = filename.startswith(_NOT_THE_USERS)
-    return found
+        is_ours = _OURS[filename] = filename.startswith(_NOT_THE_USERS)
+    return is_ours
 
 
 def user_place() -> Line:
@@ -52,7 +52,7 @@ _DEPTHS: dict[Hashable, int] = {}
 
 
 def place_of(what: Hashable) -> Line:
-    """`user_place`, found faster where the user is as many frames away as for `what` before."""
+    """`user_place`, faster if the user's frame is at the same depth as for `what` before."""
     depth = _DEPTHS.get(what, 1)
     try:
         frame = sys._getframe(depth + 1)
@@ -71,9 +71,9 @@ def place_of(what: Hashable) -> Line:
 
 def users_frames(traceback: TracebackType | None) -> TracebackType | None:
     """A traceback without the frames that are tfn's own."""
-    kept = [frame for frame in _frames(traceback) if not ours(frame.tb_frame)]
+    frames = [frame for frame in _frames(traceback) if not ours(frame.tb_frame)]
     above: TracebackType | None = None
-    for frame in reversed(kept):
+    for frame in reversed(frames):
         above = TracebackType(above, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return above
 
@@ -160,7 +160,7 @@ class TreeError(TfnError, ValueError, TypeError):
 
 
 class GradientError(TfnError, TypeError):
-    """A function that has no gradient as asked: not scalar, not floating, not linear."""
+    """A derivative that does not exist: of a function not scalar, not floating, not linear."""
 
 
 class ConcretizationTypeError(TfnError, TypeError):
@@ -208,7 +208,7 @@ class KeyReuseError(TfnError):
 
 
 class DeviceError(TfnError, RuntimeError):
-    """A device that cannot do what was asked, or is not there."""
+    """A device that is not available, or cannot do an operation."""
 
 
 class CompileError(TfnError, RuntimeError):
@@ -216,7 +216,7 @@ class CompileError(TfnError, RuntimeError):
 
 
 class ExportError(TfnError, RuntimeError):
-    """A function that cannot be exported as asked, or a file of one that cannot be loaded."""
+    """A function that cannot be exported with these options, or a file that cannot be loaded."""
 
 
 class SplitError(TfnError, ValueError):
@@ -232,7 +232,7 @@ class MemoryCorruptionError(TfnError, RuntimeError):
 
 
 class StateError(TfnError, ValueError):
-    """A file of saved arrays that is damaged, or does not hold what was asked for."""
+    """A file of saved arrays that is damaged, or lacks an array."""
 
 
 class MissingPackageError(TfnError, ImportError):

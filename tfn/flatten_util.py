@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TypeVar
 
 from tfn import numpy as tnp
 from tfn import tree
@@ -12,8 +12,10 @@ from tfn._support.validate import shown
 from tfn.array import Array
 from tfn.errors import ShapeError
 
+T = TypeVar("T")
 
-def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
+
+def ravel_pytree(pytree: T) -> tuple[Array, Callable[[Array], T]]:
     """All elements of a tree's arrays along one axis, and the function that takes them apart.
 
     The vector has the dtype that all of them promote to; each leaf gets its own back.
@@ -34,7 +36,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
         else tnp.zeros(0, dtype)
     )
 
-    def unravel(flat: Array) -> Any:
+    def unravel(flat: Array) -> T:
         if tnp.shape(flat) != (size,):
             raise ShapeError(
                 f"unravel takes a vector of {size} elements",
@@ -45,6 +47,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
         for shape, kind in kinds:
             parts.append(tnp.reshape(flat[at : at + prod(shape)], shape).astype(kind))
             at += prod(shape)
-        return tree.unflatten(structure, parts)
+        unraveled: T = tree.unflatten(structure, parts)
+        return unraveled
 
     return vector, unravel

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def resize(
     shape: Sequence[int],
     method: str | ResizeMethod,
     antialias: bool = True,
-    precision: Any = None,
+    precision: object = None,
 ) -> Shaped[Array, "*sizes"]:
     """Returns an image of another shape, interpolated.
 
@@ -139,7 +139,7 @@ def scale_and_translate(
     translation: Float[ArrayLike, " dims"],
     method: str | ResizeMethod,
     antialias: bool = True,
-    precision: Any = None,
+    precision: object = None,
 ) -> Float[Array, "*sizes"]:
     """Returns an image scaled by `scale` and then moved by `translation`, cut to a shape.
 

@@ -15,10 +15,11 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, overload
 
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, integer, several, shown
+from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, DType
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfBoundsError, ShapeError
 from tfn.hw.compile.child import ChildCompiler
@@ -28,7 +29,7 @@ from tfn.lower.fuse.indexing import flat
 from tfn.lower.index.dependence import dependences
 from tfn.lower.report.verify import kernels
 from tfn.trace import bind, build, spec
-from tfn.trace.argument import Fold, Handmade, Param, Range
+from tfn.trace.argument import CustomKernel, Fold, Param, Range
 from tfn.trace.interpreter import Nest
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, walk
@@ -42,6 +43,34 @@ Types = ShapeDtypeStruct | Sequence[ShapeDtypeStruct]
 SIGNATURE = "void (i64, i64, ptr)"
 
 
+@overload
+def kernel(
+    body: Function | str,
+    *,
+    takes: Types,
+    gives: Types,
+    name: str | None = None,
+    tiles: int = 1,
+    jvp: Function | None = None,
+    vjp: tuple[Function, Function] | None = None,
+    batch: Function | None = None,
+) -> Function: ...
+
+
+@overload
+def kernel(
+    body: None = None,
+    *,
+    takes: Types,
+    gives: Types,
+    name: str | None = None,
+    tiles: int = 1,
+    jvp: Function | None = None,
+    vjp: tuple[Function, Function] | None = None,
+    batch: Function | None = None,
+) -> Callable[[Function], Function]: ...
+
+
 def kernel(
     body: Function | str | None = None,
     *,
@@ -52,7 +81,7 @@ def kernel(
     jvp: Function | None = None,
     vjp: tuple[Function, Function] | None = None,
     batch: Function | None = None,
-) -> Any:
+) -> Function:
     """Returns a function of arrays that is one kernel, written by hand.
 
     A body is called once, as ``body(loop, *operands, *results)``.  ``i, j = loop(4, 5)`` opens
@@ -197,7 +226,7 @@ def _with_rules(
     return run
 
 
-def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
+def _checked(arg: CustomKernel, names: Sequence[str], args: Sequence[object]) -> list[bind.Value]:
     """The operands as Values of the types that the kernel takes."""
     if len(args) != len(arg.takes):
         raise ArgumentError(
@@ -221,7 +250,7 @@ def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[A
     return values
 
 
-def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
+def _bound(arg: CustomKernel, operands: Sequence[Any]) -> list[Any]:
     """Returns the results: recorded in a trace, or computed now."""
     out: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
     if isinstance(out, list):
@@ -241,10 +270,11 @@ class Writing:
     ranges: int = 0
     stores: list[tuple[int, UOp]] = field(default_factory=list)  # of which result
 
-    def node(self, value: Any) -> UOp:
+    def node(self, scalar: ArrayLike) -> UOp:
         """Returns the node of a scalar of the body."""
+        value: Any = scalar
         if isinstance(value, (bool, int, float)):
-            value = bind.face().asarray(value)
+            value = bind.runtime().asarray(value)
         if getattr(value, "shape", None) != ():
             raise ShapeError(
                 f"the kernel {self.name} computes with scalars",
@@ -268,9 +298,10 @@ class Writing:
         uop: UOp = value.uop
         return uop
 
-    def value(self, uop: UOp, weak: bool = False) -> Any:
+    def value(self, uop: UOp, weak: bool = False) -> Array:
         """Wraps a node as a scalar of the body."""
-        return bind.face().wrap(uop, self.trace, False, weak)
+        scalar: Array = bind.runtime().wrap(uop, self.trace, False, weak)
+        return scalar
 
 
 class Loops:
@@ -295,23 +326,23 @@ class Loops:
             counters.append(self._writing.value(r))
         return counters[0] if len(counters) == 1 else tuple(counters)
 
-    def sum(self, value: Any, over: Any) -> Any:
+    def sum(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the sum over one loop, or a tuple of loops."""
         return self._fold(Op.ADD, value, over)
 
-    def prod(self, value: Any, over: Any) -> Any:
+    def prod(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the product over one loop, or a tuple of loops."""
         return self._fold(Op.MUL, value, over)
 
-    def max(self, value: Any, over: Any) -> Any:
+    def max(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the largest over one loop, or a tuple of loops."""
         return self._fold(Op.MAX, value, over)
 
-    def min(self, value: Any, over: Any) -> Any:
+    def min(self, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         """Returns the smallest over one loop, or a tuple of loops."""
         return self._fold(Op.MIN, value, over)
 
-    def _fold(self, op: Op, value: Any, over: Any) -> Any:
+    def _fold(self, op: Op, value: ArrayLike, over: Array | tuple[Array, ...]) -> Array:
         writing = self._writing
         node = writing.node(value)
         ranges = [writing.node(r) for r in (over if isinstance(over, tuple) else (over,))]
@@ -333,7 +364,7 @@ class Block:
     """An array in a kernel: an operand, which is read, or a result, which is written.
 
     Attributes:
-        name: what the body calls it.
+        name: the name of the parameter of the body.
         shape, dtype: as declared.
     """
 
@@ -344,13 +375,13 @@ class Block:
         self._writing, self._number, self._result = writing, number, result
         self._param = UOp(Op.PARAM, (), Param(number, (like.size,), like.dtype))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: ArrayLike | tuple[ArrayLike, ...]) -> Array:
         return self.get(*(index if isinstance(index, tuple) else (index,)))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: ArrayLike | tuple[ArrayLike, ...], value: ArrayLike) -> None:
         self.set(*(index if isinstance(index, tuple) else (index,)), value=value)
 
-    def get(self, *index: Any, where: Any = None) -> Any:
+    def get(self, *index: ArrayLike, where: ArrayLike | None = None) -> Array:
         """Returns the element at an index; zero where the condition does not hold.
 
         Args:
@@ -367,12 +398,12 @@ class Block:
                 got=f"a read of {self.name}",
                 hint="keep what is needed again in a variable",
             )
-        gate = self._gate(where)
-        at = self._at(index, gate)
-        src = (self._param, at) if gate is None else (self._param, at, gate)
+        predicate = self._predicate(where)
+        at = self._at(index, predicate)
+        src = (self._param, at) if predicate is None else (self._param, at, predicate)
         return self._writing.value(UOp(Op.LOAD, src))
 
-    def set(self, *index: Any, value: Any, where: Any = None) -> None:
+    def set(self, *index: ArrayLike, value: ArrayLike, where: ArrayLike | None = None) -> None:
         """Writes an element, if the condition holds.
 
         Args:
@@ -391,28 +422,28 @@ class Block:
                 got=f"a store to {self.name}",
                 hint="name another result in gives=",
             )
-        node, gate = self._writing.node(value), self._gate(where)
+        node, predicate = self._writing.node(value), self._predicate(where)
         if node.dtype != self.dtype:
-            weak = isinstance(value, (bool, int, float)) or value.weak_type
+            weak = isinstance(value, (bool, int, float)) or getattr(value, "weak_type", False)
             if not weak:
                 raise DTypeError(
                     f"{self.name} holds {self.dtype.name}", got=node.dtype.name, hint="use .astype"
                 )
             node = build.cast(node, self.dtype)
-        src = (self._param, self._at(index, gate), node)
+        src = (self._param, self._at(index, predicate), node)
         self._writing.stores.append(
-            (self._number, UOp(Op.STORE, src if gate is None else (*src, gate)))
+            (self._number, UOp(Op.STORE, src if predicate is None else (*src, predicate)))
         )
 
-    def _gate(self, where: Any) -> UOp | None:
+    def _predicate(self, where: ArrayLike | None) -> UOp | None:
         if where is None:
             return None
-        gate = self._writing.node(where)
-        if gate.dtype != BOOL:
-            raise DTypeError("where= is a condition", got=gate.dtype.name, hint="compare")
-        return gate
+        predicate = self._writing.node(where)
+        if predicate.dtype != BOOL:
+            raise DTypeError("where= is a condition", got=predicate.dtype.name, hint="compare")
+        return predicate
 
-    def _at(self, index: Sequence[Any], gate: UOp | None) -> UOp:
+    def _at(self, index: Sequence[ArrayLike], predicate: UOp | None) -> UOp:
         """The flat position of an index that is proved to be there."""
         if len(index) != len(self.shape):
             raise ShapeError(
@@ -430,7 +461,7 @@ class Block:
                     hint="use .astype('int64')",
                 )
             node = build.cast(node, INT64)
-            wrong = kernels.check_bounds(node, size, gate)
+            wrong = kernels.check_bounds(node, size, predicate)
             if wrong is not None:
                 raise OutOfBoundsError(
                     f"the kernel {self._writing.name} may leave axis {axis} of {self.name}, "
@@ -444,7 +475,7 @@ class Block:
 
 def _from_body(
     body: Function, name: str, takes: Sequence[ShapeDtypeStruct], gives: Sequence[ShapeDtypeStruct]
-) -> tuple[Handmade, list[str]]:
+) -> tuple[CustomKernel, list[str]]:
     """Traces a body: returns the kernel, and the names of its operands."""
     names = list(inspect.signature(body).parameters)[1:]
     if len(names) != len(takes) + len(gives):
@@ -475,7 +506,7 @@ def _from_body(
             )
     sink = UOp(Op.SINK, tuple(store for _, store in writing.stores))
     _check(name, sink)
-    return Handmade(name, _kinds(takes), _kinds(gives), Nest(sink), sink), names[: len(takes)]
+    return CustomKernel(name, _kinds(takes), _kinds(gives), Nest(sink), sink), names[: len(takes)]
 
 
 def _kinds(types: Sequence[ShapeDtypeStruct]) -> tuple[tuple[Shape, DType], ...]:
@@ -519,7 +550,7 @@ def _from_text(
     takes: Sequence[ShapeDtypeStruct],
     gives: Sequence[ShapeDtypeStruct],
     tiles: int,
-) -> Handmade:
+) -> CustomKernel:
     """Returns the kernel of LLVM IR, which LLVM has accepted in a process of its own."""
     defined = re.findall(r"^define [^@\n]*@([-\w.$]+)", text, re.MULTILINE)
     if name is None:
@@ -539,7 +570,7 @@ def _from_text(
         )
     ChildCompiler().compile(text, host())
     text = re.sub(rf"@{re.escape(name)}(?![-\w.$])", "@@", text)
-    return Handmade(name, _kinds(takes), _kinds(gives), Text(name), None, text + "\n", tiles)
+    return CustomKernel(name, _kinds(takes), _kinds(gives), Text(name), None, text + "\n", tiles)
 
 
 @frozen

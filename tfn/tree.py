@@ -91,7 +91,7 @@ class FlattenedIndexKey:
 
 
 Path = tuple[Any, ...]
-"""Keys of the classes above, or those that a registered class gives itself."""
+"""Keys of the classes above, or of the classes that a registered class defines."""
 
 
 def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
@@ -262,7 +262,7 @@ def _key(entry: optree.PyTreeEntry) -> Any:
 
 
 class _Keyed(optree.PyTreeEntry):
-    """A key that a registered class gave itself, as an entry of optree's."""
+    """A user-defined key of a registered class, as an entry of optree's."""
 
     __slots__ = ()
 
@@ -295,12 +295,12 @@ def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
     return separator.join([_bare(key) if simple else str(key) for key in path])
 
 
-def _bare(key: Any) -> str:
+def _bare(key: object) -> str:
     names = [n for n in ("key", "idx", "name") if hasattr(key, n)]
     return str(getattr(key, names[0]) if names else key)
 
 
-def _flatten_like(spec: Structure, tree: Any, other: Any, is_leaf: _IsLeaf) -> list[Any]:
+def _flatten_like(spec: Structure, tree: object, other: object, is_leaf: _IsLeaf) -> list[Any]:
     try:
         return flatten_up_to(spec, other)
     except (ValueError, TypeError) as error:
@@ -359,7 +359,7 @@ _NOTHING: Any = object()
 
 
 def reduce(
-    f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOTHING, is_leaf: _IsLeaf = None
+    f: Callable[[Any, Any], Any], tree: object, initializer: Any = _NOTHING, is_leaf: _IsLeaf = None
 ) -> Any:
     """Combines the leaves from left to right.
 
@@ -384,12 +384,12 @@ def reduce(
     return functools.reduce(f, items)
 
 
-def _nothing(tree: Any, hint: str) -> TreeError:
+def _nothing(tree: object, hint: str) -> TreeError:
     return TreeError("a tree without leaves has nothing to reduce", got=shown(tree), hint=hint)
 
 
 def reduce_associative(
-    f: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NOTHING, is_leaf: _IsLeaf = None
+    f: Callable[[Any, Any], Any], tree: object, *, identity: Any = _NOTHING, is_leaf: _IsLeaf = None
 ) -> Any:
     """Combines the leaves in pairs, so that the graph is as deep as a balanced tree.
 
@@ -519,7 +519,7 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[An
             return optree.broadcast_prefix(prefix, tree, is_leaf=is_leaf, namespace=NAMESPACE)
     except ValueError as error:
         raise TreeError(
-            "a prefix does not fit the tree it stands for",
+            "a prefix does not fit its tree",
             got=difference(prefix, tree, "tree", is_leaf) or str(error),
             hint="a prefix has a leaf where the tree may have more of it",
         ) from None
@@ -554,7 +554,12 @@ def register_node(
     return _register(cls, flatten, lambda static, children: unflatten(static, list(children)))
 
 
-def _register(cls: C, take: Any, make: Any, entry: Any = optree.AutoEntry) -> C:
+def _register(
+    cls: C,
+    take: Callable[..., Any],
+    make: Callable[..., Any],
+    entry: type[optree.PyTreeEntry] = optree.AutoEntry,
+) -> C:
     """Make a class a node of trees, once.
 
     Raises:
@@ -700,7 +705,7 @@ FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 """The data fields and the meta fields of registered dataclasses."""
 
 
-def is_namedtuple(cls: Any) -> bool:
+def is_namedtuple(cls: object) -> bool:
     """Whether something is a class of namedtuples.
 
     Example:
@@ -713,7 +718,7 @@ def is_namedtuple(cls: Any) -> bool:
 
 
 def is_open(spec: Structure) -> bool:
-    """Whether trees of a structure consist of items and fields, with no code to take them apart.
+    """Whether trees of a structure consist of items and fields, and so need no code to flatten.
 
     Example:
         >>> is_open(structure({"a": [1, None]})), is_open(structure(Partial(print, 1)))

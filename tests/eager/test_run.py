@@ -89,15 +89,15 @@ def test_an_op_of_several_results_and_one_of_no_operands() -> None:
         assert tnp.arange(4).tolist() == [0, 1, 2, 3]
 
 
-def test_doors_are_for_the_cpu_alone(monkeypatch: Any) -> None:
+def test_native_entries_are_for_the_cpu_alone(monkeypatch: Any) -> None:
     x = Param(0, (3,), FLOAT32)
     jaxpr = Jaxpr(function([param(x) + param(x)], (x,)))
     monkeypatch.setattr(config, "device", "python")
-    assert run.door(jaxpr, [0], 0, [None], [False]) is None
+    assert run.entry(jaxpr, [0], 0, [None], [False]) is None
     monkeypatch.setattr(config, "device", "cpu")
     assert run.call(jaxpr, [tnp.ones(3)])[0].tolist() == [2, 2, 2]
     monkeypatch.setattr(config, "debug_nans", True)
-    assert run.door(jaxpr, [0], 0, [None], [False]) is None
+    assert run.entry(jaxpr, [0], 0, [None], [False]) is None
 
 
 def test_values_of_other_devices_are_taken(monkeypatch: Any) -> None:

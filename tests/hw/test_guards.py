@@ -130,7 +130,7 @@ def test_programs_run_through_native_calls_there(monkeypatch: Any, found: list[A
         z = step(step(z[1]))
         assert float(z[0, 0]) == 4 * (i + 1)
     gc.collect()
-    assert [float(x[0, 0]) for x in kept] == [1, 2, 3] and len(f._doors) == 1
+    assert [float(x[0, 0]) for x in kept] == [1, 2, 3] and len(f._direct) == 1
     assert not found
     run.forget()
 

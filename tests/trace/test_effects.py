@@ -16,7 +16,7 @@ HOST = Host(lambda results, operands: None, (((), np.dtype(bool)),), VmapMethod.
 
 
 def act(*xs: Any) -> None:
-    effects.act(HOST, [bind.face().asarray(x) for x in xs])
+    effects.act(HOST, [bind.runtime().asarray(x) for x in xs])
 
 
 def nodes(f: Any, *args: Any) -> list[Any]:
@@ -46,18 +46,18 @@ def test_which_operands_and_results_are_tokens() -> None:
 
     found = nodes(lambda xs: tfn.lax.scan(body, 0.0, xs), np.ones(3, np.float32))
     (scan,) = (u for u in found if u.op is Op.SCAN)
-    assert effects.tokens(scan.src[0]) == effects.given(scan.src[0]) == {0}
-    assert list(effects.taken(scan)) == [scan.src[1]]
+    assert effects.tokens(scan.src[0]) == effects.token_results(scan.src[0]) == {0}
+    assert list(effects.token_operands(scan)) == [scan.src[1]]
     choose = lambda p, x: tfn.lax.cond(p, lambda x: (act(x), x)[1], lambda x: x, x)
     (cond,) = (u for u in nodes(choose, True, 1.0) if u.op is Op.COND)
     assert [sorted(effects.tokens(f)) for f in cond.src[1:3]] == [[], [0]]
-    assert list(effects.taken(cond)) == [cond.src[3]]
+    assert list(effects.token_operands(cond)) == [cond.src[3]]
 
 
 def test_a_trace_without_effects_has_no_token() -> None:
     with bind.tracing("f") as trace:
-        assert trace.token is None and not trace.acts
+        assert trace.token is None and not trace.has_effects
         effects.token()
-        assert not trace.acts
+        assert not trace.has_effects
         act(1.0)
-        assert trace.acts
+        assert trace.has_effects

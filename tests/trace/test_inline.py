@@ -94,7 +94,7 @@ def host(run: Any, x: UOp) -> UOp:
     return several(UOp(Op.HOST, (x,), Host(run, (((), FLOAT32),), VmapMethod.REFUSE)))[0]
 
 
-def test_what_is_run_has_nothing_of_the_user_in_it():
+def test_runnable_functions_hold_no_user_functions():
     """Rules become what they compute, and callbacks slots, in nested functions too."""
 
     def double(results: Any, operands: Any) -> None:
@@ -123,7 +123,7 @@ def test_what_is_run_has_nothing_of_the_user_in_it():
     assert runnable(function(again, P[:2])) == (made, (other, negate))
 
 
-def test_what_is_run_as_it_is_stays_itself():
+def test_runnable_returns_plain_functions_unchanged():
     assert runnable(SQUARE) == (SQUARE, ())
 
 

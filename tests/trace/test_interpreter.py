@@ -1,4 +1,4 @@
-"""What kernels mean on NumPy: nests by hand, and lists in order by hand."""
+"""The reference interpreter of kernels: nests and instruction lists written in the test."""
 
 from __future__ import annotations
 

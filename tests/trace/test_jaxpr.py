@@ -31,7 +31,7 @@ def test_functions_that_differ_in_names_alone_are_one_object():
     assert one == other
 
 
-def test_what_is_captured_becomes_an_operand():
+def test_captured_values_become_operands():
     x, w = leaf((3,)), leaf((3,), value=np.ones(3))
     jaxpr, captured = close([x * w], [x])
     assert captured == [w]
@@ -193,7 +193,7 @@ def test_a_loop_prints_its_body_inside_the_brackets():
     )
 
 
-def test_what_is_inlined_does_not_enter_nested_functions():
+def test_inlining_does_not_enter_nested_functions():
     body, outer = looping()
     c, xs = map(param, outer)
     last, ys = scan(body, [], [c], [xs], 4)

@@ -1,4 +1,4 @@
-"""Loops become one where they take the same steps, and lose what nobody uses; values stay."""
+"""CSE and DCE of loops: equal steps are merged, dead results dropped, values unchanged."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_scans_of_the_same_steps_become_one() -> None:
     assert found[0] is found[2] and found[1] is found[4]
 
 
-def test_what_became_equal_is_joined_too() -> None:
+def test_loops_that_became_equal_are_merged() -> None:
     first = build.scan(close([p0 + p1, p1], [a, b]), [], [a], [xs], LENGTH)
     again = build.scan(close([p0 + p1, p0, p1], [a, b]), [], [a], [xs], LENGTH)
     one = build.scan(close([p0 * p1, p1], [a, b]), [], [b], [first[1]], LENGTH)

@@ -31,7 +31,7 @@ def test_types_follow_from_what_is_loaded() -> None:
         UOp(Op.MMA, (const(0.0, FLOAT32, (8, 16)), a, b))
 
 
-def test_what_is_not_there_is_zero() -> None:
+def test_tiles_are_padded_with_zeros() -> None:
     buffer = np.arange(100, dtype=np.float32)
     found = matrix_tiles.load(buffer, 10, Tile(1, 20, 2, 3, (4, 4)))
     assert found.tolist() == [[11, 12, 13, 0], [31, 32, 33, 0], [0] * 4, [0] * 4]

@@ -610,10 +610,10 @@ def test_scan_goes_step_by_step(reverse):
     values = {a: np.array(2.0), b: np.array(1.0), xs: np.array([1.0, 10.0, 100.0])}
     found = evaluate([last, before], values)
     if reverse:
-        wanted = ((102.0 * 2 + 10) * 2 + 1, [214.0, 102.0, 1.0])
+        expected = ((102.0 * 2 + 10) * 2 + 1, [214.0, 102.0, 1.0])
     else:
-        wanted = (16.0 * 2 + 100, [1.0, 3.0, 16.0])
-    assert (float(found[0]), found[1].tolist()) == wanted
+        expected = (16.0 * 2 + 100, [1.0, 3.0, 16.0])
+    assert (float(found[0]), found[1].tolist()) == expected
 
 
 def test_while_may_do_nothing():
@@ -621,8 +621,8 @@ def test_while_may_do_nothing():
     (one,), double = looped(((), INT32))
     (a, b), _ = looped(((), INT32), ((), INT32))
     (last,) = repeat_while(below(n < limit), double(one * 2), [a], [], [b])
-    for limits, first, wanted in ((100, 3, 192), (2, 3, 3)):
-        assert evaluate([last], {a: np.int32(limits), b: np.int32(first)})[0] == wanted
+    for limits, first, expected in ((100, 3, 192), (2, 3, 3)):
+        assert evaluate([last], {a: np.int32(limits), b: np.int32(first)})[0] == expected
 
 
 def test_only_the_chosen_branch_is_evaluated(monkeypatch):

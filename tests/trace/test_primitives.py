@@ -1,4 +1,4 @@
-"""What each op takes and gives; what it refuses, in words."""
+"""Type rules: the type of each op's result, and the errors for illegal operands."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def p(shape=(), dtype=FLOAT32, index=0):
 @pytest.mark.parametrize(
     "op", sorted(UNARY | BINARY | COMPARE, key=lambda op: op.value), ids=lambda op: op.value
 )
-def test_what_types_has_that_type(op, dtype):
+def test_inferred_types_are_those_of_the_oracle(op, dtype):
     """The oracle is the judge: its result has the shape and dtype that were promised."""
     src = [p((2,), dtype, i) for i in range(1 if op in UNARY else 2)]
     try:
@@ -169,7 +169,7 @@ def refuse(op, src, arg=None):
         (Op.SORT, [p()], Sort(1), ShapeError, "at least one axis"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_words(op, src, arg, kind, words):
+def test_type_errors_name_the_problem(op, src, arg, kind, words):
     error = refuse(op, src, arg)
     assert isinstance(error, kind)
     assert words in str(error)

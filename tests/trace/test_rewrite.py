@@ -16,7 +16,7 @@ from tfn.trace.uop import UOp, const, walk
 
 
 class Everything:
-    """Facts of one who believes what he is told."""
+    """Facts with one answer for all conditions."""
 
     def __init__(self, exact=True, holds=True):
         self.is_exact, self.is_true = exact, holds
@@ -91,7 +91,7 @@ def test_each_node_is_visited_once():
     assert len(seen) == 40
 
 
-def test_what_was_done_is_remembered():
+def test_rewrite_reuses_its_memo():
     table = rules({}, [DOUBLE_NEG])
     done: dict[UOp, UOp] = {}
     hits: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Lines of the user: noted while somebody wants them, and inherited."""
+"""Source lines of nodes: tracked on demand, and inherited."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def found(g: Any) -> dict[Op, str]:
 def test_nothing_is_noted_otherwise() -> None:
     before = len(source_lines._LINES)
     tfn.make_jaxpr(lambda x: f(x) * 3)(1.0)
-    assert not source_lines.kept() and len(source_lines._LINES) <= before
+    assert not source_lines.enabled() and len(source_lines._LINES) <= before
 
 
 def test_each_node_has_its_line() -> None:
-    with source_lines.keeping():
-        assert source_lines.kept()
-        with source_lines.keeping():
+    with source_lines.tracking():
+        assert source_lines.enabled()
+        with source_lines.tracking():
             noted = found(f)
-        assert source_lines.kept()
+        assert source_lines.enabled()
     assert noted[Op.TAN].endswith("y = tnp.tan(x)")
     assert noted[Op.COSH].endswith("return tnp.cosh(y)")
 
 
 def test_derivatives_and_batches_inherit() -> None:
-    with source_lines.keeping():
+    with source_lines.tracking():
         slope = found(tfn.grad(f))
         lanes = found(tfn.vmap(f, in_axes=None, axis_size=2))
     assert slope[Op.SINH].endswith("return tnp.cosh(y)")

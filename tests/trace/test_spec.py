@@ -1,4 +1,4 @@
-"""What may appear at which stage."""
+"""The graph verifier: legal and illegal nodes at each stage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def split_range():
         (UOp(Op.LOAD, (buffer, const(0, INT64))), Stage.LINEAR, "malformed at stage LINEAR"),
     ],
 )
-def test_what_does_not_belong_is_named(root, stage, words):
+def test_illegal_nodes_are_named(root, stage, words):
     with pytest.raises(AssertionError, match=words):
         check([root], stage)
 

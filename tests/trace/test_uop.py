@@ -15,11 +15,11 @@ import pytest
 
 from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, INT64, int8, uint8
 from tfn.errors import DTypeError, ShapeError
-from tfn.trace.argument import Access, Const, Handmade, Param
+from tfn.trace.argument import Access, Const, CustomKernel, Param
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import (
-    MOST_FACTS,
+    MAX_FACTS,
     UOp,
     const,
     field,
@@ -110,14 +110,14 @@ def test_the_table_owns_nothing() -> None:
             raise AssertionError("it is never called")
 
     run = Run()
-    run.node = UOp(Op.KERNEL, (), Handmade("k", (), (), run))
+    run.node = UOp(Op.KERNEL, (), CustomKernel("k", (), (), run))
     alive = weakref.ref(run)
     del run
     gc.collect()
     assert alive() is None
 
 
-def test_what_is_remembered_of_a_node_dies_with_it() -> None:
+def test_remembered_results_die_with_their_node() -> None:
     asked = []
 
     @remembered
@@ -140,8 +140,8 @@ def test_of_a_node_not_too_much_is_remembered() -> None:
         return number + 1
 
     u = x - y
-    assert [plus(u, i) for i in range(10 * MOST_FACTS)] == [i + 1 for i in range(10 * MOST_FACTS)]
-    assert len(u.facts) <= MOST_FACTS
+    assert [plus(u, i) for i in range(10 * MAX_FACTS)] == [i + 1 for i in range(10 * MAX_FACTS)]
+    assert len(u.facts) <= MAX_FACTS
 
 
 # Identity.
@@ -296,7 +296,7 @@ def test_a_walk_enters_only_where_it_may():
     assert list(walk([u], lambda node: node is not x + y)) == [x + y, x, u]
 
 
-def test_what_does_not_depend_on_the_replaced_stays():
+def test_substitute_keeps_independent_nodes():
     kept, changed = y * y, x + y
     u = kept * changed
     (new,) = substitute([u], {x: y})

@@ -1,7 +1,7 @@
 """One small graph or more for every op of the JAXPR stage, on which all transforms are tested.
 
 A case is evaluated by the oracle in float64, so that it is the transforms that are tested, not a
-device.  `moving` inputs have derivatives; `fixed` ones, such as indices, have not.
+device.  `differentiated` inputs have derivatives; `fixed` ones, such as indices, have not.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tfn.trace import build, oracle
 from tfn.trace.argument import (
     Conv,
     Custom,
+    CustomKernel,
     Fft,
     FftType,
-    Handmade,
     Host,
     Leaf,
     Param,
@@ -45,12 +45,12 @@ class Case:
     name: str
     op: Op
     graph: Graph
-    moving: tuple[np.ndarray[Any, Any], ...]
+    differentiated: tuple[np.ndarray[Any, Any], ...]
     fixed: tuple[np.ndarray[Any, Any], ...] = ()
 
     def leaves(self) -> tuple[list[UOp], dict[UOp, np.ndarray[Any, Any]]]:
         """A leaf for every input, and their values."""
-        values = [*self.moving, *self.fixed]
+        values = [*self.differentiated, *self.fixed]
         leaves = [leaf(v) for v in values]
         return leaves, dict(zip(leaves, values))
 
@@ -145,8 +145,8 @@ def planes(name: str, op: Op, graph: Graph, *shapes: tuple[int, ...]) -> Case:
     def parts(*xs: UOp) -> UOp:
         return weighed(graph(*map(build.complex_, xs[::2], xs[1::2])))
 
-    moving = tuple(normal(*shape) for shape in shapes for _ in range(2))
-    return Case(f"complex {name}", op, parts, moving)
+    differentiated = tuple(normal(*shape) for shape in shapes for _ in range(2))
+    return Case(f"complex {name}", op, parts, differentiated)
 
 
 def fourier(kind: FftType, *lengths: int) -> Case:
@@ -237,7 +237,9 @@ def _handmade(n: UOp) -> UOp:
     to, from_ = (UOp(Op.PARAM, (), Param(i, size, n.dtype)) for i in (0, 1))
     body = UOp(Op.SINK, (UOp(Op.STORE, (to, r, UOp(Op.LOAD, (from_, r)) * 2)),))
     kind = ((n.shape, n.dtype),)
-    return UOp(Op.GET, (UOp(Op.KERNEL, (n,), Handmade("twice", kind, kind, Nest(body), body)),), 0)
+    return UOp(
+        Op.GET, (UOp(Op.KERNEL, (n,), CustomKernel("twice", kind, kind, Nest(body), body)),), 0
+    )
 
 
 def _tuple(a: UOp, b: UOp) -> UOp:
@@ -305,8 +307,8 @@ class _ByHand:
         slope = [part for part in parts if part is not None]
         return [sum(slope[1:], slope[0])]
 
-    def transpose(self, pull: Any, u: UOp, cts: Any, moving: Any) -> Any:
-        return custom_rules.through(pull, u, cts, moving)
+    def transpose(self, pull: Any, u: UOp, cts: Any, differentiated: Any) -> Any:
+        return custom_rules.through(pull, u, cts, differentiated)
 
     def lanes(self, lane: custom_rules.Lane) -> custom_rules.Lane:
         return lane

@@ -1,4 +1,4 @@
-"""Annotations of jaxtyping: what is refused, what is not looked at, and what errors then tell."""
+"""Annotations of jaxtyping: refused arguments, ignored annotations, and the errors."""
 
 # ruff: noqa: F722, F821  (names of axes are no Python)
 
@@ -29,7 +29,7 @@ def scores(w: Float[Array, "d k"], x: Float[Array, "batch d"]) -> Float[Array, "
         lambda f: functools.partial(tfn.jvp, f),
     ],
 )
-def test_what_fits_passes(transform):
+def test_matching_annotations_pass(transform):
     if transform(scores).__class__ is functools.partial:
         xs = (ONES((3, 2)), ONES((5, 3)))
         transform(scores)(xs, xs)

@@ -30,7 +30,7 @@ def test_the_same_results_as_the_function() -> None:
         assert (np.asarray(run(PARAMS, X)["y"]) == np.asarray(layer(PARAMS, X)["y"])).all()
 
 
-def test_what_is_known_before_a_call() -> None:
+def test_traced_functions_have_types() -> None:
     traced = layer.trace(PARAMS, MATRIX)
     compiled = traced.lower().compile()
     assert traced.fun_name == "layer" and "tanh" in str(traced.jaxpr)
@@ -100,7 +100,7 @@ def test_donated_arguments_are_given_away() -> None:
 def test_donated_arguments_are_overwritten_without_native_calls_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tfn.eager.run.door", lambda *args: None)
+    monkeypatch.setattr("tfn.eager.run.entry", lambda *args: None)
     run = tfn.jit(lambda x: x + 1, donate_argnums=0).lower(MATRIX).compile()
     x = tfn.numpy.asarray(X)
     assert x.buffer is not None
@@ -116,7 +116,7 @@ def test_effects_happen_at_each_call(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == "1.0\n2.0\n"
 
 
-def test_what_it_closes_over() -> None:
+def test_captured_values_of_compiled_functions() -> None:
     w = tfn.numpy.asarray(X)
     assert (np.asarray(tfn.jit(lambda x: x + w).lower(MATRIX).compile()(X)) == X + X).all()
 

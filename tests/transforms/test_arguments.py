@@ -58,7 +58,7 @@ def test_chosen_replaces_floating_leaves_only() -> None:
     args = ({"w": 1.5, "n": 3}, "mode", np.ones(2))
     chosen = Chosen.of(f, args, {"flag": True}, [2, 0])
     assert [chosen.name(i) for i in range(3)] == ["rest[0]", "x['n']", "x['w']"]
-    assert chosen.moving == [0, 2] and chosen.names == []
+    assert chosen.differentiated == [0, 2] and chosen.names == []
     x, params, rest, flag, _ = chosen.call(["new rest", "new w"])
     assert x == {"w": "new w", "n": 3} and params == "mode" and rest == ("new rest",) and flag
 

@@ -52,11 +52,11 @@ def test_equals_a_stack(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_derivatives_equal_a_stack(case: Case) -> None:
     leaves, values = case.leaves()
-    moving = leaves[: len(case.moving)]
+    differentiated = leaves[: len(case.differentiated)]
     y = case.graph(*leaves)
     ct = leaf(run([y], values)[0])
-    dxs = [leaf(x) for x in case.moving]
-    (dy,) = push([y], dict(zip(moving, dxs)))
+    dxs = [leaf(x) for x in case.differentiated]
+    (dy,) = push([y], dict(zip(differentiated, dxs)))
     cts = [c for c in pull([dy], dxs, [ct]) if c is not None]
     rng = np.random.default_rng(11)
     values |= {ct: rng.normal(size=ct.shape)} | {d: rng.normal(size=d.shape) for d in dxs}
@@ -65,7 +65,7 @@ def test_derivatives_equal_a_stack(case: Case) -> None:
     check(outputs, values, leaves)
 
 
-def test_what_does_not_depend_stays_single() -> None:
+def test_independent_values_stay_unbatched() -> None:
     x, y = leaf(np.ones(2)), leaf(np.ones(2))
     xs = leaf(np.ones((SIZE, 2)))
     assert batch([y * 2.0, x], {x: xs}, SIZE) == [(y * 2.0, False), (xs, True)]

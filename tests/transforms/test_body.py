@@ -8,7 +8,7 @@ from tests.transforms.cases import leaf
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-from tfn.transforms.body import Lanes, closed, depending, fresh, opened, residuals, thinned
+from tfn.transforms.body import Lanes, closed, depending, fresh, opened, rematerialised, residuals
 
 x, y = leaf(np.ones(3)), leaf(np.ones(3))
 
@@ -31,7 +31,7 @@ def test_a_nested_function_is_not_entered() -> None:
     assert closed(outputs, inputs) is outer
 
 
-def test_what_depends() -> None:
+def test_depending_nodes() -> None:
     a = x * 2.0
     b = a + y
     assert list(depending([b], [x])) == [x, a, b]
@@ -53,19 +53,19 @@ def test_lanes() -> None:
     assert Lanes(x, False).full(2).shape == (2, 3)
 
 
-def test_what_is_cheap_to_make_is_not_kept() -> None:
+def test_cheap_residuals_are_rematerialised() -> None:
     e = UOp(Op.EXP, (x,))
     more = 1 + e
     share = 1 / more
-    assert thinned([share, e, more], []) == [e]
-    assert thinned([share, more], []) == [more]
-    assert thinned([share], []) == [share]
-    assert thinned([share, e * y], [y]) == [share, e * y]
-    assert thinned([e, e * y], [y]) == [e, y]
+    assert rematerialised([share, e, more], []) == [e]
+    assert rematerialised([share, more], []) == [more]
+    assert rematerialised([share], []) == [share]
+    assert rematerialised([share, e * y], [y]) == [share, e * y]
+    assert rematerialised([e, e * y], [y]) == [e, y]
 
 
 def test_long_recipes_are_not_followed() -> None:
     node = x
     for _ in range(20):
         node = node * y
-    assert thinned([node, x], [y]) == [x, node]
+    assert rematerialised([node, x], [y]) == [x, node]

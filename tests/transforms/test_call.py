@@ -40,8 +40,8 @@ def net(layer: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def close(found: Any, wanted: Any) -> None:
-    for a, b in zip(tfn.tree.leaves(found), tfn.tree.leaves(wanted), strict=True):
+def close(found: Any, expected: Any) -> None:
+    for a, b in zip(tfn.tree.leaves(found), tfn.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-4, atol=1e-5)
 
 
@@ -66,8 +66,8 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_means_the_same_under_every_transform(name: str, jitted: bool) -> None:
     transform = TRANSFORMS[name]
-    called, wanted = transform(net(tfn.call(plain))), tfn.jit(transform(net(plain)))
-    close((tfn.jit(called) if jitted else called)(W, X), wanted(W, X))
+    called, expected = transform(net(tfn.call(plain))), tfn.jit(transform(net(plain)))
+    close((tfn.jit(called) if jitted else called)(W, X), expected(W, X))
 
 
 AROUND: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -132,10 +132,10 @@ def test_trees_captured_arrays_static_arguments_and_methods() -> None:
     def f(w: Any, x: Any) -> Any:
         return power(Model(w).layer(Model(w).layer(x)["y"])["y"], 2).sum() + power(x, 3).sum()
 
-    def wanted(w: Any, x: Any) -> Any:
+    def expected(w: Any, x: Any) -> Any:
         return ((x * w * scale * w * scale) ** 2).sum() + (x**3).sum()
 
-    close(tfn.jit(tfn.grad(f, (0, 1)))(X[1], X), tfn.grad(wanted, (0, 1))(X[1], X))
+    close(tfn.jit(tfn.grad(f, (0, 1)))(X[1], X), tfn.grad(expected, (0, 1))(X[1], X))
     with pytest.raises(StaticArgumentError, match="n of"):
         power(X, [2])
 
@@ -241,13 +241,13 @@ def test_the_temporaries_of_calls_share_memory() -> None:
 @pytest.mark.parametrize("threads", (1, 2, 3))
 def test_calls_run_by_several_threads(threads: int) -> None:
     made = program(6, True)
-    wanted = np.asarray(tfn.grad(net_of(6))(W[0], X))
+    expected = np.asarray(tfn.grad(net_of(6))(W[0], X))
     for _ in range(3):
         inputs = [np.array(W[0]) for _ in range(6)] + [np.array(X)]
         outputs = [np.zeros(shape, dtype) for shape, dtype in made.outputs]
         arena = np.zeros(made.arena_bytes + 64, np.uint8)
         run(made.steps, [*inputs, *outputs], arena, threads, inputs=len(inputs))
-        np.testing.assert_allclose(sum(outputs), wanted, rtol=2e-4, atol=1e-4)
+        np.testing.assert_allclose(sum(outputs), expected, rtol=2e-4, atol=1e-4)
 
 
 def net_of(count: int) -> Callable[..., Any]:

@@ -177,10 +177,10 @@ def test_vmap_agrees_with_a_loop(method: str) -> None:
         return tfn.pure_callback(lambda a, b: np.sort(a) * b, THREE, x * 2, y, vmap_method=method)
 
     xs, y = np.stack([X, -X]), X
-    wanted = [np.sort(x * 2) * y for x in xs]
+    expected = [np.sort(x * 2) * y for x in xs]
     many = tfn.vmap(f, in_axes=(0, None))
     for run in (many, tfn.jit(many)):
-        np.testing.assert_array_equal(run(xs, y), wanted)
+        np.testing.assert_array_equal(run(xs, y), expected)
 
 
 def test_vmap_of_scan_and_scan_of_vmap() -> None:
@@ -188,10 +188,10 @@ def test_vmap_of_scan_and_scan_of_vmap() -> None:
         return tfn.pure_callback(np.add, SCALAR, c, x, vmap_method="expand_dims"), c
 
     xs = np.arange(6, dtype=np.float32).reshape(2, 3)
-    wanted = [[0, 0, 1], [0, 3, 7]]
+    expected = [[0, 0, 1], [0, 3, 7]]
     inner = tfn.jit(tfn.vmap(lambda x: tfn.lax.scan(step, np.float32(0), x)[1]))
     outer = tfn.jit(lambda xs: tfn.lax.scan(tfn.vmap(step), np.zeros(2, np.float32), xs)[1])
-    assert inner(xs).tolist() == wanted and outer(xs.T).T.tolist() == wanted
+    assert inner(xs).tolist() == expected and outer(xs.T).T.tolist() == expected
 
 
 def test_errors_of_the_function_reach_the_caller_with_its_frames() -> None:

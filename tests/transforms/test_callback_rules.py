@@ -55,7 +55,7 @@ def test_lanes(method: VmapMethod, shapes: list[tuple[int, ...]]) -> None:
     assert shapes == SHAPES
 
 
-def test_what_is_the_same_in_all_lanes_is_called_once() -> None:
+def test_unbatched_callbacks_are_called_once() -> None:
     z = leaf(np.ones(3))
     found = batch(host(VmapMethod.REFUSE), {z: leaf(XS)}, 2)
     assert [y.many for y in found] == [False, False]

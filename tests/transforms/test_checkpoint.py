@@ -1,4 +1,4 @@
-"""`checkpoint` changes memory and nothing else: the plan of the arena tells how much."""
+"""`checkpoint` changes the memory of the arena, and nothing else."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def with_policy(policy: Any) -> Callable[[Any], Any]:
 
 
 def test_gradients_stay_the_same() -> None:
-    wanted = tfn.jit(tfn.grad(loss(lambda f: f)))(WEIGHTS, X)
+    expected = tfn.jit(tfn.grad(loss(lambda f: f)))(WEIGHTS, X)
     for policy in (
         None,
         policies.everything_saveable,
         policies.dots_saveable,
         policies.save_only_these_names("sine"),
     ):
-        check(tfn.jit(tfn.grad(loss(with_policy(policy))))(WEIGHTS, X), wanted, 1e-6)
+        check(tfn.jit(tfn.grad(loss(with_policy(policy))))(WEIGHTS, X), expected, 1e-6)
 
 
 def test_memory() -> None:
@@ -143,11 +143,11 @@ def test_arguments() -> None:
 
 def test_captured_values_are_differentiated() -> None:
     f = lambda w: tfn.checkpoint(lambda x: tnp.sin(x * w))(2.0)
-    wanted = 2 * np.cos(2.0)
+    expected = 2 * np.cos(2.0)
     for run in (tfn.grad(f), tfn.jit(tfn.grad(f)), tfn.jacfwd(f), tfn.grad(tfn.jit(f))):
-        assert float(run(1.0)) == pytest.approx(wanted)
-    check(tfn.vmap(tfn.grad(f))(tnp.ones(2)), tnp.full(2, wanted))
-    check(tfn.grad(lambda w: tfn.vmap(f)(w).sum())(tnp.ones(2)), tnp.full(2, wanted))
+        assert float(run(1.0)) == pytest.approx(expected)
+    check(tfn.vmap(tfn.grad(f))(tnp.ones(2)), tnp.full(2, expected))
+    check(tfn.grad(lambda w: tfn.vmap(f)(w).sum())(tnp.ones(2)), tnp.full(2, expected))
 
 
 def test_python_branches_on_known_values() -> None:

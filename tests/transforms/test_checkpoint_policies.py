@@ -1,4 +1,4 @@
-"""What each policy says of a few values."""
+"""Checkpoint policies, each on a few values."""
 
 from __future__ import annotations
 

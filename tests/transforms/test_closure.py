@@ -58,9 +58,9 @@ def test_a_gradient_may_close_over_what_was_computed() -> None:
         big = tnp.exp(x)
         return big * y, lambda ct: (7 * ct * big, ct * 2)
 
-    wanted = 7 * tnp.exp(tnp.array(1.0)), tnp.array(2.0)
+    expected = 7 * tnp.exp(tnp.array(1.0)), tnp.array(2.0)
     for run in (tfn.grad(f, (0, 1)), tfn.jit(tfn.grad(f, (0, 1))), tfn.grad(tfn.jit(f), (0, 1))):
-        check(run(1.0, 3.0), wanted)
+        check(run(1.0, 3.0), expected)
     xs = tnp.array([0.0, 1.0])
     check(tfn.vmap(tfn.grad(f), (0, None))(xs, 3.0), 7 * tnp.exp(xs))
     total = tfn.grad(lambda xs, y: tfn.vmap(f, (0, None))(xs, y).sum(), 1)

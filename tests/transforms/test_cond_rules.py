@@ -1,4 +1,4 @@
-"""What the rules of COND build."""
+"""Rules of COND: the graphs that they build."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_the_transposed_choice_is_a_choice() -> None:
     (back,) = pull([slope], [dx], [ct])
     assert back is not None and dx not in set(walk([back]))
     assert len(conds([back])) == 2
-    for k, wanted in ((0, np.cos(np.sin(0.5)) * np.cos(0.5)), (1, 1 - np.tanh(0.5) ** 2), (2, 0)):
+    for k, expected in ((0, np.cos(np.sin(0.5)) * np.cos(0.5)), (1, 1 - np.tanh(0.5) ** 2), (2, 0)):
         at = {i: np.array(k, np.int32), x: np.full(3, 0.5), w: np.full(3, 2.0), ct: np.ones(3)}
-        np.testing.assert_allclose(run([back], at)[0], np.full(3, 2 * wanted))
+        np.testing.assert_allclose(run([back], at)[0], np.full(3, 2 * expected))
 
 
 def test_an_index_for_all_lanes_evaluates_one_branch() -> None:
@@ -77,10 +77,10 @@ def test_lanes_that_chose_another_branch_cannot_be_heard() -> None:
     back = pull(push([total], {many: dx, weight: dw}), [dx, dw], [ct])
     at = {many: np.array([0.0, 2.0, 0.0, 4.0]), weight: np.array(3.0), ct: np.array(1.0)}
     graphs = [total, *(u for u in back if u is not None)]
-    for chosen, wanted in (
+    for chosen, expected in (
         ([0, 1, 0, 1], [2.25, [3, -3 / 4, 3, -3 / 16], 0.75]),
         ([0, 0, 0, 0], [18.0, [3, 3, 3, 3], 6.0]),
     ):
         found = run(graphs, at | {index: np.array(chosen, np.int32)})
-        for value, exact in zip(found, wanted):
+        for value, exact in zip(found, expected):
             np.testing.assert_allclose(value, exact)

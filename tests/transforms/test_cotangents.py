@@ -45,7 +45,7 @@ def test_sums(places: list[tuple[int, int]], ops: set[Op]) -> None:
     assert {u.op for u in walk([made])} - {Op.PARAM, Op.CONST} == ops
 
 
-def test_what_is_padded_with_something_else_is_added() -> None:
+def test_pieces_padded_with_other_values_are_added() -> None:
     x = UOp(Op.PARAM, (), Param(0, (2, 3), FLOAT32))
     one = UOp(Op.PARAM, (), Param(1, (), FLOAT32))
     u, v = UOp(Op.PAD, (x, one), pad(x, (0, 0), (0, 3)).arg), pad(x, (0, 3), (0, 0))

@@ -12,7 +12,7 @@ from tfn.errors import TfnError
 from tfn.trace.argument import Leaf
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
-from tfn.transforms.custom import Fixed, known
+from tfn.transforms.custom import Fixed, is_known
 
 
 def customs(f: Any, *args: Any) -> list[UOp]:
@@ -74,7 +74,7 @@ def test_known_values() -> None:
         return UOp(Op.LEAF, (), Leaf((), tnp.float32(0).dtype, value))
 
     concrete, unknown = of(tnp.array(1.0)), of(None)
-    assert known(concrete * 2.0) and not known(concrete * unknown)
+    assert is_known(concrete * 2.0) and not is_known(concrete * unknown)
 
 
 def test_errors_pass_through_with_a_note() -> None:

@@ -266,7 +266,7 @@ def captures(x: Any) -> Any:
         (lambda: tfn.custom_jvp(lambda x: x, nondiff_argnums=3), ArgumentError, "no argument 3"),
     ],
 )
-def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
+def test_illegal_calls_are_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
 

@@ -32,8 +32,10 @@ class Scale:
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
         return [u.src[0] * u.src[1] * 100.0]
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        assert list(moving) == [1]
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        assert list(differentiated) == [1]
         return [None if cts[0] is None else u.src[0] * cts[0] * self.back]
 
 
@@ -118,7 +120,7 @@ def test_rules_of_one_lane_serve_lanes_of_lanes() -> None:
     assert (value == X * table).all()
 
 
-def test_what_is_the_same_in_all_lanes_stays_so() -> None:
+def test_unbatched_results_stay_unbatched() -> None:
     x, y = leaf(X), leaf(Y)
     (same,) = batch([product(x, y)], {leaf(X): leaf(np.stack([X, X]))}, 2)
     assert (not same.many and same.graph is product(x, y)) or same.graph.src[0].op is Op.CUSTOM

@@ -48,12 +48,12 @@ marked.defvjp(lambda x: (x, ()), lambda _, ct: (10 * ct,))
 
 
 def test_value_and_slopes() -> None:
-    wanted = tnp.array(2 * np.cos(1.0) * 2, "float32"), tnp.array(3 * np.sin(1.0), "float32")
+    expected = tnp.array(2 * np.cos(1.0) * 2, "float32"), tnp.array(3 * np.sin(1.0), "float32")
     for f in (product, tfn.jit(product)):
         for run in (tfn.grad(f, (0, 1)), tfn.jit(tfn.grad(f, (0, 1))), tfn.jacrev(f, (0, 1))):
-            check(run(1.0, 2.0), wanted)
+            check(run(1.0, 2.0), expected)
     value, pullback = tfn.vjp(product, 1.0, 2.0)
-    check(pullback(tnp.array(2.0)), tuple(2 * w for w in wanted))
+    check(pullback(tnp.array(2.0)), tuple(2 * w for w in expected))
     assert float(value) == pytest.approx(2 * np.sin(1.0))
 
 
@@ -65,9 +65,11 @@ def test_second_derivatives_are_those_of_bwd() -> None:
 
 def test_forward_mode_is_the_transpose_of_bwd() -> None:
     pushed = tfn.jvp(product, (1.0, 2.0), (1.0, 10.0))[1]
-    wanted = 2 * np.cos(1.0) * 2 + 30 * np.sin(1.0)
-    assert float(pushed) == pytest.approx(wanted, rel=1e-6)
-    assert float(tfn.linearize(product, 1.0, 2.0)[1](1.0, 10.0)) == pytest.approx(wanted, rel=1e-6)
+    expected = 2 * np.cos(1.0) * 2 + 30 * np.sin(1.0)
+    assert float(pushed) == pytest.approx(expected, rel=1e-6)
+    assert float(tfn.linearize(product, 1.0, 2.0)[1](1.0, 10.0)) == pytest.approx(
+        expected, rel=1e-6
+    )
     assert float(tfn.jit(tfn.jacfwd(product))(1.0, 2.0)) == pytest.approx(4 * np.cos(1.0))
     with pytest.raises(GradientError, match="clipped has no forward mode: it is a custom_vjp"):
         tfn.jvp(clipped, (1.0,), (1.0,))
@@ -216,7 +218,7 @@ def test_residuals_that_nobody_needs_are_not_computed() -> None:
     assert "exp" not in str(tfn.make_jaxpr(tfn.grad(f))(1.0))
 
 
-def test_what_a_rule_closes_over_must_live() -> None:
+def test_rules_cannot_capture_dead_tracers() -> None:
     def f(x: Any, w: Any) -> Any:
         g = tfn.custom_vjp(lambda y: y * 2)
         g.defvjp(lambda y: (y * 2, None), lambda _, ct: (ct * w,))
@@ -291,7 +293,7 @@ def captures(x: Any) -> Any:
         ),
     ],
 )
-def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
+def test_illegal_calls_are_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
 
@@ -300,7 +302,7 @@ def test_errors_name_the_rule() -> None:
     with pytest.raises(TreeError) as caught:
         bad(kept, lambda r, ct: ct)(1.0)
     assert any(
-        "while: asking the rule <lambda> (test_custom_vjp.py:" in n for n in caught.value.__notes__
+        "while: running the rule <lambda> (test_custom_vjp.py:" in n for n in caught.value.__notes__
     )
 
 

@@ -12,7 +12,7 @@ from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.body import closed, fresh
-from tfn.transforms.deferred_sums import postpone
+from tfn.transforms.deferred_sums import defer
 from tfn.transforms.jvp import push
 from tfn.transforms.transpose import pull
 
@@ -23,28 +23,28 @@ product = build.dot(a, b, ((0,), (0,)))
 
 
 def test_a_product_of_what_changes_waits() -> None:
-    rest, found = postpone(build.permute(product, (1, 0)), [a, b], [a])
+    rest, found = defer(build.permute(product, (1, 0)), [a, b], [a])
     assert rest is None and [p.factors for p in found] == [(a, b)]
     many = [leaf(np.ones((LENGTH, *u.shape))) for u in (a, b)]
     assert found[0].total(*many).shape == (3, SIZE)
 
 
 def test_a_factor_that_stays_is_not_stacked() -> None:
-    assert postpone(product, [a], [a]) == (product, [])
+    assert defer(product, [a], [a]) == (product, [])
 
 
 def test_no_more_memory_than_the_sum() -> None:
     small = build.dot(b, b, ((0,), (0,)))
-    assert postpone(small, [b], [])[1]  # 6 numbers a step instead of 9 in one place
+    assert defer(small, [b], [])[1]  # 6 numbers a step instead of 9 in one place
     tall = leaf(np.ones((9, 2)))
     square = build.dot(tall, tall, ((0,), (0,)))
-    assert postpone(square, [tall], []) == (square, [])
-    assert postpone(square, [tall], [tall])[1]
+    assert defer(square, [tall], []) == (square, [])
+    assert defer(square, [tall], [tall])[1]
 
 
 def test_other_terms_are_added_step_by_step() -> None:
     other = build.full_like(product, 2)
-    rest, found = postpone(product + (other + product), [a, b], [a, b])
+    rest, found = defer(product + (other + product), [a, b], [a, b])
     assert rest is other and len(found) == 2
 
 

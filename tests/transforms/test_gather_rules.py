@@ -42,8 +42,8 @@ def test_last_writer_of_every_element() -> None:
     updates = leaf(np.zeros((5, 2, 1)))
     (found,) = run([last(leaf(X), u, updates, 0)], {u: value})
     # rows 0-1 by the first two, 2-3 by the third, 1-2 by the fourth; the last does not fit
-    wanted = [[False, False], [True, False], [False, True], [True, True], [False, False]]
-    assert found[..., 0].tolist() == wanted
+    expected = [[False, False], [True, False], [False, True], [True, True], [False, False]]
+    assert found[..., 0].tolist() == expected
 
 
 def test_last_with_one_point_or_none() -> None:

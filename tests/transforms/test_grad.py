@@ -28,8 +28,8 @@ def test_value_and_structure() -> None:
     x = tnp.arange(6.0).reshape(2, 3)
     value, slope = tfn.value_and_grad(loss)(params, x)
     assert slope["none"] is None and slope["w"].shape == (3, 2)
-    wanted = loss(params, x)
-    np.testing.assert_allclose(np.asarray(value), np.asarray(wanted), rtol=1e-6)
+    expected = loss(params, x)
+    np.testing.assert_allclose(np.asarray(value), np.asarray(expected), rtol=1e-6)
     shifted = loss(params | {"b": tnp.array([1e-2, 0.0])}, x) - loss(
         params | {"b": tnp.array([-1e-2, 0.0])}, x
     )
@@ -138,7 +138,7 @@ def test_every_nesting_agrees() -> None:
     np.testing.assert_allclose(float(outermost(3.0)), 6 * first.sum(), rtol=1e-5)
 
 
-def test_what_is_closed_over_counts_in_the_outer_trace_only() -> None:
+def test_captured_values_belong_to_the_outer_trace() -> None:
     def f(x: Any) -> Any:
         y = x * x
         return tfn.grad(lambda z: z * y)(2.0) + tfn.vmap(lambda z: z * y)(tnp.ones(3)).sum()
@@ -179,11 +179,11 @@ def test_five_thousand_nodes() -> None:
         operands = zip(traced.jaxpr.params, (x, *traced.captured))
         return oracle.evaluate(traced.jaxpr.outputs, {param(p): np.asarray(v) for p, v in operands})
 
-    (wanted,) = value(lambda x: tfn.jvp(f, (x,), (1.0,))[1], np.float32(0.9))
+    (expected,) = value(lambda x: tfn.jvp(f, (x,), (1.0,))[1], np.float32(0.9))
     (found,) = value(tfn.grad(f), np.float32(0.9))
     (many,) = value(tfn.vmap(tfn.grad(f)), np.array([0.9, 0.5], "f4"))
-    np.testing.assert_allclose(found, wanted, rtol=1e-4)
-    np.testing.assert_allclose(many[0], wanted, rtol=1e-4)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    np.testing.assert_allclose(many[0], expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

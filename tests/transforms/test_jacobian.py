@@ -28,8 +28,8 @@ def test_structure_and_values(jacobian: Any) -> None:
         "outer": {"a": (2, 3, 2), "b": (2, 3, 2, 2)},
         "sum": {"a": (2,), "b": (2, 2)},
     }
-    wanted = np.einsum("i,ij,k->ikj", np.cos([0.5, 1.0]), np.eye(2), np.asarray(Y))
-    np.testing.assert_allclose(np.asarray(found["outer"]["a"]), wanted, rtol=1e-6)
+    expected = np.einsum("i,ij,k->ikj", np.cos([0.5, 1.0]), np.eye(2), np.asarray(Y))
+    np.testing.assert_allclose(np.asarray(found["outer"]["a"]), expected, rtol=1e-6)
     assert np.asarray(found["sum"]["b"]).tolist() == [[2, 2], [2, 2]]
     assert not np.asarray(found["outer"]["b"]).any()
     both = jacobian(f, argnums=(1, 0))(P, Y)
@@ -49,12 +49,12 @@ def test_hessian() -> None:
 def test_modes_agree_at_every_order() -> None:
     cube = lambda x: (x**3 * x[::-1]).sum()
     x = tnp.array([1.0, 2.0, 0.5])
-    wanted = np.asarray(tfn.jacrev(tfn.jacrev(tfn.jacrev(cube)))(x))
-    assert wanted.shape == (3, 3, 3)
+    expected = np.asarray(tfn.jacrev(tfn.jacrev(tfn.jacrev(cube)))(x))
+    assert expected.shape == (3, 3, 3)
     for outer in (tfn.jacfwd, tfn.jacrev):
         for inner in (tfn.jacfwd, tfn.jacrev):
             found = tfn.jit(outer(inner(tfn.grad(cube))))(x)
-            np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5)
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5)
 
 
 def test_aux_and_python_control_flow() -> None:

@@ -24,7 +24,7 @@ from tfn.errors import (
     TfnError,
     UnexpectedTracerError,
 )
-from tfn.trace.bind import Making
+from tfn.trace.bind import CompileStats
 
 
 class Counted:
@@ -68,12 +68,12 @@ def test_one_trace_for_each_kind_of_arguments() -> None:
     assert f.count == 6 and g.cache_info()[:3] == (1, 1, "the first call")
 
 
-def test_what_it_took() -> None:
+def test_cache_info_has_compile_statistics() -> None:
     f = tfn.jit(lambda x: tnp.exp(x @ x).sum() + 0.734375)
-    assert f.cache_info()[1:] == (0, "", Making(), Making())
+    assert f.cache_info()[1:] == (0, "", CompileStats(), CompileStats())
     f.trace(tnp.ones((3, 3)))
     traced = f.cache_info().last
-    assert traced.trace_ns > 0 and traced._replace(trace_ns=0) == Making()
+    assert traced.trace_ns > 0 and traced._replace(trace_ns=0) == CompileStats()
     f(tnp.ones((3, 3)))
     first = f.cache_info()
     assert first.last == first.total and first.last.trace_ns == traced.trace_ns
@@ -89,7 +89,7 @@ def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     monkeypatch.setattr(config, "disk_cache", True)
 
-    def new() -> Making:
+    def new() -> CompileStats:
         monkeypatch.setattr(run, "_DEVICES", {})
         run.forget()
         f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)
@@ -354,7 +354,7 @@ def test_jit_keeps_arrays_only_while_it_lives() -> None:
     assert growth(step) == NONE
 
 
-def test_however_many_shapes_there_are_few_traces_are_kept(
+def test_the_cache_of_traces_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run.forget()
@@ -373,15 +373,15 @@ def test_however_many_shapes_there_are_few_traces_are_kept(
     assert f.cache_info().misses == 42
 
 
-def test_what_is_used_is_called_directly_again_after_a_turn(
+def test_direct_entries_are_restored_after_eviction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(config, "device", "cpu")
     f, x = tfn.jit(lambda x: x - 1), tnp.ones(3)
     for _ in range(5):
-        assert f(x).tolist() == [0, 0, 0] and len(f._doors) == 1
+        assert f(x).tolist() == [0, 0, 0] and len(f._direct) == 1
         cache.turn()
-        assert not f._doors
+        assert not f._direct
     assert f.cache_info()[:2] == (1, 1)
     for _ in range(2):
         cache.turn()

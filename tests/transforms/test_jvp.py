@@ -23,33 +23,37 @@ ORDER = 3
 def derivatives(case: Case, order: int) -> tuple[list[UOp], dict[UOp, Any], list[UOp]]:
     """The graph, its derivative along one direction, the derivative of that, and so on."""
     leaves, values = case.leaves()
-    moving = leaves[: len(case.moving)]
-    directions = [leaf(x) for x in case.moving]
+    differentiated = leaves[: len(case.differentiated)]
+    directions = [leaf(x) for x in case.differentiated]
     rng = np.random.default_rng(3)
-    values |= {d: rng.normal(size=x.shape) for d, x in zip(directions, case.moving)}
+    values |= {d: rng.normal(size=x.shape) for d, x in zip(directions, case.differentiated)}
     graphs = [case.graph(*leaves)]
     for _ in range(order):
-        (slope,) = push([graphs[-1]], dict(zip(moving, directions)))
+        (slope,) = push([graphs[-1]], dict(zip(differentiated, directions)))
         graphs.append(slope if slope is not None else build.zeros(graphs[-1].shape, FLOAT64))
-    return graphs, values, moving
+    return graphs, values, differentiated
 
 
-def moved(values: dict[UOp, Any], case: Case, moving: list[UOp], by: float) -> dict[UOp, Any]:
-    directions = list(values)[-len(moving) :]
-    return values | {x: values[x] + by * values[d] for x, d in zip(moving, directions)}
+def moved(
+    values: dict[UOp, Any], case: Case, differentiated: list[UOp], by: float
+) -> dict[UOp, Any]:
+    directions = list(values)[-len(differentiated) :]
+    return values | {x: values[x] + by * values[d] for x, d in zip(differentiated, directions)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_agrees_with_finite_differences(case: Case) -> None:
-    graphs, values, moving = derivatives(case, ORDER)
+    graphs, values, differentiated = derivatives(case, ORDER)
     exact = run(graphs, values)
-    above = run(graphs[:-1], moved(values, case, moving, STEP))
-    below = run(graphs[:-1], moved(values, case, moving, -STEP))
+    above = run(graphs[:-1], moved(values, case, differentiated, STEP))
+    below = run(graphs[:-1], moved(values, case, differentiated, -STEP))
     for n in range(ORDER):
-        found, wanted = exact[n + 1], (above[n] - below[n]) / (2 * STEP)
+        found, expected = exact[n + 1], (above[n] - below[n]) / (2 * STEP)
         assert found.dtype == exact[0].dtype and found.shape == exact[0].shape
-        scale = 1 + np.abs(wanted).max(initial=0)
-        np.testing.assert_allclose(found, wanted, atol=1e-6 * scale, err_msg=f"derivative {n + 1}")
+        scale = 1 + np.abs(expected).max(initial=0)
+        np.testing.assert_allclose(
+            found, expected, atol=1e-6 * scale, err_msg=f"derivative {n + 1}"
+        )
 
 
 def slope_at(graph: Any, *values: Any) -> list[Any]:
@@ -89,7 +93,7 @@ def test_corners_of_elementwise_ops() -> None:
     assert slope_at(lambda x: UOp(Op.TANH, (x,)), 1000.0) == [0.0]
 
 
-def test_what_is_not_selected_gives_no_nan() -> None:
+def test_unselected_branches_of_where_give_no_nan() -> None:
     def graph(x: UOp) -> UOp:
         positive = x > 0
         safe = build.where(positive, x, build.full_like(x, 1))
@@ -111,7 +115,7 @@ def test_integers_have_no_tangent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "wanted"),  # Abramowitz and Stegun, table 6.1 and 6.4.3, 6.4.4
+    ("x", "expected"),  # Abramowitz and Stegun, table 6.1 and 6.4.3, 6.4.4
     [
         (1.0, np.pi**2 / 6),
         (0.5, np.pi**2 / 2),
@@ -119,10 +123,10 @@ def test_integers_have_no_tangent() -> None:
         (1e6, 1.0000005000001667e-6),
     ],
 )
-def test_trigamma(x: float, wanted: float) -> None:
+def test_trigamma(x: float, expected: float) -> None:
     u = leaf(np.zeros(()))
     (found,) = run([trigamma(u)], {u: np.array(x)})
-    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 def test_scatter_multiply_at_zero() -> None:

@@ -1,4 +1,4 @@
-"""What the rules of KERNEL build: one more range, or a loop."""
+"""Rules of KERNEL: one more range under `vmap`, or a loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from tests.transforms.cases import leaf, run
 from tfn.dtypes import FLOAT64
 from tfn.trace import build
-from tfn.trace.argument import Fold, Handmade, Param, Range
+from tfn.trace.argument import CustomKernel, Fold, Param, Range
 from tfn.trace.interpreter import Nest
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -23,7 +23,7 @@ def product(text: str = "") -> UOp:
     term = UOp(Op.LOAD, (x, i * 3 + j)) * UOp(Op.LOAD, (y, j))
     body = UOp(Op.SINK, (UOp(Op.STORE, (out, i, UOp(Op.FOLD, (term, j), Fold(Op.ADD)))),))
     takes, gives = ((X.shape, FLOAT64), (Y.shape, FLOAT64)), (((4,), FLOAT64),)
-    arg = Handmade("product", takes, gives, Nest(body), None if text else body, text)
+    arg = CustomKernel("product", takes, gives, Nest(body), None if text else body, text)
     return UOp(Op.GET, (UOp(Op.KERNEL, (leaf(X), leaf(Y)), arg),), 0)
 
 
@@ -42,8 +42,8 @@ def test_lanes_are_one_more_range() -> None:
     for on_x, on_y in ((True, True), (True, False), (False, True)):
         graph, values = over_lanes(product(), on_x, on_y)
         assert [u.op for u in walk([graph])][-2:] == [Op.KERNEL, Op.GET]
-        wanted = [(X + k * on_x) @ (Y + k * on_y) for k in range(2)]
-        np.testing.assert_array_equal(run([graph], values)[0], wanted)
+        expected = [(X + k * on_x) @ (Y + k * on_y) for k in range(2)]
+        np.testing.assert_array_equal(run([graph], values)[0], expected)
 
 
 def test_lanes_of_a_text_are_a_loop() -> None:

@@ -1,4 +1,4 @@
-"""What the rules of SCAN build: how many loops, which residuals, which order."""
+"""Rules of SCAN: the number of loops, their residuals, their order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_residuals_are_stacked_once_and_read_backwards() -> None:
     assert len(scans([ct])) == 2
 
 
-def test_what_does_not_change_is_not_stacked() -> None:
+def test_loop_invariant_residuals_are_not_stacked() -> None:
     scale = UOp(Op.EXP, (w,))
     (last,) = build.scan(closed([c * scale], [w, c]), [w], [c], [], LENGTH)
     (slope,) = push([last], {c: fresh(c)})

@@ -37,6 +37,6 @@ def test_integers_and_zeros_are_none() -> None:
         ({"a": None, "b": np.ones(())}, DTypeError, "has none(.|\n)*pass None there"),
     ],
 )
-def test_what_does_not_fit(given: Any, kind: Any, words: str) -> None:
+def test_vectors_of_other_types_are_refused(given: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         VECTORS.check(given)

@@ -20,18 +20,18 @@ from tfn.transforms.transpose import pull
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_is_the_adjoint_of_forward_mode(case: Case, order: int) -> None:
-    graphs, values, moving = derivatives(case, order)
-    dxs, ct = [leaf(x) for x in case.moving], leaf(run(graphs[:1], values)[0])
+    graphs, values, differentiated = derivatives(case, order)
+    dxs, ct = [leaf(x) for x in case.differentiated], leaf(run(graphs[:1], values)[0])
     rng = np.random.default_rng(5)
     given = {u: rng.normal(size=u.shape) for u in (*dxs, ct)}
-    (dy,) = push([graphs[-1]], dict(zip(moving, dxs)))
+    (dy,) = push([graphs[-1]], dict(zip(differentiated, dxs)))
     cts = pull([dy], dxs, [ct])
     if dy is None:
         assert cts == [None] * len(dxs)
         return
     back = [build.zeros(x.shape, FLOAT64) if c is None else c for x, c in zip(dxs, cts)]
     pushed, *pulled = run([dy, *back], values | given)
-    assert [v.shape for v in pulled] == [x.shape for x in case.moving]
+    assert [v.shape for v in pulled] == [x.shape for x in case.differentiated]
     forward = np.sum(given[ct] * pushed)
     reverse = sum(np.sum(given[dx] * v) for dx, v in zip(dxs, pulled))
     np.testing.assert_allclose(forward, reverse, rtol=1e-10, atol=1e-10)
@@ -51,7 +51,7 @@ def test_the_cotangent_of_a_mixed_dot_is_exact() -> None:
     assert found.astype(np.float32).tolist() == np.full((2, 3), 2.0**-12).tolist()
 
 
-def test_what_is_not_linear_is_named() -> None:
+def test_nonlinear_operations_are_named() -> None:
     x = leaf(np.ones(3))
     ct = const(1.0, FLOAT64, (3,))
     for graph in (x * x, UOp(Op.SIN, (x,)), ct / x):

@@ -1,4 +1,4 @@
-"""What the rules of WHILE build."""
+"""Rules of WHILE: the graphs that they build."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_tangents_are_carried_along() -> None:
     assert slope == 4 * 27.0
 
 
-def test_what_only_the_condition_reads_has_no_tangent() -> None:
+def test_operands_of_the_condition_have_no_tangent() -> None:
     assert push(loop(), {limit: fresh(limit)}) == [None, None]
 
 

@@ -54,9 +54,10 @@ from tfn.trace.uop import UOp, const, reshaped
 
 REAL = INTEGERS | FLOATS
 
-Ready = tuple[Jaxpr, bind.Door | None]
+Ready = tuple[Jaxpr, bind.Entry | None]
 _PROGRAMS: Cache[Ready] = Cache(  # by body, static, weak, kinds
-    "eager functions", lambda ready: bind.DOOR_BYTES + bind.face().making(ready[0]).size_bytes
+    "eager functions",
+    lambda ready: bind.ENTRY_BYTES + bind.runtime().compile_stats(ready[0]).size_bytes,
 )
 _YOUNG = _PROGRAMS.young
 
@@ -78,15 +79,15 @@ def apply(
     trace = bind.innermost(operands)
     if trace is not None:
         node = body(*[bind.lift(x, trace) for x in operands], *static)
-        traced: Array = bind.face().wrap(node, trace, all(x.known for x in operands), weak)
+        traced: Array = bind.runtime().wrap(node, trace, all(x.known for x in operands), weak)
         return traced
     if jaxpr is None:
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
-    result = weaken(bind.face().call(jaxpr, operands)[0], weak)
+    result = weaken(bind.runtime().call(jaxpr, operands)[0], weak)
     if enter is None:
-        door = bind.face().door(jaxpr, range(len(operands)), 0, [None] * len(operands), [weak])
-        _PROGRAMS.keep(key, (jaxpr, door))
+        entry = bind.runtime().entry(jaxpr, range(len(operands)), 0, [None] * len(operands), [weak])
+        _PROGRAMS.keep(key, (jaxpr, entry))
     return result
 
 
@@ -95,7 +96,7 @@ def alias(x: Array, shape: Shape, weak: bool = False) -> Array:
     if x.trace is not None:
         bind.check_live(x)
         assert x.uop is not None
-        traced: Array = bind.face().wrap(reshape(x.uop, shape), x.trace, x.known, weak)
+        traced: Array = bind.runtime().wrap(reshape(x.uop, shape), x.trace, x.known, weak)
         return traced
     buffer = x.concrete().buffer
     assert buffer is not None
@@ -118,7 +119,7 @@ def array_of(name: str, value: Any) -> Array:
             "time for each element",
         )
     try:
-        made: Array = bind.face().asarray(value)
+        made: Array = bind.runtime().asarray(value)
     except NumberError:
         raise
     except ArgumentError as error:
@@ -180,14 +181,14 @@ def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
         if type(value) is not int:
             signs = math.copysign(1, value.real), math.copysign(1, value.imag)
         return _scalar(value, signs, dtype, config.device)
-    made: Array = bind.face().wrap(const(as_number_of(dtype, value), dtype), trace, True)
+    made: Array = bind.runtime().wrap(const(as_number_of(dtype, value), dtype), trace, True)
     return made
 
 
 @lru_cache(maxsize=1024)
 def _scalar(value: Any, signs: tuple[float, float], dtype: DType, device: str) -> Array:
     """A number as an operand, kept since the same ones come again; 0.0 is not -0.0."""
-    made: Array = bind.face().asarray(value, dtype)
+    made: Array = bind.runtime().asarray(value, dtype)
     return made
 
 

@@ -42,7 +42,7 @@ from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
 from tfn.trace.argument import Param
 from tfn.trace.aval import kind_of
-from tfn.trace.bind import Door
+from tfn.trace.bind import Entry
 from tfn.trace.build import several
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
@@ -79,22 +79,22 @@ def device() -> Device:
 class Loaded:
     """A program ready to run, and what it took to make it."""
 
-    __slots__ = ("__weakref__", "making", "program", "run")
+    __slots__ = ("__weakref__", "compile_stats", "program", "run")
 
-    def __init__(self, program: Program, run: Executable, making: bind.Making) -> None:
-        self.program, self.run, self.making = program, run, making
+    def __init__(self, program: Program, run: Executable, compile_stats: bind.CompileStats) -> None:
+        self.program, self.run, self.compile_stats = program, run, compile_stats
 
 
 # By function and device: programs that somebody holds, and those that were used lately.
 _LOADED: WeakValueDictionary[tuple[UOp, str], Loaded] = WeakValueDictionary()
-_RECENT: Cache[Loaded] = Cache("programs", lambda loaded: loaded.making.size_bytes)
+_RECENT: Cache[Loaded] = Cache("programs", lambda loaded: loaded.compile_stats.size_bytes)
 
-Ready = tuple[Jaxpr, Door | None]
+Ready = tuple[Jaxpr, Entry | None]
 
 
 def ready_bytes(ready: Ready) -> int:
     """What an eager operation takes that is ready to be done again."""
-    return bind.DOOR_BYTES + making(ready[0]).size_bytes
+    return bind.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
 
 
 _EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds of operands
@@ -136,7 +136,7 @@ def _loaded(function: UOp) -> Loaded:
         after = on.compiler.counts if on.compiler else before
         size_bytes = PROGRAM_BYTES + len(program.text)
         size_bytes += sum(len(kernel.text) for kernel in program.kernels)
-        making = bind.Making(
+        compile_stats = bind.CompileStats(
             0,
             lowered - start,
             time.perf_counter_ns() - lowered,
@@ -145,7 +145,7 @@ def _loaded(function: UOp) -> Loaded:
             after.from_disk - before.from_disk,
             size_bytes,
         )
-        found = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, making))
+        found = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
     return found
 
 
@@ -177,10 +177,10 @@ def cache_info() -> CacheInfo:
     return cache.info()
 
 
-def making(jaxpr: Jaxpr) -> bind.Making:
-    """What making the program of a Jaxpr took, all zero if none has been made."""
+def compile_stats(jaxpr: Jaxpr) -> bind.CompileStats:
+    """The compile statistics of the program of a Jaxpr, all zero if there is none."""
     found = _LOADED.get((runnable(jaxpr.function)[0], config.device))
-    return found.making if found else bind.Making()
+    return found.compile_stats if found else bind.CompileStats()
 
 
 def _as_it_is(jaxpr: Jaxpr) -> Program:
@@ -259,7 +259,7 @@ def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
     )
 
 
-def door(
+def entry(
     jaxpr: Jaxpr,
     takes: Sequence[Any],
     gives: Any,
@@ -267,8 +267,8 @@ def door(
     made: Sequence[bool],
     captured: Sequence[Array] = (),
     donated: frozenset[int] = frozenset(),
-) -> Door | None:
-    """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
+) -> Entry | None:
+    """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
     if config.debug_nans or not isinstance(device().queue, CpuQueue):
         return None
     loaded, run = ready(jaxpr)
@@ -313,8 +313,8 @@ def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> 
     results = list(map(weaken, call(jaxpr, operands), repeat(weak)))
     if enter is None:
         takes, gives = range(len(operands)), range(len(results))
-        door_of = list(gives) if op in SEVERAL else 0
-        enter = door(jaxpr, takes, door_of, [None] * len(takes), [weak] * len(gives))
+        result = list(gives) if op in SEVERAL else 0
+        enter = entry(jaxpr, takes, result, [None] * len(takes), [weak] * len(gives))
         _EAGER.keep(key, (jaxpr, enter))
     return results if op in SEVERAL else results[0]
 
@@ -419,6 +419,6 @@ def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     """An Array that is a value of a running trace."""
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)
-    if source_lines.kept():
+    if source_lines.enabled():
         source_lines.cover([uop], place)
     return traced(uop, trace, known, weak)

@@ -233,7 +233,7 @@ def closed(
     leaves, structure = tree.flatten(split.dynamic)
     paths = argument_names(jitted.function, structure, split.positions)
     traced = jitted.trace(*args, **kwargs)
-    if traced.acts:
+    if traced.has_effects:
         raise ExportError(
             f"{name_of(jitted.function)} has effects outside of it, which nobody is there to see",
             hint="leave out debug.print and callbacks, or guard them by a static argument",
@@ -260,7 +260,10 @@ def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | s
 
 
 def _chosen(
-    jitted: Jitted, embed: Sequence[int | str], args: Sequence[Any], kwargs: dict[str, Any]
+    jitted: Jitted[..., object],
+    embed: Sequence[int | str],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
 ) -> list[int | str]:
     """The arguments to embed: those by position as numbers, others as names."""
     names = parameter_names(jitted.function, len(args))
@@ -285,7 +288,7 @@ def _data(leaf: Any, path: str) -> bytes:
             f"{path} is embedded, and has no value",
             hint="pass an array instead of a ShapeDtypeStruct",
         )
-    return np.ascontiguousarray(bind.face().asarray(leaf)).tobytes()
+    return np.ascontiguousarray(bind.runtime().asarray(leaf)).tobytes()
 
 
 def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:

@@ -184,7 +184,7 @@ def portable(function: Callable[..., Any]) -> Callable[..., Portable]:
 
     def make(*args: Any, **kwargs: Any) -> Portable:
         found = jitted.trace(*args, **kwargs)
-        if found.acts:
+        if found.has_effects:
             raise ExportError(
                 f"{name_of(jitted.function)} has effects outside of it, which bytes do not hold",
                 hint="leave out debug.print and callbacks, or guard them by a static argument",
@@ -244,7 +244,7 @@ def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any
 def _fit(wanted: Input, leaf: Any) -> Any:
     """A leaf as a Value of the type that is wanted."""
     if isinstance(leaf, (bool, int, float, complex)):
-        leaf = bind.face().asarray(leaf, wanted.dtype if wanted.weak else None)
+        leaf = bind.runtime().asarray(leaf, wanted.dtype if wanted.weak else None)
     value = as_value(leaf, str(wanted))
     for error, got, want in (
         (ShapeError, value.shape, wanted.shape),
@@ -306,7 +306,7 @@ def stored(arrays: Sequence[Any]) -> tuple[tuple[Shape, DType, bytes], ...]:
     """Arrays as shape, dtype and bits, the lowest byte first."""
     found = []
     for array in arrays:
-        x: np.ndarray[Any, Any] = np.asarray(bind.face().read(array))
+        x: np.ndarray[Any, Any] = np.asarray(bind.runtime().read(array))
         little = x if x.dtype.kind == "V" else x.astype(x.dtype.newbyteorder("<"), copy=False)
         found.append((x.shape, x.dtype, little.tobytes()))
     return tuple(found)

@@ -28,7 +28,7 @@ from tfn.exporting.container import opened
 from tfn.exporting.portable import Input, Portable
 from tfn.exporting.symbolic import Symbolic, anyhow
 from tfn.exporting.wellformed import refused, signature
-from tfn.trace.bind import face
+from tfn.trace.bind import runtime
 from tfn.trace.jaxpr import Jaxpr
 
 
@@ -91,7 +91,7 @@ def _portable(payload: Any) -> Portable | Symbolic:
     found, takes, arrays, outputs, weak, constraints = payload
     symbols = signature(takes, arrays, outputs, weak, constraints)
     rows = wellformed.rows(found, symbols)
-    captured = tuple(face().asarray(_read(x)) for x in arrays)
+    captured = tuple(runtime().asarray(_read(x)) for x in arrays)
     inputs = tuple(Input(*i) for i in takes)
     if symbols:
         made = Symbolic(rows, inputs, captured, outputs, weak, constraints)

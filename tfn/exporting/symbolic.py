@@ -274,7 +274,7 @@ class _Tracing:
 
     def _fitted(self, taken: frozenset[int]) -> Symbolic:
         places = witnesses(self.scope, taken)
-        with source_lines.keeping():
+        with source_lines.tracking():
             traces = [self._traced(numbers) for numbers in places]
             rows, inputs = Fit(self.name, places, traces).run()
         first, texts = traces[0], tuple(c.text for c in self.scope.constraints)

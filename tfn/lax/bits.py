@@ -190,8 +190,8 @@ def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
 
 @_reduced.defjvp
 def _reduced_jvp(exponent_bits: int, mantissa_bits: int, primals: Any, tangents: Any) -> Any:
-    x, dx = _reduced(*primals, exponent_bits, mantissa_bits), tangents[0]
-    return x, dx
+    (x,), (dx,) = primals, tangents
+    return _reduced(x, exponent_bits, mantissa_bits), dx
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:

@@ -136,13 +136,13 @@ def _choose(
     result_types = same_results(
         f"{what} ({', '.join(map(name_of, functions))})", functions, branches
     )
-    bodies, captured, acts = with_common_captures(branches)
-    dtypes = [*([BOOL] if acts else []), *(t.dtype for t in result_types)]
+    bodies, captured, has_effects = with_common_captures(branches)
+    dtypes = [*([BOOL] if has_effects else []), *(t.dtype for t in result_types)]
     bodies = [function(list(map(cast, f.src, dtypes)), f.arg.params) for f in bodies]
     results = perform(
         lambda nodes: choose(nodes[0], bodies, nodes[1:]),
-        [index, *captured, *([effects.token()] if acts else []), *leaves],
+        [index, *captured, *([effects.token()] if has_effects else []), *leaves],
         [t.weak_type for t in result_types],
-        acts,
+        has_effects,
     )
     return tree.unflatten(branches[0].structure, results)

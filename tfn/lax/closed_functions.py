@@ -36,7 +36,7 @@ class Closed:
         captured: the Values it closed over.
         structure: of the result.
         weak: which results have a weak dtype.
-        acts: whether it has effects: then a token follows what was captured, and comes before the
+        has_effects: whether a token follows the captured values, and another one comes before the
             results.
     """
 
@@ -44,12 +44,12 @@ class Closed:
     captured: tuple[Any, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
-    acts: bool = False
+    has_effects: bool = False
 
     @property
     def types(self) -> list[ShapeDtypeStruct]:
         """The types of the results."""
-        outputs = zip(self.function.src[self.acts :], self.weak, strict=True)
+        outputs = zip(self.function.src[self.has_effects :], self.weak, strict=True)
         return [ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in outputs]
 
     @property
@@ -63,7 +63,7 @@ class Closed:
     def inputs(self) -> tuple[Param, ...]:
         """The parameters that are not captured."""
         params: tuple[Param, ...] = self.function.arg.params
-        return params[len(self.captured) + self.acts :]
+        return params[len(self.captured) + self.has_effects :]
 
 
 _CLOSED: WeakKeyDictionary[Function, Cache[Closed]] = WeakKeyDictionary()
@@ -126,12 +126,12 @@ def perform(
     make: Callable[[list[UOp]], list[UOp]],
     operands: Sequence[Any],
     weak: Sequence[bool],
-    acts: bool = False,
+    has_effects: bool = False,
 ) -> list[Any]:
     """Returns the results of a graph over operands: recorded in a trace, or run as one program."""
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     outputs = make([param(p) for p in params])
-    return bind.call(Jaxpr(function(outputs, params)), operands, weak, acts)
+    return bind.call(Jaxpr(function(outputs, params)), operands, weak, has_effects)
 
 
 def values(name: str, argument: Any) -> tuple[list[Any], list[str], tree.Structure]:
@@ -170,16 +170,16 @@ def with_common_captures(functions: Sequence[Closed]) -> tuple[list[UOp], list[A
             if order.setdefault(identity(value), len(order)) == len(captured):
                 captured.append(value)
     widened = []
-    acts = any(f.acts for f in functions)
+    has_effects = any(f.has_effects for f in functions)
     for f in functions:
-        types = [*captured, *([ShapeDtypeStruct((), BOOL)] if acts else []), *f.inputs]
+        types = [*captured, *([ShapeDtypeStruct((), BOOL)] if has_effects else []), *f.inputs]
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types))
         places = [order[identity(value)] for value in f.captured]
-        places += range(len(captured) + (acts and not f.acts), len(params))
+        places += range(len(captured) + (has_effects and not f.has_effects), len(params))
         outputs = inlined(f.function, [param(params[i]) for i in places])
-        same = [param(params[len(captured)])] if acts and not f.acts else []
+        same = [param(params[len(captured)])] if has_effects and not f.has_effects else []
         widened.append(function([*same, *outputs], params))
-    return widened, captured, acts
+    return widened, captured, has_effects
 
 
 def identity(value: Any) -> Any:
@@ -226,7 +226,10 @@ def settle(
         if wider == types:
             break
         types = wider
-    token, outputs = body.function.src[: body.acts], list(body.function.src[body.acts :])
+    token, outputs = (
+        body.function.src[: body.has_effects],
+        list(body.function.src[body.has_effects :]),
+    )
     wrong = []
     for i, (name, old, new) in enumerate(zip(names, types, body.types)):
         fits = old.shape == new.shape and (

@@ -95,7 +95,7 @@ def scan(
     plan = LoopPlan(steps, reverse, unrolled(unroll, steps), checkpointed(checkpoint_every, steps))
     weak = body.weak
 
-    token = [effects.token()] if body.acts else []
+    token = [effects.token()] if body.has_effects else []
     before, last = len(body.captured), len(body.captured) + len(token) + len(first)
 
     def make(nodes: list[UOp]) -> list[UOp]:
@@ -104,7 +104,7 @@ def scan(
 
     operands = [*body.captured, *token, *first, *arrays]
     operands = with_numbers(operands, before + len(token), init)
-    results = perform(make, operands, weak, body.acts)
+    results = perform(make, operands, weak, body.has_effects)
     carry, ys = results[: len(first)], results[len(first) :]
     return tree.unflatten(structure, carry), tree.unflatten(body.structure.child(1), ys)
 
@@ -200,12 +200,12 @@ def while_loop(
             got=got or "nothing",
             hint="compare, and reduce with .any() or .all()",
         )
-    a, b, acts = len(test.captured), len(body.captured), test.acts or body.acts
+    a, b, has_effects = len(test.captured), len(body.captured), test.has_effects or body.has_effects
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
         cond, step = test.function, body_function
-        if acts:
+        if has_effects:
             cond, step, carries = _acting(test, body, body_function, consts, more, carries)
             consts, more = [], [*consts, *more]
         if max_steps is not None:
@@ -214,12 +214,12 @@ def while_loop(
         else:
             names = paths if len(paths) == len(carries) else ()
             outputs = build.repeat_while(cond, step, consts, more, carries, names)
-        return [outputs[0], *outputs[2:]] if acts else outputs
+        return [outputs[0], *outputs[2:]] if has_effects else outputs
 
-    token = [effects.token()] if acts else []
+    token = [effects.token()] if has_effects else []
     operands = [*test.captured, *body.captured, *token, *first]
-    operands = with_numbers(operands, a + b + acts, init_val)
-    results = perform(make, operands, body.weak, acts)
+    operands = with_numbers(operands, a + b + has_effects, init_val)
+    results = perform(make, operands, body.weak, has_effects)
     return tree.unflatten(structure, results)
 
 
@@ -238,7 +238,7 @@ def _acting(
     """
 
     def condition(constants: Sequence[UOp], token: UOp, state: Sequence[UOp]) -> list[UOp]:
-        operands = [*constants, *([token] if test.acts else []), *state]
+        operands = [*constants, *([token] if test.has_effects else []), *state]
         return [token, *inlined(test.function, operands)][-2:]
 
     token, *first = carries
@@ -246,8 +246,8 @@ def _acting(
     nodes = [param(Param(i, x.shape, x.dtype)) for i, x in enumerate(types)]
     a, b = len(consts), len(consts) + len(more)
     now, state = nodes[b], nodes[b + 2 :]
-    results = [now, *inlined(step, [*nodes[a:b], *([now] if body.acts else []), *state])]
-    outputs = results[body.acts :]
+    results = [now, *inlined(step, [*nodes[a:b], *([now] if body.has_effects else []), *state])]
+    outputs = results[body.has_effects :]
     turn = function(
         [*condition(nodes[:a], outputs[0], outputs[1:]), *outputs[1:]],
         tuple(u.arg for u in nodes),
@@ -301,10 +301,11 @@ def fori_loop(
         return body, body.structure
 
     first, body, body_function = settle(where, start, paths, structure, close_body)
-    n, acts = len(body.captured), int(body.acts)
-    i = param(body_function.arg.params[n + acts])
+    n, has_effects = len(body.captured), int(body.has_effects)
+    i = param(body_function.arg.params[n + has_effects])
     step = function(
-        [*body_function.src[:acts], i + 1, *body_function.src[acts:]], body_function.arg.params
+        [*body_function.src[:has_effects], i + 1, *body_function.src[has_effects:]],
+        body_function.arg.params,
     )
     low, high = convert_element_type(low, dtype), convert_element_type(high, dtype)
 
@@ -315,20 +316,20 @@ def fori_loop(
             steps, unroll=unrolled(unroll, steps), every=checkpointed(checkpoint_every, steps)
         )
         outputs = loop_blocks.scan(step, consts, carries, [], plan)
-        return outputs[:acts] + outputs[acts + 1 :]
+        return outputs[:has_effects] + outputs[has_effects + 1 :]
 
     def unknown(nodes: list[UOp]) -> list[UOp]:
         end, consts, carries = nodes[0], nodes[1 : 1 + n], nodes[1 + n :]
         params = tuple(Param(k, u.shape, u.dtype) for k, u in enumerate([end, *carries]))
-        test = function([param(params[1 + acts]) < param(params[0])], params)
+        test = function([param(params[1 + has_effects]) < param(params[0])], params)
         outputs = build.repeat_while(test, step, [end], consts, carries)
-        return outputs[:acts] + outputs[acts + 1 :]
+        return outputs[:has_effects] + outputs[has_effects + 1 :]
 
-    token = [effects.token()] if acts else []
+    token = [effects.token()] if has_effects else []
     if low.trace is None and high.trace is None:
         operands = [*body.captured, *token, low, *first]
-        operands = with_numbers(operands, n + acts, (int(low), init_val))
-        results = perform(forward, operands, body.weak, body.acts)
+        operands = with_numbers(operands, n + has_effects, (int(low), init_val))
+        results = perform(forward, operands, body.weak, body.has_effects)
     elif unroll not in (None, 1, False) or checkpoint_every is not None:
         raise ArgumentError(
             "fori_loop can only be unrolled or checkpointed if its bounds are known",
@@ -337,8 +338,8 @@ def fori_loop(
         )
     else:
         operands = [high, *body.captured, *token, low, *first]
-        operands = with_numbers(operands, 1 + n + acts, (lower, init_val))
-        results = perform(unknown, operands, body.weak, body.acts)
+        operands = with_numbers(operands, 1 + n + has_effects, (lower, init_val))
+        results = perform(unknown, operands, body.weak, body.has_effects)
     return tree.unflatten(structure, results)
 
 

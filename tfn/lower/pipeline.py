@@ -41,7 +41,7 @@ from tfn.lower.program import (
     all_launches,
 )
 from tfn.lower.target.target import Target
-from tfn.trace.argument import Handmade
+from tfn.trace.argument import CustomKernel
 from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
@@ -217,7 +217,7 @@ def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp
 
 def _custom_kernel(body: UOp, language: Language) -> Kernel:
     """A kernel of the user, written as text."""
-    arg: Handmade = body.src[0].src[0].arg
+    arg: CustomKernel = body.src[0].src[0].arg
     if not language.symbol_prefix:
         raise CompileError(
             f"the kernel {arg.name} is written in LLVM IR, and the program is to be in C",

@@ -55,9 +55,9 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
     """
     running = bind.traces()
     if running:
-        traced: Array = bind.face().wrap(body(*static), running[-1], True, weak)
+        traced: Array = bind.runtime().wrap(body(*static), running[-1], True, weak)
         return traced
-    return weaken(bind.face().evaluate(body(*static)), weak)
+    return weaken(bind.runtime().evaluate(body(*static)), weak)
 
 
 def on_device(name: str, device: Any) -> None:
@@ -127,7 +127,7 @@ def array(
     if isinstance(object, (list, tuple)):
         result = _of_list(object, kind)
     elif isinstance(object, np.ndarray) and copy is False:
-        result = bind.face().adopt(object)
+        result = bind.runtime().adopt(object)
     else:
         result = array_of("array", object) if kind is None else _of_one(object, kind)
         result = result if not copy or result is not object else duplicate(result)
@@ -177,7 +177,7 @@ def asarray(
 
 def _of_one(value: Any, dtype: DType) -> Array:
     is_number = scalar_kind(value) is not None
-    result: Array = bind.face().asarray(value, dtype) if is_number else array_of("array", value)
+    result: Array = bind.runtime().asarray(value, dtype) if is_number else array_of("array", value)
     return result
 
 
@@ -196,7 +196,7 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
                 got=shown(listed),
                 hint="pad short rows, or keep the arrays apart in a list, which is a tree",
             )
-        result: Array = bind.face().asarray(_narrow(data, flat, dtype))
+        result: Array = bind.runtime().asarray(_narrow(data, flat, dtype))
         return result
     parts = [_of_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in listed]
     operands, kind, weak = together("array", *parts)
@@ -249,7 +249,7 @@ def duplicate(x: Array) -> Array:
     """The same values in memory of their own."""
     if x.trace is not None:
         return alias(x, x.shape, x.weak_type)
-    return weaken(bind.face().asarray(bind.face().read(x.concrete())), x.weak_type)
+    return weaken(bind.runtime().asarray(bind.runtime().read(x.concrete())), x.weak_type)
 
 
 def copy(x: ArrayLike) -> Array:

@@ -27,7 +27,7 @@ def _known(lines: Any) -> tuple[Array, ...]:
 
 def _triangle(name: str, of: Any, n: int, k: int, m: int | None) -> tuple[Array, Array]:
     shape = a_shape(name, (n, n if m is None else m))
-    bind.face().check_room(2 * 8 * prod(shape))
+    bind.runtime().check_room(2 * 8 * prod(shape))
     rows, columns = _known(of(shape[0], integer(name, "k", k), shape[1]))
     return rows, columns
 

@@ -1,4 +1,4 @@
-"""What ops must know beside their sources: the `arg` of a node, one frozen class for each op.
+"""Static arguments of operations: the `arg` of a node, one frozen class for each op.
 
 An op that needs one plain value has that as its argument: a shape, a dtype, a number.
 """
@@ -18,6 +18,9 @@ from tfn._support.members import plain
 from tfn.dtypes import DType
 from tfn.trace.op import Op, Shape
 
+HostFunction = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
+"""``run(results, operands)`` on NumPy arrays: reads the operands, writes into the results."""
+
 
 @frozen
 class Const:
@@ -28,7 +31,7 @@ class Const:
     shape: Shape
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Any:  # np.generic, or a scalar type of ml_dtypes
         """The value as a NumPy scalar."""
         if self.dtype.kind == "c":
             size = self.dtype.itemsize
@@ -94,11 +97,11 @@ class Shrink:
 
 @frozen
 class Reduce:
-    """Which monoid over which axes; the axes vanish.
+    """A reduction by a monoid over axes, which vanish.
 
     Attributes:
-        index: of the first extreme along the one axis, which is wanted instead of it, in this
-            dtype.  NaN is more extreme than all numbers.
+        index: None, or the dtype of an argmax or argmin: the result is the index of the first
+            extreme along the one axis.  NaN is more extreme than all numbers.
     """
 
     op: Op
@@ -108,7 +111,7 @@ class Reduce:
 
 @frozen
 class Dot:
-    """Axes contracted and axes kept in step; the output is (batch, free of a, free of b).
+    """A contraction over some axes, with batch axes; the output is (batch, free of a, free of b).
 
     The products are summed in at least 32 bits and rounded to `dtype` once.
     """
@@ -140,11 +143,11 @@ class Conv:
 
 
 class FftType(enum.Enum):
-    """Which Fourier transform: of complex or real values, or back to them."""
+    """Kinds of Fourier transforms: of complex or real values, or back to them."""
 
     FFT = "fft"
     IFFT = "ifft"  # divided by the number of elements
-    RFFT = "rfft"  # of real values: only the first half of the last axis, which tells the rest
+    RFFT = "rfft"  # of real values: only the first half of the last axis, which determines the rest
     IRFFT = "irfft"
 
     __hash__ = object.__hash__
@@ -254,7 +257,7 @@ class Call:
 
 @frozen
 class Custom:
-    """A function that has rules of its own, which derivatives ask before they look inside.
+    """A function with transform rules of its own, which derivatives use instead of its body.
 
     Sources: the function, the operands.  Results: those of the function.  Evaluated, it is inlined.
 
@@ -271,8 +274,8 @@ class Custom:
 class Linear:
     """A function that is linear in some operands, known by its transpose.
 
-    Sources: residuals, then what it is linear in.  It stands only between the two halves of a
-    reverse mode; forward mode replaces it by what it means, so nobody has to evaluate it.
+    Sources: residuals, then what it is linear in.  It exists only between the forward and the
+    backward pass of reverse mode; forward mode replaces it by its meaning: it is never evaluated.
 
     Attributes:
         name: what the user calls it.
@@ -288,7 +291,7 @@ class Linear:
 
 
 class VmapMethod(enum.Enum):
-    """How a function of the host is called for many lanes at once."""
+    """Ways to call a function of the host under `vmap`."""
 
     SEQUENTIAL = "sequential"  # once for each lane, in order
     EXPAND = "expand_dims"  # once; what is the same in all lanes has an axis of size 1 in front
@@ -305,39 +308,40 @@ class Host:
     """A function of the host, as ``run(results, operands)``.
 
     It gets lists of NumPy arrays: the results as memory to write to, and the operands, which it
-    may only read, and only until it returns.  What compares equal may be called once for all.
-    A function that has a method ``bound(results, operands)`` is asked for that once for places in
-    memory; what it returns, which takes nothing, is then called whenever they are met again.
+    may only read, and only until it returns.  Equal calls may be merged into one.  If the function
+    has a method ``bound(results, operands)``, that is called once for each set of buffers; the
+    function of no arguments that it returns is then called whenever the same buffers are passed.
 
     Attributes:
         run: hashable; a function, or a frozen object that can be called.
         results: shape and dtype of each result.
         vmap: how it is called for many lanes.
-        acts: whether it does something beside, so that it must be called once each time, in order:
-            then its first operand and its first result are tokens; see `trace.effects`.
+        has_effects: whether it must be called exactly once each time, in order: then its first
+            operand and its first result are tokens; see `trace.effects`.
     """
 
-    run: Callable[[Sequence[Any], Sequence[Any]], None]
+    run: HostFunction
     results: tuple[tuple[Shape, DType], ...]
     vmap: VmapMethod
-    acts: bool = False
+    has_effects: bool = False
 
 
 @frozen
 class HostSlot:
-    """A place for a function of the host, which a program is given when it is made ready to run.
+    """A placeholder for a function of the host, bound when a program is prepared to run.
 
-    Programs are kept for long, and functions of the user may hold arrays; so programs have slots.
+    Programs are cached for long, and functions of the user may hold arrays: so a program refers to
+    them by number.
 
     Attributes:
-        number: among the functions that the program is given.
+        number: the index among the functions that the program is bound to.
         name: of the first function that it was lowered for.
     """
 
     number: int
     name: str
 
-    def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+    def __call__(self, results: Sequence[np.ndarray], operands: Sequence[np.ndarray]) -> None:
         """Never called: `filled` puts a function in its place."""
         raise AssertionError(f"the program was not given the function {self}")
 
@@ -345,8 +349,8 @@ class HostSlot:
         return self.name
 
 
-def filled(run: Any, functions: Sequence[Any]) -> Any:
-    """A function of the host with the one that belongs into its slot, if it has one."""
+def filled(run: Any, functions: Sequence[HostFunction]) -> Any:
+    """A function of the host with its `HostSlot`, if it has one, replaced by the real function."""
     if isinstance(run, HostSlot):
         return functions[run.number] if functions else run
     inner = getattr(run, "run", None)
@@ -354,24 +358,23 @@ def filled(run: Any, functions: Sequence[Any]) -> Any:
 
 
 @frozen
-class Handmade:
-    """A kernel written by hand, of operands of given types.
+class CustomKernel:
+    """A custom kernel: written by the user, for operands of given types.
 
     Attributes:
         name: what it is called.
         takes, results: shape and dtype of each operand and result.
-        run: what it means, as that of `Host`.
+        run: its meaning on NumPy arrays, as that of `Host`.
         body: the SINK over ranges, on flat buffers: parameters are the results, then the operands.
         text: LLVM IR instead of a body.
-        tiles: of the text, how many parts can be run apart.
-        batch: ``(size, mapped, *operands) -> (results, mapped)``: the results over lanes, if the
-            user knows better.
+        tiles: the number of independent parts of the text, which threads share.
+        batch: ``(size, mapped, *operands) -> (results, mapped)``: a batching rule of the user's.
     """
 
     name: str
     takes: tuple[tuple[Shape, DType], ...]
     results: tuple[tuple[Shape, DType], ...]
-    run: Callable[[Sequence[Any], Sequence[Any]], None] = field(repr=False)
+    run: HostFunction = field(repr=False)
     body: Any = field(default=None, repr=False)
     text: str = field(default="", repr=False)
     tiles: int = field(default=1, repr=False)
@@ -380,7 +383,7 @@ class Handmade:
 
 @plain
 class Place(enum.Enum):
-    """Where a range runs."""
+    """Places at which a range runs, as loop or as parallel hardware."""
 
     LOOP = "loop"
     PARALLEL = "parallel"  # tiles handed out to the threads
@@ -391,7 +394,7 @@ class Place(enum.Enum):
 
 @frozen
 class Range:
-    """A loop variable of a kernel: a number that tells it from others, its size, its place."""
+    """A loop variable of a kernel: its number, unique in the kernel, its size, its place."""
 
     number: int
     size: int
@@ -403,8 +406,8 @@ class Fold:
     """A monoid over the ranges that follow the body among the sources.
 
     Attributes:
-        index: of the extreme, which is wanted instead of it, in this dtype; then the body is a
-            TUPLE of a value and its index, which rises from iteration to iteration.
+        index: None, or the dtype of an argmax or argmin; then the body is a TUPLE of a value and
+            its index, which rises from iteration to iteration, and the result is the index.
     """
 
     op: Op
@@ -413,7 +416,7 @@ class Fold:
 
 @frozen
 class Carry:
-    """One of the values that a recurrence carries, by number; its sources are where it varies."""
+    """A loop-carried value of a recurrence, by number; its sources are the ranges it varies on."""
 
     number: int
     dtype: DType
@@ -421,7 +424,7 @@ class Carry:
 
 @frozen
 class Recur:
-    """A loop in a kernel that carries values.
+    """A loop in a kernel with loop-carried values.
 
     Sources: the range, the carries at first, the same in the next iteration, the condition to go
     on if it is `conditional`, stores of each iteration, as many as `stores`, and stores of the
@@ -435,7 +438,7 @@ class Recur:
 
 @frozen
 class Access:
-    """How an ordered load or store meets memory: at base + offset + stride * lane."""
+    """The addresses of a vector load or store: base + offset + stride * lane, in elements."""
 
     offset: int
     lanes: int
@@ -444,12 +447,12 @@ class Access:
 
 @frozen
 class Tile:
-    """How a matrix lies in memory: at base + offset + pitch * row + column.
+    """The addresses of a matrix in memory: base + offset + pitch * row + column, in elements.
 
     Attributes:
         shape: of the matrix in the register.
-        rows, lanes: what is read of it; the rest is zero.
-        ahead: how far from it the next one lies, to be brought near meanwhile; 0 if it is not.
+        rows, lanes: the part that is read; the rest is zero.
+        ahead: the distance to the next matrix, in elements, which is prefetched; 0 for none.
     """
 
     offset: int

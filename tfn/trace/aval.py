@@ -1,13 +1,12 @@
-"""What every cache asks of an array first: its shape and dtype, as one object.
+"""Abstract values: the shape and dtype of an array as one interned object, the key of caches.
 
-There is one Kind for each pair, so that kinds are compared, and found in tables, by identity.
+There is one Kind for each pair, so that kinds are compared, and looked up, by identity.
 """
 
 from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import Any
 
 from tfn.dtypes import DType
 from tfn.trace.op import Shape
@@ -24,7 +23,7 @@ class Kind:
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", dtype)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Kind is immutable: cannot set {name}")
 
     def __repr__(self) -> str:
@@ -35,7 +34,7 @@ _Key = tuple[Shape, DType]
 _KINDS: dict[_Key, weakref.ref[Kind]] = {}
 
 
-def _forget(key: _Key, entry: Any, table: dict[_Key, weakref.ref[Kind]] = _KINDS) -> None:
+def _forget(key: _Key, entry: object, table: dict[_Key, weakref.ref[Kind]] = _KINDS) -> None:
     if table.get(key) is entry:
         del table[key]
 
@@ -50,14 +49,14 @@ def kind_of(shape: Shape, dtype: DType) -> Kind:
     """
     key = shape, dtype
     entry = _KINDS.get(key)
-    return (entry and entry()) or _made(key)
+    return (entry and entry()) or _interned(key)
 
 
-def _made(key: _Key) -> Kind:
-    made = Kind(*key)
-    entry = weakref.ref(made, partial(_forget, key))
+def _interned(key: _Key) -> Kind:
+    kind = Kind(*key)
+    entry = weakref.ref(kind, partial(_forget, key))
     while True:
-        found = _KINDS.setdefault(key, entry)()
-        if found is not None:  # it, or what another thread has made
-            return found
-        _KINDS.pop(key, None)  # dead, and not yet forgotten
+        winner = _KINDS.setdefault(key, entry)()
+        if winner is not None:  # this one, or that of another thread
+            return winner
+        _KINDS.pop(key, None)  # dead, and not yet removed by its callback

@@ -1,10 +1,10 @@
-"""Execute at once, or record: the one decision.
+"""Dispatch of operations: record a node in a trace, or execute at once.
 
-Every operation of the public face comes through `bind`.  If an operand belongs to a running
-trace, a node is recorded; otherwise the executor that the face has plugged in runs the op now.
+Every operation of the public functions goes through `bind`.  If an operand belongs to a running
+trace, a node is recorded; otherwise the runtime, which `install` sets, executes the op now.
 
 A trace is known when its inputs are concrete arrays (under `grad`, `jvp`, `vjp`, `linearize`
-outside `jit`): then any value in it can be computed when Python asks for it, and `if x > 0` works.
+outside `jit`): then any value in it can be computed when Python needs it, and `if x > 0` works.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,17 +33,17 @@ class Trace:
 
     Attributes:
         name: of the function, for messages.
-        depth: how many traces run around it.
+        depth: the nesting depth: 1 for the outermost trace.
         live: whether the function is still running.
-        concretized: whether Python looked at a value, so that the graph depends on values.
-        captured: the leaf of each array from outside that met the trace, by identity.
-        places: where the user's code made each value.
+        concretized: whether Python used a concrete value, so that the graph depends on values.
+        captured: the leaf of each array from outside the trace, by identity.
+        places: the user's line that made each value.
         memo: values already computed in a known trace.
-        inner: the trace of a branch that runs inside: it records what is done to values of this
-            trace too, so that it is done only if the branch is chosen.
+        inner: the trace of a branch that runs inside: it records operations on values of this
+            trace too, so that they are executed only if the branch is chosen.
         known: whether its inputs may have values.
-        begin, token: what its effects begin with, and what they have come to; None if there are
-            none.  See `trace.effects`.
+        begin, token: the first and the current effect token; None if there are no effects.  See
+            `trace.effects`.
     """
 
     __slots__ = (
@@ -67,19 +67,31 @@ class Trace:
         self.token: UOp | None = None
         self.live, self.concretized = True, False
         self.captured: dict[int | UOp, UOp] = {}
-        self.memo: dict[UOp, Any] = {}
+        self.memo: dict[UOp, Any] = {}  # a Value, or a list of the results of a node of several
         self.inner: Trace | None = None
         self.places: dict[UOp, Line] = {}
         self.where = user_line()
 
     @property
-    def acts(self) -> bool:
-        """Whether something in it has an effect."""
+    def has_effects(self) -> bool:
+        """Whether it has recorded an effect."""
         return self.token is not self.begin
 
 
+class Typed(Protocol):
+    """An array, a node or a type: anything with shape and dtype."""
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+
+
 class Value(Protocol):
-    """What the face's Array shows to this floor."""
+    """The part of `tfn.Array` that tracing and transforms use."""
 
     shape: Shape
     dtype: DType
@@ -90,21 +102,22 @@ class Value(Protocol):
     known: bool  # whether it can be computed now
 
 
-Door = Callable[..., Any]
-DOOR_BYTES = 3_000
-"""Bytes of a door and of what it is found by."""
+Entry = Callable[..., Any]
+"""A native entry point: a compiled program as a function of the user's arguments."""
+ENTRY_BYTES = 3_000
+"""Memory of a native entry point and of its row in a cache, estimated."""
 
 
-class Making(NamedTuple):
-    """What it took to make a program.
+class CompileStats(NamedTuple):
+    """Compile statistics of a program.
 
     Attributes:
         trace_ns, lower_ns, compile_ns: time from the user's function to a graph, to text, to
             machine code that is loaded.
-        kernels: distinct ones among those of the program.
-        compiled: objects that had to be compiled.
-        from_disk: objects that were found on the disk; others were in memory already.
-        size_bytes: what it takes while it is kept, estimated.
+        kernels: the number of distinct kernels of the program.
+        compiled: the number of objects that had to be compiled.
+        from_disk: the number of objects that were read from disk; others were in memory already.
+        size_bytes: its memory while it is cached, estimated.
     """
 
     trace_ns: int = 0
@@ -116,31 +129,31 @@ class Making(NamedTuple):
     size_bytes: int = 0
 
 
-class Face(Protocol):
-    """What the face plugs in."""
+class Runtime(Protocol):
+    """The runtime interface: conversion, execution and compilation of Values."""
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
-        """A Value from whatever a user may pass."""
+        """A Value from an array, a number or a nested list."""
 
-    def adopt(self, data: Any) -> Any:
+    def adopt(self, data: np.ndarray) -> Any:
         """A Value that shares the memory of a NumPy array.  Raises ArgumentError if it cannot."""
 
     def read(self, value: Any) -> Any:
         """The data of a concrete Value, as a read-only NumPy array."""
 
     def weaken(self, value: Any, weak: bool) -> Any:
-        """The same Value with a dtype that is weak, or is not."""
+        """The same Value with another weakness of its dtype."""
 
     def wrap(self, uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Any:
         """A Value of a running trace."""
 
     def check_room(self, size_bytes: int) -> None:
-        """Raise OutOfMemoryError if there is no room for so much."""
+        """Raise OutOfMemoryError if there is not enough free memory."""
 
     def evaluate(self, uop: UOp) -> Any:
-        """The Value of a graph that depends on none, now, without compiling anything."""
+        """The Value of a graph without leaves, now, without compiling anything."""
 
-    def execute(self, op: Op, arg: Any, operands: Sequence[Any], weak: bool = False) -> Any:
+    def execute(self, op: Op, arg: object, operands: Sequence[Any], weak: bool = False) -> Any:
         """One op, now, on concrete Values."""
 
     def call(
@@ -151,13 +164,13 @@ class Face(Protocol):
         Those whose numbers are `donated` are deleted; results may take their memory.
         """
 
-    def making(self, jaxpr: Jaxpr) -> Making:
-        """What its program took, all zero if none has been made."""
+    def compile_stats(self, jaxpr: Jaxpr) -> CompileStats:
+        """The compile statistics of its program, all zero if none has been made."""
 
     def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
-        """The memory that a run takes, known before it runs."""
+        """The memory that a run takes, known before it runs: a `Footprint`."""
 
-    def door(
+    def entry(
         self,
         jaxpr: Jaxpr,
         takes: Sequence[Any],
@@ -166,34 +179,35 @@ class Face(Protocol):
         made: Sequence[bool],
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
-    ) -> Door | None:
-        """The same as a native function of the arguments as they are, where there can be one.
+    ) -> Entry | None:
+        """A native entry point for a closed function, if the device has one.
 
-        `takes` and `gives` are the arguments and the result, with numbers of parameters and of
-        outputs for Values; `given` and `made` say which are weak, None for either; `captured` are
-        the last parameters, and those of the numbers `donated` lose their memory.  It answers
-        NotImplemented, and has done nothing, if its arguments are not as described.
+        `takes` and `gives` are the trees of the arguments and of the result, with indices of
+        parameters and of outputs as leaves; `given` and `made` say which of them are weak, None
+        for either; `captured` are the last parameters; parameters whose indices are in `donated`
+        lose their memory.  The entry point returns NotImplemented, and has done nothing, if its
+        arguments do not match.
         """
 
 
-_FACE: list[Callable[[], Face]] = []
+_RUNTIME: list[Callable[[], Runtime]] = []
 _VIEW: list[Callable[[Jaxpr], Any]] = []
 _LOCAL = threading.local()
 
 
-def plug(face: Callable[[], Face], view: Callable[[Jaxpr], Any]) -> None:
-    """Say who gives the face, and views; done once, by a visible line of ``tfn/__init__.py``."""
-    _FACE[:], _VIEW[:] = [face], [view]
+def install(runtime: Callable[[], Runtime], view: Callable[[Jaxpr], Any]) -> None:
+    """Install the runtime, and the view of programs; called once, by ``tfn/__init__.py``."""
+    _RUNTIME[:], _VIEW[:] = [runtime], [view]
 
 
 @cache
-def face() -> Face:
-    """The plugged face, loaded by the first one who needs it."""
-    return _FACE[0]()
+def runtime() -> Runtime:
+    """The installed runtime, loaded at the first use."""
+    return _RUNTIME[0]()
 
 
 def view(jaxpr: Jaxpr) -> Any:
-    """The stages of its way to the default device; see `tfn.inspect.show`."""
+    """The stages of its compilation for the default device; see `tfn.inspect.show`."""
     return _VIEW[0](jaxpr)
 
 
@@ -207,7 +221,7 @@ def traces() -> list[Trace]:
 
 @contextmanager
 def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Trace]:
-    """A trace that lives for the block; see `Trace.inner` for that of a branch."""
+    """A trace that runs during the block; see `Trace.inner` for that of a branch."""
     stack = traces()
     trace = Trace(name, len(stack) + 1, known)
     before = [(outer, outer.inner) for outer in stack] if branch else []
@@ -225,30 +239,35 @@ def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Tra
 
 
 def new_leaf(
-    trace: Trace, shape: Shape, dtype: DType, name: str, value: Any = None, weak: bool = False
+    trace: Trace,
+    shape: Shape,
+    dtype: DType,
+    name: str,
+    value: Value | None = None,
+    weak: bool = False,
 ) -> Any:
-    """An input of a trace, as a Value; `value` is what stands behind it, if anything does."""
+    """An input of a trace, as a Value; `value` is the concrete or outer value it represents."""
     uop = UOp(Op.LEAF, (), Leaf(shape, dtype, value, name, is_input=True))
     known = value is not None and (value.trace is None or value.known)
-    return face().wrap(uop, trace, known, weak)
+    return runtime().wrap(uop, trace, known, weak)
 
 
-def lift(value: Any, trace: Trace) -> UOp:
-    """The node of a value in a trace: its own, or the leaf of what was captured from outside.
+def lift(value: Value, trace: Trace) -> UOp:
+    """The node of a value in a trace: its own, or the leaf of a value captured from outside.
 
     A value of an outer trace is captured like a concrete array, so that the graph of a trace
     ends at its own leaves and a transform never walks into the graphs around it.
     """
     owner = value.trace
     if owner is trace:
-        uop: UOp = value.uop
-        return uop
+        return value.uop  # type: ignore[return-value]  # traced, so there is one
     key: int | UOp = id(value)
     if owner is not None:
         check_live(value)
+        assert value.uop is not None
         key = outer = value.uop
         if outer.op is Op.CONST or outer.op is Op.IOTA:
-            return cast(UOp, outer)
+            return outer
     leaf = trace.captured.get(key)
     if leaf is None:
         leaf = UOp(Op.LEAF, (), Leaf(value.shape, value.dtype, value, "a captured array"))
@@ -256,12 +275,13 @@ def lift(value: Any, trace: Trace) -> UOp:
     return leaf
 
 
-def check_live(value: Any) -> None:
+def check_live(value: Value) -> None:
     """Raise if the trace of a value has ended.
 
     Raises:
         UnexpectedTracerError: naming the function it leaked from.
     """
+    assert value.trace is not None and value.uop is not None
     if not value.trace.live:
         raise UnexpectedTracerError(
             f"a traced value was used after {value.trace.name} had returned: it leaked",
@@ -271,7 +291,7 @@ def check_live(value: Any) -> None:
         )
 
 
-def bind(op: Op, *operands: Any, arg: Any = None, weak: bool = False) -> Any:
+def bind(op: Op, *operands: Any, arg: object = None, weak: bool = False) -> Any:
     """The op on Values: recorded if one of them is being traced, else executed.
 
     `weak` says whether the dtype of the result is.
@@ -287,34 +307,34 @@ def bind(op: Op, *operands: Any, arg: Any = None, weak: bool = False) -> Any:
                 trace = owner
             known = known and value.known
     if trace is None:
-        return face().execute(op, arg, operands, weak)
+        return runtime().execute(op, arg, operands, weak)
     if trace.inner is not None:
         trace = trace.inner
     uop = UOp(op, tuple([v.uop if v.trace is trace else lift(v, trace) for v in operands]), arg)
-    return face().wrap(uop, trace, known, weak)
+    return runtime().wrap(uop, trace, known, weak)
 
 
-def innermost(values: Sequence[Any]) -> Trace | None:
+def innermost(values: Sequence[Value]) -> Trace | None:
     """The deepest live trace among values, or the branch inside it; None if all are concrete."""
-    found: Trace | None = None
+    deepest: Trace | None = None
     for value in values:
         if value.trace is not None:
             check_live(value)
-            if found is None or value.trace.depth > found.depth:
-                found = value.trace
-    return found if found is None or found.inner is None else found.inner
+            if deepest is None or value.trace.depth > deepest.depth:
+                deepest = value.trace
+    return deepest if deepest is None or deepest.inner is None else deepest.inner
 
 
 def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) -> list[Any]:
     """The values of graphs over leaves that all have a value.
 
-    Inside an outer trace the leaves are replaced by what stands behind them, and nothing runs.
-    Otherwise the graph is compiled whole, or, if Python has looked at a value of `trace`, run
-    op by op, because such a graph is different each time.  `weak` says which outputs are weak.
-    The effects of the trace happen too, or become those of the outer trace.
+    Inside an outer trace the leaves are replaced by the values they represent, and nothing runs.
+    Otherwise the graph is compiled whole, or, if Python has used a value of `trace`, run op by op,
+    because such a graph is different each time.  `weak` says which outputs are weak.  The effects
+    of the trace happen too, or become those of the outer trace.
     """
     weak = weak or (False,) * len(outputs)
-    if trace.token is None or not trace.acts:
+    if trace.token is None or not trace.has_effects:
         return _evaluate(outputs, trace, weak)
     *values, token = _evaluate([*outputs, trace.token], trace, (*weak, False))
     if token.trace is not None:
@@ -337,7 +357,7 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
                 if not unknown.isdisjoint(node.src):
                     unknown.add(node)
         return [
-            face().wrap(new, outer, old not in unknown, is_weak)
+            runtime().wrap(new, outer, old not in unknown, is_weak)
             for old, new, is_weak in zip(
                 outputs, substitute(outputs, replace, order), weak, strict=True
             )
@@ -352,34 +372,36 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
         trace.memo.clear()
     elif rest:
         jaxpr, captured = close(rest, [])
-        values |= zip(rest, face().call(jaxpr, [leaf.arg.value for leaf in captured]), strict=True)
-    return [face().weaken(values[u], is_weak) for u, is_weak in zip(outputs, weak, strict=True)]
+        values |= zip(
+            rest, runtime().call(jaxpr, [leaf.arg.value for leaf in captured]), strict=True
+        )
+    return [runtime().weaken(values[u], is_weak) for u, is_weak in zip(outputs, weak, strict=True)]
 
 
 def call(
-    jaxpr: Jaxpr, operands: Sequence[Any], weak: Sequence[bool], acts: bool = False
+    jaxpr: Jaxpr, operands: Sequence[Value], weak: Sequence[bool], has_effects: bool = False
 ) -> list[Any]:
     """A closed function on Values: inlined into the innermost trace among them, or run now.
 
-    If it `acts`, its first output is the token to which that of the trace, which is among the
-    operands, has come; it is not among the results.
+    If it has effects, the token of the trace is among the operands, and its first output is the
+    next token, which is not among the results.
     """
     trace = innermost(operands)
     if trace is None:
-        results = face().call(jaxpr, operands)[acts:]
-        return [face().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
+        results = runtime().call(jaxpr, operands)[has_effects:]
+        return [runtime().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
     known = all(value.trace is None or value.known for value in operands)
     uops = inline(jaxpr, [lift(value, trace) for value in operands])
-    if acts:
+    if has_effects:
         trace.token, *uops = uops
-    return [face().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
+    return [runtime().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
 
 
-def call_host(host: Host, operands: Sequence[Any]) -> list[Any]:
-    """The results of a function of the host, now, on concrete Values."""
+def call_host(host: Host, operands: Sequence[Value]) -> list[Any]:
+    """The results of a function of the host, called now, on concrete Values."""
     results = [np.empty(shape, dtype) for shape, dtype in host.results]
-    host.run(results, [face().read(x) for x in operands])
-    return [face().asarray(x) for x in results]
+    host.run(results, [runtime().read(x) for x in operands])
+    return [runtime().asarray(x) for x in results]
 
 
 def run_now(uop: UOp, trace: Trace) -> Any:
@@ -397,9 +419,9 @@ def run_now(uop: UOp, trace: Trace) -> Any:
             memo[node] = call_host(node.arg, [memo[s] for s in node.src])
         elif node.op in SEVERAL:
             jaxpr, operands = alone(node)
-            memo[node] = face().call(jaxpr, [memo[s] for s in operands])
+            memo[node] = runtime().call(jaxpr, [memo[s] for s in operands])
         elif node.op is Op.GET:
             memo[node] = memo[node.src[0]][node.arg]
         else:
-            memo[node] = face().execute(node.op, node.arg, [memo[s] for s in node.src])
+            memo[node] = runtime().execute(node.op, node.arg, [memo[s] for s in node.src])
     return memo[uop]

@@ -1,14 +1,13 @@
-"""Nodes made the convenient way: a movement that moves nothing returns its operand.
+"""Node constructors: one function for each kind of node, without nodes that do nothing.
 
-Transforms and passes build graphs with these functions; they never promote and never broadcast
-unless their name says so.
+Transforms and passes build graphs with these functions; a movement that moves nothing returns its
+operand.  They never promote and never broadcast unless their name says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from tfn.dtypes import (
     BFLOAT16,
@@ -39,7 +38,7 @@ from tfn.trace.argument import (
 )
 from tfn.trace.op import Op, Shape
 from tfn.trace.regions import results
-from tfn.trace.uop import UOp, const, reshaped
+from tfn.trace.uop import Number, UOp, const, reshaped
 
 
 def zeros(shape: Shape, dtype: DType) -> UOp:
@@ -47,17 +46,17 @@ def zeros(shape: Shape, dtype: DType) -> UOp:
     return const(0, dtype, shape)
 
 
-def full_like(u: UOp, value: Any) -> UOp:
+def full_like(u: UOp, value: Number) -> UOp:
     """A constant of the shape and dtype of `u`."""
     return const(value, u.dtype, u.shape)
 
 
-def index_dtype(size: int, *given: DType) -> DType:
-    """The dtype of places among so many elements, and of their number: int32, or else int64.
+def index_dtype(size: int, *dtypes: DType) -> DType:
+    """The dtype of indices into `size` elements, and of `size` itself: int32, or else int64.
 
-    It holds what is given in dtypes of integers too.
+    It also holds all values of the integer `dtypes`.
     """
-    wide = size >= 1 << 31 or any(d.itemsize == 8 or d == UINT32 for d in given)
+    wide = size >= 1 << 31 or any(d.itemsize == 8 or d == UINT32 for d in dtypes)
     return INT64 if wide else INT32
 
 
@@ -145,7 +144,7 @@ def permute(u: UOp, axes: Sequence[int]) -> UOp:
 
 
 def moveaxis(u: UOp, source: int, to: int) -> UOp:
-    """One axis moved to another place."""
+    """One axis moved to another position."""
     order = [axis for axis in range(u.ndim) if axis != source]
     order.insert(to, source)
     return permute(u, order)
@@ -236,8 +235,8 @@ def add_up(u: UOp, axes: Sequence[int], keepdims: bool = False) -> UOp:
     return reduce(u, Op.ADD, axes, keepdims)
 
 
-def identity(op: Op, dtype: DType) -> Any:
-    """What a monoid starts from."""
+def identity(op: Op, dtype: DType) -> Number:
+    """The identity element of a monoid, from which a reduction starts."""
     if op is Op.MAX:
         return lowest(dtype)
     if op is Op.MIN:

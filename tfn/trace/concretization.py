@@ -1,11 +1,10 @@
-"""What to say when a value is not there, or cannot be changed, and how the user can mend it."""
+"""Concretization errors: a value is not known while tracing, or an array cannot be changed."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfn.dtypes import SHORT
 from tfn.errors import ConcretizationTypeError, DeletedArrayError, ImmutableError
+from tfn.trace.bind import Typed, Value
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
@@ -17,13 +16,13 @@ INTEGER = "use tfn.lax.fori_loop or an array index, or mark the argument static_
 PRINT = "return it from the traced function, and print what comes back"
 
 
-def show(value: Any) -> str:
+def show(value: Typed) -> str:
     """A value as messages name it: ``f32[64,128]``."""
     return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
 
 
-def deleted(value: Any) -> DeletedArrayError:
-    """The error that a use of a deleted array deserves."""
+def deleted(value: Typed) -> DeletedArrayError:
+    """The error for a use of a deleted array."""
     return DeletedArrayError(
         f"this array has been deleted: {show(value)}",
         got="an array that was donated",
@@ -39,8 +38,8 @@ _INSTEAD = {
 }
 
 
-def immutable(value: Any, why: str, name: str = "") -> ImmutableError:
-    """The error that a change of an array deserves, of its attribute `name` or of its elements."""
+def immutable(value: Typed, why: str, name: str = "") -> ImmutableError:
+    """The error for an assignment to an array: to its attribute `name`, or to its elements."""
     return ImmutableError(
         f"an array cannot be changed in place: {why}",
         got=show(value),
@@ -49,12 +48,13 @@ def immutable(value: Any, why: str, name: str = "") -> ImmutableError:
 
 
 def error(
-    value: Any, kind: type[ConcretizationTypeError], need: str, hint: str
+    value: Value, kind: type[ConcretizationTypeError], need: str, hint: str
 ) -> ConcretizationTypeError:
-    """The error that a use of a traced value deserves: which function, which arguments, what cure.
+    """The error for a use of a traced value: names the function and the arguments it depends on.
 
-    `need` says what was asked for, as in "its truth".
+    `need` is the operation that needs the value, as in "its truth".
     """
+    assert value.uop is not None and value.trace is not None
     names = dict.fromkeys(
         node.arg.name for node in walk([value.uop]) if node.op is Op.LEAF and node.arg.is_input
     )

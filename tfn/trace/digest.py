@@ -1,4 +1,4 @@
-"""A name for a graph that is the same in every process: the digest of its nodes in order.
+"""Content hash of a graph, the same in every process: the digest of its nodes in order.
 
 Two graphs with one digest are the same graph; one graph has one digest, since nodes are walked in
 the order that their sources give.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import Any
 
 from tfn.trace.uop import UOp, nodes
 
@@ -32,6 +31,6 @@ def digest(root: UOp) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-@lru_cache(maxsize=1 << 10)  # a kernel repeats a few
-def _shown(arg: Any) -> str:
+@lru_cache(maxsize=1 << 10)  # a kernel has many nodes and few distinct arguments
+def _shown(arg: object) -> str:
     return repr(arg)

@@ -1,8 +1,8 @@
-"""Effects in a pure language: what a program does beside computing its results.
+"""Effect tokens: side effects of a program, ordered by data dependence in a pure language.
 
-Nodes are values, equal ones are one, and what nobody uses is never computed.  So an effect is a
-value too: it takes a token, gives another, and each trace begins with one token and ends with
-what it has come to, as one more result::
+Nodes are values, equal ones are one, and a value that is not used is never computed.  So an effect
+is a value too: it takes a token, gives another, and each trace begins with one token and returns
+the last one as one more result::
 
     print x; print x; return x + 1        t1 = host[print] t0 x
                                           t2 = host[print] t1 x
@@ -10,11 +10,11 @@ what it has come to, as one more result::
 
 Everything else follows.  Two equal prints differ in their tokens, so they are two.  The last token
 is a result, so nothing on the way to it is dropped.  A loop carries the token, a branch and a call
-pass it through, and effects happen in the order in which Python asked for them.  A token has no
+pass it through, and effects happen in the order of the Python program.  A token has no
 tangent, so derivatives leave effects alone.  A program without effects has no token.
 
-A token is a boolean: whether the effect is to happen.  It is true but where `vmap` runs what some
-lanes did not ask for: the branch that they have not chosen, the steps after their loop has ended.
+A token is a boolean: whether the effect is to happen.  It is false only where `vmap` runs code that
+some lanes do not take: a branch that they have not chosen, steps after their loop has ended.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, remembered, walk
 
 
-def token() -> Any:
-    """The token of the innermost trace that runs, as a Value; a concrete one if none does."""
+def token() -> bind.Value:
+    """The current token of the innermost running trace; a concrete one if there is none."""
     running = bind.traces()
     return _token(running, len(running) - 1)
 
 
-def first() -> Any:
-    """The token of what runs now, outside of all traces."""
-    return bind.face().asarray(np.True_)
+def first() -> bind.Value:
+    """The token that effects outside of all traces begin with."""
+    outermost: bind.Value = bind.runtime().asarray(np.True_)
+    return outermost
 
 
-def _token(running: Sequence[bind.Trace], at: int) -> Any:
+def _token(running: Sequence[bind.Trace], at: int) -> bind.Value:
     if at < 0:
         return first()
     trace = running[at]
@@ -50,29 +51,30 @@ def _token(running: Sequence[bind.Trace], at: int) -> Any:
         leaf = Leaf((), BOOL, _token(running, at - 1), "effects")
         trace.begin = trace.token = UOp(Op.LEAF, (), leaf)
     known = all(outer.known for outer in running[: at + 1])
-    return bind.face().wrap(trace.token, trace, known)
+    current: bind.Value = bind.runtime().wrap(trace.token, trace, known)
+    return current
 
 
-def outside(door: bind.Door, part: int | None = None) -> bind.Door:
-    """A door of a function with effects, which is shut while a trace runs: they belong to that.
+def outside(entry: bind.Entry, part: int | None = None) -> bind.Entry:
+    """The native entry of a function with effects: refuses while a trace runs, which records them.
 
-    `part` is the number of the result among what the door gives; None for all of it.
+    `part` is the index of the result in what the entry returns, beside the token; None for all.
     """
 
-    def enter(*arguments: Any) -> Any:
+    def call(*arguments: Any) -> Any:
         if bind.traces():
             return NotImplemented
-        found = door(*arguments)
-        return found if part is None or found is NotImplemented else found[part]
+        results = entry(*arguments)
+        return results if part is None or results is NotImplemented else results[part]
 
-    return enter
+    return call
 
 
-def act(host: Host, operands: Sequence[Any]) -> list[Any]:
-    """The results, the token aside, of a function of the host that has an effect.
+def act(host: Host, operands: Sequence[bind.Value]) -> list[bind.Value]:
+    """The results, without the token, of a function of the host that has an effect.
 
-    It belongs to the innermost trace, whatever its operands belong to, so that what stands in a
-    loop happens in each step.
+    It is recorded in the innermost trace, whatever its operands belong to, so that an effect in the
+    body of a loop happens in each step.
     """
     running = bind.traces()
     if not running:
@@ -82,25 +84,25 @@ def act(host: Host, operands: Sequence[Any]) -> list[Any]:
     trace.token = UOp(Op.GET, (node,), 0)
     known = before.known and all(x.trace is None or x.known for x in operands)
     count = len(host.results)
-    return [bind.face().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)]
+    return [bind.runtime().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)]
 
 
 @remembered
 def tokens(function: UOp) -> frozenset[int]:
     """The numbers of the parameters of a function that are tokens."""
-    found = set()
+    indices: set[int] = set()
     for node in walk(function.src):
-        for u in taken(node):
-            while u.op is Op.AND:  # a token is the first operand of what masks it
+        for u in token_operands(node):
+            while u.op is Op.AND:  # a token is the first operand of the AND that masks it
                 u = u.src[0]
             if u.op is Op.PARAM:
-                found.add(u.arg.index)
-    return frozenset(found)
+                indices.add(u.arg.index)
+    return frozenset(indices)
 
 
-def taken(node: UOp) -> Iterator[UOp]:
+def token_operands(node: UOp) -> Iterator[UOp]:
     """The sources of a node that are tokens."""
-    if node.op is Op.HOST and node.arg.acts:
+    if node.op is Op.HOST and node.arg.has_effects:
         yield node.src[0]
     for f in node.src:
         if f.op is Op.FUNCTION:
@@ -108,14 +110,14 @@ def taken(node: UOp) -> Iterator[UOp]:
 
 
 def _first(node: UOp) -> int:
-    """Where the operands of the functions of a node begin."""
+    """The index of the first operand of the functions of a node."""
     if node.op is Op.WHILE:
         count: int = 2 + node.arg.cond_consts  # those of the body: a condition does not act
         return count
     return sum(s.op is Op.FUNCTION for s in node.src) + (node.op is Op.COND)
 
 
-def given(function: UOp) -> frozenset[int]:
+def token_results(function: UOp) -> frozenset[int]:
     """The numbers of the outputs of a function that are tokens."""
     return frozenset(i for i, u in enumerate(function.src) if _is_token(u, function))
 
@@ -127,5 +129,5 @@ def _is_token(u: UOp, function: UOp) -> bool:
         return False
     node = u.src[0]
     if node.op is Op.HOST:
-        return bool(node.arg.acts) and u.arg == 0
-    return any(u.arg in given(f) for f in node.src if f.op is Op.FUNCTION and f.src)
+        return bool(node.arg.has_effects) and u.arg == 0
+    return any(u.arg in token_results(f) for f in node.src if f.op is Op.FUNCTION and f.src)

@@ -1,18 +1,17 @@
-"""Operations replaced by what they mean, in nested functions too.
+"""Inlining: operations replaced by their meaning, in nested functions too.
 
     y = custom[f] x    ->    the body of f, over x
 
-A replacement may bring leaves along: arrays that a rule of the user has captured.  In the body of a
-loop they cannot stay, since a FUNCTION is closed; `sealed` passes them in as constants.
+A replacement may contain leaves: arrays that a rule of the user has captured.  The body of a loop
+cannot refer to them, since a FUNCTION is closed; `sealed` passes them in as constants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from tfn.trace.argument import HostSlot, Param
+from tfn.trace.argument import HostFunction, HostSlot, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, function, inline, leaves, param
 from tfn.trace.loop_cleanup import tidy
@@ -26,17 +25,16 @@ Rule = Callable[[UOp], Sequence[UOp]]
 def unfold(outputs: Sequence[UOp], rules: Mapping[Op, Rule]) -> list[UOp]:
     """The same values without the ops that have a rule."""
     new: dict[UOp, UOp] = {}
-    found: dict[UOp, Sequence[UOp]] = {}
+    replacements: dict[UOp, Sequence[UOp]] = {}
     for node in walk(outputs):
         if node.op is Op.FUNCTION:
-            made = function(unfold(node.src, rules), node.arg.params)
-        elif node.op is Op.GET and node.src[0] in found:
-            made = found[node.src[0]][node.arg]
+            new[node] = function(unfold(node.src, rules), node.arg.params)
+        elif node.op is Op.GET and node.src[0] in replacements:
+            new[node] = replacements[node.src[0]][node.arg]
         else:
-            made = sealed(rebuild(node, tuple([new[s] for s in node.src])))
+            new[node] = sealed(rebuild(node, tuple([new[s] for s in node.src])))
             if node.op in rules:
-                found[node] = rules[node.op](made)
-        new[node] = made
+                replacements[node] = rules[node.op](new[node])
     return [new[u] for u in outputs]
 
 
@@ -51,14 +49,14 @@ def _within(f: UOp, op: Op) -> bool:
 
 
 def inlined(outputs: Sequence[UOp]) -> list[UOp]:
-    """Graphs in which functions with rules of their own have become what they compute."""
+    """Graphs in which functions with rules of their own are replaced by their bodies."""
     if not has(outputs, Op.CUSTOM):
         return list(outputs)
     return unfold(outputs, {Op.CUSTOM: lambda u: inline(Jaxpr(u.src[0]), u.src[1:])})
 
 
 def plain(f: UOp) -> UOp:
-    """A FUNCTION as it is run, when no transform will ask for rules any more."""
+    """A FUNCTION without CUSTOM nodes, as it is run once no transform needs their rules."""
     return _plain(f) if _within(f, Op.CUSTOM) else f
 
 
@@ -67,9 +65,8 @@ def _plain(f: UOp) -> UOp:
     return function(tidy(inlined(f.src)), f.arg.params)
 
 
-def runnable(f: UOp) -> tuple[UOp, tuple[Any, ...]]:
-    """A FUNCTION as it is run, without anything of the user in it, and the functions of the host
-    that belong into its slots.
+def runnable(f: UOp) -> tuple[UOp, tuple[HostFunction, ...]]:
+    """A FUNCTION with slots in the place of Python functions of the user, and these functions.
 
     Example:
         >>> import tfn
@@ -83,11 +80,11 @@ def runnable(f: UOp) -> tuple[UOp, tuple[Any, ...]]:
 
 
 @remembered
-def _runnable(f: UOp) -> tuple[UOp, tuple[Any, ...]] | None:
-    """None for a function that is run as it is: nodes hold nothing that leads back to them."""
+def _runnable(f: UOp) -> tuple[UOp, tuple[HostFunction, ...]] | None:
+    """None for a function that is run unchanged: a node that remembered itself would never die."""
     if not any(_within(f, op) for op in (Op.CUSTOM, Op.HOST, Op.KERNEL)):
         return None
-    slots: dict[Any, HostSlot] = {}
+    slots: dict[HostFunction, HostSlot] = {}
 
     def slotted(u: UOp) -> Sequence[UOp]:
         run = u.arg.run
@@ -102,7 +99,7 @@ def _runnable(f: UOp) -> tuple[UOp, tuple[Any, ...]] | None:
 
 
 def sealed(node: UOp) -> UOp:
-    """A loop or branch whose functions have no leaves of their own: they are passed in."""
+    """A loop or branch whose functions have no leaves: those they had are passed as constants."""
     functions = [s for s in node.src if s.op is Op.FUNCTION]
     if not functions:
         return node
@@ -111,7 +108,7 @@ def sealed(node: UOp) -> UOp:
 
 
 def _with(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
-    """A FUNCTION that takes leaves as parameters from number `at` on."""
+    """A FUNCTION whose leaves have become its parameters `at`, `at` + 1, ..."""
     old: tuple[Param, ...] = f.arg.params
     added = [Param(0, u.shape, u.dtype) for u in strays]
     params = tuple(replace(p, index=i) for i, p in enumerate([*old[:at], *added, *old[at:]]))
@@ -122,7 +119,7 @@ def _with(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
 
 
 def _seal_first(u: UOp, strays: Sequence[UOp]) -> UOp:
-    """Before all operands of the one function."""
+    """The leaves as operands before all others of the one function."""
     arg = replace(u.arg, consts=u.arg.consts + len(strays)) if u.op is Op.SCAN else u.arg
     return UOp(u.op, (_with(u.src[0], 0, strays), *strays, *u.src[1:]), arg)
 
@@ -135,7 +132,7 @@ def _seal_while(u: UOp, strays: Sequence[UOp]) -> UOp:
 
 
 def _seal_last(u: UOp, strays: Sequence[UOp]) -> UOp:
-    """Behind all operands of the branches."""
+    """The leaves as operands after all others of the branches."""
     end = 1 + u.arg.branches
     at = len(u.src) - end
     functions = (_with(f, at, strays) for f in u.src[1:end])

@@ -1,4 +1,4 @@
-"""The oracle inside kernels: what a nest over ranges, and a list in order, mean on NumPy.
+"""Reference interpreter of kernels on NumPy: nests over ranges, and ordered instructions.
 
 `nest` gives every range an axis and evaluates a body on all of them at once; only ranges whose
 order matters are stepped through one by one.  `instructions` walks a list as a machine would.
@@ -32,12 +32,12 @@ class Nest:
         """Run it; results are written in place."""
         flat = [np.zeros(x.size, x.dtype) for x in results]
         nest(self.sink, [*flat, *(np.ravel(x) for x in operands)])
-        for result, found in zip(results, flat, strict=True):
-            result[...] = found.reshape(result.shape)
+        for result, data in zip(results, flat, strict=True):
+            result[...] = data.reshape(result.shape)
 
 
 def values(roots: Sequence[UOp], ranges: Sequence[UOp]) -> list[Value]:
-    """What expressions of ranges are wherever these stand: each range is an axis."""
+    """The values of expressions at every point of the ranges: each range is an axis."""
     grid = _Grid(ranges, {}, ())
     shape = tuple(r.arg.size for r in ranges)
     return [np.broadcast_to(grid.evaluate(u), shape) for u in roots]
@@ -90,7 +90,7 @@ class _Grid:
         self.free = [r for r in ranges if r not in fixed]
         self.axis = {r: i for i, r in enumerate(self.free)}
         self.fixed, self.buffers = fixed, buffers
-        self.values: dict[UOp, Any] = {}
+        self.values: dict[UOp, Any] = {}  # None for a buffer
 
     def grid(self, r: UOp) -> Value:
         """The values of a range along its axis."""
@@ -105,8 +105,8 @@ class _Grid:
         for node in walk([root]):
             if node not in self.values:
                 self.values[node] = self._value(node)
-        found: Value = self.values[root]
-        return found
+        value: Value = self.values[root]
+        return value
 
     def _value(self, node: UOp) -> Any:
         values = [self.values[s] for s in node.src]
@@ -123,7 +123,7 @@ class _Grid:
         return apply(node.op, node.arg, *values)
 
     def valid(self, ranges: Sequence[UOp]) -> Value:
-        """Where ranges with a bound still run."""
+        """The mask of the points at which all ranges are within their bounds."""
         out: Value = np.array(True)
         for r in ranges:
             if r.src:
@@ -132,10 +132,10 @@ class _Grid:
 
     def _load(self, node: UOp, values: list[Any]) -> Value:
         buffer, index = self.buffers[node.src[0].arg.index], values[1]
-        found = buffer[np.clip(index, 0, max(len(buffer) - 1, 0))]
+        loaded = buffer[np.clip(index, 0, max(len(buffer) - 1, 0))]
         if len(values) == 3:
-            found = np.where(values[2], found, np.zeros((), buffer.dtype))
-        return np.asarray(found)
+            loaded = np.where(values[2], loaded, np.zeros((), buffer.dtype))
+        return np.asarray(loaded)
 
     def _fold(self, node: UOp, body: Value) -> Value:
         axes = tuple(self.axis[r] for r in node.src[1:])
@@ -150,16 +150,16 @@ class _Grid:
         )
 
     def _first(self, node: UOp) -> Value:
-        """The least index where the value is the best, or NaN."""
+        """The least index at which the value is the extreme, or NaN."""
         (value, index), ranges = node.src[0].src, node.src[1:]
         best = UOp(Op.FOLD, (value, *ranges), Fold(node.arg.op))
-        found = self.values[value]
-        hit = (found == self._fold(best, found)) | (found != found)
+        x = self.values[value]
+        hit = (x == self._fold(best, x)) | (x != x)
         places = np.where(hit, self.values[index], np.iinfo(node.dtype).max).astype(node.dtype)
         return self._fold(UOp(Op.FOLD, (cast(index, node.dtype), *ranges), Fold(Op.MIN)), places)
 
     def store(self, store: UOp) -> None:
-        """Write the value wherever the bounds and the gate allow."""
+        """Write the value at the points where the bounds and the predicate are true."""
         index, value = self.evaluate(store.src[1]), self.evaluate(store.src[2])
         mask = self.valid(
             [u for u in self.values if u.op is Op.RANGE and u in walk([store.src[1]])]
@@ -191,7 +191,7 @@ def instructions(items: Sequence[UOp], begin: int, end: int, buffers: Sequence[V
 
 
 class _Machine:
-    """One thread."""
+    """One thread that executes instructions in order."""
 
     def __init__(self, items: Sequence[UOp], buffers: Sequence[Value]) -> None:
         self.items, self.buffers = items, buffers
@@ -265,16 +265,17 @@ class _Machine:
         index = self._get(u.src[1]) + access.offset
         return index + access.stride * np.arange(access.lanes) if access.lanes > 1 else index
 
-    def _load(self, u: UOp) -> Any:
+    def _load(self, u: UOp) -> Value:
         buffer, index = self.buffers[u.src[0].arg.index], self._place(u)
         if len(u.src) == 2:
-            return buffer[index]
-        gate = self._get(u.src[2])
-        return np.where(gate, buffer[np.where(gate, index, 0)], np.zeros((), buffer.dtype))
+            return np.asarray(buffer[index])
+        predicate = self._get(u.src[2])
+        zero = np.zeros((), buffer.dtype)
+        return np.where(predicate, buffer[np.where(predicate, index, 0)], zero)
 
     def _store(self, u: UOp) -> None:
         buffer, index, value = self.buffers[u.src[0].arg.index], self._place(u), self._get(u.src[2])
         if len(u.src) == 4:
-            gate = self._get(u.src[3])
-            index, value = np.asarray(index)[gate], np.asarray(value)[gate]
+            predicate = self._get(u.src[3])
+            index, value = np.asarray(index)[predicate], np.asarray(value)[predicate]
         buffer[index] = value

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 
@@ -65,7 +64,7 @@ def leaves(roots: Sequence[UOp]) -> list[UOp]:
 def close(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> tuple[Jaxpr, list[UOp]]:
     """The closed function of `inputs`, then of what was captured; and the captured leaves.
 
-    A leaf that stands for the same array as another becomes the same parameter.
+    Leaves of one array become one parameter.
     """
     order: dict[UOp, int] = {leaf: i for i, leaf in enumerate(inputs)}
     captured: list[UOp] = []
@@ -102,13 +101,13 @@ def inline(jaxpr: Jaxpr, operands: Sequence[UOp]) -> list[UOp]:
 
 
 def alone(node: UOp) -> tuple[Jaxpr, list[UOp]]:
-    """The closed function of one op, which gives all its results; and its operands."""
+    """The closed function of a single op, which returns all its results; and its operands."""
     operands = [s for s in node.src if s.op is not Op.FUNCTION]
     params = [Param(i, s.shape, s.dtype) for i, s in enumerate(operands)]
-    given = iter(params)
-    src = tuple(s if s.op is Op.FUNCTION else param(next(given)) for s in node.src)
-    made = UOp(node.op, src, node.arg)
-    outputs = several(made) if node.op in SEVERAL else [made]
+    fresh = iter(params)
+    src = tuple(s if s.op is Op.FUNCTION else param(next(fresh)) for s in node.src)
+    over_params = UOp(node.op, src, node.arg)
+    outputs = several(over_params) if node.op in SEVERAL else [over_params]
     return Jaxpr(function(outputs, tuple(params))), operands
 
 
@@ -119,24 +118,24 @@ def calling(jaxpr: Jaxpr, name: str) -> Jaxpr:
 
 
 def called(outputs: Iterable[UOp]) -> dict[UOp, str]:
-    """The functions that are called, and their names, with a number where two have the same."""
-    found: dict[UOp, str] = {}
+    """The functions that are called, with their names, which are numbered where two are equal."""
+    name_of: dict[UOp, str] = {}
     times: dict[str, int] = {}
     for node in walk(outputs):
-        if node.op is Op.CALL and node.src[0] not in found:
+        if node.op is Op.CALL and node.src[0] not in name_of:
             name = node.arg.name
             times[name] = times.get(name, 0) + 1
-            found[node.src[0]] = name if times[name] == 1 else f"{name}_{times[name]}"
-    return found
+            name_of[node.src[0]] = name if times[name] == 1 else f"{name}_{times[name]}"
+    return name_of
 
 
-def names(taken: Iterable[str] = ()) -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ... without those that are taken."""
-    taken, length = frozenset(taken), 1
+def names(reserved: Iterable[str] = ()) -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ... without the reserved ones."""
+    reserved, length = frozenset(reserved), 1
     while True:
         for i in range(26**length):
             name = "".join(chr(97 + i // 26**k % 26) for k in reversed(range(length)))
-            if name not in taken:
+            if name not in reserved:
                 yield name
         length += 1
 
@@ -172,8 +171,8 @@ def print_jaxpr(jaxpr: Jaxpr) -> str:
 def equation(node: UOp, name: dict[UOp, str]) -> str:
     """The right side of one line: ``mul a b``, ``reshape[(3, 1)] a``.
 
-    The functions among the sources of a loop stand inside the brackets, on lines of their own;
-    of a call only the name of its function.
+    The functions of a loop are printed inside the brackets, on lines of their own; of a call only
+    the name of its function.
     """
     if node.op is Op.CONST:
         return f"full[{node.shape}] {literal(node.arg)}"
@@ -194,13 +193,13 @@ def literal(value: Const) -> str:
     return f"{number.item()!r}:{SHORT[value.dtype]}"
 
 
-def argument(arg: Any) -> str:
+def argument(arg: object) -> str:
     """The argument of an op in a print: field=value pairs, enum members by their names."""
     if arg is None:
         return ""
     if callable(arg):
         return str(getattr(arg, "__name__", arg))
-    if hasattr(arg, "__dataclass_fields__"):
+    if is_dataclass(arg):
         shown = [f.name for f in fields(arg) if f.repr and getattr(arg, f.name) is not None]
         return ", ".join(f"{name}={argument(getattr(arg, name))}" for name in shown)
     if isinstance(arg, enum.Enum):

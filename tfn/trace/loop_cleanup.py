@@ -1,8 +1,8 @@
-"""Loops and branches without what nobody uses, and equal ones run once.
+"""Common-subexpression and dead-code elimination of loops, branches and calls.
 
-Transforms add to loops: a derivative runs a loop again with residuals beside its results, and asks
-for only some of them.  Here loops that take the same steps become one, and what is not used is
-dropped, in nested functions too::
+Transforms add to loops: a derivative runs a loop again with residuals beside its results, and uses
+only some of them.  Here loops that take the same steps become one (CSE), and carries, operands and
+results that are not used are dropped (DCE), in nested functions too::
 
     y, _ = scan f c xs; _, r = scan f+r c xs    ->  y, r = scan f+r c xs
     a carry that no result needs                ->  dropped
@@ -12,16 +12,15 @@ dropped, in nested functions too::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.trace import source_lines
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import LOOPS, Op
-from tfn.trace.uop import UOp, rebuild, remembered, substitute, walk
+from tfn.trace.uop import Key, UOp, rebuild, remembered, substitute, walk
 
 
 def tidy(outputs: Sequence[UOp], order: Sequence[UOp] | None = None) -> list[UOp]:
@@ -36,11 +35,11 @@ def tidy(outputs: Sequence[UOp], order: Sequence[UOp] | None = None) -> list[UOp
     return _prune(merged, list(walk(merged)))
 
 
-# Loops that take the same steps.
+# Common-subexpression elimination: loops that take the same steps.
 
 
 def _merge(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
-    groups: dict[Any, list[UOp]] = {}
+    groups: dict[Key, list[UOp]] = {}
     for node in order:
         if node.op in LOOPS:
             groups.setdefault(_STEPS[node.op](node), []).append(node)
@@ -50,9 +49,9 @@ def _merge(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
             replaced |= _JOINS[group[0].op](group, order)
     if not replaced:
         return list(outputs)
-    found = redirected(outputs, replaced)
-    # What was joined may now be operands of others that are equal only since.
-    return _merge(found, list(walk(found)))
+    merged = redirected(outputs, replaced)
+    # Loops whose operands have become equal by this may now be equal themselves.
+    return _merge(merged, list(walk(merged)))
 
 
 def redirected(outputs: Sequence[UOp], replaced: Mapping[UOp, UOp]) -> list[UOp]:
@@ -73,55 +72,55 @@ def redirected(outputs: Sequence[UOp], replaced: Mapping[UOp, UOp]) -> list[UOp]
     return [new[u] for u in outputs]
 
 
-def _scan_steps(u: UOp) -> Any:
+def _scan_steps(u: UOp) -> Key:
     body = u.src[0]
     return u.arg, u.src[1:], body.arg, body.src[: u.arg.carries]
 
 
-def _cond_steps(u: UOp) -> Any:
+def _cond_steps(u: UOp) -> Key:
     first = 1 + u.arg.branches
     return u.arg, u.src[0], u.src[first:], tuple(f.arg for f in u.src[1:first])
 
 
-def _while_steps(u: UOp) -> Any:
+def _while_steps(u: UOp) -> Key:
     return Op.WHILE, u.arg.cond_consts, u.src[2 : 2 + u.arg.cond_consts], u.src[0].src
 
 
-def _call_steps(u: UOp) -> Any:
+def _call_steps(u: UOp) -> Key:
     return Op.CALL, u.src[1:]
 
 
-_STEPS: dict[Op, Callable[[UOp], Any]] = {
+_STEPS: dict[Op, Callable[[UOp], Key]] = {
     Op.SCAN: _scan_steps,
     Op.WHILE: _while_steps,
     Op.COND: _cond_steps,
     Op.CALL: _call_steps,
 }
-"""What loops must have in common to be run together."""
+"""The key of a loop: loops with equal keys take the same steps, and can be merged."""
 
 
 def _join(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
-    """One scan, or one choice, with the results of all."""
+    """One scan, or one branch, with the results of all."""
     first = group[0]
     at = range(1) if first.op is Op.SCAN else range(1, 1 + first.arg.branches)
-    shared = first.arg.carries if first.op is Op.SCAN else 0
+    carries = first.arg.carries if first.op is Op.SCAN else 0
     place: dict[tuple[UOp, ...], int] = {}
     where: list[list[int]] = []
     for u in group:
         rows = list(zip(*(u.src[k].src for k in at), strict=True))
-        added = [place.setdefault(row, len(place) + shared) for row in rows[shared:]]
-        where.append([*range(shared), *added])
-    carried = list(zip(*(first.src[k].src[:shared] for k in at), strict=True))
+        added = [place.setdefault(row, len(place) + carries) for row in rows[carries:]]
+        where.append([*range(carries), *added])
+    carried = list(zip(*(first.src[k].src[:carries] for k in at), strict=True))
     columns = zip(*carried, *place, strict=True) if carried or place else ([] for _ in at)
     src = list(first.src)
     for k, column in zip(at, columns, strict=True):
         src[k] = function(tuple(column), first.src[k].arg.params)
     joined = UOp(first.op, tuple(src), first.arg)
-    return _taken(zip(group, where), joined, order)
+    return _redirected_gets(zip(group, where), joined, order)
 
 
 def _join_whiles(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
-    """A while whose carries are the first of another's, found in that other."""
+    """A while whose carries are the first carries of a larger one, replaced by that one."""
     by_size = sorted(group, key=lambda u: len(u.src[1].src))
     for small in by_size:
         for large in reversed(by_size):
@@ -129,7 +128,7 @@ def _join_whiles(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
             if large is small or len(large.src[1].src) == count:
                 break
             if _begins(small, large) and small not in set(walk([large])):
-                return _taken([(small, range(count))], large, order)
+                return _redirected_gets([(small, range(count))], large, order)
     return {}
 
 
@@ -147,17 +146,18 @@ def _begins(small: UOp, large: UOp) -> bool:
 
 
 def _join_calls(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
-    """A call whose results are among those of another one, taken from there."""
+    """A call whose results are among those of another call, replaced by that call."""
     by_size = sorted(group, key=lambda u: len(u.src[0].src), reverse=True)
     places = [{y: i for i, y in enumerate(u.src[0].src)} for u in by_size]
-    found: dict[UOp, UOp] = {}
+    replaced: dict[UOp, UOp] = {}
     for k, small in enumerate(by_size):
-        wanted = small.src[0].src
+        results = small.src[0].src
         for large, place in zip(by_size[:k], places):
-            if place.keys() >= set(wanted):
-                found |= _taken([(small, [place[y] for y in wanted])], large, order)
+            if place.keys() >= set(results):
+                indices = [place[y] for y in results]
+                replaced |= _redirected_gets([(small, indices)], large, order)
                 break
-    return found
+    return replaced
 
 
 _JOINS: dict[Op, Callable[[Sequence[UOp], Sequence[UOp]], dict[UOp, UOp]]] = {
@@ -166,13 +166,13 @@ _JOINS: dict[Op, Callable[[Sequence[UOp], Sequence[UOp]], dict[UOp, UOp]]] = {
     Op.COND: _join,
     Op.CALL: _join_calls,
 }
-"""How they are run together, as far as they can."""
+"""Per op: merges loops of one key, as far as possible, and gives the replacements of their GETs."""
 
 
-def _taken(
+def _redirected_gets(
     where: Iterable[tuple[UOp, Sequence[int]]], joined: UOp, order: Sequence[UOp]
 ) -> dict[UOp, UOp]:
-    """The GETs of loops, as GETs of the loop that they have become."""
+    """The GETs of merged loops, as GETs of the loop that has their results."""
     places = dict(where)
     return {
         node: UOp(Op.GET, (joined,), places[node.src[0]][node.arg])
@@ -181,22 +181,22 @@ def _taken(
     }
 
 
-# What is used.
+# Dead-code elimination: carries, operands and results that are not used.
 
 
 @frozen
 class _Plan:
-    """A loop with only what is used.
+    """A loop without its dead parts.
 
     Attributes:
         src: its sources.
         arg: its argument.
-        places: where each result that it still has is now.
-        passed: results that are operands.
+        places: the new index of each result that is left.
+        passed: the results that are operands, unchanged.
     """
 
     src: tuple[UOp, ...]
-    arg: Any
+    arg: Hashable
     places: dict[int, int]
     passed: dict[int, UOp]
 
@@ -228,7 +228,7 @@ def _prune(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
         elif node in live:
             closed = node.op is Op.FUNCTION
             new[node] = node if closed else rebuild(node, tuple([new[s] for s in node.src]))
-    if source_lines.kept():
+    if source_lines.enabled():
         source_lines.follow(new)
     return [new[u] for u in outputs]
 
@@ -249,7 +249,7 @@ def _scan(u: UOp, used: Sequence[int]) -> _Plan:
     body, arg, operands = u.src[0], u.arg, u.src[1:]
     params, first, end = body.arg.params, arg.consts, arg.consts + arg.carries
     fixed = {i for i in range(first, end) if body.src[i - first] is param(params[i])}
-    given = {param(params[i]): operands[i] for i in range(end, len(params))}
+    array_of = {param(params[i]): operands[i] for i in range(end, len(params))}
     passed = {i: operands[first + i] for i in used if first + i in fixed}
     ys = [i for i in used if i >= arg.carries]
     state = {i for i in range(first, end) if i - first in used} - fixed
@@ -262,18 +262,18 @@ def _scan(u: UOp, used: Sequence[int]) -> _Plan:
             break
         state |= more
     stacked = dict(zip(ys, outputs[len(carries) :], strict=True))
-    passed |= {i: given[y] for i, y in stacked.items() if y in given}
+    passed |= {i: array_of[y] for i, y in stacked.items() if y in array_of}
     ys = [i for i in ys if i not in passed]
     outputs = [*outputs[: len(carries)], *(stacked[i] for i in ys)]
     needed = _needs(outputs)
     consts = [i for i in range(end) if i in needed and (i < first or i in fixed)]
     arrays = [i for i in range(end, len(params)) if i in needed]
-    kept = [*consts, *carries, *arrays]
-    made = _closed(outputs, [params[i] for i in kept])
+    live = [*consts, *carries, *arrays]
+    new_body = _closed(outputs, [params[i] for i in live])
     places = {i - first: n for n, i in enumerate(carries)}
     places |= {i: len(carries) + n for n, i in enumerate(ys)}
     new = replace(arg, consts=len(consts), carries=len(carries))
-    return _Plan((made, *(operands[i] for i in kept)), new, places, passed)
+    return _Plan((new_body, *(operands[i] for i in live)), new, places, passed)
 
 
 def _while(u: UOp, used: Sequence[int]) -> _Plan:
@@ -284,8 +284,8 @@ def _while(u: UOp, used: Sequence[int]) -> _Plan:
     fixed = {i for i in range(count) if body.src[i] is param(params[b + i])}
     passed = {i: firsts[i] for i in used if i in fixed}
     holds = tidy(cond.src)
-    asked = _needs(holds)
-    state = ({i for i in range(count) if a + i in asked} | set(used)) - fixed
+    tested = _needs(holds)
+    state = ({i for i in range(count) if a + i in tested} | set(used)) - fixed
     while True:  # until no further carry is needed
         carries = sorted(state)
         outputs = tidy([body.src[i] for i in carries])
@@ -294,13 +294,13 @@ def _while(u: UOp, used: Sequence[int]) -> _Plan:
         if not more:
             break
         state |= more
-    test_consts = [i for i in range(len(tests)) if i in asked and (i < a or i - a in fixed)]
+    test_consts = [i for i in range(len(tests)) if i in tested and (i < a or i - a in fixed)]
     body_consts = [i for i in range(len(params)) if i in needed and (i < b or i - b in fixed)]
     test = _closed(holds, [tests[i] for i in (*test_consts, *(a + i for i in carries))])
-    made = _closed(outputs, [params[i] for i in (*body_consts, *(b + i for i in carries))])
+    new_body = _closed(outputs, [params[i] for i in (*body_consts, *(b + i for i in carries))])
     src = (
         test,
-        made,
+        new_body,
         *(operands[i] if i < a else firsts[i - a] for i in test_consts),
         *(operands[a + i] if i < b else firsts[i - b] for i in body_consts),
         *(firsts[i] for i in carries),
@@ -314,27 +314,30 @@ def _cond(u: UOp, used: Sequence[int]) -> _Plan:
     first = 1 + u.arg.branches
     branches, operands = u.src[1:first], u.src[first:]
     params = branches[0].arg.params
-    behind = dict(zip(map(param, params), operands, strict=True))
+    operand_of = dict(zip(map(param, params), operands, strict=True))
     outputs = [tidy([f.src[i] for i in used]) for f in branches]
     columns = dict(zip(used, zip(*outputs, strict=True), strict=True))
     passed = {
-        i: behind[same[0]]
+        i: operand_of[same[0]]
         for i, same in columns.items()
-        if len(set(same)) == 1 and same[0] in behind
+        if len(set(same)) == 1 and same[0] in operand_of
     }
     rest = [i for i in used if i not in passed]
     graphs = [[columns[i][k] for i in rest] for k in range(len(branches))]
     needed = set[int]().union(*map(_needs, graphs))
-    kept = [i for i in range(len(params)) if i in needed]
-    made = [_closed(found, [params[i] for i in kept]) for found in graphs]
-    src = (u.src[0], *made, *(operands[i] for i in kept))
+    live = [i for i in range(len(params)) if i in needed]
+    new_branches = [_closed(row, [params[i] for i in live]) for row in graphs]
+    src = (u.src[0], *new_branches, *(operands[i] for i in live))
     return _Plan(src, u.arg, {i: n for n, i in enumerate(rest)}, passed)
 
 
 @remembered
-def _less(f: UOp, used: tuple[int, ...]) -> tuple[UOp, list[int], dict[int, int], dict[int, int]]:
-    """A function with some of its results: which parameters it has left, where the results are,
-    and which of them are parameters as they came in; made once for all its calls.
+def _pruned(f: UOp, used: tuple[int, ...]) -> tuple[UOp, list[int], dict[int, int], dict[int, int]]:
+    """A function with only the `used` results, made once for all its calls.
+
+    Returns:
+        (function, indices of the parameters that are left, new index of each result, index of the
+        parameter for each result that is one).
     """
     params = f.arg.params
     outputs = dict(zip(used, tidy([f.src[i] for i in used]), strict=True))
@@ -342,15 +345,15 @@ def _less(f: UOp, used: tuple[int, ...]) -> tuple[UOp, list[int], dict[int, int]
     rest = [i for i in used if i not in passed]
     graphs = [outputs[i] for i in rest]
     needed = _needs(graphs)
-    kept = [i for i in range(len(params)) if i in needed]
-    made = _closed(graphs, [params[i] for i in kept])
-    return made, kept, {i: n for n, i in enumerate(rest)}, passed
+    live = [i for i in range(len(params)) if i in needed]
+    pruned = _closed(graphs, [params[i] for i in live])
+    return pruned, live, {i: n for n, i in enumerate(rest)}, passed
 
 
 def _call(u: UOp, used: Sequence[int]) -> _Plan:
-    made, kept, places, passed = _less(u.src[0], tuple(used))
+    pruned, live, places, passed = _pruned(u.src[0], tuple(used))
     operands = u.src[1:]
-    src = (made, *(operands[i] for i in kept))
+    src = (pruned, *(operands[i] for i in live))
     return _Plan(src, u.arg, places, {i: operands[k] for i, k in passed.items()})
 
 

@@ -1,30 +1,29 @@
-"""Matrices in the registers of a matrix unit: their types, and what is done with them.
+"""Matrix tiles: matrices in the registers of a matrix unit, their type rules and their meaning.
 
-Along the sum a matrix unit takes neighbours together, as many as fill 32 bits: of ``b[K, N]`` it
-wants ``[K / 2, N, 2]`` if elements have 16 bits, and ``[K / 4, N, 4]`` if they have 8.
+Along the contracted axis a matrix unit reads groups of neighbours that fill 32 bits: ``b[K, N]`` is
+laid out as ``[K / 2, N, 2]`` if elements have 16 bits, and as ``[K / 4, N, 4]`` if they have 8.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tfn.errors import ShapeError
+from tfn.trace.argument import Tile
 from tfn.trace.op import Op
 from tfn.trace.regions import Node, Type
 
 
 def together(itemsize: int) -> int:
-    """How many neighbours a matrix unit takes together."""
+    """The number of neighbours in a group of 32 bits."""
     return 4 // itemsize
 
 
-def _tile(src: tuple[Node, ...], arg: Any) -> Type:
+def _tile(src: tuple[Node, ...], arg: Tile) -> Type:
     return arg.shape, src[0].dtype
 
 
-def _mma(src: tuple[Node, ...], arg: Any) -> Type:
+def _mma(src: tuple[Node, ...], arg: object) -> Type:
     total, a, b = src
     n = together(a.dtype.itemsize)
     rows, columns = total.shape
@@ -37,11 +36,11 @@ def _mma(src: tuple[Node, ...], arg: Any) -> Type:
     return total.shape, total.dtype
 
 
-def _spill(src: tuple[Node, ...], arg: Any) -> Type:
+def _spill(src: tuple[Node, ...], arg: object) -> Type:
     return src[0].shape, src[0].dtype
 
 
-def _row(src: tuple[Node, ...], arg: Any) -> Type:
+def _row(src: tuple[Node, ...], arg: object) -> Type:
     return src[0].shape[1:], src[0].dtype
 
 
@@ -49,19 +48,19 @@ TYPES = {Op.TILE: _tile, Op.MMA: _mma, Op.SPILL: _spill, Op.ROW: _row}
 """The type rules."""
 
 
-def load(buffer: Any, base: int, arg: Any) -> Any:
-    """The matrix that lies at a place."""
+def load(buffer: np.ndarray, base: int, arg: Tile) -> np.ndarray:
+    """The matrix at an address of a flat buffer."""
     rows, lanes = np.arange(arg.rows)[:, None], np.arange(arg.lanes)
     out = np.zeros(arg.shape, buffer.dtype)
     out[: arg.rows, : arg.lanes] = buffer[base + arg.offset + arg.pitch * rows + lanes]
     return out
 
 
-def multiply(total: Any, a: Any, b: Any) -> Any:
-    """``total + a @ b``, in the order of a matrix unit, which takes numbers below 2**-126 for 0.
+def multiply(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``total + a @ b`` in the order of a matrix unit, which flushes subnormal numbers to zero.
 
-    Of each kind of neighbours the products are summed from the first to the last, each rounded
-    once; then the kinds are added, and that to the total.
+    The products of the i-th neighbours of all groups are summed in order, each rounded once, for
+    each i; then these sums are added, and the result to the total.
 
     Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: TDPBF16PS,
     TDPBSSD and TDPBUUD.
@@ -71,8 +70,8 @@ def multiply(total: Any, a: Any, b: Any) -> Any:
     x = a.astype(wide).reshape(rows, -1, n)
     y = b.astype(wide).reshape(-1, columns, n)
     if wide.kind != "f":
-        return total + np.einsum("rkn,kcn->rc", x, y, dtype=wide)
-    x, y = _flushed(x).astype(np.float64), _flushed(y)  # in which products are exact
+        return np.asarray(total + np.einsum("rkn,kcn->rc", x, y, dtype=wide))
+    x, y = _flushed(x).astype(np.float64), _flushed(y)  # products are exact in 64 bits
     sums = np.zeros((rows, columns, n), wide)
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(x.shape[1]):
@@ -80,5 +79,5 @@ def multiply(total: Any, a: Any, b: Any) -> Any:
     return _flushed(_flushed(total) + _flushed(sums[..., 0] + sums[..., 1]))
 
 
-def _flushed(x: Any) -> Any:
+def _flushed(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)

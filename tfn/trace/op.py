@@ -1,8 +1,8 @@
-"""The closed list of operations, one meaning each.
+"""Operations: the closed list of them, one meaning each.
 
 `Op` members carry no behaviour: their types are in `primitives.PRIMITIVES`, their meaning in
-`oracle.MEANING`, and each transform and each pass has a table of its own.  Which stage may hold
-which op is said in `spec`.
+`oracle.MEANING`, and each transform and each pass has a table of its own.  `spec` lists the ops
+that are legal at each stage.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Op(enum.Enum):
     LDEXP = "ldexp"  # x * 2**n, for integers n as wide as x
     THREEFRY = "threefry2x32"  # one word of the hash of (k0, k1, x0, x1)
 
-    # Movement: which element goes where, and nothing else.
+    # Movement: elements change their place, not their value.
     RESHAPE = "reshape"
     PERMUTE = "transpose"
     EXPAND = "broadcast"  # axes of size 1 to size n
@@ -121,14 +121,14 @@ class Op(enum.Enum):
     HOST = "host"  # a function of the host, called with concrete arrays
     CUSTOM = "custom"  # a function with rules of its own for derivatives
     LINEAR = "linear"  # a linear function of which the transpose is given
-    KERNEL = "kernel"  # a kernel written by hand
+    KERNEL = "kernel"  # a custom kernel, written by the user
     DETACH = "stop_gradient"
     AFTER = "after"  # the first operand, not read before the others exist
     GBARRIER = "optimization_barrier"  # the value is materialised: all loops are closed
 
     # Inside kernels, over ranges (stages RANGES and SPLIT).
     RANGE = "range"  # an integer variable from 0 to its size
-    LOAD = "load"  # an element of a buffer; the gate, if any, says when
+    LOAD = "load"  # an element of a buffer, if the predicate, where there is one, is true
     STORE = "store"
     FOLD = "fold"  # a reduction over ranges
     CARRY = "carry"  # a value that goes from one iteration of a recurrence to the next
@@ -138,8 +138,8 @@ class Op(enum.Enum):
     # In order, over vectors (stage LINEAR).
     LOOP = "loop"  # opens a loop: its value is the counter
     ACCUMULATOR = "accumulator"  # a value that the loop carries
-    PREFETCH = "prefetch"  # a line of memory is wanted soon; it need not be the buffer's
-    LEAVE = "leave"  # ends a loop unless a condition holds
+    PREFETCH = "prefetch"  # a cache line is read ahead; it may be beyond the end of the buffer
+    LEAVE = "leave"  # leaves a loop unless a condition holds
     END = "end"  # closes a loop with the next values of its accumulators
     DOT2 = "dot2"  # two products of neighbours added to the first operand, by one instruction
     TILE = "tile"  # rows of memory as a matrix in a register of a matrix unit

@@ -1,4 +1,4 @@
-"""The meaning of every op on plain NumPy: slow, obvious, and what all else is held against.
+"""Reference semantics: the meaning of every op on plain NumPy; all devices are tested against it.
 
 `MEANING` has a row for each op of the JAXPR stage; `evaluate` runs a graph with it.  Sums of
 16-bit floats are kept in 32 bits and rounded once; integer division and modulo floor; division of
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn.dtypes import BOOL, COMPLEXES, FLOATS, UINT32, complex_of
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, UINT32, DType, complex_of
 from tfn.trace.argument import (
     Cond,
     Conv,
@@ -33,18 +33,20 @@ from tfn.trace.build import accumulator, identity
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
-Value = np.ndarray[Any, np.dtype[Any]]
+Value = np.ndarray
+Meaning = Callable[..., Any]
+"""Of one op: a function of its argument and of the values of its sources."""
 
 
-def _pointwise(scalar: Callable[[float], float]) -> Callable[[Any, Value], Value]:
-    def run(arg: Any, x: Value) -> Value:
+def _pointwise(scalar: Callable[[float], float]) -> Meaning:
+    def run(arg: None, x: Value) -> Value:
         flat = [scalar(float(v)) for v in x.ravel()]
         return np.array(flat, np.float64).reshape(x.shape).astype(x.dtype)
 
     return run
 
 
-def _numpy(ufunc: Callable[..., Any]) -> Callable[..., Value]:
+def _numpy(ufunc: Callable[..., object]) -> Meaning:
     return lambda arg, *operands: np.asarray(ufunc(*operands))
 
 
@@ -100,7 +102,7 @@ def _wide(x: Value) -> Value:
     return x.astype(np.complex128 if x.dtype in COMPLEXES else np.float64)
 
 
-def _logistic(arg: Any, x: Value) -> Value:
+def _logistic(arg: None, x: Value) -> Value:
     wide = _wide(x)
     if x.dtype in COMPLEXES:  # exp(-x) would overflow to NaN
         small = np.exp(np.where(wide.real > 0, -wide, wide))
@@ -108,19 +110,19 @@ def _logistic(arg: Any, x: Value) -> Value:
     return np.asarray(1 / (1 + np.exp(-wide))).astype(x.dtype)
 
 
-def _rsqrt(arg: Any, x: Value) -> Value:
+def _rsqrt(arg: None, x: Value) -> Value:
     return np.asarray(1 / np.sqrt(_wide(x))).astype(x.dtype)
 
 
-def _exp2(arg: Any, x: Value) -> Value:
+def _exp2(arg: None, x: Value) -> Value:
     return np.asarray(np.exp2(_wide(x))).astype(x.dtype)
 
 
-def _sign(arg: Any, x: Value) -> Value:
+def _sign(arg: None, x: Value) -> Value:
     return np.asarray(np.where(x == 0, x, np.sign(x))).astype(x.dtype)  # keeps -0.0
 
 
-def cast(dtype: Any, x: Value) -> Value:
+def cast(dtype: DType, x: Value) -> Value:
     """Float to integer truncates and saturates, NaN becomes 0; to bool is ``x != 0``.
 
     Of a complex number only the real part becomes a real one, but both count for bool.
@@ -163,19 +165,20 @@ def _power(x: Value, y: Value) -> Value:
     return np.asarray(np.power(x, y))
 
 
-def _shift(left: bool) -> Callable[[Any, Value, Value], Value]:
-    how = np.left_shift if left else np.right_shift
+def _shift(leftward: bool) -> Meaning:
+    shift = np.left_shift if leftward else np.right_shift
 
-    def run(arg: Any, x: Value, n: Value) -> Value:
+    def run(arg: None, x: Value, n: Value) -> Value:
         width = 8 * x.dtype.itemsize
         inside = (n >= 0) & (n < width)
-        far = np.where((x < 0) & (not left), -1, 0)  # what is left of x when all bits have gone
-        return np.where(inside, how(x, np.where(inside, n, 0)), far.astype(x.dtype)).astype(x.dtype)
+        far = np.where((x < 0) & (not leftward), -1, 0)  # the sign bit in every place
+        shifted = shift(x, np.where(inside, n, 0))
+        return np.where(inside, shifted, far.astype(x.dtype)).astype(x.dtype)
 
     return run
 
 
-def _fma(arg: Any, x: Value, y: Value, z: Value) -> Value:
+def _fma(arg: None, x: Value, y: Value, z: Value) -> Value:
     if x.dtype != np.float64:
         return np.asarray(x.astype(np.float64) * y.astype(np.float64) + z).astype(x.dtype)
     # Halves of 26 and 27 bits have products that are exact in 64 bits; the sum is compensated.
@@ -235,7 +238,7 @@ def _shrink(arg: Shrink, x: Value) -> Value:
     return x[tuple(map(slice, arg.start, arg.stop, arg.step))]
 
 
-REDUCTIONS: dict[Op, Any] = {
+REDUCTIONS: dict[Op, Callable[..., Any]] = {
     Op.ADD: np.add.reduce,
     Op.MUL: np.multiply.reduce,
     Op.MAX: np.maximum.reduce,
@@ -273,7 +276,7 @@ def dot(arg: Dot, a: Value, b: Value) -> Value:
 
 
 def conv(arg: Conv, x: Value, w: Value) -> Value:
-    """A convolution as a loop over the window's places."""
+    """A convolution as a loop over the positions in the window."""
     wide = accumulator(x.dtype if x.dtype == arg.dtype else np.promote_types(x.dtype, arg.dtype))
     x, w = x.astype(wide), w.astype(wide)
     n = x.shape[0]
@@ -296,7 +299,7 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     per_group = features // (groups * batches)
     out = np.zeros((n // batches, *sizes, features), wide)
     for place in np.ndindex(*window):
-        there = [  # the outputs for which an element, not a hole, stands at this place
+        there = [  # the outputs for which this position holds an element, not a hole of dilation
             np.flatnonzero((p * d + np.arange(size) * s - low) % between == 0)
             for p, d, s, size, (low, _), between in zip(
                 place, arg.dilation_w, arg.strides, sizes, arg.padding, arg.dilation_x, strict=True
@@ -308,13 +311,13 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
             for b in range(batches):
                 f = np.arange(per_group) + (g * batches + b) * per_group
                 rows = np.arange(n // batches)
-                found = x[np.ix_(rows + b * len(rows), *at, channels)] @ w[place][:, f]
-                out[np.ix_(rows, *there, f)] += found
+                product = x[np.ix_(rows + b * len(rows), *at, channels)] @ w[place][:, f]
+                out[np.ix_(rows, *there, f)] += product
     return out.astype(arg.dtype)
 
 
 def fft(arg: Fft, x: Value, out: Value | None = None) -> Value:
-    """A Fourier transform by NumPy's pocketfft, which may be told where to write."""
+    """A Fourier transform by NumPy's pocketfft, into `out` if there is one."""
     transform = getattr(np.fft, f"{arg.kind.value}n")
     axes = range(x.ndim - len(arg.lengths), x.ndim)
     return np.asarray(transform(x, arg.lengths, axes, out=out))
@@ -362,20 +365,20 @@ def call(function: UOp, operands: Sequence[Value]) -> list[Value]:
 
 
 def scan(arg: Scan, body: UOp, *operands: Value) -> list[Value]:
-    """One call of the body after the other; what it gives for each slice is stacked."""
+    """One call of the body after the other; its results for the slices are stacked."""
     end = arg.consts + arg.carries
     consts, carries, arrays = operands[: arg.consts], operands[arg.consts : end], operands[end:]
     stacks = [np.empty((arg.length, *u.shape), u.dtype) for u in body.src[arg.carries :]]
     for i in range(arg.length)[:: -1 if arg.reverse else 1]:
-        found = call(body, [*consts, *carries, *(x[i] for x in arrays)])
-        carries = tuple(found[: arg.carries])
-        for stack, value in zip(stacks, found[arg.carries :], strict=True):
+        results = call(body, [*consts, *carries, *(x[i] for x in arrays)])
+        carries = tuple(results[: arg.carries])
+        for stack, value in zip(stacks, results[arg.carries :], strict=True):
             stack[i] = value
     return [*carries, *stacks]
 
 
 def host(arg: Host, *operands: Value) -> list[Value]:
-    """What a function of the host writes into new arrays."""
+    """The arrays that a function of the host writes."""
     results = [np.empty(shape, dtype) for shape, dtype in arg.results]
     arg.run(results, [_read_only(x) for x in operands])
     return results
@@ -407,7 +410,7 @@ def _sortable(x: Value) -> Value:
 
 
 # fmt: off
-MEANING: dict[Op, Callable[..., Any]] = {
+MEANING: dict[Op, Meaning] = {
     Op.CONST: lambda arg: np.full(arg.shape, arg.value, arg.dtype),
     Op.IOTA: lambda arg: np.arange(arg.size).astype(arg.dtype),
 
@@ -432,7 +435,7 @@ MEANING: dict[Op, Callable[..., Any]] = {
     Op.MOD: lambda arg, x, y: _modulo(x, y), Op.POW: lambda arg, x, y: _power(x, y),
     Op.ATAN2: _numpy(np.arctan2), Op.MAX: _numpy(np.maximum), Op.MIN: _numpy(np.minimum),
     Op.AND: _numpy(np.bitwise_and), Op.OR: _numpy(np.bitwise_or), Op.XOR: _numpy(np.bitwise_xor),
-    Op.SHL: _shift(left=True), Op.SHR: _shift(left=False),
+    Op.SHL: _shift(leftward=True), Op.SHR: _shift(leftward=False),
     Op.LT: _numpy(np.less), Op.LE: _numpy(np.less_equal),
     Op.EQ: _numpy(np.equal), Op.NE: _numpy(np.not_equal),
     Op.WHERE: _numpy(np.where), Op.FMA: _fma, Op.THREEFRY: _threefry,
@@ -473,7 +476,7 @@ def evaluate(roots: Sequence[UOp], inputs: Mapping[UOp, Value]) -> list[Value]:
     return [values[root] for root in roots]
 
 
-def apply(op: Op, arg: Any, *operands: Value) -> Any:
+def apply(op: Op, arg: object, *operands: Value) -> Any:
     """One op on NumPy arrays."""
     with np.errstate(all="ignore"):
         return MEANING[op](arg, *operands)

@@ -1,8 +1,8 @@
-"""A law is data: two graphs over holes, the condition under which they are equal, and its sort.
+"""Rewrite laws as data: two graphs over holes, the condition for their equality, and a sort.
 
     law("mod-mod", (x % c) % d, x % d, where=(c > 0) & (d > 0) & (c % d < 1), over=INDEX)
 
-A hole is a leaf that stands for any value of its sort, or for any constant.  The same data is run
+A hole is a pattern variable: it matches any value of its sort, or any constant.  One law is run
 (`matcher`, `builder`), printed, and proved: the tests give every law to z3 over its sort.  Sorts
 exist because laws differ by them: ``(x * c) // c -> x`` holds in Z and fails in 32 bits;
 ``x + 0 -> x`` is false at -0.0.
@@ -24,8 +24,8 @@ class Sort:
 
     Attributes:
         name: as laws print it.
-        dtype: what holes of this sort are written in.
-        dtypes: what they stand for when the law is run.
+        dtype: of the holes of this sort in a law.
+        dtypes: of the values that they match.
         unbounded: whether the law is about Z, and so only for arithmetic that never wraps around.
     """
 
@@ -47,7 +47,7 @@ SORTS = (INDEX, INT, FLOAT, BITS)
 
 @frozen
 class Hole:
-    """The argument of a LEAF that stands for any value of a dtype, or, if `constant`, any CONST."""
+    """The argument of a LEAF that matches any value of a dtype, or, if `constant`, any CONST."""
 
     name: str
     dtype: DType
@@ -110,8 +110,8 @@ def _matcher(pattern: UOp, over: Sort, bound: set[UOp]) -> Matcher:
         return _binder(pattern, dtypes, pattern.arg.constant)
     if pattern.op is Op.CONST:
         return _literal(pattern, over)
-    assert pattern.arg is None, f"{pattern} is not an op that a law can speak of"
-    # What fails fastest is asked first; the order is also the order in which holes are bound.
+    assert pattern.arg is None, f"{pattern} is not an op that a law can match"
+    # The pattern that fails fastest is matched first; holes are bound in this order too.
     order = sorted(range(len(pattern.src)), key=lambda i: _rank(pattern.src[i]))
     parts = [(i, _matcher(pattern.src[i], over, bound)) for i in order]
     return _operation(pattern.op, parts)
@@ -200,9 +200,10 @@ def _infix(u: UOp, around: int) -> str:
         return _wrap(f"{_infix(u.src[1], 5)} > {_infix(u.src[0], 5)}", 4, around)
     if u.op in INFIX:
         symbol, level = INFIX[u.op]
-        left, right = u.src
-        mixed = level == 7 and left.op in INFIX and not left.op is u.op is Op.MUL  # reads wrong
-        text = f"{_infix(left, level + mixed)} {symbol} {_infix(right, level + 1)}"
+        x, y = u.src
+        # a / b * c without parentheses would read as a / (b * c) to many people.
+        mixed = level == 7 and x.op in INFIX and not x.op is u.op is Op.MUL
+        text = f"{_infix(x, level + mixed)} {symbol} {_infix(y, level + 1)}"
         return _wrap(text, level, around)
     if u.op in PREFIX:
         return f"{PREFIX[u.op]}{_infix(u.src[0], 8)}"

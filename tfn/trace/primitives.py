@@ -1,8 +1,8 @@
-"""Per op: what it takes and what it gives.  A node that breaks a rule here cannot be made.
+"""Type rules: per op, the shape and dtype of its result; illegal nodes cannot be made.
 
-`PRIMITIVES` is the one table of types.  `linear` names the operands in which an op is linear, which
-is what `transforms.transpose` may be asked to reverse: an op is transposable in any one of them
-while the others are fixed.  `exact` says which ops of constants may be folded.
+`PRIMITIVES` is the one table of types.  `linear` lists the operands in which an op is linear: for
+these `transforms.transpose` has rules, for one operand at a time, while the others are fixed.
+`exact` says which ops of constants may be folded.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tfn.dtypes import (
 )
 from tfn.errors import AxisError, DTypeError
 from tfn.trace import matrix_tiles, regions, windows
+from tfn.trace.argument import Access, Const, Iota, Leaf, Pad, Param, Reduce, Shrink
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 from tfn.trace.regions import Node, Type
 from tfn.trace.type_checks import BITS, NUMBERS, ORDERED, REAL, same_type, sized
@@ -72,7 +73,7 @@ _KINDS: dict[Op, tuple[frozenset[DType], str]] = {
 def _elementwise(op: Op) -> Infer:
     name, (allowed, words) = op.value, _KINDS[op]
 
-    def infer(src: tuple[Node, ...], arg: Any) -> Type:
+    def infer(src: tuple[Node, ...], arg: object) -> Type:
         first = src[0]
         for other in src[1:]:
             if other.shape != first.shape or other.dtype != first.dtype:
@@ -84,53 +85,53 @@ def _elementwise(op: Op) -> Infer:
     return infer
 
 
-def _compare(src: tuple[Node, ...], arg: Any) -> Type:
+def _compare(src: tuple[Node, ...], arg: object) -> Type:
     same_type("comparison", src)
     return src[0].shape, BOOL
 
 
-def _order(src: tuple[Node, ...], arg: Any) -> Type:
+def _order(src: tuple[Node, ...], arg: object) -> Type:
     element_type("comparison", src[0], ORDERED, "real numbers: complex numbers have no order")
     return _compare(src, arg)
 
 
-def _magnitude(src: tuple[Node, ...], arg: Any) -> Type:
+def _magnitude(src: tuple[Node, ...], arg: object) -> Type:
     element_type("abs", src[0], NUMBERS, "numbers")
     return src[0].shape, part(src[0].dtype)
 
 
-def _complex(src: tuple[Node, ...], arg: Any) -> Type:
+def _complex(src: tuple[Node, ...], arg: object) -> Type:
     same_type("complex", src)
     element_type("complex", src[0], frozenset(map(part, COMPLEXES)), "parts of float32 or float64")
     return src[0].shape, complex_of(src[0].dtype)
 
 
-def _part(src: tuple[Node, ...], arg: Any) -> Type:
+def _part(src: tuple[Node, ...], arg: object) -> Type:
     element_type("the parts of a complex number", src[0], COMPLEXES, "complex values")
     return src[0].shape, part(src[0].dtype)
 
 
-def _leaf(src: tuple[Node, ...], arg: Any) -> Type:
+def _leaf(src: tuple[Node, ...], arg: Param | Leaf) -> Type:
     return arg.shape, arg.dtype
 
 
-def _const(src: tuple[Node, ...], arg: Any) -> Type:
+def _const(src: tuple[Node, ...], arg: Const) -> Type:
     return sized("a constant", arg.shape, arg.dtype) if arg.shape else ((), arg.dtype)
 
 
-def _iota(src: tuple[Node, ...], arg: Any) -> Type:
+def _iota(src: tuple[Node, ...], arg: Iota) -> Type:
     return sized("counting", (arg.size,), arg.dtype)
 
 
-def _same_as_first(src: tuple[Node, ...], arg: Any) -> Type:
+def _same_as_first(src: tuple[Node, ...], arg: object) -> Type:
     return src[0].shape, src[0].dtype
 
 
-def _cast(src: tuple[Node, ...], arg: Any) -> Type:
+def _cast(src: tuple[Node, ...], arg: DType) -> Type:
     return src[0].shape, arg
 
 
-def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
+def _bitcast(src: tuple[Node, ...], arg: DType) -> Type:
     if COMPLEXES & {src[0].dtype, arg}:
         raise DTypeError(
             "bitcast needs real dtypes",
@@ -146,7 +147,7 @@ def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
     return src[0].shape, arg
 
 
-def _where(src: tuple[Node, ...], arg: Any) -> Type:
+def _where(src: tuple[Node, ...], arg: object) -> Type:
     condition, x, _ = src
     same_type("select", src[1:])
     element_type("select", condition, frozenset({BOOL}), "a boolean condition")
@@ -157,7 +158,7 @@ def _where(src: tuple[Node, ...], arg: Any) -> Type:
     return x.shape, x.dtype
 
 
-def _ldexp(src: tuple[Node, ...], arg: Any) -> Type:
+def _ldexp(src: tuple[Node, ...], arg: object) -> Type:
     x, n = src
     element_type("ldexp", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
     if n.dtype not in SIGNED or (n.dtype.itemsize, n.shape) != (x.dtype.itemsize, x.shape):
@@ -165,7 +166,7 @@ def _ldexp(src: tuple[Node, ...], arg: Any) -> Type:
     return x.shape, x.dtype
 
 
-def _dot2(src: tuple[Node, ...], arg: Any) -> Type:
+def _dot2(src: tuple[Node, ...], arg: object) -> Type:
     total, a, b = src
     lanes = tuple(2 * n for n in total.shape)
     if (a.dtype, b.shape, a.shape, b.shape) != (b.dtype, a.shape, lanes, lanes):
@@ -208,7 +209,7 @@ def _expand(src: tuple[Node, ...], arg: Shape) -> Type:
     return sized("broadcast", arg, src[0].dtype)
 
 
-def _pad(src: tuple[Node, ...], arg: Any) -> Type:
+def _pad(src: tuple[Node, ...], arg: Pad) -> Type:
     x, value = src
     assert min((0, *arg.low, *arg.high, *arg.interior)) == 0 and value.shape == (), arg
     if value.dtype != x.dtype:
@@ -218,7 +219,7 @@ def _pad(src: tuple[Node, ...], arg: Any) -> Type:
     return sized("pad", shape, x.dtype)
 
 
-def _shrink(src: tuple[Node, ...], arg: Any) -> Type:
+def _shrink(src: tuple[Node, ...], arg: Shrink) -> Type:
     shape = src[0].shape
     cuts = list(zip(arg.start, arg.stop, arg.step, strict=True))
     if len(cuts) != len(shape) or not all(
@@ -260,7 +261,7 @@ def _concat(src: tuple[Node, ...], arg: int) -> Type:
     return sized("concatenate", shape, first.dtype)
 
 
-def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
+def _reduce(src: tuple[Node, ...], arg: Reduce) -> Type:
     x = src[0]
     assert arg.op in MONOIDS, arg
     ordered = arg.op in (Op.MAX, Op.MIN)
@@ -275,11 +276,11 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     assert arg.index is None or (ordered and len(arg.axes) == 1), arg
     if arg.index is not None and arg.index not in INTEGERS:
         raise DTypeError("an index is an integer", got=f"{shown(x)}, index {SHORT[arg.index]}")
-    kept = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
-    return kept, arg.index or x.dtype
+    shape = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
+    return shape, arg.index or x.dtype
 
 
-def _sort(src: tuple[Node, ...], arg: Any) -> Type:
+def _sort(src: tuple[Node, ...], arg: object) -> Type:
     if any(other.shape != src[0].shape for other in src) or not src[0].shape:
         raise unfit(
             "sort needs operands of one shape with at least one axis",
@@ -289,7 +290,7 @@ def _sort(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
-def _nothing(src: tuple[Node, ...], arg: Any) -> Type:
+def _nothing(src: tuple[Node, ...], arg: object) -> Type:
     return (), BOOL
 
 
@@ -297,11 +298,11 @@ def _get(src: tuple[Node, ...], arg: int) -> Type:
     return regions.result(src[0], arg)
 
 
-def _range(src: tuple[Node, ...], arg: Any) -> Type:
+def _range(src: tuple[Node, ...], arg: object) -> Type:
     return (), INT64
 
 
-def _load(src: tuple[Node, ...], arg: Any) -> Type:
+def _load(src: tuple[Node, ...], arg: Access | None) -> Type:
     if arg is not None and arg.lanes > 1 and arg.stride:
         return (arg.lanes,), src[0].dtype
     return src[1].shape, src[0].dtype

@@ -1,8 +1,8 @@
-"""Types of what has several results: loops, branches, calls, sorts.
+"""Type rules of ops with several results: loops, branches, calls, sorts.
 
 `results` gives the types of all of them, `result` that of one, which a GET takes.  The functions
-among the sources of a loop must fit its operands: those who build loops have seen to it, so that a
-mistake is our own.
+among the sources of a loop must fit its operands: the functions that build loops check that, so a
+mismatch is a bug of the compiler, and an assertion here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any, Protocol
 
 from tfn._support.validate import size_limit
 from tfn.dtypes import BOOL, INT32, DType
+from tfn.trace.argument import Call, Cond, CustomKernel, Scan, While
 from tfn.trace.op import Op, Shape
 
 Type = tuple[Shape, DType]
 
 
 class Node(Protocol):
-    """What a type rule may see of a source."""
+    """The fields of a node that a type rule reads; `UOp`, which is defined above this file."""
 
     op: Op
     src: tuple[Any, ...]
@@ -36,7 +37,7 @@ def _takes(function: Node) -> tuple[Type, ...]:
     return _types(function.arg.params)
 
 
-def scan(src: tuple[Node, ...], arg: Any) -> Type:
+def scan(src: tuple[Node, ...], arg: Scan) -> Type:
     """A body repeated over slices: carries keep their types."""
     body, first = src[0], 1 + arg.consts
     carries, arrays = src[first : first + arg.carries], src[first + arg.carries :]
@@ -49,7 +50,7 @@ def scan(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
-def repeat_while(src: tuple[Node, ...], arg: Any) -> Type:
+def repeat_while(src: tuple[Node, ...], arg: While) -> Type:
     """A body repeated while a condition, one boolean, holds."""
     (cond, body), operands = src[:2], src[2:]
     carries = _types(operands[arg.cond_consts + arg.body_consts :])
@@ -59,24 +60,24 @@ def repeat_while(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
-def choose(src: tuple[Node, ...], arg: Any) -> Type:
+def choose(src: tuple[Node, ...], arg: Cond) -> Type:
     """Branches of one type."""
     branches, operands = src[1 : 1 + arg.branches], src[1 + arg.branches :]
-    different, wanted = list(dict.fromkeys(branches)), _types(operands)
+    different, types = list(dict.fromkeys(branches)), _types(operands)
     assert _types(src[:1]) == (((), INT32),) and branches, (arg, src)
-    assert all(_takes(f) == wanted for f in different), (arg, src)
+    assert all(_takes(f) == types for f in different), (arg, src)
     assert all(_types(f.src) == _types(branches[0].src) for f in different), (arg, src)
     return (), BOOL
 
 
-def call(src: tuple[Node, ...], arg: Any) -> Type:
+def call(src: tuple[Node, ...], arg: Call) -> Type:
     """A function of the operands."""
     assert _takes(src[0]) == _types(src[1:]), (arg, src)
     return (), BOOL
 
 
-def kernel(src: tuple[Node, ...], arg: Any) -> Type:
-    """Operands of the types that it was written for."""
+def kernel(src: tuple[Node, ...], arg: CustomKernel) -> Type:
+    """Operands of the types that the kernel was written for."""
     assert arg.takes == _types(src), (arg, src)
     return (), BOOL
 
@@ -90,16 +91,16 @@ _LIKE: dict[Op, Callable[[Node], Sequence[Node]]] = {
     Op.CALL: lambda u: u.src[0].src,
     Op.CUSTOM: lambda u: u.src[0].src,
 }
-"""The nodes that the results of a node are like; those of a scan that are stacked, in a slice."""
+"""The nodes of the same types as the results of a node; of a scan's stacked results, one slice."""
 _NAMED = frozenset({Op.HOST, Op.KERNEL, Op.LINEAR})
-"""The ops whose arguments say the types of their results."""
+"""The ops whose arguments hold the types of their results."""
 
 
 def result(node: Node, i: int) -> Type:
-    """The (shape, dtype) of a result of a node, found without looking at the others."""
+    """The (shape, dtype) of one result of a node, without computing those of the others."""
     if node.op in _NAMED:
-        found: Type = node.arg.results[i]
-        return found
+        declared: Type = node.arg.results[i]
+        return declared
     if node.op not in _LIKE:
         return ((node.shape, node.dtype),)[i]
     like = _LIKE[node.op](node)[i]

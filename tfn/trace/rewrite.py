@@ -1,16 +1,16 @@
-"""The rewrite driver: laws and named folds, applied from the leaves up until none applies.
+"""Rewrite driver: laws and named folds, applied bottom-up to a fixed point.
 
-What a rule must be, learnt from the compilers that keep theirs small:
+Properties of a rule, learnt from the compilers that keep theirs small:
 
-- It has a direction.  The right side is what every later rule and pass wants to see; nothing turns
-  it back, and so rewriting ends.
+- It has a direction.  The right side is the normal form that later rules and passes expect; no rule
+  reverses it, and so rewriting ends.
 - It never makes things worse: not more work, not longer chains, not a wider range of values.
 - It does not commute, associate or distribute for its own sake.  One rule puts constants on the
   right; beyond that, rules match the forms that passes really make.
-- It is named.  Its name stands in counts, in messages, and in the tests that prove it.
+- It is named.  Its name is in counts, in messages, and in the tests that prove it.
 
 A law is data (`pattern`).  A fold is a named, typed function, for what cannot be data; it returns
-None where it does not apply.  Both ask `Facts` about values, so a pass brings its own analysis.
+None where it does not apply.  Both query `Facts` about values: a pass brings its own analysis.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfn.trace.uop import UOp, walk
 
 
 class Facts(Protocol):
-    """What rules may ask about the values of nodes."""
+    """The analysis of values that rules may query."""
 
     def holds(self, condition: UOp) -> bool:
         """Whether a bool is known to be true at every element."""
@@ -46,8 +46,8 @@ class Rule(NamedTuple, Generic[F]):
 
 
 Rules = Mapping[Op, tuple[Rule[F], ...]]
-LONGEST = 1000
-"""More rules in a row on one node than any terminating set needs."""
+MAX_RULES_IN_A_ROW = 1000
+"""Applications to one node before the rules are taken for cyclic: a terminating set needs tens."""
 
 
 def compile_law(law: Law) -> Rule[Facts]:
@@ -69,7 +69,7 @@ def compile_law(law: Law) -> Rule[Facts]:
 
 
 def _witness(law: Law) -> UOp:
-    """A hole of the law's sort: the dtype that it binds is the one the law is used at."""
+    """A hole of the law's sort: the dtype of the node it matches is that of the constants."""
     leaves = [u for u in walk([law.lhs]) if u.op is Op.LEAF]
     return next((u for u in leaves if u.dtype == law.over.dtype), leaves[0])
 
@@ -95,30 +95,30 @@ def rewrite(
     roots: Iterable[UOp],
     table: Rules[F],
     facts: F,
-    done: dict[UOp, UOp] | None = None,
+    memo: dict[UOp, UOp] | None = None,
     hits: Counter[str] | None = None,
 ) -> list[UOp]:
     """The roots with every rule applied wherever it applies, sources first, each node once.
 
     A result is rewritten in its turn.  Nested FUNCTION bodies are not entered, nor the bound of a
-    RANGE: a range is a variable, and stays the one that its loop knows.  `done` remembers what
-    nodes became from one call to the next; `hits` counts the uses of each rule by name.
+    RANGE: a range is a variable, and its identity binds it to its loop.  `memo` holds the results
+    of nodes from one call to the next; `hits` counts the uses of each rule by name.
     """
     roots = list(roots)
-    done = {} if done is None else done
+    memo = {} if memo is None else memo
     becomes: dict[UOp, UOp] = {}
     age: dict[UOp, int] = {}  # how many rules in a row led to a node
     first = set(roots)
     stack = list(reversed(roots))
     while stack:
         node = stack[-1]
-        if node in done:
+        if node in memo:
             stack.pop()
             continue
         better = becomes.get(node)
         if better is not None:  # by a rule, or by having other sources
-            if better in done:
-                done[node] = done[better]
+            if better in memo:
+                memo[node] = memo[better]
                 stack.pop()
             else:
                 assert better not in becomes, f"rewriting {node} goes round in a circle"
@@ -127,7 +127,7 @@ def rewrite(
         if node.op is not Op.RANGE and (node.op is not Op.FUNCTION or node in first):
             changed = waiting = False
             for s in node.src:
-                new = done.get(s)
+                new = memo.get(s)
                 if new is None:
                     assert s not in becomes, f"a rule made {node} from itself"
                     stack.append(s)
@@ -137,7 +137,7 @@ def rewrite(
             if waiting:
                 continue
             if changed:
-                becomes[node] = UOp(node.op, tuple([done[s] for s in node.src]), node.arg)
+                becomes[node] = UOp(node.op, tuple([memo[s] for s in node.src]), node.arg)
                 continue
         for rule in table.get(node.op, ()):
             better = rule.apply(node, facts)
@@ -146,9 +146,9 @@ def rewrite(
                     hits[rule.name] += 1
                 becomes[node] = better
                 age[better] = age.get(node, 0) + 1
-                assert age[better] < LONGEST, f"rule {rule.name} does not end on {node}"
+                assert age[better] < MAX_RULES_IN_A_ROW, f"rule {rule.name} does not end on {node}"
                 break
         else:
-            done[node] = node
+            memo[node] = node
             stack.pop()
-    return [done[root] for root in roots]
+    return [memo[root] for root in roots]

@@ -1,50 +1,59 @@
-"""Which line of the user made a node: kept only while somebody wants to know.
+"""Source lines of nodes: the line of the user's code that recorded a node, tracked on demand.
 
-Nodes are shared by all who make equal ones, so they carry no lines.  While `keeping`, and while
-`config.debug_nans` is on, the line that recorded a node is noted in a weak table beside it, and
-what is made from nodes, by substitution or by a rule, inherits theirs.  Otherwise nothing is
-noted, and nothing is paid.
+Equal nodes are one object, so nodes carry no lines.  During `tracking`, and while
+`config.debug_nans` is on, the line that recorded a node is stored in a weak table beside it, and
+nodes that are made from others, by substitution or by a rule, inherit theirs.  Otherwise nothing
+is stored, at no cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from tfn.config import config
 from tfn.errors import Line, show_line
 
-_LINES: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
-_WANTED = [0]  # by how many
+
+class Node(Protocol):
+    """A node; `UOp`, which is defined above this file."""
+
+    @property
+    def src(self) -> tuple[Self, ...]:
+        """Its operands."""
 
 
-def kept() -> bool:
-    """Whether lines are noted at present."""
-    return _WANTED[0] > 0 or config.debug_nans
+N = TypeVar("N", bound=Node)
+_LINES: WeakKeyDictionary[Node, Line] = WeakKeyDictionary()
+_TRACKING_BLOCKS = [0]  # the number of `tracking` blocks that are active
+
+
+def enabled() -> bool:
+    """Whether lines are tracked at present."""
+    return _TRACKING_BLOCKS[0] > 0 or config.debug_nans
 
 
 @contextmanager
-def keeping() -> Iterator[None]:
-    """Note lines for the block."""
-    _WANTED[0] += 1
+def tracking() -> Iterator[None]:
+    """Track lines during the block."""
+    _TRACKING_BLOCKS[0] += 1
     try:
         yield
     finally:
-        _WANTED[0] -= 1
+        _TRACKING_BLOCKS[0] -= 1
 
 
-def follow(new: Mapping[Any, Any]) -> None:
-    """Nodes have become others, which inherit their lines."""
-    for old, made in new.items():
-        if made is not old and old in _LINES:
-            _LINES[made] = _LINES[old]
+def follow(replaced: Mapping[N, Node]) -> None:
+    """Copies the lines of nodes to their replacements."""
+    for old, new in replaced.items():
+        if new is not old and old in _LINES:
+            _LINES[new] = _LINES[old]
 
 
-def cover(roots: Iterable[Any], place: Line) -> None:
-    """Nodes under the roots that have no line get this one; what lies under those that have one
-    has been covered."""
+def cover(roots: Iterable[Node], place: Line) -> None:
+    """Gives a line to all nodes under the roots, down to those that have one already."""
     waiting = list(roots)
     while waiting:
         node = waiting.pop()
@@ -53,20 +62,20 @@ def cover(roots: Iterable[Any], place: Line) -> None:
             waiting.extend(node.src)
 
 
-def inherit(made: Any, like: Any) -> None:
-    """What a rule made from a node, in whatever containers, gets its line."""
-    if like in _LINES:
-        cover(_nodes(made), _LINES[like])
+def inherit(result: object, origin: Node) -> None:
+    """Gives the nodes that a rule made, in tuples and lists too, the line of their origin."""
+    if origin in _LINES:
+        cover(_nodes(result), _LINES[origin])
 
 
-def _nodes(made: Any) -> Iterator[Any]:
-    if isinstance(made, (tuple, list)):
-        for part in made:
+def _nodes(result: Any) -> Iterator[Node]:
+    if isinstance(result, (tuple, list)):
+        for part in result:
             yield from _nodes(part)
-    elif hasattr(made, "src"):
-        yield made
+    elif hasattr(result, "src"):
+        yield result
 
 
-def of(node: Any) -> str:
+def of(node: Node) -> str:
     """The line that made a node, as ``train.py:31  y = x @ w``; empty if it is not known."""
     return show_line(_LINES.get(node))

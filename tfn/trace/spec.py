@@ -1,6 +1,6 @@
-"""Which graphs are legal at which stage: a table of ops, and of what each must look like.
+"""Graph verifier: the ops that are legal at each stage of the compiler, and their forms.
 
-Tests run `check` after every pass, so that a pass which leaves something behind is named at once.
+Tests run `check` after every pass, so that a pass which leaves an illegal node is named at once.
 
     JAXPR    arrays: what tracing and transforms make
     KERNELS  the same, cut by numbered barriers
@@ -21,7 +21,7 @@ from tfn.trace.uop import UOp, walk
 
 
 class Stage(enum.Enum):
-    """How far a graph has come."""
+    """The levels of the intermediate representation, from arrays to instructions."""
 
     JAXPR = "jaxpr"
     KERNELS = "kernels"
@@ -111,13 +111,17 @@ def _address(u: UOp) -> bool:
     return u.src[0].op is Op.PARAM and u.src[1].dtype == INT64
 
 
+def _are_predicates(nodes: Iterable[UOp]) -> bool:
+    return all(u.dtype == BOOL for u in nodes)
+
+
 def _load(u: UOp) -> bool:
-    return u.arg is None and _address(u) and all(gate.dtype == BOOL for gate in u.src[2:3])
+    return u.arg is None and _address(u) and _are_predicates(u.src[2:3])
 
 
 def _store(u: UOp) -> bool:
     fits = u.src[2].dtype == u.src[0].dtype
-    return _address(u) and fits and all(gate.dtype == BOOL for gate in u.src[3:])
+    return _address(u) and fits and _are_predicates(u.src[3:])
 
 
 def _fold(u: UOp) -> bool:
@@ -169,7 +173,7 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
         Op.ACCUMULATOR: _accumulator,
     },
 }
-"""What a node must look like at a stage, beside having an op of the stage."""
+"""Conditions on the nodes of an op at a stage, beside the op being legal there."""
 
 
 def check(roots: Iterable[UOp], stage: Stage) -> None:

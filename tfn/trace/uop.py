@@ -1,15 +1,15 @@
-"""The node: immutable, hash-consed, typed at birth.
+"""The node of graphs: immutable, hash-consed, typed when it is made.
 
 Two nodes with the same op, sources and argument are the same object, so equality is identity.
 Shape and dtype are derived from `primitives` when a node is made: a node that does not type
-cannot exist.  A UOp has operators only; everything else that can be done with one is a function.
+cannot exist.  A UOp has operators only; everything else is a function of nodes.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache, wraps
 from math import copysign, prod
 from typing import Any, TypeVar, cast
@@ -24,28 +24,35 @@ from tfn.trace.primitives import PRIMITIVES
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-MOST_FACTS = 32
-"""How many results of `remembered` functions a node holds: a function is seldom batched by more
-sizes, or differentiated by more choices of operands."""
+Key = tuple[Hashable, ...]
+"""The hash key of a node, or of a remembered result."""
+Number = complex | np.generic | np.ndarray
+"""A scalar of Python (bool, int and float are `complex` too) or NumPy, or an array of one."""
+MAX_FACTS = 32
+"""The results of `remembered` functions that a node holds before they are cleared: a function is
+seldom batched by more sizes, or differentiated by more choices of operands; more would only hold
+memory for as long as the node lives."""
 
 
 class _Entry(weakref.ref["UOp"]):
-    """A weak reference that knows under which key a table holds it."""
+    """A weak reference with the key of its row in the table."""
 
     __slots__ = ("key",)
-    key: Any
+    key: int | Key
 
 
-# The table owns nothing, neither nodes nor what they are made of: an argument may be a function of
-# the user, which may lead back to the node, and would keep it for ever.  So its keys are hashes of
-# (op, src, arg).  Two nodes may have one, as those of -1 and -2 have: then the second is kept by
-# all three.
-_TABLE: dict[Any, _Entry] = {}
-_COLLIDED: dict[Any, _Entry] = {}
+# The table owns neither nodes nor their fields: an argument may be a function of the user, which
+# may refer to the node, and would keep it alive for ever.  So its keys are hashes of
+# (op, src, arg).  Two nodes may have one hash, as those of -1 and -2 have: then the second one goes
+# to _COLLIDED, whose keys are the triples.
+_TABLE: dict[int | Key, _Entry] = {}
+_COLLIDED: dict[int | Key, _Entry] = {}
 
 
 def _forget(
-    entry: _Entry, table: dict[Any, _Entry] = _TABLE, collided: dict[Any, _Entry] = _COLLIDED
+    entry: _Entry,
+    table: dict[int | Key, _Entry] = _TABLE,
+    collided: dict[int | Key, _Entry] = _COLLIDED,
 ) -> None:
     key = entry.key
     if table.get(key) is entry:
@@ -58,12 +65,12 @@ class UOp:
     """One operation on the values of its sources.
 
     Attributes:
-        op: what is done.
-        src: the nodes it is done to.
-        arg: what else must be known, hashable.
-        shape: of the value; of a FUNCTION, and where there are several results, it is empty.
+        op: the operation.
+        src: its operands.
+        arg: its static argument, hashable; see `trace.argument`.
+        shape: of the value; empty for a FUNCTION, and for an op of several results.
         dtype: of the value.
-        facts: what `remembered` functions have found; unset until one is asked.
+        facts: the results of `remembered` functions; unset until one is called.
     """
 
     __slots__ = ("op", "src", "arg", "shape", "dtype", "facts", "__weakref__")
@@ -72,21 +79,21 @@ class UOp:
     arg: Any
     shape: Shape
     dtype: DType
-    facts: dict[Any, Any]
+    facts: dict[Key, object]
 
     def __new__(cls, op: Op, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
-        """The node, which may exist already; raises what the type rule of `op` raises."""
+        """The node, which may exist already; raises the errors of the type rule of `op`."""
         key = hash((op, src, arg))
         entry = _TABLE.get(key)
         if entry is not None:
-            found = entry()
-            if found is not None and found.op is op and found.src == src and found.arg == arg:
-                return found
+            node = entry()
+            if node is not None and node.op is op and node.src == src and node.arg == arg:
+                return node
         if _COLLIDED:
             entry = _COLLIDED.get((op, src, arg))
-            found = None if entry is None else entry()
-            if found is not None:
-                return found
+            node = None if entry is None else entry()
+            if node is not None:
+                return node
         shape, dtype = PRIMITIVES[op].infer(src, arg)
         self = object.__new__(cls)
         _put_op(self, op)
@@ -97,15 +104,15 @@ class UOp:
         entry = _Entry(self, _forget)
         entry.key = key
         other = _TABLE.setdefault(key, entry)
-        return self if other is entry else _settled(self, entry, other)
+        return self if other is entry else _resolved(self, entry, other)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a UOp is immutable: cannot set {name}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[Rows], UOp], tuple[Rows]]:
         return from_rows, (rows(self),)
 
-    def __deepcopy__(self, memo: Any) -> UOp:
+    def __deepcopy__(self, memo: object) -> UOp:
         return self
 
     def __copy__(self) -> UOp:
@@ -191,17 +198,17 @@ class UOp:
         return UOp(Op.LE, (_like(self, other), self))
 
 
-def _settled(new: UOp, entry: _Entry, other: _Entry) -> UOp:
-    """The node to use where the table already has an entry of the hash of a new one."""
-    found, table = other(), _TABLE
-    if found is not None:
-        if (found.op, found.src, found.arg) == (new.op, new.src, new.arg):
-            return found  # another thread has been faster
+def _resolved(new: UOp, entry: _Entry, other: _Entry) -> UOp:
+    """The node to use if the table already has an entry of the hash of a new node."""
+    node, table = other(), _TABLE
+    if node is not None:
+        if (node.op, node.src, node.arg) == (new.op, new.src, new.arg):
+            return node  # another thread has been faster
         entry.key, table = (new.op, new.src, new.arg), _COLLIDED
-        found = table.setdefault(entry.key, entry)()
-    if found is None:  # dead, and not yet forgotten
+        node = table.setdefault(entry.key, entry)()
+    if node is None:  # dead, and not yet removed by its callback
         table[entry.key] = entry
-    return found or new
+    return node or new
 
 
 # A node is made in 2 us, so its five fields are set by the shortest way past `__setattr__`.
@@ -212,25 +219,25 @@ _put_facts = UOp.__dict__["facts"].__set__
 
 
 def remembered(find: F) -> F:
-    """A function of a node, and of what can be hashed, that is computed once while the node lives.
+    """Memoizes a function of a node, and of hashable values, in the node itself.
 
-    A table of its own would keep the node, and arrays and functions of the user with it.
+    A table of its own would keep the node alive, and with it arrays and functions of the user.
 
     Example:
         >>> from tfn.dtypes import FLOAT32
         >>> @remembered
         ... def length(node, unit):
-        ...     print("asked")
+        ...     print("computed")
         ...     return len(node.src) * unit
         >>> x = const(2.0, FLOAT32)
         >>> total = x + x * x
         >>> length(total, 3), length(total, 3)
-        asked
+        computed
         (6, 6)
     """
 
     @wraps(find)
-    def found(node: UOp, *rest: Any) -> Any:
+    def lookup(node: UOp, *rest: Hashable) -> object:
         facts = getattr(node, "facts", None)
         if facts is None:
             facts = {}
@@ -238,24 +245,25 @@ def remembered(find: F) -> F:
         key = (find, *rest)
         result = facts.get(key, facts)
         if result is facts:
-            if len(facts) >= MOST_FACTS:
+            if len(facts) >= MAX_FACTS:
                 facts.clear()
             result = facts[key] = find(node, *rest)
         return result
 
-    return cast(F, found)
+    return cast(F, lookup)
 
 
-def const(value: Any, dtype: DType, shape: Shape = ()) -> UOp:
+def const(value: Number, dtype: DType, shape: Shape = ()) -> UOp:
     """A node that is `value` everywhere; wraps integers around as hardware does."""
     if dtype.kind in "iu":
-        return _integer(int(value), dtype, shape)
+        integer: Any = value  # complex values have no integers, and raise here
+        return _integer(int(integer), dtype, shape)
     if type(value) is float:
         return _float(value, copysign(1.0, value), dtype, shape)
     return _rounded(value, dtype, shape)
 
 
-# Index arithmetic and derivatives ask for the same few numbers all the time.
+# Index arithmetic and derivatives use the same few numbers all the time.
 
 
 @lru_cache(maxsize=1 << 12)
@@ -266,11 +274,11 @@ def _integer(value: int, dtype: DType, shape: Shape) -> UOp:
 
 @lru_cache(maxsize=1 << 12)
 def _float(value: float, sign: float, dtype: DType, shape: Shape) -> UOp:
-    return _rounded(value, dtype, shape)  # `sign` tells -0.0 from 0.0 in the cache
+    return _rounded(value, dtype, shape)  # `sign` keeps -0.0 and 0.0 apart in the cache
 
 
-def _rounded(value: Any, dtype: DType, shape: Shape) -> UOp:
-    with np.errstate(over="ignore"):  # what is too large is infinite
+def _rounded(value: Number, dtype: DType, shape: Shape) -> UOp:
+    with np.errstate(over="ignore"):  # values beyond the largest one become infinite
         data = np.asarray(value).astype(dtype)
     bits = int.from_bytes(data.tobytes(), sys.byteorder)
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
@@ -289,25 +297,25 @@ Rows = list[tuple[Op, tuple[int, ...], Any]]
 
 
 def rows(root: UOp) -> Rows:
-    """A graph as a list, nested functions too: op, places of the sources before it, argument."""
-    place: dict[UOp, int] = {}
-    found: Rows = []
+    """A graph as a list, nested functions too: op, indices of the sources before it, argument."""
+    index: dict[UOp, int] = {}
+    rows: Rows = []
     stack = [root]
     while stack:
         node = stack[-1]
-        waiting = [s for s in node.src if s not in place]
+        waiting = [s for s in node.src if s not in index]
         if waiting:
             stack.extend(waiting)
             continue
         stack.pop()
-        if node not in place:
-            place[node] = len(found)
-            found.append((node.op, tuple([place[s] for s in node.src]), node.arg))
-    return found
+        if node not in index:
+            index[node] = len(rows)
+            rows.append((node.op, tuple([index[s] for s in node.src]), node.arg))
+    return rows
 
 
 def from_rows(rows: Rows) -> UOp:
-    """The graph of a list, the last of which is its root."""
+    """The graph of a list whose last row is the root."""
     nodes: list[UOp] = []
     for op, src, arg in rows:
         nodes.append(UOp(op, tuple([nodes[i] for i in src]), arg))
@@ -315,16 +323,16 @@ def from_rows(rows: Rows) -> UOp:
 
 
 def walk(roots: Iterable[UOp], enter: Callable[[UOp], bool] | None = None) -> Iterator[UOp]:
-    """Every node under the roots, sources first, without recursion.
+    """Every node under the roots, sources first (post-order), without recursion.
 
-    The body of a nested FUNCTION is not entered (roots are), nor what `enter` refuses.
+    The body of a nested FUNCTION is not entered (roots are), nor are nodes that `enter` refuses.
     """
     first = list(roots)
     seen: set[UOp] = set()
     stack: list[Any] = first[::-1]
     while stack:
         node = stack.pop()
-        if node is None:  # all sources of the node below have been met
+        if node is None:  # all sources of the node below have been visited
             yield stack.pop()
         elif node not in seen:
             seen.add(node)
@@ -340,7 +348,7 @@ def walk(roots: Iterable[UOp], enter: Callable[[UOp], bool] | None = None) -> It
 
 @lru_cache(maxsize=64)
 def nodes(root: UOp) -> tuple[UOp, ...]:
-    """What `walk` finds under a root, remembered: passes ask the same body again and again."""
+    """The nodes under a root in the order of `walk`, cached: passes walk one body many times."""
     return tuple(walk([root]))
 
 
@@ -352,7 +360,7 @@ def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
 def substitute(
     roots: Iterable[UOp], replace: Mapping[UOp, UOp], order: Iterable[UOp] | None = None
 ) -> list[UOp]:
-    """The roots with nodes replaced; what does not depend on them stays the same object.
+    """The roots with nodes replaced; nodes that do not depend on them stay the same objects.
 
     `order` may give the nodes under the roots, sources first, if they are known.
     """
@@ -363,13 +371,13 @@ def substitute(
             closed = node.op is Op.FUNCTION and node not in roots  # its parameters are its own
             src = node.src if closed else tuple([new.get(s, s) for s in node.src])
             new[node] = rebuild(node, src)
-    if source_lines.kept():
+    if source_lines.enabled():
         source_lines.follow(new)
     return [new[root] for root in roots]
 
 
 def table_size() -> int:
-    """How many nodes are alive."""
+    """The number of nodes that are alive."""
     return len(_TABLE) + len(_COLLIDED)
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from tfn._support.validate import element_type, shown, unfit, unlike
 from tfn.dtypes import COMPLEXES, INTEGERS, SHORT, DType, complex_of, part
 from tfn.errors import DTypeError
-from tfn.trace.argument import FftType
+from tfn.trace.argument import Conv, Dot, Fft, FftType, Gather, Scatter
 from tfn.trace.op import Op, Shape
 from tfn.trace.regions import Node, Type
 from tfn.trace.type_checks import NUMBERS, ORDERED, sized
 
 
-def dot(src: tuple[Node, ...], arg: Any) -> Type:
+def dot(src: tuple[Node, ...], arg: Dot) -> Type:
     """A contraction: batch axes, then the free axes of both operands."""
     a, b = src
     _product("dot_general", src, arg.dtype)
@@ -55,13 +54,13 @@ def _product(name: str, src: tuple[Node, ...], dtype: DType) -> None:
 def conv_size(
     n: int, window: int, stride: int, padding: tuple[int, int], dilation_x: int, dilation_w: int
 ) -> int:
-    """How many places a window of a convolution has along one axis."""
+    """The number of positions of a window of a convolution along one axis."""
     inner = (n - 1) * dilation_x + 1 if n else 0
     reach = (window - 1) * dilation_w + 1 if window else 0
     return max((inner + sum(padding) - reach) // stride + 1, 0)
 
 
-def conv(src: tuple[Node, ...], arg: Any) -> Type:
+def conv(src: tuple[Node, ...], arg: Conv) -> Type:
     """A convolution, with features last in NHWC order as `argument.Conv` says."""
     x, w = src
     _product("conv", src, arg.dtype)
@@ -90,11 +89,11 @@ def conv(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def half(n: int) -> int:
-    """How many of the values of a Fourier transform tell all, if it is of real values."""
+    """The length of the non-redundant half of the Fourier transform of `n` real values."""
     return n // 2 + 1
 
 
-def fft(src: tuple[Node, ...], arg: Any) -> Type:
+def fft(src: tuple[Node, ...], arg: Fft) -> Type:
     """A discrete Fourier transform of the last axes."""
     x, inverse = src[0], arg.kind is FftType.IRFFT
     if arg.kind is FftType.RFFT:
@@ -103,8 +102,8 @@ def fft(src: tuple[Node, ...], arg: Any) -> Type:
         element_type(arg.kind.value, x, COMPLEXES, "complex values")
     rank = len(x.shape) - len(arg.lengths)
     halved = (*arg.lengths[:-1], *map(half, arg.lengths[-1:]))
-    found = x.shape[max(rank, 0) :]
-    if not prod(found) or found != (halved if inverse else arg.lengths) or not arg.lengths:
+    sizes = x.shape[max(rank, 0) :]
+    if not prod(sizes) or sizes != (halved if inverse else arg.lengths) or not arg.lengths:
         raise unfit(
             f"{arg.kind.value} needs last axes of its lengths, none of them 0",
             src,
@@ -137,14 +136,14 @@ def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) 
         )
 
 
-def gather(src: tuple[Node, ...], arg: Any) -> Type:
+def gather(src: tuple[Node, ...], arg: Gather) -> Type:
     """Windows of an operand at computed starts."""
     operand, indices = src
     _windows("gather", operand, indices, arg.batch, arg.sizes)
     return sized("gather", indices.shape[:-1] + arg.sizes, operand.dtype)
 
 
-def scatter(src: tuple[Node, ...], arg: Any) -> Type:
+def scatter(src: tuple[Node, ...], arg: Scatter) -> Type:
     """An operand with windows combined into it at computed starts."""
     operand, indices, updates = src
     sizes = updates.shape[len(indices.shape) - 1 :]

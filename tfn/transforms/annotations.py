@@ -1,7 +1,7 @@
-"""Annotations of jaxtyping, held when a function is traced: once for each trace, and never after.
+"""Checks of jaxtyping annotations when a function is traced: once for each trace, never after.
 
-``def loss(w: Float[Array, "d k"], x: Float[Array, "batch d"])``: each name stands for one size, in
-all arguments and in the result, and errors tell what the names stood for.
+``def loss(w: Float[Array, "d k"], x: Float[Array, "batch d"])``: each name is bound to one size, in
+all arguments and in the result, and errors show the sizes of the names.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from tfn.trace.concretization import show
 from tfn.trace.op import Op, Shape
 
 Function = Callable[..., Any]
-_SIGNATURES: WeakKeyDictionary[Any, inspect.Signature | None] = WeakKeyDictionary()
+_SIGNATURES: WeakKeyDictionary[Function, inspect.Signature | None] = WeakKeyDictionary()
 
 
-def checked(name: str, function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def checked(
+    name: str, function: Function, args: Sequence[object], kwargs: Mapping[str, object]
+) -> Any:
     """``function(*args, **kwargs)``, whose arguments and result are as its annotations say.
 
     `name` is what messages call it.
@@ -60,25 +62,26 @@ def _signature(function: Function) -> inspect.Signature | None:
     except (KeyError, TypeError):
         pass
     try:
-        found: inspect.Signature | None = inspect.signature(function, eval_str=True)
+        signature: inspect.Signature | None = inspect.signature(function, eval_str=True)
     except Exception:  # a builtin, or names that are there for a type checker only
-        found = None
-    if found is not None:
-        hints = [p.annotation for p in found.parameters.values()] + [found.return_annotation]
+        signature = None
+    if signature is not None:
+        hints = [p.annotation for p in signature.parameters.values()]
+        hints.append(signature.return_annotation)
         if not any(map(_mentions, hints)):
-            found = None
+            signature = None
     try:
-        _SIGNATURES[function] = found
+        _SIGNATURES[function] = signature
     except TypeError:  # such as a bound method, which is new each time
-        return found
-    return found
+        return signature
+    return signature
 
 
-def _mentions(hint: Any) -> bool:
+def _mentions(hint: object) -> bool:
     return _is_array(hint) or any(map(_mentions, typing.get_args(hint)))
 
 
-def _is_array(hint: Any) -> bool:
+def _is_array(hint: object) -> bool:
     """Whether an annotation is one of jaxtyping's for arrays."""
     base: Any = getattr(sys.modules["jaxtyping"], "AbstractArray", None)
     return isinstance(hint, type) and base is not None and issubclass(hint, base)
@@ -87,8 +90,8 @@ def _is_array(hint: Any) -> bool:
 _Part = tuple[str, Any, Any]
 
 
-def _leaves(path: str, value: Any, hint: Any, kind: Any = None) -> Iterator[_Part]:
-    """Arrays in a value with the annotations that speak of them, and what the user calls them."""
+def _leaves(path: str, value: Any, hint: Any, kind: object = None) -> Iterator[_Part]:
+    """The arrays in a value, each with its annotation and the user's name for it."""
     if kind is inspect.Parameter.VAR_POSITIONAL:
         hint = tuple[hint, ...]
     elif kind is inspect.Parameter.VAR_KEYWORD:
@@ -115,7 +118,7 @@ def _leaves(path: str, value: Any, hint: Any, kind: Any = None) -> Iterator[_Par
             yield from _leaves(f"{path}[{k!r}]", v, inner[1])
 
 
-def _name_axes(value: Any, hint: Any) -> None:
+def _name_axes(value: object, hint: Any) -> None:
     """Let messages that name an input of a trace say what its axes are called."""
     node = getattr(value, "uop", None)
     if node is not None and node.op is Op.LEAF and node.arg.name and hint.dim_str:
@@ -123,7 +126,7 @@ def _name_axes(value: Any, hint: Any) -> None:
 
 
 class Sizes:
-    """What names stand for in one call: sizes, or shapes for names with a star."""
+    """The sizes that names are bound to in one call; shapes for names with a star."""
 
     def __init__(self, function: str) -> None:
         self.function = function
@@ -134,7 +137,7 @@ class Sizes:
         return ", ".join(f"{name}={size}" for name, size in self.known.items())
 
     def hold(self, path: str, value: Any, hint: Any) -> None:
-        """Take the sizes of an array for those of the names, or refuse it."""
+        """Bind the names of an annotation to the sizes of an array, or refuse it."""
         kind = hint.__name__.partition("[")[0]
         written = f'{kind}[{hint.array_type.__name__}, "{hint.dim_str}"]'
         dtypes = hint.dtypes
@@ -182,13 +185,13 @@ class Sizes:
         if dim.isidentifier():
             return self._same(dim, size, place)
         try:
-            wanted = eval(dim, {"__builtins__": {}}, dict(self.known))
+            expected = eval(dim, {"__builtins__": {}}, dict(self.known))
         except NameError:  # of a name that has no size yet
             return ""
         return (
             ""
-            if wanted == size
-            else f"{place} should be {dim}" + ("" if dim.isdigit() else f" = {wanted}")
+            if expected == size
+            else f"{place} should be {dim}" + ("" if dim.isdigit() else f" = {expected}")
         )
 
     def _same(self, name: str, size: int | Shape, place: str) -> str:

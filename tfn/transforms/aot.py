@@ -1,11 +1,11 @@
-"""A function before it is called: traced, lowered, compiled, each of which can be looked at.
+"""Ahead-of-time compilation: a function traced, lowered and compiled before it is called.
 
     f.trace(x)             Traced     .jaxpr, .out_info
     f.lower(x)             Lowered    .as_text(stage), .cost_analysis()
     f.lower(x).compile()   Compiled   (x), .as_text(stage), .memory_analysis()
 
-The arguments are types or arrays of which only the types count.  What is compiled takes arguments
-of these types and refuses all others, before anything runs.
+The arguments are types, or arrays of which only the types count.  A compiled function takes
+arguments of these types and refuses all others, before anything runs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Takes:
     """The arguments that a function was traced for.
 
     Attributes:
-        name: what the user calls the function.
+        name: the user's name of the function.
         structure: of (args, kwargs), without static arguments.
         types, names: of their leaves.
-        donated: the numbers of the leaves that are given away.
+        donated: the indices of the leaves whose memory is donated.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Takes:
     names: tuple[str, ...]
     donated: frozenset[int] = frozenset()
 
-    def check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def check(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[bind.Value]:
         """The leaves of arguments as Values, if they are of the types.
 
         Raises:
@@ -52,28 +52,28 @@ class Takes:
             )
         return [self._fit(i, leaf) for i, leaf in enumerate(leaves)]
 
-    def _fit(self, i: int, leaf: Any) -> Any:
-        name, wanted = self.names[i], self.types[i]
+    def _fit(self, i: int, leaf: object) -> bind.Value:
+        name, expected = self.names[i], self.types[i]
         if isinstance(leaf, (bool, int, float, complex)):
-            leaf = bind.face().asarray(leaf, wanted.dtype if wanted.weak_type else None)
-        value = as_value(leaf, name)
+            leaf = bind.runtime().asarray(leaf, expected.dtype if expected.weak_type else None)
+        value: bind.Value = as_value(leaf, name)
         if value.trace is not None:
             raise ArgumentError(
                 f"{self.name} has been compiled, and can be neither traced nor transformed",
                 got=repr(value),
                 hint="use the function itself inside of jit, grad and vmap",
             )
-        if value.shape != wanted.shape:
-            raise self._refusal(ShapeError, name, show(value), show(wanted))
-        if value.dtype != wanted.dtype:
-            raise self._refusal(DTypeError, name, show(value), show(wanted))
+        if value.shape != expected.shape:
+            raise self._refusal(ShapeError, name, show(value), show(expected))
+        if value.dtype != expected.dtype:
+            raise self._refusal(DTypeError, name, show(value), show(expected))
         return value
 
-    def _refusal(self, error: type[TfnError], name: str, got: str, wanted: str) -> TfnError:
+    def _refusal(self, error: type[TfnError], name: str, got: str, expected: str) -> TfnError:
         return error(
             f"{self.name} has been compiled for other arguments",
             got=f"{name}: {got}",
-            hint=f"it was compiled for {name}: {wanted}; lower and compile it for these as well, "
+            hint=f"it was compiled for {name}: {expected}; lower and compile it for these as well, "
             "or use jit",
         )
 
@@ -88,37 +88,37 @@ class Traced:
         structure: of the result.
         weak: which results have a weak dtype.
         single: whether the result is one array.
-        acts: whether it has effects: then a token follows the leaves of the arguments, and comes
-            before the results.
+        has_effects: if true, a token follows the leaves of the arguments, and
+            another one comes before the results.
         takes: its arguments.
     """
 
     jaxpr: Jaxpr
-    captured: tuple[Any, ...]
+    captured: tuple[bind.Value, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
     single: bool
-    acts: bool
+    has_effects: bool
     takes: Takes
 
     def finish(self, results: list[Any]) -> Any:
         """The results of the program as the function returned them."""
         if True in self.weak:
             pairs = zip(results, self.weak, strict=True)
-            results = [bind.face().weaken(value, weak) for value, weak in pairs]
+            results = [bind.runtime().weaken(value, weak) for value, weak in pairs]
         return results[0] if self.single else tree.unflatten(self.structure, results)
 
     @property
     def out_info(self) -> Any:
         """The types of the results, as a tree of `ShapeDtypeStruct`."""
-        results = zip(self.jaxpr.outputs[self.acts :], self.weak, strict=True)
+        results = zip(self.jaxpr.outputs[self.has_effects :], self.weak, strict=True)
         return tree.unflatten(
             self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
         )
 
     @property
     def fun_name(self) -> str:
-        """What the user calls the function."""
+        """The user's name of the function."""
         return self.takes.name
 
     @property
@@ -137,7 +137,7 @@ class Traced:
         return tree.unflatten(self.in_tree, self.takes.types)
 
     def lower(self) -> Lowered:
-        """The same, on its way to the machine code of the default device.
+        """The program for the default device, before it is compiled.
 
         Raises:
             ArgumentError: if it closes over a value of a running trace.
@@ -154,10 +154,10 @@ class Traced:
 
 @frozen
 class Lowered:
-    """A function on its way to machine code.
+    """A function lowered for the default device, not yet machine code.
 
     Attributes:
-        traced: what it was made from, with `out_info`, `in_avals`, `in_tree` and `out_tree`.
+        traced: the traced function, with `out_info`, `in_avals`, `in_tree` and `out_tree`.
         view: its stages; see `tfn.inspect.show`.
     """
 
@@ -165,17 +165,18 @@ class Lowered:
     view: Any
 
     def as_text(self, stage: str = "kernels") -> str:
-        """The function at a stage of its way; `show` names them.
+        """The function at a stage of its compilation; `show` lists them.
 
         Raises:
-            ArgumentError: for a stage that there is not.
+            ArgumentError: for an unknown stage.
         """
         return str(self.view.text(stage))
 
     def cost_analysis(self) -> dict[str, float]:
-        """What one call does: ``flops``, ``transcendentals`` and ``bytes accessed``.
+        """The cost of one call: ``flops``, ``transcendentals`` and ``bytes accessed``.
 
-        Of a loop without a fixed number of steps one step is counted, of a branch the dearest.
+        Of a loop without a fixed number of steps one step is counted; of the branches of a cond,
+        the most expensive one.
         ``bytes in`` and ``bytes out`` are those of the arguments and the results, each of them
         once: what has to be read and written, where nothing is donated.
 
@@ -215,11 +216,11 @@ class Lowered:
             CompileError: if it cannot be made.
         """
         traced = self.traced
-        bind.face().footprint(traced.jaxpr)
+        bind.runtime().footprint(traced.jaxpr)
         leaves, results = len(traced.takes.types), len(traced.weak)
-        door = None
-        if not traced.acts:
-            door = bind.face().door(
+        entry = None
+        if not traced.has_effects:
+            entry = bind.runtime().entry(
                 traced.jaxpr,
                 [list(range(leaves))],
                 list(range(results)),
@@ -228,7 +229,7 @@ class Lowered:
                 traced.captured,
                 traced.takes.donated,
             )
-        return Compiled(self, door)
+        return Compiled(self, entry)
 
 
 @frozen
@@ -236,8 +237,8 @@ class Compiled:
     """A function as machine code, for arguments of given types.
 
     Attributes:
-        lowered: what it was made from.
-        door: a native function of the list of leaves, where there can be one.
+        lowered: the lowered function.
+        entry: the native entry point, which takes the list of leaves, if the device has one.
 
     Example:
         >>> import tfn
@@ -252,9 +253,9 @@ class Compiled:
     """
 
     lowered: Lowered
-    door: bind.Door | None
+    entry: bind.Entry | None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """The function's result; static arguments are left out.
 
         Raises:
@@ -263,31 +264,31 @@ class Compiled:
         """
         traced = self.lowered.traced
         values = traced.takes.check(args, kwargs)
-        if self.door is not None:
-            results = self.door(values)
+        if self.entry is not None:
+            results = self.entry(values)
             if results is not NotImplemented:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
-        token = [effects.first()] if traced.acts else []
+        token = [effects.first()] if traced.has_effects else []
         operands = [*values, *token, *traced.captured]
-        results = bind.face().call(traced.jaxpr, operands, traced.takes.donated)
-        return traced.finish(results[traced.acts :])
+        results = bind.runtime().call(traced.jaxpr, operands, traced.takes.donated)
+        return traced.finish(results[traced.has_effects :])
 
     def as_text(self, stage: str = "assembly") -> str:
-        """The function at a stage of its way; `show` names them.
+        """The function at a stage of its compilation; `show` lists them.
 
         Raises:
-            ArgumentError: for a stage that there is not.
+            ArgumentError: for an unknown stage.
         """
         return self.lowered.as_text(stage)
 
     def cost_analysis(self) -> dict[str, float]:
-        """What one call does; see `Lowered.cost_analysis`."""
+        """The cost of one call; see `Lowered.cost_analysis`."""
         return self.lowered.cost_analysis()
 
     def memory_analysis(self) -> Any:
         """The memory that a call takes: a `Footprint`."""
         traced = self.lowered.traced
-        return bind.face().footprint(traced.jaxpr, traced.takes.donated)
+        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated)
 
     @property
     def out_info(self) -> Any:
@@ -313,7 +314,7 @@ class Compiled:
 def takes(
     name: str,
     structure: tree.Structure,
-    values: Sequence[Any],
+    values: Sequence[bind.Value | ShapeDtypeStruct],
     names: Sequence[str],
     donated: frozenset[int],
 ) -> Takes:

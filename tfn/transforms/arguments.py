@@ -1,4 +1,4 @@
-"""What transforms say of a user's function: names of its arguments, checks of what it was given.
+"""Arguments of a user's function: their names in messages, and checks of their values.
 
 Names of arguments are those the user wrote, with the path inside a nested container:
 ``params['w'][0]``.
@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -24,9 +24,25 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
+P = ParamSpec("P")
+"""The parameters of the function that a transform wraps, which the result keeps."""
+
+Q = ParamSpec("Q")
+"""The parameters of a method without the instance it is bound to."""
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+"""The result of that function."""
+
+Instance = TypeVar("Instance")
+"""The object that a method is bound to."""
+
+Aux = TypeVar("Aux")
+"""The second part of its result, with ``has_aux=True``."""
+
 
 def name_of(function: Function) -> str:
-    """How messages call a function."""
+    """The name of a function in messages."""
     if isinstance(function, partial):
         return name_of(function.func)
     return getattr(function, "__name__", None) or type(function).__name__
@@ -40,7 +56,7 @@ def where(function: Function) -> str:
     return f"{name_of(function)} ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
 
-def show(value: Any) -> str:
+def show(value: bind.Typed) -> str:
     """A value as messages show it: ``f32[2,3]``."""
     return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
 
@@ -64,7 +80,7 @@ def parameter_names(function: Function, count: int) -> list[str]:
 def leaf_names(
     function: Function, structure: tree.Structure, positions: Sequence[int]
 ) -> list[str]:
-    """What the user calls the leaves of the tuple of arguments at `positions`."""
+    """The user's names for the leaves of the tuple of arguments at `positions`."""
     parameters = parameter_names(function, max(positions, default=-1) + 1)
     return [parameters[positions[keys[0]]] + text for keys, text in tree.places(structure, 1)]
 
@@ -72,14 +88,14 @@ def leaf_names(
 def leaf_name(
     function: Function, structure: tree.Structure, positions: Sequence[int], i: int
 ) -> str:
-    """What the user calls leaf `i` of them."""
+    """The user's name for leaf `i` of them."""
     return leaf_names(function, structure, positions)[i]
 
 
 def argument_names(
     function: Function, structure: tree.Structure, positions: Sequence[int] | None = None
 ) -> list[str]:
-    """What the user calls the leaves of ``(args, kwargs)``; the args stood at `positions`."""
+    """The user's names for the leaves of ``(args, kwargs)``, whose args are at `positions`."""
     count = structure.child(0).num_children if positions is None else len(positions)
     at = range(count) if positions is None else positions
     parameters = parameter_names(function, max(at, default=-1) + 1)
@@ -93,14 +109,14 @@ PLAIN = "pass an array or a number, or close over what is none"
 STATIC = "let jit take it as static (static_argnums, static_argnames), or close over it"
 
 
-def as_value(leaf: Any, name: str | Callable[[], str], hint: str = PLAIN) -> Any:
+def as_value(leaf: object, name: str | Callable[[], str], hint: str = PLAIN) -> Any:
     """A leaf as a Value; its name may be made when it is needed.
 
     Raises:
         ArgumentError: naming the leaf, if it is not an array or a number.
     """
     try:
-        return bind.face().asarray(leaf)
+        return bind.runtime().asarray(leaf)
     except (TfnError, TypeError) as error:
         if not isinstance(error, TypeError) or isinstance(error, NumberError):
             raise
@@ -111,8 +127,8 @@ def as_value(leaf: Any, name: str | Callable[[], str], hint: str = PLAIN) -> Any
         ) from None
 
 
-def results(out: Any, function: Function) -> tuple[list[Any], tree.Structure]:
-    """What a function returned, as Values.
+def results(out: object, function: Function) -> tuple[list[bind.Value], tree.Structure]:
+    """The results of a function, as Values, and their structure.
 
     Raises:
         ArgumentError: naming the path of a result that is not an array or a number.
@@ -131,49 +147,49 @@ def choose(argnums: Argnums, count: int, what: str) -> list[int]:
     Raises:
         ArgumentError: for a position that is not there.
     """
-    wanted = [argnums] if isinstance(argnums, int) else several(what, "argnums", argnums)
-    if not all(isinstance(at, int) and -count <= at < count for at in wanted):
+    listed = [argnums] if isinstance(argnums, int) else several(what, "argnums", argnums)
+    if not all(isinstance(at, int) and -count <= at < count for at in listed):
         raise ArgumentError(
             f"{what} needs argnums among the {count} positional argument(s)",
             got=f"argnums={argnums!r}",
             hint="an argument given by keyword has no position: pass it by position",
         )
-    found = [at % count for at in wanted]
-    if len(set(found)) != len(found):
+    positions = [at % count for at in listed]
+    if len(set(positions)) != len(positions):
         raise ArgumentError(
             f"{what} needs each argument once",
             got=f"argnums={argnums!r}",
             hint="negative numbers count from the last argument",
         )
-    return found
+    return positions
 
 
 @frozen
 class Chosen:
-    """The leaves of some positional arguments, and the call that takes others in their place.
+    """The leaves of some positional arguments, and the call with other values in their place.
 
-    Only floating leaves can be replaced (`moving`); integers and booleans have no derivative.
+    Only floating leaves are differentiated; integers and booleans have no derivative.
 
     Attributes:
         values: the leaves as Values.
-        moving: which leaves are floating.
+        differentiated: the indices of the floating leaves.
         structure: of the tuple of chosen arguments.
     """
 
     function: Function
-    args: Sequence[Any]
-    kwargs: dict[str, Any]
+    args: Sequence[object]
+    kwargs: dict[str, object]
     positions: Sequence[int]
-    leaves: list[Any]
+    leaves: list[object]
     values: list[Any]
-    moving: list[int]
+    differentiated: list[int]
     structure: tree.Structure
 
     @staticmethod
     def of(
         function: Function,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
+        args: Sequence[object],
+        kwargs: dict[str, object],
         positions: Sequence[int],
         types: bool = False,
     ) -> Chosen:
@@ -189,30 +205,30 @@ class Chosen:
             else as_value(leaf, partial(name, i))
             for i, leaf in enumerate(leaves)
         ]
-        moving = [i for i, value in enumerate(values) if value.dtype in INEXACT]
-        return Chosen(function, args, kwargs, positions, leaves, values, moving, structure)
+        differentiated = [i for i, value in enumerate(values) if value.dtype in INEXACT]
+        return Chosen(function, args, kwargs, positions, leaves, values, differentiated, structure)
 
     def name(self, i: int) -> str:
-        """What the user calls leaf `i`."""
+        """The user's name for leaf `i`."""
         return leaf_name(self.function, self.structure, self.positions, i)
 
     @property
     def inputs(self) -> list[Any]:
         """The floating Values."""
-        return [self.values[i] for i in self.moving]
+        return [self.values[i] for i in self.differentiated]
 
     @property
     def names(self) -> list[str]:
-        """Names of the inputs, if an error may want them: when their values are unknown."""
+        """Names of the inputs, if an error may need them: when their values are unknown."""
         if all(value.trace is None or value.known for value in self.values):
             return []
         names = leaf_names(self.function, self.structure, self.positions)
-        return [names[i] for i in self.moving]
+        return [names[i] for i in self.differentiated]
 
-    def call(self, inputs: Sequence[Any]) -> Any:
+    def call(self, inputs: Sequence[bind.Value]) -> Any:
         """The function with its floating leaves replaced."""
         leaves = list(self.leaves)
-        for i, value in zip(self.moving, inputs, strict=True):
+        for i, value in zip(self.differentiated, inputs, strict=True):
             leaves[i] = value
         args = list(self.args)
         for at, arg in zip(self.positions, tree.unflatten(self.structure, leaves), strict=True):

@@ -1,4 +1,4 @@
-"""One more axis: the table `BATCH`, one row per op.
+"""Batching rules: the table `BATCH`, one row per op.
 
 A batched value has its new axis in front.  A rule takes a node, its sources - batched or not -
 and which of them are batched, and gives the node with the new axis in front.  Of a node with
@@ -49,29 +49,32 @@ Rule = Callable[[UOp, Any, Sequence[bool], int], Any]
 
 
 def batch(outputs: Sequence[UOp], batched: Mapping[UOp, UOp], size: int) -> list[Lanes]:
-    """The outputs over all lanes, or as they are where they are the same in every lane.
+    """The outputs over all lanes; unchanged if they are the same in every lane.
 
-    `batched` gives for some nodes, mostly leaves, what they are with the new axis in front.
+    `batched` maps some nodes, mostly leaves, to nodes with the new axis in front.
     """
-    known: dict[UOp, Any] = dict(batched)
-    same: dict[UOp, UOp] = {}  # what is made anew but has no new axis: some results of loops
+    batched_of: dict[UOp, Any] = dict(batched)
+    same: dict[UOp, UOp] = {}  # rebuilt nodes without the new axis: some results of loops
     for node in walk(outputs):
-        if node in known or node.op is Op.FUNCTION:
+        if node in batched_of or node.op is Op.FUNCTION:
             continue
-        mapped = [s in known for s in node.src]
+        mapped = [s in batched_of for s in node.src]
         if True not in mapped:
             if not same.keys().isdisjoint(node.src):
                 same[node] = rebuild(node, tuple([same.get(s, s) for s in node.src]))
             continue
-        src = [known[s] if m else same.get(s, s) for s, m in zip(node.src, mapped)]
-        made = BATCH[node.op](node, src, mapped, size)
-        if source_lines.kept():
-            source_lines.inherit(made, node)
-        if isinstance(made, Lanes):
-            (known if made.many else same)[node] = made.graph
+        src = [batched_of[s] if m else same.get(s, s) for s, m in zip(node.src, mapped)]
+        result = BATCH[node.op](node, src, mapped, size)
+        if source_lines.enabled():
+            source_lines.inherit(result, node)
+        if isinstance(result, Lanes):
+            (batched_of if result.many else same)[node] = result.graph
         else:
-            known[node] = made
-    return [Lanes(known[u], True) if u in known else Lanes(same.get(u, u), False) for u in outputs]
+            batched_of[node] = result
+    return [
+        Lanes(batched_of[u], True) if u in batched_of else Lanes(same.get(u, u), False)
+        for u in outputs
+    ]
 
 
 def _aligned(rule: Callable[[UOp, Sources], Any]) -> Rule:
@@ -109,7 +112,7 @@ def _reduce(u: UOp, src: Sources) -> UOp:
 
 
 def _dot(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
-    """In both operands it is a batch axis, in one a free axis."""
+    """The new axis is a batch axis if both operands have it, else a free axis of one."""
     (a, b), (on_a, on_b), arg = src, mapped, u.arg
     both = (0,) if on_a and on_b else ()
     contract = _up(arg.contract_a, on_a), _up(arg.contract_b, on_b)

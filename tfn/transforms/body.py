@@ -1,7 +1,7 @@
-"""The functions inside loops and branches, as the rules of those need them.
+"""Bodies of loops and branches: opened for a transform and closed again, and their residuals.
 
 A FUNCTION is opened on fresh leaves, so that a transform can work on its graph, and closed again.
-`residuals` finds what a linear graph takes from the computation beside it.
+`residuals` are the values of the primal computation that a linear graph reads.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ def repeat_while(
 
 
 def filled(u: UOp | None, like: UOp) -> UOp:
-    """A node, or zeros where None stands for them."""
+    """A node, or zeros for None."""
     return zeros(like.shape, like.dtype) if u is None else u
 
 
 def depending(outputs: Sequence[UOp], inputs: Iterable[UOp]) -> dict[UOp, None]:
     """The nodes that depend on some of their leaves, sources first, beginning with those."""
-    found = dict.fromkeys(inputs)
+    dependent = dict.fromkeys(inputs)
     for node in walk(outputs):
-        if node.op is not Op.FUNCTION and not found.keys().isdisjoint(node.src):
-            found[node] = None
-    return found
+        if node.op is not Op.FUNCTION and not dependent.keys().isdisjoint(node.src):
+            dependent[node] = None
+    return dependent
 
 
 VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP})
@@ -91,12 +91,12 @@ _NUMBERS = frozenset({Op.CONST, Op.IOTA, Op.FUNCTION})
 
 
 def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
-    """The nodes that graphs need beside what is linear in the inputs.
+    """The nodes that graphs read beside those that are linear in the inputs.
 
-    Constants are made again and views taken again, so that nothing is kept twice.
+    Constants and views are recomputed from their sources, so that nothing is stored twice.
     """
     linear = depending(outputs, inputs)
-    found: dict[UOp, None] = {}
+    needed: dict[UOp, None] = {}
     seen: set[UOp] = set()
     waiting = [u for u in outputs if u not in linear]
     waiting += [s for node in linear for s in node.src if s not in linear]
@@ -108,8 +108,8 @@ def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
         if node.op in VIEWS:
             waiting.extend(node.src)
         elif node.op not in _NUMBERS:
-            found[node] = None
-    return list(found)
+            needed[node] = None
+    return list(needed)
 
 
 _CHEAP = COMPARE | {
@@ -127,40 +127,42 @@ _CHEAP = COMPARE | {
     Op.WHERE,
     Op.CAST,
 }
-_FEW = 6
-"""Operations that cost less than to keep a value in memory and read it back."""
+MAX_RECOMPUTED_OPS = 6
+"""Elementwise operations that cost less than to store a value in memory and to read it back: a
+larger limit stores fewer residuals and computes more."""
 
 
-def thinned(kept: Sequence[UOp], given: Collection[UOp]) -> list[UOp]:
-    """Fewer nodes, of which the others are cheap to make again, with help of those given.
+def rematerialised(candidates: Sequence[UOp], available: Collection[UOp]) -> list[UOp]:
+    """Fewer residuals: candidates that are cheap to recompute from the others are dropped.
 
-    Of ``exp(x)``, ``1 + exp(x)`` and ``1 / (1 + exp(x))`` only the first is kept.
+    They may be recomputed from `available` nodes too, which then are residuals.  Of ``exp(x)``,
+    ``1 + exp(x)`` and ``1 / (1 + exp(x))`` only the first is stored.
     """
-    stays = dict.fromkeys(node for node in walk(kept) if node in set(kept))
+    stays = dict.fromkeys(node for node in walk(candidates) if node in set(candidates))
     helpers: dict[UOp, None] = {}
     for node in reversed(list(stays)):
-        if node in given:
+        if node in available:
             continue
-        recipe = _recipe(node, stays, given)
+        recipe = _recipe(node, stays, available)
         if recipe is not None:
             del stays[node]
             helpers |= dict.fromkeys(recipe)
-    return list(stays | {node: None for node in helpers if node in given})
+    return list(stays | {node: None for node in helpers if node in available})
 
 
-def _recipe(node: UOp, stays: Collection[UOp], given: Collection[UOp]) -> list[UOp] | None:
-    """What a node can be made of with few cheap operations."""
-    found: list[UOp] = []
+def _recipe(node: UOp, stays: Collection[UOp], available: Collection[UOp]) -> list[UOp] | None:
+    """The nodes that a node can be recomputed from in few cheap operations; None if in none."""
+    inputs: list[UOp] = []
     count, waiting = 0, [node]
     while waiting:
         u = waiting.pop()
-        if u is not node and (u in stays or u in given):
-            found.append(u)
+        if u is not node and (u in stays or u in available):
+            inputs.append(u)
         elif u.op in _CHEAP or u.op in VIEWS:
             count += u.op in _CHEAP
             waiting += u.src
         elif u.op not in _NUMBERS:
             return None
-        if count > _FEW:
+        if count > MAX_RECOMPUTED_OPS:
             return None
-    return found
+    return inputs

@@ -17,21 +17,42 @@ one.  What is between calls is not fused with what is in them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import overload
 
 from tfn._support.validate import a_function
-from tfn.transforms.arguments import Argnums, Function, name_of
+from tfn.transforms.arguments import Argnums, P, R, name_of
 from tfn.transforms.jit import Jitted
 from tfn.transforms.static_args import Names
 
 
+@overload
 def call(
-    function: Function | None = None,
+    function: Callable[P, R],
     *,
     name: str | None = None,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
-) -> Any:
+) -> Jitted[P, R]: ...
+
+
+@overload
+def call(
+    function: None = None,
+    *,
+    name: str | None = None,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+
+
+def call(
+    function: Callable[P, R] | None = None,
+    *,
+    name: str | None = None,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+) -> Jitted[P, R] | Callable[[Callable[P, R]], Jitted[P, R]]:
     """Keep a function as one operation, compiled once for all its calls of one kind.
 
     Usable as ``@call``, ``@call(name="layer")`` and ``call(f, ...)``.  Called outside of a trace

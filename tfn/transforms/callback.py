@@ -23,7 +23,7 @@ from tfn.trace.op import Op, Shape
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of
 from tfn.transforms.shapes import ShapeDtypeStruct
 
-Arrays = Sequence[np.ndarray[Any, Any]]
+Arrays = Sequence[np.ndarray]
 
 
 @frozen
@@ -50,8 +50,8 @@ class Returning:
             TreeError, ShapeError, DTypeError: for results that were not declared.
         """
         args, kwargs = tree.unflatten(self.takes, [_own(x) for x in operands])
-        found = self.function(*args, **kwargs)
-        leaves, structure = tree.flatten(found)
+        returned = self.function(*args, **kwargs)
+        leaves, structure = tree.flatten(returned)
         if structure != self.gives:
             raise self._wrong(TreeError, "structure", tree.show(structure), tree.show(self.gives))
         for i, (place, leaf) in enumerate(zip(results, leaves, strict=True)):
@@ -63,21 +63,21 @@ class Returning:
             place[...] = value
 
     def _wrong(
-        self, error: type[TfnError], what: str, got: object, wanted: object, i: int = 0
+        self, error: type[TfnError], what: str, got: object, declared: object, i: int = 0
     ) -> TfnError:
         path = tree.places(self.gives)[i][1] if self.gives.num_leaves > 1 else ""
-        words = f"{got} instead of {wanted}" + (f" at {path}" if path else "")
+        words = f"{got} instead of {declared}" + (f" at {path}" if path else "")
         return error(
             f"{self} did not return the {what} that was declared for it",
             got=words,
-            hint=f"return {wanted}, or declare {got}",
+            hint=f"return {declared}, or declare {got}",
         )
 
     def __str__(self) -> str:
         return name_of(self.function)
 
 
-def _own(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _own(x: np.ndarray) -> np.ndarray:
     """A read-only copy."""
     copied = x.copy()
     copied.setflags(write=False)
@@ -86,11 +86,11 @@ def _own(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def pure_callback(
     callback: Function,
-    result_shape_dtypes: Any,
-    *args: Any,
+    result_shape_dtypes: object,
+    *args: object,
     sharding: None = None,
     vmap_method: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Call a Python function from within a program: on NumPy arrays, at run time.
 
@@ -114,23 +114,23 @@ def pure_callback(
         >>> tfn.jit(lambda x: tfn.pure_callback(np.sort, shape, x))(np.float32([2, 3, 1])).tolist()
         [1.0, 2.0, 3.0]
     """
-    run, kinds, given = _declared(callback, result_shape_dtypes, args, kwargs)
-    results = of_host(Host(run, kinds, _method(vmap_method)), given)
+    run, kinds, operands = _declared(callback, result_shape_dtypes, args, kwargs)
+    results = of_host(Host(run, kinds, _method(vmap_method)), operands)
     return tree.unflatten(run.gives, results)
 
 
 def io_callback(
     callback: Function,
-    result_shape_dtypes: Any,
-    *args: Any,
+    result_shape_dtypes: object,
+    *args: object,
     sharding: None = None,
     ordered: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
-    """Call a Python function that does something beside: once each time, and always.
+    """Call a Python function that has effects: exactly once each time.
 
     Its arguments are read-only copies, which it may keep.  All effects of a program happen in the
-    order in which Python asked for them, those of the steps of a loop too, whether `ordered` or
+    order of the Python program, those of the steps of a loop too, whether `ordered` or
     not; under `vmap` once for each lane, in their order.
 
     Args:
@@ -150,27 +150,27 @@ def io_callback(
         >>> seen
         [0.0, 0.0, 1.0]
     """
-    run, kinds, given = _declared(callback, result_shape_dtypes, args, kwargs)
-    results = effects.act(acting(run, kinds), given)
+    run, kinds, operands = _declared(callback, result_shape_dtypes, args, kwargs)
+    results = effects.act(acting(run, kinds), operands)
     return tree.unflatten(run.gives, results)
 
 
 def acting(run: Returning, kinds: Sequence[tuple[Shape, DType]] = ()) -> Host:
-    """A function of the host that takes a token, and gives it back when it has been called."""
-    return Host(Acting(run), (((), BOOL), *kinds), VmapMethod.SEQUENTIAL, acts=True)
+    """A function of the host that takes a token, and returns it after the call."""
+    return Host(Acting(run), (((), BOOL), *kinds), VmapMethod.SEQUENTIAL, has_effects=True)
 
 
 @frozen
 class Acting:
-    """A function with an effect, called if its token holds."""
+    """A function with an effect, called if its token is true."""
 
     run: Returning
 
     def __call__(self, results: Arrays, operands: Arrays) -> None:
-        """Call it, or leave zeros where nobody looks."""
-        (token, *given), (after, *places) = operands, results
+        """Call it, or write zeros, which are not used."""
+        (token, *arguments), (after, *places) = operands, results
         if token[()]:
-            self.run(places, given)
+            self.run(places, arguments)
         else:
             for place in places:
                 place.fill(0)
@@ -180,7 +180,7 @@ class Acting:
         return str(self.run)
 
 
-def shown(x: np.ndarray[Any, Any]) -> Any:
+def shown(x: np.ndarray) -> float | np.ndarray:
     """An array as people read it: a number of fewer than 64 bits with the digits that it has."""
     if x.ndim or x.dtype not in FLOATS or x.dtype.itemsize == 8:
         return x
@@ -188,23 +188,23 @@ def shown(x: np.ndarray[Any, Any]) -> Any:
 
 
 def _declared(
-    callback: Function, declared: Any, args: Any, kwargs: Any
-) -> tuple[Returning, tuple[Any, ...], list[Any]]:
+    callback: Function, declared: object, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Returning, tuple[tuple[Shape, DType], ...], list[bind.Value]]:
     """A callback as a function of the host, the types of its results, and its operands."""
     a_function("a callback", "callback", callback)
     leaves, takes = tree.flatten((args, kwargs))
     names = argument_names(callback, takes) if leaves else []
-    given = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
-    wanted, gives = tree.flatten(declared)
-    for t in wanted:
+    operands = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
+    declared_types, gives = tree.flatten(declared)
+    for t in declared_types:
         if not (hasattr(t, "shape") and hasattr(t, "dtype")):
             raise ArgumentError(
                 "a callback needs the types of its results",
                 got=f"result_shape_dtypes={shown_value(declared)}",
                 hint="pass tfn.ShapeDtypeStruct(shape, dtype) for each array",
             )
-    types = [ShapeDtypeStruct(t.shape, t.dtype) for t in wanted]
-    return Returning(callback, takes, gives), tuple((t.shape, t.dtype) for t in types), given
+    types = [ShapeDtypeStruct(t.shape, t.dtype) for t in declared_types]
+    return Returning(callback, takes, gives), tuple((t.shape, t.dtype) for t in types), operands
 
 
 def _method(name: str | None) -> VmapMethod:
@@ -218,7 +218,7 @@ def _method(name: str | None) -> VmapMethod:
         ) from None
 
 
-def of_host(host: Host, operands: Sequence[Any]) -> list[Any]:
+def of_host(host: Host, operands: Sequence[bind.Value]) -> list[Any]:
     """The results of a function of the host: recorded, or called now."""
     trace = bind.innermost(operands)
     if trace is None:

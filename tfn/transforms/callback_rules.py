@@ -1,4 +1,4 @@
-"""The rows of HOST: functions of the host have no derivative, and are called for lanes as they say.
+"""Rules of HOST nodes: no derivatives; batching as the `VmapMethod` of the function says.
 
 host[run] x   over lanes   ->   host[run] xs          once, for all lanes
                            ->   scan over (host[run] x)   once for each lane
@@ -41,21 +41,21 @@ def jvp(u: UOp, tangents: Sequence[UOp | None]) -> tuple[None, ...]:
     raise _refused(u, [i for i, dx in enumerate(tangents) if dx is not None])
 
 
-def _refused(u: UOp, moving: Sequence[int]) -> GradientError:
+def _refused(u: UOp, differentiated: Sequence[int]) -> GradientError:
     return GradientError(
         f"a function of the host has no derivative: {u.arg.run}",
-        got=f"operand(s) {list(moving)} of it are differentiated",
+        got=f"operand(s) {list(differentiated)} of it are differentiated",
         hint="give it one by custom_jvp or custom_vjp, or pass its arguments through stop_gradient",
     )
 
 
-def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoReturn:
+def transpose(u: UOp, cts: Sequence[UOp | None], differentiated: Sequence[int]) -> NoReturn:
     """Refused.
 
     Raises:
         GradientError: always.
     """
-    raise _refused(u, moving)
+    raise _refused(u, differentiated)
 
 
 Method = Callable[[UOp, Sequence[UOp], Sequence[bool], int], list[UOp]]
@@ -65,32 +65,33 @@ def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) ->
     """All results over the lanes."""
     if u.arg.vmap is VmapMethod.FIRST:
         return _for_first(u, src, mapped, size)
-    if u.arg.acts:
+    if u.arg.has_effects:
         return _in_turn(u, src, mapped, size)
     return [Lanes(y, True) for y in METHODS[u.arg.vmap](u, src, mapped, size)]
 
 
 def _in_turn(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
-    """A loop over the lanes that carries a token; where each has its own, that is the mask."""
+    """A loop over the lanes that carries a token; if each lane has its own, that is the mask."""
     inputs = [fresh(s) for s in u.src]
     token, mask = fresh(u.src[0]), inputs[0]
-    apart = mapped[0]
-    found = several(UOp(Op.HOST, (token & mask if apart else token, *inputs[1:]), u.arg))
-    after = token | found[0] if apart else found[0]  # after a lane that does nothing, others may
+    per_lane = mapped[0]
+    results = several(UOp(Op.HOST, (token & mask if per_lane else token, *inputs[1:]), u.arg))
+    # A lane whose mask is false must not turn off the token for the lanes after it.
+    after = token | results[0] if per_lane else results[0]
     consts = [i for i in range(1, len(src)) if not mapped[i]]
     arrays = [i for i in range(len(src)) if mapped[i]]
     body = closed(
-        [after, *(found if apart else found[1:])],
+        [after, *(results if per_lane else results[1:])],
         [*(inputs[i] for i in consts), token, *(inputs[i] for i in arrays)],
     )
-    first = const(True, BOOL) if apart else src[0]
-    made = scan(body, [src[i] for i in consts], [first], [src[i] for i in arrays], size)
-    lanes = [Lanes(y, True) for y in made[1:]]
-    return lanes if apart else [Lanes(made[0], False), *lanes]
+    first = const(True, BOOL) if per_lane else src[0]
+    outputs = scan(body, [src[i] for i in consts], [first], [src[i] for i in arrays], size)
+    lanes = [Lanes(y, True) for y in outputs[1:]]
+    return lanes if per_lane else [Lanes(outputs[0], False), *lanes]
 
 
 def _for_first(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
-    """A check, once: on the operands of the first lane in which it fails."""
+    """One check for all lanes: on the operands of the first lane in which it fails."""
     token, code = src[:2]
     code = code if mapped[1] else spread(code, size)
     code = where(token, code, full_like(code, 0)) if mapped[0] else code
@@ -110,18 +111,18 @@ def one_by_one(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) ->
     consts = [s for s, yes in zip(src, mapped, strict=True) if not yes]
     arrays = [s for s, yes in zip(src, mapped, strict=True) if yes]
     inputs = [fresh(s) for s in u.src]
-    ordered = [x for wanted in (False, True) for x, yes in zip(inputs, mapped) if yes is wanted]
+    ordered = [x for is_array in (False, True) for x, yes in zip(inputs, mapped) if yes is is_array]
     body = closed(several(UOp(u.op, tuple(inputs), u.arg)), ordered)
     return scan(body, consts, [], arrays, size)
 
 
-def _at_once(shared: Callable[[UOp, int], UOp]) -> Method:
-    """One call with a new axis in front; `shared` is done to what is the same in all lanes."""
+def _at_once(unmapped: Callable[[UOp, int], UOp]) -> Method:
+    """One call with a new axis in front; `unmapped` expands operands without that axis."""
 
     def method(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[UOp]:
         arg: Host = u.arg
         results = tuple(((size, *shape), dtype) for shape, dtype in arg.results)
-        operands = [s if yes else shared(s, size) for s, yes in zip(src, mapped, strict=True)]
+        operands = [s if yes else unmapped(s, size) for s, yes in zip(src, mapped, strict=True)]
         return several(UOp(Op.HOST, tuple(operands), replace(arg, results=results)))
 
     return method

@@ -1,7 +1,7 @@
-"""What a checkpointed function keeps for the backward pass: the policies of `checkpoint`.
+"""Checkpoint policies: the values that a checkpointed function stores for the backward pass.
 
-A policy is asked about each node of the function that the backward pass depends on, and says
-whether its value may be kept.  Any function from a `UOp` to a bool will do.
+A policy is called with each node of the function that the backward pass depends on, and returns
+whether its value may be stored.  Any function from a `UOp` to a bool is a policy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def dots_with_no_batch_dims_saveable(node: UOp) -> bool:
 
 @frozen
 class _ByName:
-    """A policy about values that have a name; `others` is for those that have none."""
+    """A policy by name: for listed names, for unlisted ones, and for values without a name."""
 
     names: frozenset[str]
     listed: bool
@@ -93,7 +93,7 @@ class _Either:
 
 
 def save_from_both_policies(*policies: Policy) -> Policy:
-    """Keep what one of the policies keeps."""
+    """Keep the values that at least one of the policies keeps."""
     return _Either(policies)
 
 
@@ -109,9 +109,11 @@ class Named:
         """The same name for all lanes."""
         return self
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """As it is written."""
-        return through(pull, u, cts, moving)
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The transpose of the identity."""
+        return through(pull, u, cts, differentiated)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents as they are."""

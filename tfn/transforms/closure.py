@@ -1,4 +1,4 @@
-"""What a function closes over, made arguments of it: `closure_convert`, `custom_gradient`.
+"""Closure conversion: captured values become arguments; `closure_convert`, `custom_gradient`.
 
 `linear_call` is a function with a transpose of its own.
 """
@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tfn.dtypes import INEXACT
 from tfn.errors import GradientError, TreeError
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close, leaves
-from tfn.transforms.arguments import Function, as_value
+from tfn.transforms.arguments import Function, P, R, as_value, name_of
 from tfn.transforms.custom import pair
 from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.custom_vjp import custom_vjp
@@ -26,10 +27,13 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tangents import SymbolicZero
 from tfn.transforms.tracing import record
 
+Residuals = TypeVar("Residuals")
+Linear = TypeVar("Linear")
+
 
 @frozen
 class Converted:
-    """A function closed over Values, which are its children: a pytree, to be called.
+    """A closure as a pytree: a closed function, and the Values that it captured as children.
 
     Attributes:
         captured: the Values.
@@ -39,7 +43,7 @@ class Converted:
         weak: which of its leaves have a weak dtype.
     """
 
-    captured: tuple[Any, ...]
+    captured: tuple[bind.Value, ...]
     jaxpr: Jaxpr
     takes: tree.Structure
     gives: tree.Structure
@@ -55,8 +59,8 @@ class Converted:
                 hint="convert it again for other arguments",
             )
         values = [as_value(x, f"argument {i}") for i, x in enumerate(flat)]
-        found = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
-        return tree.unflatten(self.gives, found)
+        results = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
+        return tree.unflatten(self.gives, results)
 
 
 tree.register_node(
@@ -66,7 +70,7 @@ tree.register_node(
 )
 
 
-def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
+def converted(what: str, fun: Function, args: Sequence[object]) -> Converted:
     """A function traced on types, apart from what it has captured."""
     a_function(what, "fun", fun)
     flat, structure = tree.flatten(tuple(args))
@@ -82,7 +86,9 @@ def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
     return Converted(values, jaxpr, structure, recorded.structure, tuple(recorded.weak))
 
 
-def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[Any]]:
+def closure_convert(
+    fun: Callable[..., R], *example_args: object
+) -> tuple[Callable[..., R], list[bind.Value]]:
     """A function with the traced values that it closes over as arguments.
 
     For functions that take functions, with a derivative of their own: what those close over has
@@ -100,24 +106,22 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         >>> float(tfn.grad(f)(2.0))
         3.0
     """
-    found = converted("closure_convert", fun, example_args)
-    hoisted = [v for v in found.captured if v.trace is not None and v.dtype in INEXACT]
-    places = [i for i, v in enumerate(found.captured) if any(v is h for h in hoisted)]
+    function = converted("closure_convert", fun, example_args)
+    hoisted = [v for v in function.captured if v.trace is not None and v.dtype in INEXACT]
+    places = [i for i, v in enumerate(function.captured) if any(v is h for h in hoisted)]
 
     @functools.wraps(fun)
     def run(*args: Any) -> Any:
         count = len(args) - len(places)
-        captured = list(found.captured)
+        captured = list(function.captured)
         for i, value in zip(places, args[count:], strict=True):
-            captured[i] = bind.face().asarray(value)
-        return Converted(tuple(captured), found.jaxpr, found.takes, found.gives, found.weak)(
-            *args[:count]
-        )
+            captured[i] = bind.runtime().asarray(value)
+        return replace(function, captured=tuple(captured))(*args[:count])
 
     return run, hoisted
 
 
-def custom_gradient(fun: Function) -> Function:
+def custom_gradient(fun: Callable[P, tuple[R, object]]) -> custom_vjp[P, R]:
     """A function that returns its result and the function from its cotangent to the arguments'.
 
     The second one may close over what the first has computed.  It returns a tuple, or, of one
@@ -133,31 +137,36 @@ def custom_gradient(fun: Function) -> Function:
     """
 
     a_function("custom_gradient", "fun", fun)
+    function: Function = fun
 
-    @functools.wraps(fun)
+    @functools.wraps(function)
     def value(*args: Any) -> Any:
         return both(*args)[0]
 
     def both(*args: Any) -> tuple[Any, Any]:
-        return pair(getattr(fun, "__name__", "the function"), "(result, gradient)", fun(*args))
+        return pair(name_of(function), "(result, gradient)", function(*args))
 
     def fwd(*args: Any) -> tuple[Any, Converted]:
         result, rule = both(*args)
-        types = tree.map(lambda y: ShapeDtypeStruct.of(bind.face().asarray(y)), result)
+        types = tree.map(lambda y: ShapeDtypeStruct.of(bind.runtime().asarray(y)), result)
         return result, converted("custom_gradient", rule, [types])
 
     def bwd(rule: Converted, ct: Any) -> tuple[Any, ...]:
-        found = rule(ct)
-        return found if isinstance(found, tuple) else (found,)
+        gradient = rule(ct)
+        return gradient if isinstance(gradient, tuple) else (gradient,)
 
-    run = custom_vjp(value)
+    positional: Function = value
+    run: custom_vjp[P, R] = custom_vjp(positional)
     run.defvjp(fwd, bwd)
     return run
 
 
 def linear_call(
-    fun: Function, fun_transpose: Function, residual_args: Any, linear_args: Any
-) -> Any:
+    fun: Callable[[Residuals, Linear], R],
+    fun_transpose: Callable[[Residuals, R], Linear],
+    residual_args: Residuals,
+    linear_args: Linear,
+) -> R:
     """``fun(residual_args, linear_args)``, linear in the latter, with a transpose of the user's.
 
     Args:

@@ -1,13 +1,13 @@
-"""The rows of COND, and of CALL, which is a choice with nothing to choose from.
+"""Rules of COND nodes, and of CALL nodes, which are branches without a choice.
 
-Forward mode gives two choices by the same index: the branches with residuals beside their results,
-and their derivatives, linear in the tangents.  Residuals of different branches share places of one
-type.  What is made of functions is made once, however many calls of them there are, so that calls
-of one function become calls of one derivative.
+Forward mode gives two nodes with the same index: the branches with residuals beside their results,
+and their derivatives, linear in the tangents.  Residuals of one type, of different branches, share
+a result.  Derivatives of functions are remembered, so that all calls of one function become calls
+of one derivative.
 
-Where the index differs from lane to lane, every branch runs and each lane selects; then
-what a branch does in lanes that have not chosen it must not show, NaN and infinity included, not
-in derivatives either: see `_apart`.
+If the index differs from lane to lane, every branch runs in all lanes, and each lane selects.  The
+values of a branch in lanes that have not chosen it must not have any effect, NaN and infinity
+included, on derivatives either: see `_masked_operands`.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from tfn.trace.inline import sealed
 from tfn.trace.op import Op
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, remembered, substitute, walk
-from tfn.transforms.body import Lanes, closed, filled, fresh, opened, residuals, thinned
+from tfn.transforms.body import Lanes, closed, filled, fresh, opened, rematerialised, residuals
 from tfn.transforms.scan_rules import Batch, Pull, Push
 
 
 def _parts(u: UOp) -> tuple[int, tuple[UOp, ...], tuple[UOp, ...]]:
-    """Where the functions among the sources begin, those, and their operands."""
+    """The index of the first function among the sources, the functions, and their operands."""
     first, count = (0, 1) if u.op is Op.CALL else (1, u.arg.branches)
     return first, u.src[first : first + count], u.src[first + count :]
 
 
-def _again(
+def _with_functions(
     u: UOp,
     functions: Sequence[UOp],
     operands: Sequence[UOp],
     how: str = "",
     index: Sequence[UOp] | None = None,
 ) -> list[UOp]:
-    """The results of other functions, chosen or called in the same way."""
+    """The results of other functions, with the same index, or called in the same way."""
     first, _, _ = _parts(u)
     arg = Call(f"{how}({u.arg.name})") if how and u.op is Op.CALL else u.arg
     head = u.src[:first] if index is None else index
@@ -63,12 +63,12 @@ def _again(
 
 
 def _opened(functions: Sequence[UOp]) -> tuple[list[UOp], list[list[UOp]]]:
-    """Leaves for the operands, the same for all functions, and the results of each."""
+    """Leaves for the operands, shared by all functions, and the results of each function."""
     inputs, first = opened(functions[0])
     outputs = [first]
     for f in functions[1:]:
-        own, found = opened(f)
-        outputs.append(substitute(found, dict(zip(own, inputs, strict=True))))
+        own, results = opened(f)
+        outputs.append(substitute(results, dict(zip(own, inputs, strict=True))))
     return inputs, outputs
 
 
@@ -81,37 +81,39 @@ class _Forward(NamedTuple):
     """The tangents of some functions.
 
     Attributes:
-        keeping: the functions with residuals among their results; none if nothing is kept.
-        kept: which results of those are residuals.
+        keeping: the functions with residuals among their results; empty if there are none.
+        residuals: the indices of the residuals among those results.
         linear: the derivatives, functions of the operands `used`, the residuals, the tangents.
-        used: see there.
-        live: which results have a tangent.
+        used: the indices of the operands that the derivatives read.
+        live: the indices of the results that have a tangent.
     """
 
     keeping: tuple[UOp, ...]
-    kept: tuple[int, ...]
+    residuals: tuple[int, ...]
     linear: tuple[UOp, ...]
     used: tuple[int, ...]
     live: tuple[int, ...]
 
 
 @remembered
-def _forward(first: UOp, rest: tuple[UOp, ...], push: Push, moving: tuple[int, ...]) -> _Forward:
-    """The derivatives of functions, the first and the rest, by the operands `moving`."""
+def _forward(
+    first: UOp, rest: tuple[UOp, ...], push: Push, differentiated: tuple[int, ...]
+) -> _Forward:
+    """The derivatives of functions, the first and the rest, by the operands `differentiated`."""
     inputs, branches = _opened((first, *rest))
-    directions = {inputs[i]: fresh(inputs[i]) for i in moving}
+    directions = {inputs[i]: fresh(inputs[i]) for i in differentiated}
     slopes = [push(outputs, directions) for outputs in branches]
     live = tuple(i for i, dys in enumerate(zip(*slopes)) if any(dy is not None for dy in dys))
     linear = [
         [filled(dys[i], outputs[i]) for i in live]
         for dys, outputs in zip(slopes, branches, strict=True)
     ]
-    places: list[UOp] = []  # residuals of one type, of different branches, share a place
-    stored: list[dict[UOp, UOp]] = []  # for each branch, what it keeps in each place
+    places: list[UOp] = []  # one leaf for residuals of one type, of different branches
+    stored: list[dict[UOp, UOp]] = []  # for each branch, its residual for each leaf
     for graphs in linear:
         free = list(places)
         stored.append({})
-        for node in thinned(residuals(graphs, list(directions.values())), inputs):
+        for node in rematerialised(residuals(graphs, list(directions.values())), inputs):
             if node in inputs:
                 continue
             place = next((p for p in free if (p.shape, p.dtype) == (node.shape, node.dtype)), None)
@@ -121,11 +123,11 @@ def _forward(first: UOp, rest: tuple[UOp, ...], push: Push, moving: tuple[int, .
             else:
                 free.remove(place)
             stored[-1][place] = node
-    rows = dict.fromkeys(zip(*branches))  # a residual that is a result is kept as that
+    rows = dict.fromkeys(zip(*branches))  # a residual that is a result is not stored twice
     columns = [tuple(k.get(p, zeros(p.shape, p.dtype)) for k in stored) for p in places]
     rows |= dict.fromkeys(columns)
     order = list(rows)
-    kept = tuple(order.index(column) for column in columns)
+    residual_indices = tuple(order.index(column) for column in columns)
     keeping = [closed(outputs, inputs) for outputs in zip(*order)] if places else []
     linear = [
         substitute(graphs, {node: place for place, node in kept_.items()})
@@ -133,23 +135,29 @@ def _forward(first: UOp, rest: tuple[UOp, ...], push: Push, moving: tuple[int, .
     ]
     used = _used(inputs, linear)
     variables = [*(inputs[i] for i in used), *places, *directions.values()]
-    made = tuple(closed(graphs, variables) for graphs in linear)
-    return _Forward(tuple(keeping), kept, made, used, live)
+    derivatives = tuple(closed(graphs, variables) for graphs in linear)
+    return _Forward(tuple(keeping), residual_indices, derivatives, used, live)
 
 
 def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None, ...]:
     """The tangents of all results."""
     first, functions, operands = _parts(u)
-    given = {i: dx for i, dx in enumerate(tangents[first + len(functions) :]) if dx is not None}
-    plan = _forward(functions[0], functions[1:], push, tuple(given))
-    values = _again(u, plan.keeping, operands) if plan.keeping else []
-    taken = [*(operands[i] for i in plan.used), *(values[i] for i in plan.kept), *given.values()]
-    found = dict(zip(plan.live, _again(u, plan.linear, taken, "jvp"), strict=True))
-    return tuple(found.get(i) for i in range(len(results(u))))
+    differentiated = {
+        i: dx for i, dx in enumerate(tangents[first + len(functions) :]) if dx is not None
+    }
+    plan = _forward(functions[0], functions[1:], push, tuple(differentiated))
+    values = _with_functions(u, plan.keeping, operands) if plan.keeping else []
+    arguments = [
+        *(operands[i] for i in plan.used),
+        *(values[i] for i in plan.residuals),
+        *differentiated.values(),
+    ]
+    slopes = dict(zip(plan.live, _with_functions(u, plan.linear, arguments, "jvp"), strict=True))
+    return tuple(slopes.get(i) for i in range(len(results(u))))
 
 
 class _Backward(NamedTuple):
-    """The cotangents of operands: functions of the operands `used` and of what arrives."""
+    """The cotangents of operands: functions of the operands `used` and of the cotangents."""
 
     functions: tuple[UOp, ...]
     used: tuple[int, ...]
@@ -161,33 +169,38 @@ def _backward(
     first: UOp,
     rest: tuple[UOp, ...],
     pull: Pull,
-    moving: tuple[int, ...],
+    differentiated: tuple[int, ...],
     arriving: tuple[bool, ...],
 ) -> _Backward:
-    """The cotangents of the operands `moving`, of which those `live` are not zero."""
+    """The cotangents of the operands `differentiated`, of which those `live` are not zero."""
     inputs, branches = _opened((first, *rest))
-    variables = [inputs[i] for i in moving]
+    variables = [inputs[i] for i in differentiated]
     cts = [fresh(y) if yes else None for y, yes in zip(branches[0], arriving, strict=True)]
     back = [pull(outputs, variables, cts) for outputs in branches]
-    live = [i for i, found in enumerate(zip(*back)) if any(ct is not None for ct in found)]
-    graphs = [[filled(found[i], variables[i]) for i in live] for found in back]
+    live = [i for i, row in enumerate(zip(*back)) if any(ct is not None for ct in row)]
+    graphs = [[filled(row[i], variables[i]) for i in live] for row in back]
     used = _used(inputs, graphs)
-    taken = [*(inputs[i] for i in used), *(ct for ct in cts if ct is not None)]
-    made = tuple(closed(outputs, taken) for outputs in graphs)
-    return _Backward(made, used, tuple(moving[i] for i in live))
+    arguments = [*(inputs[i] for i in used), *(ct for ct in cts if ct is not None)]
+    functions = tuple(closed(outputs, arguments) for outputs in graphs)
+    return _Backward(functions, used, tuple(differentiated[i] for i in live))
 
 
 def transpose(
-    pull: Pull, u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]
+    pull: Pull, u: UOp, cts: Sequence[UOp | None], differentiated: Sequence[int]
 ) -> list[UOp | None]:
-    """The cotangents of the operands `moving`, from those of the results."""
+    """The cotangents of the operands `differentiated`, from those of the results."""
     first, functions, operands = _parts(u)
     skipped = first + len(functions)
-    chosen, arriving = tuple(i - skipped for i in moving), tuple(ct is not None for ct in cts)
+    chosen, arriving = (
+        tuple(i - skipped for i in differentiated),
+        tuple(ct is not None for ct in cts),
+    )
     plan = _backward(functions[0], functions[1:], pull, chosen, arriving)
-    taken = [*(operands[i] for i in plan.used), *(ct for ct in cts if ct is not None)]
-    found = dict(zip(plan.live, _again(u, plan.functions, taken, "transpose"), strict=True))
-    return [found.get(i - skipped) for i in moving]
+    arguments = [*(operands[i] for i in plan.used), *(ct for ct in cts if ct is not None)]
+    cotangents = dict(
+        zip(plan.live, _with_functions(u, plan.functions, arguments, "transpose"), strict=True)
+    )
+    return [cotangents.get(i - skipped) for i in differentiated]
 
 
 @remembered
@@ -197,11 +210,11 @@ def _lanes(
     """The functions over all lanes, and which results differ from lane to lane."""
     inputs, branches = _opened((first, *rest))
     lanes = [fresh(spread(x, size)) if yes else x for x, yes in zip(inputs, many, strict=True)]
-    moving = {x: full for x, full, yes in zip(inputs, lanes, many, strict=True) if yes}
-    found = [batch(outputs, moving, size) for outputs in branches]
-    some = tuple(any(y.many for y in ys) for ys in zip(*found))  # if in one branch, then in all
-    made = [[y.full(size) if m else y.graph for y, m in zip(ys, some)] for ys in found]
-    return tuple(closed(outputs, lanes) for outputs in made), some
+    batched = {x: full for x, full, yes in zip(inputs, lanes, many, strict=True) if yes}
+    rows = [batch(outputs, batched, size) for outputs in branches]
+    some = tuple(any(y.many for y in ys) for ys in zip(*rows))  # if in one branch, then in all
+    graphs = [[y.full(size) if m else y.graph for y, m in zip(ys, some)] for ys in rows]
+    return tuple(closed(outputs, lanes) for outputs in graphs), some
 
 
 def batch_rule(
@@ -214,13 +227,15 @@ def batch_rule(
     if any(mapped[:first]):
         inputs, branches = _opened(functions)
         masked = effects.tokens(functions[0]).union(*map(effects.tokens, functions))
-        made = _select(batch, inputs, branches, src[0], operands, many, size, masked)
-        alike = [operands[i] for i in masked if not many[i]]
-        given = frozenset().union(*map(effects.given, functions))
-        return [rejoined(y, alike if i in given else []) for i, y in enumerate(made)]
+        outputs = _select(batch, inputs, branches, src[0], operands, many, size, masked)
+        same_tokens = [operands[i] for i in masked if not many[i]]
+        token_results = frozenset().union(*map(effects.token_results, functions))
+        return [
+            rejoined(y, same_tokens if i in token_results else []) for i, y in enumerate(outputs)
+        ]
     wide, some = _lanes(functions[0], functions[1:], batch, tuple(many), size)
-    made = _again(u, wide, operands, "vmap", src[:first])
-    return list(map(Lanes, made, some))
+    outputs = _with_functions(u, wide, operands, "vmap", src[:first])
+    return list(map(Lanes, outputs, some))
 
 
 def _select(
@@ -233,28 +248,28 @@ def _select(
     size: int,
     masked: Collection[int],
 ) -> list[UOp]:
-    """Every branch in all lanes, of which each lane selects its own.
+    """Every branch in all lanes; each lane selects the results of its own branch.
 
-    The tokens `masked` hold in the lanes that have chosen the branch.
+    The tokens `masked` are true only in the lanes that have chosen the branch.
     """
     last = full_like(index, len(branches) - 1)
     index = minimum(maximum(index, full_like(index, 0)), last)
     results: list[UOp] = []
     for k, outputs in enumerate(branches):
-        mine = eq(index, full_like(index, k))
-        safe = _apart(mine, operands, many)
+        active = eq(index, full_like(index, k))
+        safe = _masked_operands(active, operands, many)
         for i in masked:
-            safe[i] = (operands[i] if many[i] else spread(operands[i], size)) & mine
+            safe[i] = (operands[i] if many[i] else spread(operands[i], size)) & active
         wide = [yes or i in masked for i, yes in enumerate(many)]
-        moving = {x: s for x, s, yes in zip(inputs, safe, wide, strict=True) if yes}
+        batched = {x: s for x, s, yes in zip(inputs, safe, wide, strict=True) if yes}
         same = {x: s for x, s, yes in zip(inputs, safe, wide, strict=True) if not yes}
-        found = batch(outputs, moving, size)
-        full = substitute([y.full(size) for y in found], same)
+        lanes = batch(outputs, batched, size)
+        full = substitute([y.full(size) for y in lanes], same)
         results = (
             full
             if not k
             else [
-                where(broadcast_in_dim(mine, new.shape, (0,)), new, old)
+                where(broadcast_in_dim(active, new.shape, (0,)), new, old)
                 for new, old in zip(full, results, strict=True)
             ]
         )
@@ -262,38 +277,40 @@ def _select(
 
 
 def rejoined(lanes: UOp, tokens: Sequence[UOp]) -> Lanes:
-    """A token that all lanes have in common again, if it comes from such a one."""
+    """The results over lanes; a token that was common to all lanes becomes one token again."""
     if not tokens:
         return Lanes(lanes, True)
     return Lanes(tokens[0] | reduce(lanes, Op.MAX, (0,)), False)
 
 
-def _apart(mine: UOp, operands: Sequence[UOp], many: Sequence[bool]) -> list[UOp]:
-    """Operands for one branch, from whose computation in other lanes nothing can come back.
+def _masked_operands(active: UOp, operands: Sequence[UOp], many: Sequence[bool]) -> list[UOp]:
+    """Operands for one branch that are safe in inactive lanes, also for derivatives.
 
-    Lanes that have not chosen the branch get the operands of one that has, held fixed: then they
-    compute nothing that it does not compute as well.  If no lane has chosen it, all operands are
-    held fixed.
+    Lanes that have not chosen the branch get the operands of a lane that has, detached: then they
+    compute only values that an active lane computes as well, and no cotangent comes back.  If no
+    lane has chosen the branch, all operands are detached.
     """
-    size = mine.shape[0]
+    size = active.shape[0]
     if not size:
         return list(operands)
     lane = iota((size,), 0)
-    first = reduce(where(mine, lane, full_like(lane, size - 1)), Op.MIN, (0,))
-    anyone = reduce(mine, Op.MAX, (0,))
+    first = reduce(where(active, lane, full_like(lane, size - 1)), Op.MIN, (0,))
+    any_active = reduce(active, Op.MAX, (0,))
     point = reshape(cast(first, INT32), (1,))
-    found: list[UOp] = []
+    safe: list[UOp] = []
     for x, yes in zip(operands, many, strict=True):
         if yes:
             other = gather(x, point, (1, *x.shape[1:]))
-            chosen = broadcast_in_dim(mine, x.shape, (0,))
-            found.append(where(chosen, x, _held(broadcast_in_dim(other, x.shape, range(x.ndim)))))
+            chosen = broadcast_in_dim(active, x.shape, (0,))
+            safe.append(
+                where(chosen, x, _detached(broadcast_in_dim(other, x.shape, range(x.ndim))))
+            )
         elif x.dtype in INEXACT:
-            found.append(where(broadcast_in_dim(anyone, x.shape, ()), x, _held(x)))
+            safe.append(where(broadcast_in_dim(any_active, x.shape, ()), x, _detached(x)))
         else:
-            found.append(x)
-    return found
+            safe.append(x)
+    return safe
 
 
-def _held(x: UOp) -> UOp:
+def _detached(x: UOp) -> UOp:
     return UOp(Op.DETACH, (x,)) if x.dtype in INEXACT else x

@@ -1,11 +1,11 @@
-"""The sum of all cotangents of one value: what lies side by side is joined, not padded and added.
+"""Accumulation of cotangents: adjacent pieces are concatenated instead of padded and added.
 
-A function that takes an array apart, as heads or gates of a layer are, gets back one cotangent for
-each piece, padded with zeros to the whole.  Zeros that stand for nothing need not be added::
+A function that splits an array, into the heads of a layer for example, gets back one cotangent for
+each piece, padded with zeros to the whole.  These zeros need not be added::
 
     pad a (0, 3) + pad b (2, 0)   ->   concat a b
 
-Pieces between which something is missing stay as they are.
+Pieces that are not adjacent are added as usual.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 Interval = tuple[int, int, int]
-"""An axis, and from where to where a piece lies along it."""
+"""An axis, and the begin and end of a piece along it."""
 
 
 def total(cts: Sequence[UOp]) -> UOp:
@@ -29,17 +29,17 @@ def total(cts: Sequence[UOp]) -> UOp:
     pieces: dict[Interval, UOp] = {}
     others: list[UOp] = []
     for ct in cts:
-        lies = _lies(ct)
-        if lies is None:
+        interval = _interval(ct)
+        if interval is None:
             others.append(ct)
         else:
             inner = ct.src[0]
-            pieces[lies] = pieces[lies] + inner if lies in pieces else inner
+            pieces[interval] = pieces[interval] + inner if interval in pieces else inner
     return reduce(add, [*others, *_joined(pieces, cts[0].shape)])
 
 
-def _lies(u: UOp) -> Interval | None:
-    """Where the piece lies, if the value is one, padded with zeros along one axis."""
+def _interval(u: UOp) -> Interval | None:
+    """The interval of a piece that is padded with zeros along one axis; None for other values."""
     if u.op is not Op.PAD or any(u.arg.interior):
         return None
     value = u.src[1]
@@ -51,7 +51,7 @@ def _lies(u: UOp) -> Interval | None:
 
 
 def _joined(pieces: dict[Interval, UOp], shape: tuple[int, ...]) -> list[UOp]:
-    """Runs of neighbours as one value each, padded to the whole."""
+    """Runs of adjacent pieces, each concatenated, and padded to the whole."""
     runs: list[tuple[Interval, list[UOp]]] = []
     for (axis, low, high), piece in sorted(pieces.items(), key=lambda item: item[0]):
         if runs and runs[-1][0][0] == axis and runs[-1][0][2] == low:

@@ -1,9 +1,9 @@
 """Functions with derivatives of the user's own: `custom_jvp`, `custom_vjp`.
 
-A call is recorded as one CUSTOM node.  Its rules are Python functions, run when a transform asks
-for them: on the values of the operands where those are known, so that Python may branch on them,
-as in the function itself.  What a function closes over becomes operands; a derivative by such a
-value is refused, since no rule says what it is.
+A call is recorded as one CUSTOM node.  Its rules are Python functions, run when a transform needs
+them: on the values of the operands if those are known, so that Python may branch on them, as in
+the function itself.  Captured values become operands; a derivative by such a value is refused,
+since no rule gives it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tfn.transforms.arguments import (
     show,
     where,
 )
-from tfn.transforms.custom_rules import Tangents
+from tfn.transforms.custom_rules import Rules, Tangents
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Names, Selection
 from tfn.transforms.tangents import SymbolicZero, Vectors
@@ -54,23 +54,24 @@ from tfn.transforms.tracing import Recording, record
 _KNOWN: WeakKeyDictionary[UOp, bool] = WeakKeyDictionary()
 
 
-def known(u: UOp) -> bool:
+def is_known(u: UOp) -> bool:
     """Whether the value of a graph can be computed now, because those of its leaves are known."""
     for node in walk([u], lambda node: node not in _KNOWN):
         if node not in _KNOWN:
             if node.op is Op.LEAF:
                 value = node.arg.value
-                found = value is not None and (value.trace is None or value.known)
+                value_known = value is not None and (value.trace is None or value.known)
             elif node.op is Op.FUNCTION:  # closed: it depends on nothing
-                found = True
+                value_known = True
             else:
-                found = node.op not in (Op.PARAM, Op.LINEAR) and all(_KNOWN[s] for s in node.src)
-            _KNOWN[node] = found
+                computable = node.op not in (Op.PARAM, Op.LINEAR)
+                value_known = computable and all(_KNOWN[s] for s in node.src)
+            _KNOWN[node] = value_known
     return _KNOWN[u]
 
 
 @contextmanager
-def asking(rule: Function) -> Iterator[bind.Trace]:
+def rule_trace(rule: Function) -> Iterator[bind.Trace]:
     """A trace for the block, in which a rule of the user runs."""
     with bind.tracing(name_of(rule)) as trace:
         try:
@@ -81,34 +82,36 @@ def asking(rule: Function) -> Iterator[bind.Trace]:
                     "  rules run when a derivative is asked for: what they need must be "
                     "an argument, or a residual"
                 )
-            error.add_note(f"  while: asking the rule {where(rule)}")
+            error.add_note(f"  while: running the rule {where(rule)}")
             raise
 
 
-def given(trace: bind.Trace, graphs: Sequence[UOp], types: Sequence[ShapeDtypeStruct]) -> list[Any]:
+def as_values(
+    trace: bind.Trace, graphs: Sequence[UOp], types: Sequence[ShapeDtypeStruct]
+) -> list[Any]:
     """Graphs as Values of the trace in which a rule runs."""
     return [
-        bind.face().wrap(u, trace, known(u), t.weak_type)
+        bind.runtime().wrap(u, trace, is_known(u), t.weak_type)
         for u, t in zip(graphs, types, strict=True)
     ]
 
 
-def taken(trace: bind.Trace, value: Any) -> UOp | None:
-    """The graph of what a rule gave, None for zero."""
+def as_graph(trace: bind.Trace, value: bind.Value | None) -> UOp | None:
+    """The graph of a result of a rule, None for zero."""
     return None if value is None else bind.lift(value, trace)
 
 
 @frozen
 class Call:
-    """One call of a function with rules, by the types of what it takes and gives.
+    """One call of a function with rules, by the types of its arguments and results.
 
     Attributes:
-        owner: the object that the user made, which holds the rules.
+        owner: the `custom_jvp` or `custom_vjp` that holds the rules.
         fixed: arguments that are not differentiated, with their positions.
         structure: of the tuple of the other arguments.
         takes: the types of their leaves.
-        captured: how many operands are values that the function closed over, a token included.
-        acts: whether the function has effects: then a token is the first result.
+        captured: the number of operands that are captured values, a token included.
+        has_effects: if true, a token is the first result.
         gives: the type of the result.
     """
 
@@ -117,7 +120,7 @@ class Call:
     structure: tree.Structure
     takes: tuple[ShapeDtypeStruct, ...]
     captured: int
-    acts: bool
+    has_effects: bool
     gives: Vectors
 
     def primals(self, u: UOp, tangents: Tangents) -> tuple[tuple[UOp, ...], Tangents]:
@@ -139,11 +142,11 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What the user calls the function."""
+        """The user's name of the function."""
         return name_of(self.owner.function)
 
-    def cotangents(self, rule: str, out: Any) -> list[Any]:
-        """What a rule gave for the arguments: a Value for each leaf, None for zero.
+    def cotangents(self, rule: str, out: object) -> list[bind.Value | None]:
+        """The cotangents of the arguments that a rule returned: a Value per leaf, None for zero.
 
         Raises:
             TreeError: if it is no tuple with an item for each argument.
@@ -178,16 +181,16 @@ class Fixed:
     """Arguments that no rule differentiates: compared by value if they can be."""
 
     positions: tuple[int, ...] = ()
-    values: tuple[Any, ...] = ()
+    values: tuple[object, ...] = ()
 
-    def join(self, dynamic: Sequence[Any]) -> list[Any]:
+    def join(self, dynamic: Sequence[object]) -> list[object]:
         """All arguments, from the others."""
         rest, at = iter(dynamic), dict(zip(self.positions, self.values, strict=True))
         count = len(dynamic) + len(at)
         return [at[i] if i in at else next(rest) for i in range(count)]
 
-    def _key(self) -> tuple[Any, ...]:
-        # Nodes are forgotten when Python ends too, and then no global name is left to ask.
+    def _key(self) -> tuple[object, ...]:
+        # Nodes die when Python ends too, and then global names are None already.
         keys = [id(v) if getattr(v, "__hash__", None) is None else v for v in self.values]
         return tuple(zip(map(type, self.values), keys, strict=True))
 
@@ -201,8 +204,8 @@ class Fixed:
         return hash((self.positions, self._key()))
 
 
-class Customized:
-    """What `custom_jvp` and `custom_vjp` have in common: the call, as one CUSTOM node."""
+class CustomDerivative:
+    """The shared part of `custom_jvp` and `custom_vjp`: a call, as one CUSTOM node."""
 
     def __init__(
         self,
@@ -210,13 +213,13 @@ class Customized:
         function: Function,
         nondiff_argnums: Argnums,
         nondiff_argnames: Names,
-        rules: Callable[[Call], Any],
+        rules: Callable[[Call], Rules],
     ) -> None:
         a_function(what, "fun", function)
         self.what, self.function, self.rules = what, function, rules
         self.fixed = Selection.of(function, "nondiff", nondiff_argnums, nondiff_argnames)
 
-    def call(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, owner: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The result: recorded as one node if an argument is traced, else computed now."""
         f, args = self.function, self._positional(args, kwargs)
         at = sorted(i for i in self.fixed.positions if i < len(args))
@@ -241,7 +244,7 @@ class Customized:
             for value in values:
                 if value.trace is not None:
                     value.trace.concretized = True
-        closed, before, acts = enclosed(recorded)
+        closed, before, has_effects = enclosed(recorded)
         gives = tuple(
             ShapeDtypeStruct(u.shape, u.dtype, weak)
             for u, weak in zip(recorded.outputs, recorded.weak, strict=True)
@@ -253,13 +256,13 @@ class Customized:
             structure,
             takes,
             len(before),
-            acts,
+            has_effects,
             Vectors(recorded.structure, gives, "tangent"),
         )
-        found = custom(
-            name_of(f), closed, [*before, *values], self.rules(call), recorded.weak, acts
+        results = custom(
+            name_of(f), closed, [*before, *values], self.rules(call), recorded.weak, has_effects
         )
-        return tree.unflatten(recorded.structure, found)
+        return tree.unflatten(recorded.structure, results)
 
     @cached_property
     def _signature(self) -> inspect.Signature | None:
@@ -268,7 +271,9 @@ class Customized:
         except ValueError:  # builtins have none
             return None
 
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _positional(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[object, ...]:
         signature = self._signature
         if signature is not None and (kwargs or len(args) != len(signature.parameters)):
             bound = signature.bind(*args, **kwargs)
@@ -295,10 +300,10 @@ class Customized:
                     )
 
 
-def enclosed(recorded: Recording) -> tuple[UOp, list[Any], bool]:
-    """A recorded function, closed; what its parameters before the inputs are, and whether it acts.
+def enclosed(recorded: Recording) -> tuple[UOp, list[bind.Value], bool]:
+    """A recorded function, closed; its operands before the inputs; whether it has effects.
 
-    Those are the Values that it captured, and, if it has effects, a token.
+    These operands are the Values that it captured, and, if it has effects, a token.
     """
     token, begin = recorded.effects, recorded.trace.begin
     inputs = [begin, *recorded.inputs] if begin and token else recorded.inputs
@@ -310,27 +315,32 @@ def enclosed(recorded: Recording) -> tuple[UOp, list[Any], bool]:
 
 
 def custom(
-    name: str, f: UOp, operands: Sequence[Any], rules: Any, weak: Sequence[bool], acts: bool = False
+    name: str,
+    f: UOp,
+    operands: Sequence[bind.Value],
+    rules: Rules,
+    weak: Sequence[bool],
+    has_effects: bool = False,
 ) -> list[Any]:
     """The results of a FUNCTION with rules of its own, for Values.
 
-    If it `acts`, a token is its first result, and is not among those returned.
+    If it has effects, a token is its first result, and is not among those returned.
     """
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     node = UOp(Op.CUSTOM, (f, *map(param, params)), Custom(name, rules))
-    return bind.call(Jaxpr(function(several(node), params)), operands, weak, acts)
+    return bind.call(Jaxpr(function(several(node), params)), operands, weak, has_effects)
 
 
-def same_result(call: Call, out: Any, rule: Function, what: str) -> None:
+def same_result(call: Call, out: object, rule: Function, what: str) -> None:
     """Refuse a result of a rule that is not of the type of the function's."""
-    found, structure = results(out, rule)
+    values, structure = results(out, rule)
     if structure != call.gives.structure:
         raise TreeError(
             f"{what} of {call.name} must return a result of the structure that it has",
             got=f"{tree.show(structure)} instead of {tree.show(call.gives.structure)}",
             hint=f"return the containers that {call.name} returns",
         )
-    for i, (value, slot) in enumerate(zip(found, call.gives.slots, strict=True)):
+    for i, (value, slot) in enumerate(zip(values, call.gives.slots, strict=True)):
         same = value.dtype == slot.dtype or value.weak_type or slot.weak_type
         if value.shape != slot.shape or not same:
             path = tree.places(structure)[i][1]
@@ -342,7 +352,7 @@ def same_result(call: Call, out: Any, rule: Function, what: str) -> None:
 
 
 def missing(what: str, name: str, method: str) -> GradientError:
-    """What to say when a function is differentiated before it has a rule."""
+    """The error for a function that is differentiated before it has a rule."""
     return GradientError(
         f"{name} is a {what} without a rule",
         got="a derivative of it",
@@ -351,9 +361,9 @@ def missing(what: str, name: str, method: str) -> GradientError:
 
 
 def pair(
-    what: str, parts: str, out: Any, hint: str = "return both, with a comma between them"
+    what: str, parts: str, out: object, hint: str = "return both, with a comma between them"
 ) -> tuple[Any, Any]:
-    """The two parts of what a rule gave.
+    """The two parts of the result of a rule.
 
     Raises:
         ArgumentError: if they are not two.
@@ -363,7 +373,7 @@ def pair(
     return out[0], out[1]
 
 
-def counted(out: Any) -> str:
-    """What a rule gave, for a message: ``Array``, ``tuple of 3``."""
+def counted(out: object) -> str:
+    """The type of a rule's result, for a message: ``Array``, ``tuple of 3``."""
     size = f" of {len(out)}" if isinstance(out, (tuple, list)) else ""
     return type(out).__name__ + size

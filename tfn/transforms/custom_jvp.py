@@ -1,10 +1,11 @@
-"""Forward derivatives of the user's own: `custom_jvp`."""
+"""User-defined forward derivatives: `custom_jvp`."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, Self, TypeVar, overload
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -12,13 +13,24 @@ from tfn._support.validate import a_function
 from tfn.errors import ArgumentError
 from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
-from tfn.transforms.arguments import Argnums, Function, name_of
+from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, name_of
 from tfn.transforms.body import filled
-from tfn.transforms.custom import Call, Customized, asking, given, missing, pair, same_result, taken
+from tfn.transforms.custom import (
+    Call,
+    CustomDerivative,
+    as_graph,
+    as_values,
+    missing,
+    pair,
+    rule_trace,
+    same_result,
+)
 from tfn.transforms.custom_rules import Lane, Tangents, through
 from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.static_args import Names
 from tfn.transforms.tangents import SymbolicZero
+
+Rule = TypeVar("Rule", bound=Function)
 
 
 @frozen
@@ -28,53 +40,55 @@ class JvpRules:
     call: Call
 
     def lanes(self, lane: Lane) -> Lane:
-        """The rule is about one lane."""
+        """The rules of one lane, batched."""
         return lane
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """As it is written, unless the user has said how.
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The transpose of the function's body, or the user's rule.
 
         Raises:
             GradientError: if the function is to be linear in what it closes over.
         """
         call, first, rule = self.call, 1 + self.call.captured, self.call.owner.transposed
         if rule is None:
-            return through(pull, u, cts, moving)
-        call.primals(u, [x if i in moving else None for i, x in enumerate(u.src)])
-        with asking(rule) as trace:
+            return through(pull, u, cts, differentiated)
+        call.primals(u, [x if i in differentiated else None for i, x in enumerate(u.src)])
+        with rule_trace(rule) as trace:
             slots = call.gives.slots
             full = [
                 zeros(s.shape, s.dtype) if ct is None else ct
-                for ct, s in zip(cts[call.acts :], slots, strict=True)
+                for ct, s in zip(cts[call.has_effects :], slots, strict=True)
             ]
-            xs: list[Any] = given(trace, u.src[first:], call.takes)
-            for i in moving:
+            xs: list[Any] = as_values(trace, u.src[first:], call.takes)
+            for i in differentiated:
                 xs[i - first] = None
             out = rule(
                 *call.fixed.values,
-                tree.unflatten(call.gives.structure, given(trace, full, slots)),
+                tree.unflatten(call.gives.structure, as_values(trace, full, slots)),
                 *tree.unflatten(call.structure, xs),
             )
-            found = call.cotangents("transpose", out)
-            return [taken(trace, found[i - first]) for i in moving]
+            cotangents = call.cotangents("transpose", out)
+            return [as_graph(trace, cotangents[i - first]) for i in differentiated]
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
-        """What the user's rule gives."""
+        """The tangents that the user's rule returns."""
         call, owner = self.call, self.call.owner
         rule = owner.rule
         if rule is None:
             raise missing("custom_jvp", call.name, "defjvp")
-        primals, moving = call.primals(u, tangents)
-        with asking(rule) as trace:
-            xs = given(trace, primals, call.takes)
+        primals, differentiated = call.primals(u, tangents)
+        with rule_trace(rule) as trace:
+            xs = as_values(trace, primals, call.takes)
             dxs: list[Any] = []
-            for x, dx, slot in zip(primals, moving, call.takes, strict=True):
+            for x, dx, slot in zip(primals, differentiated, call.takes, strict=True):
                 if dx is None and owner.symbolic_zeros:
                     dxs.append(SymbolicZero(slot.shape, slot.dtype))
                 elif not slot.floating:
                     dxs.append(None)
                 else:
-                    dxs += given(trace, [filled(dx, x)], [slot])
+                    dxs += as_values(trace, [filled(dx, x)], [slot])
             out = rule(
                 *call.fixed.values,
                 tree.unflatten(call.structure, xs),
@@ -83,11 +97,11 @@ class JvpRules:
             hint = "both of the structure of the result; None is a tangent of zero"
             y, dy = pair(f"the jvp of {call.name}", "(result, tangent)", out, hint)
             same_result(call, y, rule, "the jvp")
-            slopes = [taken(trace, leaf) for leaf in call.gives.every(dy)]
-            return [None] * call.acts + slopes
+            slopes = [as_graph(trace, leaf) for leaf in call.gives.every(dy)]
+            return [None] * call.has_effects + slopes
 
 
-class custom_jvp:
+class custom_jvp(Generic[P, R_co]):
     """A function with a forward derivative of the user's own; reverse mode transposes it.
 
     What the function closes over is not differentiated: pass it as an argument.
@@ -113,18 +127,23 @@ class custom_jvp:
         (2.0, 100.0)
     """
 
+    __name__: str
+    __wrapped__: Callable[P, R_co]
+
     def __init__(
-        self, fun: Function, nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
+        self, fun: Callable[P, R_co], nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
     ) -> None:
         functools.update_wrapper(self, fun)
         self.function = fun
         self.rule: Function | None = None
         self.transposed: Function | None = None
         self.symbolic_zeros = False
-        self._custom = Customized("custom_jvp", fun, nondiff_argnums, nondiff_argnames, JvpRules)
+        self._custom = CustomDerivative(
+            "custom_jvp", fun, nondiff_argnums, nondiff_argnames, JvpRules
+        )
 
-    def defjvp(self, jvp: Function, symbolic_zeros: bool = False) -> Function:
-        """Say what the derivative is: ``jvp(primals, tangents)`` gives (result, tangent).
+    def defjvp(self, jvp: Rule, symbolic_zeros: bool = False) -> Rule:
+        """Define the derivative: ``jvp(primals, tangents)`` gives (result, tangent).
 
         Args:
             symbolic_zeros: whether tangents that are zero come as `SymbolicZero`.
@@ -133,8 +152,8 @@ class custom_jvp:
         self.rule, self.symbolic_zeros = jvp, symbolic_zeros
         return jvp
 
-    def deftranspose(self, transpose: Function) -> Function:
-        """Say what the transpose is, if the function is linear in some arguments.
+    def deftranspose(self, transpose: Rule) -> Rule:
+        """Define the transpose, if the function is linear in some arguments.
 
         ``transpose(cts, *arguments)`` gets cotangents of the result, and None in the place of the
         arguments in which it is linear; it gives the cotangents of these, and None for the others.
@@ -153,6 +172,8 @@ class custom_jvp:
                 hint="use defjvp, whose rule gets them first",
             )
 
+        call: Function = self
+
         def jvp(primals: Any, tangents: Any) -> Any:
             if len(jvps) != len(primals):
                 raise ArgumentError(
@@ -160,7 +181,7 @@ class custom_jvp:
                     got=f"{len(jvps)} for {len(primals)}",
                     hint="None stands for a derivative of zero",
                 )
-            out = self(*primals)
+            out = call(*primals)
             parts = [
                 rule(dx, out, *primals)
                 for rule, dx in zip(jvps, tangents, strict=True)
@@ -172,9 +193,18 @@ class custom_jvp:
 
         self.defjvp(jvp)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result."""
-        return self._custom.call(self, args, kwargs)
+        result: R_co = self._custom.call(self, args, kwargs)
+        return result
 
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(
+        self: custom_jvp[Concatenate[Instance, Q], R_co], instance: Instance, owner: type
+    ) -> Callable[Q, R_co]: ...
+
+    def __get__(self, instance: object, owner: type) -> object:
+        return self if instance is None else types.MethodType(self, instance)

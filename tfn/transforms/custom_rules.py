@@ -1,10 +1,10 @@
-"""The rows of CUSTOM and LINEAR: functions that bring their own derivatives.
+"""Rules of CUSTOM and LINEAR nodes: functions that bring their own derivatives.
 
-    y = custom[f] x       push asks the rules of f for the tangents of y
-    dy = linear[f] r dx   pull asks the rules for the cotangents of dx; what f does with dx is
-                          only known by its transpose
+    y = custom[f] x       the forward pass gets the tangents of y from the rules of f
+    dy = linear[f] r dx   the backward pass gets the cotangents of dx from the rules; the function
+                          of dx is known by its transpose alone
 
-Under `vmap` the rules of one lane are kept, with the new axis added to what they make: see `Lane`.
+Under `vmap` the rules of one lane are used, and their results are batched: see `Lane`.
 """
 
 from __future__ import annotations
@@ -26,26 +26,30 @@ Tangents = Sequence[UOp | None]
 
 
 class Rules(Protocol):
-    """What a CUSTOM node carries."""
+    """The rules of a CUSTOM node."""
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents of all results, from those of all sources (the first is the function)."""
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """The cotangents of the sources `moving`, of a function that is linear in them."""
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The cotangents of the sources `differentiated`, of a function that is linear in them."""
 
     def lanes(self, lane: Lane) -> Rules:
-        """The rules of the function under `vmap`: those given, if these are about one lane."""
+        """The rules of the function under `vmap`: `lane`, if these rules are for one lane."""
 
 
 class LinearRules(Protocol):
-    """What a LINEAR node carries."""
+    """The rules of a LINEAR node."""
 
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
         """All results, in terms of other ops."""
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """The cotangents of the sources `moving`, from those of the results."""
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The cotangents of the sources `differentiated`, from those of the results."""
 
 
 def jvp(push: Push, u: UOp, tangents: Tangents) -> tuple[UOp | None, ...]:
@@ -54,22 +58,22 @@ def jvp(push: Push, u: UOp, tangents: Tangents) -> tuple[UOp | None, ...]:
     return tuple(rules.jvp(push, u, tangents))
 
 
-def transpose(pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+def transpose(pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]) -> Tangents:
     """The row of CUSTOM and LINEAR in `SEVERAL_RESULTS`."""
     rules: Rules | LinearRules = u.arg.rules
-    return rules.transpose(pull, u, cts, moving)
+    return rules.transpose(pull, u, cts, differentiated)
 
 
-def through(pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-    """The transpose of a function as it is written, if no rule says more."""
+def through(pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]) -> Tangents:
+    """The transpose of a function's body, for functions without a transpose rule."""
     inputs, outputs = opened(u.src[0])
-    variables = [inputs[i - 1] for i in moving]
-    held = {x: s for x, s in zip(inputs, u.src[1:], strict=True) if x not in variables}
-    return pull(substitute(outputs, held), variables, cts)
+    variables = [inputs[i - 1] for i in differentiated]
+    fixed = {x: s for x, s in zip(inputs, u.src[1:], strict=True) if x not in variables}
+    return pull(substitute(outputs, fixed), variables, cts)
 
 
 def forward(pull: Pull, u: UOp) -> list[UOp]:
-    """What a LINEAR node is, for forward mode."""
+    """The results of a LINEAR node in terms of other ops, for forward mode."""
     rules: LinearRules = u.arg.rules
     return rules.forward(pull, u)
 
@@ -79,16 +83,16 @@ def forward(pull: Pull, u: UOp) -> list[UOp]:
 
 @frozen
 class Lane:
-    """The rules of one lane, for all of them.
+    """The rules of one lane, batched over all lanes.
 
-    A rule is asked about one lane, on leaves, and what it makes is batched over the values.
+    A rule is applied to one lane, on leaves, and the graph that it makes is batched.
 
     Attributes:
-        batch: see `batch.batch`, which lies above this file.
+        batch: `batch.batch`, which is defined above this file.
         function: that of one lane; None for LINEAR.
         arg: that of one lane.
         mapped: which operands differ from lane to lane.
-        size: how many lanes.
+        size: the number of lanes.
     """
 
     batch: Batch
@@ -112,20 +116,24 @@ class Lane:
         one, values = self._one(u)
         return [y for y in self._all(forward(pull, one), values) if y is not None]
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
         """The cotangents of all lanes, summed where the lanes share an operand."""
         one, values = self._one(u)
-        given = [None if ct is None else self._leaf(ct, True) for ct in cts]
-        values |= {x: (ct, True) for x, ct in zip(given, cts) if x is not None and ct is not None}
-        found = self._all(transpose(pull, one, given, moving), values)
+        arriving = [None if ct is None else self._leaf(ct, True) for ct in cts]
+        values |= {
+            x: (ct, True) for x, ct in zip(arriving, cts) if x is not None and ct is not None
+        }
+        cotangents = self._all(transpose(pull, one, arriving, differentiated), values)
         first = u.op is Op.CUSTOM  # the function is its first source
         return [
             ct if ct is None or self.mapped[i - first] else add_up(ct, (0,))
-            for ct, i in zip(found, moving, strict=True)
+            for ct, i in zip(cotangents, differentiated, strict=True)
         ]
 
     def lanes(self, lane: Lane) -> Lane:
-        """Lanes of lanes."""
+        """Nested `vmap`: the rules of a lane of lanes."""
         return lane
 
     def wide(self, f: UOp) -> UOp:
@@ -135,16 +143,16 @@ class Lane:
             UOp(Op.LEAF, (), Leaf((self.size, *x.shape), x.dtype)) if many else x
             for x, many in zip(inputs, self.mapped, strict=True)
         ]
-        moving = {x: full for x, full in zip(inputs, lanes, strict=True) if x is not full}
-        tokens = effects.given(f)
-        found = enumerate(self.batch(outputs, moving, self.size))
-        return closed([y.graph if i in tokens else y.full(self.size) for i, y in found], lanes)
+        batched = {x: full for x, full in zip(inputs, lanes, strict=True) if x is not full}
+        tokens = effects.token_results(f)
+        results = enumerate(self.batch(outputs, batched, self.size))
+        return closed([y.graph if i in tokens else y.full(self.size) for i, y in results], lanes)
 
     def _leaf(self, like: UOp, many: bool) -> UOp:
         return UOp(Op.LEAF, (), Leaf(like.shape[1:] if many else like.shape, like.dtype))
 
     def _one(self, u: UOp) -> tuple[UOp, dict[UOp, tuple[UOp, bool]]]:
-        """The node of one lane, and what stands behind its operands."""
+        """The node of one lane over leaves; for each leaf its value, and whether it is batched."""
         operands = u.src[1:] if self.function is not None else u.src
         leaves = [self._leaf(x, m) for x, m in zip(operands, self.mapped, strict=True)]
         first = () if self.function is None else (self.function,)
@@ -152,12 +160,14 @@ class Lane:
             zip(leaves, zip(operands, self.mapped, strict=True), strict=True)
         )
 
-    def _all(self, found: Tangents, values: Mapping[UOp, tuple[UOp, bool]]) -> Tangents:
-        graphs = [u for u in found if u is not None]
+    def _all(
+        self, graphs_of_one_lane: Tangents, values: Mapping[UOp, tuple[UOp, bool]]
+    ) -> Tangents:
+        graphs = [u for u in graphs_of_one_lane if u is not None]
         lanes = self.batch(graphs, {x: u for x, (u, many) in values.items() if many}, self.size)
         same = {x: u for x, (u, many) in values.items() if not many}
         full = iter(substitute([y.full(self.size) for y in lanes], same))
-        return [None if u is None else next(full) for u in found]
+        return [None if u is None else next(full) for u in graphs_of_one_lane]
 
 
 def batch_rule(
@@ -166,9 +176,9 @@ def batch_rule(
     """The row of CUSTOM in `BATCH`."""
     lane = Lane(batch, u.src[0], u.arg, tuple(mapped[1:]), size)
     wide = lane.wide(u.src[0])
-    made = UOp(Op.CUSTOM, (wide, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
+    node = UOp(Op.CUSTOM, (wide, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
     many = (new.shape != old.shape for new, old in zip(wide.src, u.src[0].src, strict=True))
-    return list(map(Lanes, several(made), many))
+    return list(map(Lanes, several(node), many))
 
 
 def batch_linear(
@@ -178,5 +188,5 @@ def batch_linear(
     arg: Linear = u.arg
     rules = Lane(batch, None, arg, tuple(mapped), size)
     results = tuple(((size, *shape), dtype) for shape, dtype in arg.results)
-    made = UOp(Op.LINEAR, tuple(src), replace(arg, results=results, rules=rules))
-    return [Lanes(y, True) for y in several(made)]
+    node = UOp(Op.LINEAR, tuple(src), replace(arg, results=results, rules=rules))
+    return [Lanes(y, True) for y in several(node)]

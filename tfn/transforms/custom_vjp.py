@@ -1,10 +1,11 @@
-"""Reverse derivatives of the user's own: `custom_vjp`."""
+"""User-defined reverse derivatives: `custom_vjp`."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, Self, overload
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -16,17 +17,17 @@ from tfn.trace.argument import Linear, Param
 from tfn.trace.build import after, several, zeros
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
-from tfn.transforms.arguments import Argnums, Function, results
+from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, results
 from tfn.transforms.body import fresh
 from tfn.transforms.custom import (
     Call,
-    Customized,
-    asking,
-    given,
+    CustomDerivative,
+    as_graph,
+    as_values,
     missing,
     pair,
+    rule_trace,
     same_result,
-    taken,
 )
 from tfn.transforms.custom_rules import Lane, Tangents, through
 from tfn.transforms.scan_rules import Pull, Push
@@ -37,7 +38,7 @@ from tfn.transforms.tangents import SymbolicZero
 
 @frozen
 class CustomVJPPrimal:
-    """What ``fwd`` gets for each leaf with ``symbolic_zeros=True``.
+    """A leaf of the arguments of ``fwd`` with ``symbolic_zeros=True``.
 
     Attributes:
         value: the argument.
@@ -55,37 +56,39 @@ class VjpRules:
     call: Call
 
     def lanes(self, lane: Lane) -> Lane:
-        """The rule is about one lane."""
+        """The rules of one lane, batched."""
         return lane
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """As it is written."""
-        return through(pull, u, cts, moving)
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The transpose of the function's body."""
+        return through(pull, u, cts, differentiated)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
-        """What ``fwd`` keeps, and a linear function of the tangents of which ``bwd`` is the
-        transpose.
-        """
+        """A linear function of the residuals of ``fwd`` and of tangents, transposed by ``bwd``."""
         call, owner = self.call, self.call.owner
         if owner.fwd is None:
             raise missing("custom_vjp", call.name, "defvjp")
         primals, dxs = call.primals(u, tangents)
-        with asking(owner.fwd) as trace:
-            xs = given(trace, primals, call.takes)
+        with rule_trace(owner.fwd) as trace:
+            xs = as_values(trace, primals, call.takes)
             if owner.symbolic_zeros:
                 xs = [CustomVJPPrimal(x, dx is not None) for x, dx in zip(xs, dxs, strict=True)]
             out = owner.fwd(*call.fixed.join(tree.unflatten(call.structure, xs)))
-            y, rest = pair(
+            y, residual_tree = pair(
                 f"the fwd of {call.name}",
                 "(result, residuals)",
                 out,
                 "return (result, None) if bwd needs nothing",
             )
             same_result(call, y, owner.fwd, "the fwd")
-            kept, structure = results(rest, owner.fwd)
-            residuals = [bind.lift(r, trace) for r in kept]
-        moving = tuple(i for i, dx in enumerate(dxs) if dx is not None)
-        backward = Backward(call, structure, tuple(map(ShapeDtypeStruct.of, kept)), moving)
+            leaves, structure = results(residual_tree, owner.fwd)
+            residuals = [bind.lift(r, trace) for r in leaves]
+        differentiated = tuple(i for i, dx in enumerate(dxs) if dx is not None)
+        backward = Backward(
+            call, structure, tuple(map(ShapeDtypeStruct.of, leaves)), differentiated
+        )
         slots = call.gives.slots
         arg = Linear(
             call.name,
@@ -94,9 +97,9 @@ class VjpRules:
             backward,
         )
         node = UOp(Op.LINEAR, (*residuals, *(dx for dx in dxs if dx is not None)), arg)
-        found = iter(several(node))
-        slopes = [next(found) if slot.floating else None for slot in slots]
-        return [None] * call.acts + slopes
+        tangent_results = iter(several(node))
+        slopes = [next(tangent_results) if slot.floating else None for slot in slots]
+        return [None] * call.has_effects + slopes
 
 
 @frozen
@@ -107,27 +110,31 @@ class Backward:
         call: of the function it belongs to.
         structure: of the residuals.
         residuals: their types.
-        moving: for which leaves of the arguments there are tangents.
+        differentiated: for which leaves of the arguments there are tangents.
     """
 
     call: Call
     structure: tree.Structure
     residuals: tuple[ShapeDtypeStruct, ...]
-    moving: tuple[int, ...]
+    differentiated: tuple[int, ...]
 
-    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """What ``bwd`` gives."""
+    def transpose(
+        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
+    ) -> Tangents:
+        """The cotangents that ``bwd`` returns."""
         call, owner, count = self.call, self.call.owner, u.arg.residuals
-        if any(i < count for i in moving):
+        if any(i < count for i in differentiated):
             raise GradientError(
                 f"the residuals of {call.name} cannot be transposed",
                 got=f"a transpose of the bwd of {call.name}",
                 hint="define it as a custom_jvp",
             )
         arriving = iter(cts)
-        with asking(owner.bwd) as trace:
+        with rule_trace(owner.bwd) as trace:
             trace.begin = trace.token = const(True, BOOL)
-            kept = tree.unflatten(self.structure, given(trace, u.src[:count], self.residuals))
+            residuals = tree.unflatten(
+                self.structure, as_values(trace, u.src[:count], self.residuals)
+            )
             flat: list[Any] = []
             for slot in call.gives.slots:
                 ct = next(arriving) if slot.floating else None
@@ -137,13 +144,17 @@ class Backward:
                     flat.append(None)
                 else:
                     full = zeros(slot.shape, slot.dtype) if ct is None else ct
-                    flat += given(trace, [full], [slot])
-            out = owner.bwd(*call.fixed.values, kept, tree.unflatten(call.gives.structure, flat))
-            found = call.cotangents("bwd", out)
-            back = [taken(trace, found[self.moving[i - count]]) for i in moving]
-        if not trace.acts:
+                    flat += as_values(trace, [full], [slot])
+            out = owner.bwd(
+                *call.fixed.values, residuals, tree.unflatten(call.gives.structure, flat)
+            )
+            cotangents = call.cotangents("bwd", out)
+            back = [
+                as_graph(trace, cotangents[self.differentiated[i - count]]) for i in differentiated
+            ]
+        if not trace.has_effects:
             return back
-        # Its effects happen before what it gives is used, and not if nobody uses that.
+        # The effects of bwd happen before its results are used, and only if they are.
         return [None if ct is None else after(ct, [trace.token]) for ct in back]
 
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
@@ -157,7 +168,7 @@ class Backward:
         count = u.arg.residuals
         back = self.transpose(pull, u, cts, range(count, len(u.src)))
         try:
-            found = pull(back, cts, list(u.src[count:]))
+            slopes = pull(back, cts, list(u.src[count:]))
         except GradientError as error:
             raise GradientError(
                 f"{self.call.name} has no forward mode: it is a custom_vjp whose bwd is not "
@@ -165,10 +176,10 @@ class Backward:
                 got=error.what,
                 hint="use reverse mode (grad, vjp, jacrev), or a custom_jvp",
             ) from error
-        return [zeros(*kind) if y is None else y for y, kind in zip(found, types, strict=True)]
+        return [zeros(*kind) if y is None else y for y, kind in zip(slopes, types, strict=True)]
 
 
-class custom_vjp:
+class custom_vjp(Generic[P, R_co]):
     """A function with a reverse derivative of the user's own.
 
     Forward mode works as well where ``bwd`` is linear in the cotangent: it is transposed.  What
@@ -177,7 +188,7 @@ class custom_vjp:
     Args:
         fun: the function, of positional arguments.
         nondiff_argnums, nondiff_argnames: arguments that are Python values, such as functions;
-            ``bwd`` gets them first, ``fwd`` where they stand.
+            ``bwd`` gets them first, ``fwd`` at their positions.
 
     Raises:
         GradientError: when it is differentiated without a rule, or by what it closes over.
@@ -193,15 +204,20 @@ class custom_vjp:
         1.0
     """
 
+    __name__: str
+    __wrapped__: Callable[P, R_co]
+
     def __init__(
-        self, fun: Function, nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
+        self, fun: Callable[P, R_co], nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
     ) -> None:
         functools.update_wrapper(self, fun)
         self.function = fun
         self.fwd: Function | None = None
         self.bwd: Function | None = None
         self.symbolic_zeros = False
-        self._custom = Customized("custom_vjp", fun, nondiff_argnums, nondiff_argnames, VjpRules)
+        self._custom = CustomDerivative(
+            "custom_vjp", fun, nondiff_argnums, nondiff_argnames, VjpRules
+        )
 
     def defvjp(
         self,
@@ -210,7 +226,7 @@ class custom_vjp:
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Say what the derivative is.
+        """Define the derivative.
 
         Args:
             fwd: takes the arguments, gives (result, residuals), which may be any tree.
@@ -218,15 +234,24 @@ class custom_vjp:
                 cotangent for each argument; None for zero, and for integers.
             symbolic_zeros: whether cotangents that are zero come as `SymbolicZero`, and leaves of
                 the arguments to ``fwd`` as `CustomVJPPrimal`, which say if they are perturbed.
-            optimize_remat: accepted; residuals that nobody needs are never computed.
+            optimize_remat: accepted; residuals that are not used are never computed.
         """
         a_function("defvjp", "fwd", fwd)
         a_function("defvjp", "bwd", bwd)
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result."""
-        return self._custom.call(self, args, kwargs)
+        result: R_co = self._custom.call(self, args, kwargs)
+        return result
 
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(
+        self: custom_vjp[Concatenate[Instance, Q], R_co], instance: Instance, owner: type
+    ) -> Callable[Q, R_co]: ...
+
+    def __get__(self, instance: object, owner: type) -> object:
+        return self if instance is None else types.MethodType(self, instance)

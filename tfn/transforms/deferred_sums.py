@@ -1,7 +1,8 @@
-"""Sums over the steps of a loop that are better taken after it.
+"""Deferred accumulation: sums over the steps of a loop that are computed after it.
 
-A weight that is used in every step collects a product of matrices from each.  Rather than adding
-to a large matrix in every step, the factors are stacked, and one product sums over steps as well::
+The cotangent of a weight that every step uses is a sum of one matrix product per step.  Instead of
+adding to a large matrix in every step, the factors are stacked, and one product sums over steps as
+well::
 
     total += a_t' b_t, for each t        ->        A' B, over steps and rows
 """
@@ -33,7 +34,7 @@ class Product:
 
     @property
     def factors(self) -> tuple[UOp, ...]:
-        """What must be stacked."""
+        """The operands of the product, which must be stacked over the steps."""
         return self.node.src
 
     def total(self, a: UOp, b: UOp) -> UOp:
@@ -50,16 +51,16 @@ class Product:
         return out
 
 
-def postpone(
+def defer(
     term: UOp, changing: Collection[UOp], stacked: Collection[UOp]
 ) -> tuple[UOp | None, list[Product]]:
-    """What is added in each step, None for nothing, and products to be summed after the loop.
+    """The part of a sum to add in each step, None for nothing, and products to sum after the loop.
 
-    A product waits if both factors are among the nodes `changing` from step to step, and to stack
-    those that are not `stacked` anyway takes no more memory than the sum does.
+    A product is deferred if both factors are among the nodes `changing` from step to step, and the
+    stacks of those that are not `stacked` anyway take no more memory than the sum does.
     """
     rest: UOp | None = None
-    found: list[Product] = []
+    products: list[Product] = []
     waiting = [term]
     while waiting:
         u = waiting.pop()
@@ -73,7 +74,7 @@ def postpone(
         if node.op is Op.DOT and all(s in changing for s in node.src):
             new = sum(count(s.shape) for s in set(node.src) if s not in stacked)
             if new <= count(u.shape):
-                found.append(Product(tuple(views), node))
+                products.append(Product(tuple(views), node))
                 continue
         rest = u if rest is None else u + rest
-    return rest, found
+    return rest, products

@@ -1,7 +1,7 @@
-"""What the rules of gather and scatter share: starts clamped, windows inside, the last writer.
+"""Helpers for the rules of gather and scatter: clamped starts, window masks, the last writer.
 
-Gather clamps the starts of its windows; scatter drops a window that does not fit.  Each is the
-other's transpose only when that difference is written out.
+Gather clamps the starts of its windows; scatter drops a window that does not fit.  They are
+transposes of each other only with this difference made explicit.
 """
 
 from __future__ import annotations
@@ -67,6 +67,6 @@ def last(operand: UOp, indices: UOp, updates: UOp, batch: int) -> UOp:
     if prod(points) <= 1:
         return writes
     number = _over_windows(reshape(iota((prod(points),), 0), points), sizes)
-    number = number + 1  # so that zero means: nobody wrote
+    number = number + 1  # zero is for elements that are not written
     written = scatter(zeros(operand.shape, number.dtype), indices, number, Op.WHERE, batch)
     return writes & eq(at(written, indices, updates, batch), number)

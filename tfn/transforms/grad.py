@@ -10,8 +10,8 @@ a function closes over has no tangent, so nested derivatives cannot be confused.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
 
 from tfn import tree
 from tfn._support.validate import a_function
@@ -22,24 +22,24 @@ from tfn.trace.argument import Leaf
 from tfn.trace.build import zeros
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
-from tfn.transforms.arguments import Argnums, Chosen, Function, choose, name_of
+from tfn.transforms.arguments import Argnums, Aux, Chosen, Function, P, R, choose, name_of
 from tfn.transforms.jvp import push
 from tfn.transforms.tracing import Recording, record
 from tfn.transforms.transpose import pull
 
 
-def variable(like: Any, value: Any = None) -> UOp:
+def variable(like: bind.Typed, value: bind.Value | None = None) -> UOp:
     """A fresh leaf of the shape and dtype of a value, for its tangent or cotangent."""
     return UOp(Op.LEAF, (), Leaf(like.shape, like.dtype, value))
 
 
 def value_and_grad(
-    function: Function,
+    function: Callable[P, R],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Function:
+) -> Callable[P, tuple[R, Any]]:
     """A function that returns the value of a scalar function and its gradient.
 
     The gradient to a complex z = x + iy of a real value f is df/dx - i df/dy: its conjugate is the
@@ -64,7 +64,7 @@ def value_and_grad(
     a_function("value_and_grad", "function", function)
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), "grad"))
         if holomorphic:
             chosen.require(HOLOMORPHIC, COMPLEXES, "complex", "use .astype(complex)")
@@ -79,19 +79,40 @@ def value_and_grad(
         extra = recorded.traced_aux
         weak = [*recorded.weak, *(x.weak_type for x in inputs), *(False for _ in extra)]
         (value,), slopes, extra = recorded.evaluate([y], slopes, extra, weak=weak)
-        gradient = fill(chosen, argnums, slopes)
-        return ((value, recorded.fill_aux(extra)) if has_aux else value), gradient
+        result: Any = (value, recorded.fill_aux(extra)) if has_aux else value
+        return result, fill(chosen, argnums, slopes)
 
     return run
 
 
+@overload
 def grad(
-    function: Function,
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+
+
+@overload
+def grad(
+    function: Callable[P, object],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Function:
+) -> Callable[P, Any]: ...
+
+
+def grad(
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]:
     """A function that returns the gradient of a scalar function; see `value_and_grad`.
 
     With `has_aux` it returns (gradient, aux).
@@ -104,7 +125,7 @@ def grad(
     both = value_and_grad(function, argnums, has_aux, holomorphic, allow_int)
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
@@ -114,7 +135,7 @@ def grad(
 def fill(chosen: Chosen, argnums: Argnums, results: list[Any]) -> Any:
     """One result per floating leaf, in the structure of the chosen arguments."""
     flat: list[Any] = [None] * len(chosen.values)
-    for i, result in zip(chosen.moving, results, strict=True):
+    for i, result in zip(chosen.differentiated, results, strict=True):
         flat[i] = result
     filled = tree.unflatten(chosen.structure, flat)
     return filled[0] if isinstance(argnums, int) else filled
@@ -158,7 +179,7 @@ def check_results(
     )
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: R) -> R:
     """The same values, which derivatives take for constants.  `x` may be nested.
 
     Example:
@@ -167,9 +188,10 @@ def stop_gradient(x: Any) -> Any:
     """
 
     def stop(leaf: Any) -> Any:
-        value = bind.face().asarray(leaf)
+        value = bind.runtime().asarray(leaf)
         if value.trace is None or value.dtype not in INEXACT:
             return value
         return bind.bind(Op.DETACH, value)
 
-    return tree.map(stop, x)
+    stopped: R = tree.map(stop, x)
+    return stopped

@@ -1,21 +1,21 @@
-"""All derivatives at once: `jacfwd`, `jacrev`, `hessian`.
+"""Jacobians: `jacfwd`, `jacrev`, `hessian`.
 
-A tangent, or cotangent, that is a leaf of the graph is batched over a basis: columns, or rows, of
-the Jacobian are lanes of one program.
+The leaf of a tangent, or cotangent, is batched over a basis: the columns, or rows, of the Jacobian
+are lanes of one program.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 from tfn import tree
 from tfn._support.validate import a_function
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT
 from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
 from tfn.trace.uop import UOp
-from tfn.transforms.arguments import Argnums, Chosen, Function, choose
+from tfn.transforms.arguments import Argnums, Aux, Chosen, P, choose
 from tfn.transforms.batch import batch
 from tfn.transforms.grad import HOLOMORPHIC, check_results, fill, variable
 from tfn.transforms.jvp import push
@@ -42,29 +42,29 @@ def _forward(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
         size = count(x.shape)
         lanes = iter(batch([u for u in slopes if u is not None], {dx: _basis(x)}, size))
         for y, u, row in zip(outputs, slopes, blocks, strict=True):
-            found = None if u is None else next(lanes).full(size)
+            column = None if u is None else next(lanes).full(size)
             shape = y.shape + x.shape
-            if found is None:
+            if column is None:
                 row.append(zeros(shape, y.dtype))
             else:
-                row.append(reshape(moveaxis(found, 0, y.ndim), shape))
+                row.append(reshape(moveaxis(column, 0, y.ndim), shape))
     return blocks
 
 
 def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
     """Rows: one cotangent for each element of an output."""
-    moving = {x: variable(x) for x in inputs}
+    differentiated = {x: variable(x) for x in inputs}
     blocks = []
-    for y, slope in zip(outputs, push(outputs, moving), strict=True):
+    for y, slope in zip(outputs, push(outputs, differentiated), strict=True):
         ct = variable(y)
-        cts = pull([slope], list(moving.values()), [ct])
+        cts = pull([slope], list(differentiated.values()), [ct])
         size = count(y.shape)
         lanes = iter(batch([u for u in cts if u is not None], {ct: _basis(y)}, size))
         row = []
         for x, u in zip(inputs, cts, strict=True):
-            found = None if u is None else next(lanes).full(size)
+            rows = None if u is None else next(lanes).full(size)
             shape = y.shape + x.shape
-            row.append(zeros(shape, x.dtype) if found is None else reshape(found, shape))
+            row.append(zeros(shape, x.dtype) if rows is None else reshape(rows, shape))
         blocks.append(row)
     return blocks
 
@@ -72,15 +72,15 @@ def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
 def _jacobian(
     name: str,
     blocks: Blocks,
-    function: Function,
+    function: Callable[P, Any],
     argnums: Argnums,
     has_aux: bool,
     holomorphic: bool,
-) -> Function:
+) -> Callable[P, Any]:
     a_function(name, "function", function)
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))
         if holomorphic:
             chosen.require(HOLOMORPHIC, COMPLEXES, "complex", "use .astype(complex)")
@@ -91,17 +91,39 @@ def _jacobian(
         recorded = record(name, function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
         real = INEXACT if blocks is _forward else FLOATS
         check_results(name, recorded.outputs, function, COMPLEXES if holomorphic else real)
-        found = blocks(recorded.outputs, recorded.inputs)
-        *rows, extra = recorded.evaluate(*found, recorded.traced_aux)
+        graphs = blocks(recorded.outputs, recorded.inputs)
+        *rows, extra = recorded.evaluate(*graphs, recorded.traced_aux)
         jacobian = tree.unflatten(recorded.structure, [fill(chosen, argnums, row) for row in rows])
         return (jacobian, recorded.fill_aux(extra)) if has_aux else jacobian
 
     return run
 
 
+@overload
 def jacfwd(
-    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Function:
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+
+
+@overload
+def jacfwd(
+    function: Callable[P, object],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+
+
+def jacfwd(
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]:
     """The Jacobian, column by column: for functions with more results than arguments.
 
     The result has the structure of the function's result, with the structure of the arguments in
@@ -118,9 +140,31 @@ def jacfwd(
     return _jacobian("jacfwd", _forward, function, argnums, has_aux, holomorphic)
 
 
+@overload
 def jacrev(
-    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Function:
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+
+
+@overload
+def jacrev(
+    function: Callable[P, object],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+
+
+def jacrev(
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]:
     """The Jacobian, row by row: for functions with fewer results than arguments.
 
     The result is that of `jacfwd`.
@@ -136,9 +180,31 @@ def jacrev(
     return _jacobian("jacrev", _reverse, function, argnums, has_aux, holomorphic)
 
 
+@overload
 def hessian(
-    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Function:
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+
+
+@overload
+def hessian(
+    function: Callable[P, object],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+
+
+def hessian(
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]:
     """The second derivatives: `jacfwd` of `jacrev`.
 
     Example:

@@ -1,13 +1,13 @@
-"""`jit`: a function compiled whole, once for each kind of arguments.
+"""Just-in-time compilation: `jit` compiles a function whole, once for each type of arguments.
 
-A call looks up the kinds of its arguments - shape, dtype, weakness - and runs the program found
-there.  On a miss the function is recorded, closed into a Jaxpr, and kept.  What it closed over,
-arrays or values of an outer trace, became operands; with values of an outer trace nothing is
-kept, since the next call may close over others.
+A call looks up the abstract values of its arguments - shape, dtype, weakness - and runs the program
+in the cache.  On a miss the function is traced, closed into a Jaxpr, and cached.  Captured arrays,
+and captured values of an outer trace, become operands; with values of an outer trace nothing is
+cached, since the next call may capture others.
 
-Where the device has native calls, a program gets doors: one that takes the arguments as the user
-passes them, tried first, and one that takes the list of leaves, for what is static, passed by
-name, or of classes that only Python can take apart.
+If the device has native entry points, a program gets two: a direct one, which takes the arguments
+as the user passes them and is tried first, and one that takes the list of leaves, for arguments
+that are static, passed by name, or of classes that only Python can flatten.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import functools
 import time
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, Generic, NamedTuple, Self, overload
 
 import numpy as np
 
@@ -30,13 +30,18 @@ from tfn.trace import bind, effects
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
-from tfn.trace.uop import walk
+from tfn.trace.uop import Key, walk
 from tfn.transforms.annotations import checked
 from tfn.transforms.aot import Lowered, Takes, Traced, takes
 from tfn.transforms.arguments import (
     STATIC,
     Argnums,
     Function,
+    Instance,
+    P,
+    Q,
+    R,
+    R_co,
     argument_names,
     as_value,
     name_of,
@@ -46,18 +51,19 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Names, Selection, Split
 from tfn.transforms.tracing import record
 
-_MADE_ARRAYS = {bool, int, float, np.ndarray}
-"""What becomes an array when it is passed for one."""
+_CONVERTED = {bool, int, float, np.ndarray}
+"""The types of arguments that are converted to arrays."""
 
-MOST_NAMES = 64
-"""For how many structures of arguments their names are kept."""
+MAX_NAMED_STRUCTURES = 64
+"""The structures of arguments whose names are cached, for errors; more are seldom live at once."""
 
-MOST_DOORS = 8
-"""How many are tried one after the other before a call is looked up in a table."""
+MAX_DIRECT_ENTRIES = 8
+"""The direct entry points that are tried in turn before a call is looked up in the cache: each try
+that fails costs some of the time that the look-up in Python would take."""
 
 
 def closed(
-    function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequence[Any], arguments: Takes
+    function: Function, call: Callable[[list[Any]], object], kinds: Sequence[Any], arguments: Takes
 ) -> Traced:
     """The closed function of leaves of these types."""
     recorded = record("jit", function, call, kinds, arguments.names, known=False)
@@ -71,58 +77,80 @@ def closed(
 
 @mutable
 class Entry:
-    """A function closed over kinds of arguments.
+    """A specialization of a function for one type of arguments.
 
     Attributes:
-        trace_ns, trace_bytes: what the trace took, and takes.
-        door: one that takes the list of leaves.
-        direct: one that takes arguments as they are passed.
+        trace_ns, trace_bytes: the time that tracing took, and the memory of the trace.
+        by_leaves: the native entry point that takes the list of leaves.
+        direct: the native entry point that takes arguments as they are passed.
     """
 
     traced: Traced
     trace_ns: int
     trace_bytes: int
-    door: bind.Door | None = None
-    direct: bind.Door | None = None
+    by_leaves: bind.Entry | None = None
+    direct: bind.Entry | None = None
 
     @property
-    def making(self) -> bind.Making:
-        """What its program took to make."""
-        return bind.face().making(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
+    def compile_stats(self) -> bind.CompileStats:
+        """The compile statistics of its program."""
+        return bind.runtime().compile_stats(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
 
     @property
     def size_bytes(self) -> int:
-        """What it takes, with the program that its doors hold."""
-        program = bind.DOOR_BYTES + self.making.size_bytes if self.door else 0
+        """Its memory, with that of the program that its entry points refer to."""
+        program = bind.ENTRY_BYTES + self.compile_stats.size_bytes if self.by_leaves else 0
         return self.trace_bytes + program
 
 
 class CacheInfo(NamedTuple):
-    """What a jitted function keeps, and what that took.
+    """The cache of a jitted function.
 
     Attributes:
-        entries: how many programs it keeps.
-        misses: how often it was traced.
-        last_miss: why, the last time.
-        last: what the last program took to make.
-        total: what all that are kept took.
+        entries: the number of programs in it.
+        misses: the number of calls that were traced.
+        last_miss: the reason of the last one.
+        last: compile statistics of the last program.
+        total: compile statistics of all programs in the cache.
     """
 
     entries: int
     misses: int
     last_miss: str
-    last: bind.Making
-    total: bind.Making
+    last: bind.CompileStats
+    total: bind.CompileStats
 
 
+@overload
 def jit(
-    function: Function | None = None,
+    function: Callable[P, R],
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
     donate_argnums: Argnums = (),
     donate_argnames: Names = (),
-) -> Any:
+) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    function: None = None,
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Names = (),
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+
+
+def jit(
+    function: Callable[P, R] | None = None,
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Names = (),
+) -> Jitted[P, R] | Callable[[Callable[P, R]], Jitted[P, R]]:
     """Compile a function whole, once for each shape, dtype and structure of its arguments.
 
     Usable as ``@jit``, ``@jit(static_argnames="n")`` and ``jit(f, ...)``, on functions and on
@@ -132,8 +160,8 @@ def jit(
     Args:
         static_argnums, static_argnames: arguments that are Python values; they must be hashable,
             and each new value is a new program.
-        donate_argnums, donate_argnames: arguments whose arrays are given away: they are deleted
-            when the program begins, and their memory may become that of results.
+        donate_argnums, donate_argnames: arguments whose arrays are donated: they are deleted when
+            the program begins, and results may reuse their memory.
 
     Raises:
         StaticArgumentError: for a static argument that cannot be hashed.
@@ -152,15 +180,18 @@ def jit(
     return Jitted(function, *options)
 
 
-class Jitted:
-    """What `jit` returns: a function with a cache of programs.
+class Jitted(Generic[P, R_co]):
+    """The result of `jit`: a function of the same signature, with a cache of programs.
 
-    `called` is the name under which it stays one operation in a trace; see `call.call`.
+    With the name `called` it stays one operation in a trace; see `call.call`.
     """
+
+    __name__: str
+    __wrapped__: Callable[P, R_co]
 
     def __init__(
         self,
-        function: Function,
+        function: Callable[P, R_co],
         static_argnums: Argnums = (),
         static_argnames: Names = (),
         donate_argnums: Argnums = (),
@@ -179,19 +210,19 @@ class Jitted:
                 got=", ".join(sorted(both)),
                 hint="static arguments have no memory to give away",
             )
-        self._names: dict[Any, list[str]] = {}
+        self._names: dict[Key, list[str]] = {}
         self.clear_cache()
 
     def clear_cache(self) -> None:
         """Forget every program."""
         self._entries: Cache[Entry] = Cache("traces", lambda entry: entry.size_bytes)
-        self._doors: list[bind.Door] = self._entries.shortcuts  # which are direct
+        self._direct: list[bind.Entry] = self._entries.shortcuts  # direct entry points
         self._last: Entry | None = None
         self._last_key: Any = None
         self._misses, self._last_miss = 0, ""
 
     def cache_info(self) -> CacheInfo:
-        """How many programs are kept, why the last one was new, and what they took to make.
+        """The number of programs, the reason of the last miss, and compile statistics.
 
         Example:
             >>> f = jit(lambda x: 2 * x)
@@ -200,12 +231,12 @@ class Jitted:
             >>> f.cache_info().misses, f.cache_info().last.kernels
             (1, 1)
         """
-        made = [entry.making for _, entry in self._entries.items()]
-        last = self._last.making if self._last else bind.Making()
-        total = bind.Making(*map(sum, zip(*made)))
+        stats = [entry.compile_stats for _, entry in self._entries.items()]
+        last = self._last.compile_stats if self._last else bind.CompileStats()
+        total = bind.CompileStats(*map(sum, zip(*stats)))
         return CacheInfo(len(self._entries), self._misses, self._last_miss, last, total)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    def trace(self, *args: object, **kwargs: object) -> Traced:
         """The closed function for these arguments; `ShapeDtypeStruct` will do for an array."""
         split = self.static.split(self.function, args, kwargs)
         leaves, structure = tree.flatten(split.dynamic)
@@ -216,8 +247,8 @@ class Jitted:
         ]
         return self._find(split, structure, kinds, names).traced
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for these arguments, on its way to machine code; nothing runs.
+    def lower(self, *args: object, **kwargs: object) -> Lowered:
+        """The program for these arguments, lowered but not compiled; nothing runs.
 
         Example:
             >>> import tfn
@@ -229,11 +260,11 @@ class Jitted:
         """
         return self.trace(*args, **kwargs).lower()
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, *args: object, **kwargs: object) -> Any:
         """The types of the results for these arguments; nothing is computed."""
         return self.trace(*args, **kwargs).out_info
 
-    def memory_analysis(self, *args: Any, **kwargs: Any) -> Any:
+    def memory_analysis(self, *args: object, **kwargs: object) -> Any:
         """The memory that a call with these arguments takes: a `Footprint`; nothing runs.
 
         Results that are written over donated arguments take none.
@@ -244,25 +275,26 @@ class Jitted:
             1024
         """
         traced = self.trace(*args, **kwargs)
-        return bind.face().footprint(traced.jaxpr, traced.takes.donated)
+        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result, from the program for arguments of this kind."""
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """The function's result, from the program for arguments of this type."""
         if not kwargs:
-            for door in self._doors:
-                result = door(*args)
+            for direct in self._direct:
+                result: R_co = direct(*args)
                 if result is not NotImplemented:
                     return result
-            if self._doors and not self.static and not _MADE_ARRAYS.isdisjoint(map(type, args)):
-                values = [bind.face().asarray(x) if type(x) in _MADE_ARRAYS else x for x in args]
-                for door in self._doors:
-                    result = door(*values)
+            if self._direct and not self.static and not _CONVERTED.isdisjoint(map(type, args)):
+                values = [bind.runtime().asarray(x) if type(x) in _CONVERTED else x for x in args]
+                for direct in self._direct:
+                    result = direct(*values)
                     if result is not NotImplemented:
                         return result
-        return self._call(args, kwargs)
+        result = self._call(args, kwargs)
+        return result
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of any kind: with numbers or static arguments, new, or within an outer trace."""
+    def _call(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+        """The general call: numbers or static arguments, a miss, or within an outer trace."""
         split = self.static.split(self.function, args, kwargs)
         values, structure = tree.flatten(split.dynamic)
         try:
@@ -272,51 +304,55 @@ class Jitted:
             kinds = tuple([(x.kind, x.weak_type) for x in values])
         key = structure, split.statics, kinds
         entry = self._entries.young.get(key)
-        if entry is None:  # new, old, or within an outer trace
+        if entry is None:  # a miss, an old entry, or within an outer trace
             names = self._names_of(split, structure)
             entry = self._find(split, structure, values, names)
         traced = entry.traced
-        if entry.door is not None:
-            results = entry.door(values)
+        if entry.by_leaves is not None:
+            results = entry.by_leaves(values)
             if results is not NotImplemented:
-                results = results[traced.acts :]
+                results = results[traced.has_effects :]
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
-        token = [effects.token()] if traced.acts else []
+        token = [effects.token()] if traced.has_effects else []
         operands = [*values, *token, *traced.captured]
         if bind.innermost(operands) is not None:
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
-            results = bind.call(jaxpr, operands, traced.weak, traced.acts)
+            results = bind.call(jaxpr, operands, traced.weak, traced.has_effects)
             return tree.unflatten(traced.structure, results)
-        if entry.door is None:
-            self._open(key, entry, split, values)
-            if entry.door is not None:
+        if entry.by_leaves is None:
+            self._make_entry_points(key, entry, split, values)
+            if entry.by_leaves is not None:
                 return self._call(args, kwargs)
-        gone = self._given_away(split, structure)
-        return traced.finish(bind.face().call(traced.jaxpr, operands, gone)[traced.acts :])
+        gone = self._donated(split, structure)
+        return traced.finish(
+            bind.runtime().call(traced.jaxpr, operands, gone)[traced.has_effects :]
+        )
 
-    def _values(self, leaves: Sequence[Any], split: Split, structure: tree.Structure) -> list[Any]:
+    def _values(
+        self, leaves: Sequence[object], split: Split, structure: tree.Structure
+    ) -> list[Any]:
         try:
-            return [bind.face().asarray(x) for x in leaves]
-        except (TfnError, TypeError):  # again, to say where it stands
+            return [bind.runtime().asarray(x) for x in leaves]
+        except (TfnError, TypeError):  # again, with the names for an error
             names = self._names_of(split, structure)
             return [as_value(x, name, STATIC) for x, name in zip(leaves, names, strict=True)]
 
     def _find(
         self, split: Split, structure: tree.Structure, values: Sequence[Any], names: list[str]
     ) -> Entry:
-        """The entry for these types, traced if it is not there."""
+        """The entry for these types, traced on a miss."""
         kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
         key = structure, split.statics, kinds
         entry = self._entries.find(key)
         if entry is not None:
-            self._shorten(entry.direct)
+            self._prefer(entry.direct)
         else:
 
-            def call(leaves: Sequence[Any]) -> Any:
+            def call(leaves: list[Any]) -> object:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
                 return checked(name_of(self.function), self.function, args, kwargs)
 
-            donated = self._given_away(split, structure)
+            donated = self._donated(split, structure)
             arguments = takes(name_of(self.function), structure, values, names, donated)
             start = time.perf_counter_ns()
             traced = closed(self.function, call, values, arguments)
@@ -330,46 +366,54 @@ class Jitted:
                 self._last_key = key
         return entry
 
-    def _shorten(self, door: bind.Door | None) -> None:
-        """Try a door first from now on."""
-        if door is not None and door not in self._doors:
-            self._doors.insert(0, door)
-            del self._doors[MOST_DOORS:]
+    def _prefer(self, direct: bind.Entry | None) -> None:
+        """Try a direct entry point first from now on."""
+        if direct is not None and direct not in self._direct:
+            self._direct.insert(0, direct)
+            del self._direct[MAX_DIRECT_ENTRIES:]
 
-    def _open(self, key: Any, entry: Entry, split: Split, values: Sequence[Any]) -> None:
-        """Make the doors of an entry, if the device has any."""
-        traced, opens, structure = entry.traced, bind.face().door, key[0]
+    def _make_entry_points(
+        self, key: Any, entry: Entry, split: Split, values: Sequence[Any]
+    ) -> None:
+        """Make the native entry points of an entry, if the device has any."""
+        traced, make, structure = entry.traced, bind.runtime().entry, key[0]
         _, kwargs = structure.children()
-        token = [effects.first()] if traced.acts else []
+        token = [effects.first()] if traced.has_effects else []
         common = (
             [x.weak_type for x in values],
             [*(False for _ in token), *traced.weak],
             [*token, *traced.captured],
-            self._given_away(split, structure),
+            self._donated(split, structure),
         )
         first, last = len(token), len(token) + len(traced.weak)
-        door = opens(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
-        entry.door = effects.outside(door) if door and traced.acts else door
+        native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
+        entry.by_leaves = effects.outside(native) if native and traced.has_effects else native
         direct = not split.statics and not kwargs.num_leaves
-        if entry.door and direct and tree.is_open(structure) and tree.is_open(traced.structure):
-            taken, _ = tree.unflatten(structure, range(len(values)))
+        if (
+            entry.by_leaves
+            and direct
+            and tree.is_open(structure)
+            and tree.is_open(traced.structure)
+        ):
+            parameters, _ = tree.unflatten(structure, range(len(values)))
             gives = tree.unflatten(traced.structure, range(first, last))
-            door = opens(traced.jaxpr, taken, (0, gives) if token else gives, *common)
-            if door is not None:
-                entry.direct = effects.outside(door, 1) if token else door
-                self._entries.find(key)  # to be young, as what is tried first has to be
-                self._shorten(entry.direct)
+            native = make(traced.jaxpr, parameters, (0, gives) if token else gives, *common)
+            if native is not None:
+                entry.direct = effects.outside(native, 1) if token else native
+                # Keeps the entry young: direct entry points refer to young entries alone.
+                self._entries.find(key)
+                self._prefer(entry.direct)
 
     def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
         key = structure, split.positions
         if key not in self._names:
-            if len(self._names) >= MOST_NAMES:
+            if len(self._names) >= MAX_NAMED_STRUCTURES:
                 self._names.clear()
             self._names[key] = argument_names(self.function, structure, split.positions)
         return self._names[key]
 
-    def _given_away(self, split: Split, structure: tree.Structure) -> frozenset[int]:
-        """The numbers of the leaves that are donated."""
+    def _donated(self, split: Split, structure: tree.Structure) -> frozenset[int]:
+        """The indices of the leaves that are donated."""
         args, kwargs = structure.children()
         places = split.positions or range(args.num_children)
         chosen = [at in self.donated.positions for at in places]
@@ -378,7 +422,15 @@ class Jitted:
         gone = [is_gone for is_gone, size in zip(chosen, sizes, strict=True) for _ in range(size)]
         return frozenset([i for i, is_gone in enumerate(gone) if is_gone])
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Instance, Q], R_co], instance: Instance, owner: type
+    ) -> Callable[Q, R_co]: ...
+
+    def __get__(self, instance: object, owner: type) -> object:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
@@ -386,7 +438,7 @@ class Jitted:
 
 
 def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:
-    """What a new key has that the last one had not."""
+    """The difference between a new key and the last one, for `CacheInfo.last_miss`."""
     if before is None:
         return "the first call"
     if key == before:

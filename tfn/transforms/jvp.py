@@ -1,4 +1,4 @@
-"""Forward mode: the table `JVP`, one row per op.
+"""Forward pass (forward-mode differentiation): the table `JVP`, one row per op.
 
 A rule takes a node and the tangents of its sources, None for zero, and gives the tangent of the
 node.  What a rule builds is made of the same ops, so derivatives of every order come from the one
@@ -61,19 +61,19 @@ Rule = Callable[[UOp, Tangents], Any]
 
 def push(outputs: Sequence[UOp], tangents: Mapping[UOp, UOp]) -> list[UOp | None]:
     """The tangents of outputs, None where they are zero, from those of some nodes."""
-    known: dict[UOp, Any] = dict(tangents)
+    tangent_of: dict[UOp, Any] = dict(tangents)
     for node in walk(outputs):
-        if node in known:
+        if node in tangent_of:
             continue
         for s in node.src:
-            if s in known:
-                dy = JVP[node.op](node, [known.get(s) for s in node.src])
+            if s in tangent_of:
+                dy = JVP[node.op](node, [tangent_of.get(s) for s in node.src])
                 if dy is not None:
-                    known[node] = dy
-                    if source_lines.kept():
+                    tangent_of[node] = dy
+                    if source_lines.enabled():
                         source_lines.inherit(dy, node)
                 break
-    return [known.get(u) for u in outputs]
+    return [tangent_of.get(u) for u in outputs]
 
 
 def add(a: UOp | None, b: UOp | None) -> UOp | None:
@@ -96,14 +96,14 @@ def _one(slope: Callable[[UOp, UOp, UOp], UOp]) -> Rule:
 
 
 def _two(
-    left: Callable[[UOp, UOp, UOp, UOp], UOp], right: Callable[[UOp, UOp, UOp, UOp], UOp]
+    by_a: Callable[[UOp, UOp, UOp, UOp], UOp], by_b: Callable[[UOp, UOp, UOp, UOp], UOp]
 ) -> Rule:
     """A function of two operands: the sum of ``left(da, a, b, y)`` and ``right(db, a, b, y)``."""
 
     def rule(y: UOp, d: Tangents) -> UOp | None:
         (a, b), (da, db) = y.src, d
         return add(
-            None if da is None else left(da, a, b, y), None if db is None else right(db, a, b, y)
+            None if da is None else by_a(da, a, b, y), None if db is None else by_b(db, a, b, y)
         )
 
     return rule
@@ -144,7 +144,7 @@ def _magnitude(y: UOp, d: Tangents) -> UOp:
 
 
 def _sign(y: UOp, d: Tangents) -> UOp | None:
-    """Zero of a real number; of a complex one the turn: what is not along y, over the length."""
+    """Zero for a real number; for a complex one the part of dx orthogonal to y, over the length."""
     x, dx = y.src[0], d[0]
     if x.dtype not in COMPLEXES:
         return None
@@ -161,13 +161,13 @@ def _acosh(dx: UOp, x: UOp, y: UOp) -> UOp:
 
 
 def _share(a: UOp, b: UOp, y: UOp) -> UOp:
-    """How much of the tangent of max or min comes from `a`: ties are split in two."""
+    """The share of the tangent of max or min that comes from `a`: half of it in a tie."""
     one = full_like(y, 1)
     return where(eq(a, y), where(eq(b, y), full_like(y, 0.5), one), full_like(y, 0))
 
 
 def _quotient(a: UOp, b: UOp, y: UOp) -> UOp:
-    """How often b was taken off a to leave y; the quotient of the two may be rounded up."""
+    """The whole number of times that b goes into a with remainder y; a / b may be rounded up."""
     infinite = eq(unary(Op.ABS, b), full_like(b, math.inf))
     once = where(eq(a, y), full_like(a, 0), full_like(a, -1))
     return where(infinite, once, unary(Op.ROUND, (a - y) / b))
@@ -228,8 +228,8 @@ def _ldexp(y: UOp, d: Tangents) -> UOp | None:
 
 def _extreme(y: UOp, x: UOp, dx: UOp) -> UOp:
     """The mean of the tangents at all places where the extreme is taken."""
-    kept = tuple(1 if axis in y.arg.axes else n for axis, n in enumerate(x.shape))
-    hit = eq(x, expand(reshape(y, kept), x.shape))
+    keepdims = tuple(1 if axis in y.arg.axes else n for axis, n in enumerate(x.shape))
+    hit = eq(x, expand(reshape(y, keepdims), x.shape))
     total = add_up(where(hit, dx, full_like(dx, 0)), y.arg.axes)
     return total / add_up(cast(hit, x.dtype), y.arg.axes)
 
@@ -250,7 +250,7 @@ def _product(y: UOp, x: UOp, dx: UOp) -> UOp:
 
 
 def _split(u: UOp, half: int) -> tuple[UOp, UOp, list[UOp]]:
-    """Two halves of the last axis, and what is left over."""
+    """Two halves of the last axis, and the last element of an odd number."""
     low, shape = (0,) * (u.ndim - 1), u.shape[:-1]
     cuts = [shrink(u, (*low, i * half), (*shape, (i + 1) * half)) for i in range(2)]
     rest = [shrink(u, (*low, 2 * half), u.shape)] if u.shape[-1] > 2 * half else []
@@ -296,11 +296,14 @@ def _scatter_product(y: UOp, dx: UOp, du: UOp) -> UOp:
 def _scatter_extreme(y: UOp, dx: UOp, du: UOp) -> UOp:
     """Equal shares among the operand and the updates that tie."""
     (x, indices, u), batch = y.src, y.arg.batch
-    mine = eq(x, y)
-    theirs = eq(u, at(y, indices, u, batch))
-    ties = scatter(cast(mine, x.dtype), indices, cast(theirs, x.dtype), Op.ADD, batch)
-    kept, given = where(mine, dx, full_like(x, 0)), where(theirs, du, full_like(u, 0))
-    return scatter(kept, indices, given, Op.ADD, batch) / ties
+    operand_ties = eq(x, y)
+    update_ties = eq(u, at(y, indices, u, batch))
+    ties = scatter(cast(operand_ties, x.dtype), indices, cast(update_ties, x.dtype), Op.ADD, batch)
+    from_operand, from_updates = (
+        where(operand_ties, dx, full_like(x, 0)),
+        where(update_ties, du, full_like(u, 0)),
+    )
+    return scatter(from_operand, indices, from_updates, Op.ADD, batch) / ties
 
 
 _SCATTER: dict[Op, Callable[[UOp, UOp, UOp], UOp]] = {
@@ -322,10 +325,10 @@ def _sort(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:
 
 
 def _linear(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:
-    """What is known by its transpose alone is written out first."""
-    found = forward(several(y))
+    """Functions that are known by their transpose alone are transposed first."""
+    results = forward(several(y))
     tangents = {x: dx for x, dx in zip(y.src, d, strict=True) if dx is not None}
-    return tuple(push([u for u in found if u is not None], tangents))
+    return tuple(push([u for u in results if u is not None], tangents))
 
 
 SLOPE_OF_ERF = 2 / math.sqrt(math.pi)

@@ -6,8 +6,8 @@ values that the derivative needs, and return a `LinearMap` over those, to be cal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tfn.trace import bind
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.trace.uop import UOp, substitute
-from tfn.transforms.arguments import Chosen, Function, name_of
+from tfn.transforms.arguments import Aux, Chosen, Function, R, name_of
 from tfn.transforms.body import residuals
 from tfn.transforms.grad import variable
 from tfn.transforms.jvp import push
@@ -42,13 +42,13 @@ class LinearMap:
         single: whether it takes one tree instead of one per argument.
     """
 
-    residuals: tuple[Any, ...]
+    residuals: tuple[bind.Value, ...]
     jaxpr: Jaxpr
     takes: Vectors
     gives: Vectors
     single: bool
 
-    def __call__(self, *vectors: Any) -> Any:
+    def __call__(self, *vectors: object) -> Any:
         """The vectors that these are mapped to."""
         if self.single and len(vectors) != 1:
             raise ArgumentError(
@@ -56,11 +56,11 @@ class LinearMap:
                 got=f"{len(vectors)} of them",
                 hint="if the function returns a tuple, pass a tuple",
             )
-        given = self.takes.check(vectors[0] if self.single else vectors)
+        leaves = self.takes.check(vectors[0] if self.single else vectors)
         slots = [slot for slot in self.takes.slots if slot.floating]
         filled = [
-            bind.face().asarray(np.zeros(slot.shape, slot.dtype)) if x is None else x
-            for x, slot in zip(given, slots, strict=True)
+            bind.runtime().asarray(np.zeros(slot.shape, slot.dtype)) if x is None else x
+            for x, slot in zip(leaves, slots, strict=True)
         ]
         results = bind.call(self.jaxpr, [*filled, *self.residuals], self.gives.weak)
         return self.gives.build(results)
@@ -73,8 +73,29 @@ tree.register_node(
 )
 
 
+@overload
 def jvp(
-    function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+    function: Callable[..., R],
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+
+
+@overload
+def jvp(
+    function: Callable[..., tuple[R, Aux]],
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+
+
+def jvp(
+    function: Function,
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    has_aux: bool = False,
 ) -> Any:
     """The value of a function and its derivative along a direction.
 
@@ -91,27 +112,41 @@ def jvp(
         (9.0, 6.0)
     """
     a_function("jvp", "function", function)
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
+    for name, argument in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(argument, (tuple, list)):
             raise ArgumentError(
                 f"jvp needs {name} as a tuple, one for each argument",
-                got=f"{name}={shown(given)}",
+                got=f"{name}={shown(argument)}",
                 hint=f"write ({name[:-1]},)",
             )
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
-    given = _tangents_of(chosen).check(tuple(tangents))
-    directions = [None if dx is None else variable(dx, dx) for dx in given]
+    vectors = _tangents_of(chosen).check(tuple(tangents))
+    directions = [None if dx is None else variable(dx, dx) for dx in vectors]
     recorded = record("jvp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
-    moving = {x: dx for x, dx in zip(recorded.inputs, directions, strict=True) if dx is not None}
-    slopes = _floating(forward(push(recorded.outputs, moving)), recorded.outputs)
+    differentiated = {
+        x: dx for x, dx in zip(recorded.inputs, directions, strict=True) if dx is not None
+    }
+    slopes = _floating(forward(push(recorded.outputs, differentiated)), recorded.outputs)
     extra, gives = recorded.traced_aux, _vectors_of(recorded, "tangent")
     weak = [*recorded.weak, *gives.weak, *(False for _ in extra)]
-    values, found, extra = recorded.evaluate(recorded.outputs, slopes, extra, weak=weak)
-    result = tree.unflatten(recorded.structure, values), gives.build(found)
+    values, tangent_values, extra = recorded.evaluate(recorded.outputs, slopes, extra, weak=weak)
+    result = tree.unflatten(recorded.structure, values), gives.build(tangent_values)
     return (*result, recorded.fill_aux(extra)) if has_aux else result
 
 
-def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+@overload
+def linearize(
+    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+) -> tuple[R, LinearMap]: ...
+
+
+@overload
+def linearize(
+    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+) -> tuple[R, LinearMap, Aux]: ...
+
+
+def linearize(function: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function and its derivative as a function of the direction.
 
     Returns:
@@ -129,13 +164,25 @@ def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
         "linearize", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux
     )
     directions = [variable(x) for x in recorded.inputs]
-    moving = dict(zip(recorded.inputs, directions, strict=True))
-    slopes = _floating(forward(push(recorded.outputs, moving)), recorded.outputs)
+    differentiated = dict(zip(recorded.inputs, directions, strict=True))
+    slopes = _floating(forward(push(recorded.outputs, differentiated)), recorded.outputs)
     takes, gives = _tangents_of(chosen), _vectors_of(recorded, "tangent")
     return _with_map(recorded, slopes, directions, takes, gives, False, has_aux)
 
 
-def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+@overload
+def vjp(
+    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+) -> tuple[R, LinearMap]: ...
+
+
+@overload
+def vjp(
+    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+) -> tuple[R, LinearMap, Aux]: ...
+
+
+def vjp(function: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function, and the function from cotangents of it to those of the arguments.
 
     Returns:
@@ -150,16 +197,16 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     a_function("vjp", "function", function)
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
     recorded = record("vjp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
-    moving = {x: variable(x) for x in recorded.inputs}
+    differentiated = {x: variable(x) for x in recorded.inputs}
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
     live = [u for u in recorded.outputs if u.dtype in INEXACT]
     cts = [variable(u) for u in live]
-    slopes = pull(push(live, moving), list(moving.values()), cts)
+    slopes = pull(push(live, differentiated), list(differentiated.values()), cts)
     return _with_map(recorded, _floating(slopes, recorded.inputs), cts, takes, gives, True, has_aux)
 
 
-def linear_transpose(function: Function, *primals: Any) -> LinearMap:
+def linear_transpose(function: Function, *primals: object) -> LinearMap:
     """The transpose of a linear function; of `primals` only shapes and dtypes count.
 
     Raises:
@@ -173,21 +220,21 @@ def linear_transpose(function: Function, *primals: Any) -> LinearMap:
     a_function("linear_transpose", "function", function)
     chosen = Chosen.of(function, primals, {}, range(len(primals)), types=True)
     chosen.require_floating("linear_transpose")
-    names = [chosen.name(i) for i in chosen.moving]
+    names = [chosen.name(i) for i in chosen.differentiated]
     recorded = record("linear_transpose", function, chosen.call, chosen.inputs, names, known=False)
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
     cts = [variable(u) for u in recorded.outputs if u.dtype in INEXACT]
     live = [u for u in recorded.outputs if u.dtype in INEXACT]
-    found = _floating(pull(live, recorded.inputs, cts), recorded.inputs)
-    left = [u for u in leaves(found) if u in recorded.inputs]
-    if left:
+    cotangents = _floating(pull(live, recorded.inputs, cts), recorded.inputs)
+    nonlinear = [u for u in leaves(cotangents) if u in recorded.inputs]
+    if nonlinear:
         raise GradientError(
             f"{name_of(function)} is not linear in its arguments",
             got=", ".join(chosen.names),
             hint="use vjp",
         )
-    jaxpr, captured = close(found, cts)
+    jaxpr, captured = close(cotangents, cts)
     return LinearMap(tuple(leaf.arg.value for leaf in captured), jaxpr, takes, gives, True)
 
 
@@ -201,10 +248,10 @@ def _with_map(
     has_aux: bool,
 ) -> Any:
     """The value, the linear map of graphs over their residuals, and aux."""
-    kept, extra = residuals(slopes, inputs), recorded.traced_aux
-    weak = [*recorded.weak, *(False for _ in (*kept, *extra))]
-    values, stored, extra = recorded.evaluate(recorded.outputs, kept, extra, weak=weak)
-    places = {u: variable(u) for u in kept}
+    stored_nodes, extra = residuals(slopes, inputs), recorded.traced_aux
+    weak = [*recorded.weak, *(False for _ in (*stored_nodes, *extra))]
+    values, stored, extra = recorded.evaluate(recorded.outputs, stored_nodes, extra, weak=weak)
+    places = {u: variable(u) for u in stored_nodes}
     jaxpr, captured = close(substitute(slopes, places), [*inputs, *places.values()])
     assert not captured
     value = tree.unflatten(recorded.structure, values)
@@ -224,10 +271,10 @@ def _vectors_of(recorded: Recording, role: str) -> Vectors:
     return Vectors(recorded.structure, tuple(slots), role)
 
 
-def _floating(found: Sequence[UOp | None], likes: Sequence[UOp]) -> list[UOp]:
-    """What was found for floating values, zeros where nothing was."""
+def _floating(graphs: Sequence[UOp | None], likes: Sequence[UOp]) -> list[UOp]:
+    """The graphs for floating values; zeros for None."""
     return [
         zeros(like.shape, like.dtype) if u is None else u
-        for u, like in zip(found, likes, strict=True)
+        for u, like in zip(graphs, likes, strict=True)
         if like.dtype in INEXACT
     ]

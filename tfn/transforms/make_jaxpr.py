@@ -1,18 +1,32 @@
-"""Functions looked at without running them: `make_jaxpr`, `eval_shape`."""
+"""Tracing without execution: `make_jaxpr`, `eval_shape`."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, overload
 
 from tfn._support.validate import a_function
+from tfn.trace.jaxpr import Jaxpr
 from tfn.transforms.arguments import Argnums, Function
 from tfn.transforms.jit import Jitted
 
 
+@overload
+def make_jaxpr(
+    function: Function, static_argnums: Argnums = (), return_shape: Literal[False] = False
+) -> Callable[..., Jaxpr]: ...
+
+
+@overload
+def make_jaxpr(
+    function: Function, static_argnums: Argnums = (), *, return_shape: Literal[True]
+) -> Callable[..., tuple[Jaxpr, Any]]: ...
+
+
 def make_jaxpr(
     function: Function, static_argnums: Argnums = (), return_shape: bool = False
-) -> Function:
+) -> Callable[..., Any]:
     """A function that returns the closed function which `function` is for its arguments.
 
     Args:
@@ -28,14 +42,14 @@ def make_jaxpr(
     traced = Jitted(function, static_argnums).trace
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        found = traced(*args, **kwargs)
-        return (found.jaxpr, found.out_info) if return_shape else found.jaxpr
+    def run(*args: object, **kwargs: object) -> Any:
+        result = traced(*args, **kwargs)
+        return (result.jaxpr, result.out_info) if return_shape else result.jaxpr
 
     return run
 
 
-def eval_shape(function: Function, *args: Any, **kwargs: Any) -> Any:
+def eval_shape(function: Function, *args: object, **kwargs: object) -> Any:
     """The types of a function's results, as a tree of `ShapeDtypeStruct`; nothing is computed.
 
     Example:

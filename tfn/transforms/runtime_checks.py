@@ -1,20 +1,19 @@
-"""What can go wrong in a program, found while it runs and returned as one more result.
+"""Run-time checks as a transform: failures become one more result of a program.
 
-A function becomes one that also says which check failed first: a number, 0 for none, and what the
-message of each check needs.  `CHECKS` says which ops can fail and how; a check of the user is a
-HOST node that raises, until it meets this transform. ::
+A function becomes one that also returns the code of the first check that failed, 0 for none, and
+the arrays that the message of each check needs.  `CHECKS` is the table of the ops that can fail; a
+check of the user is a HOST node that raises, until this transform replaces it. ::
 
     y = log x                y = log x
                       ->     code = where(any(y != y), 1, 0)
 
-In a loop the first failure is carried along; of a branch only what was chosen counts.
+A loop carries the first failure; of a branch only the function that is chosen counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ NONE = const(0, INT32)
 
 @frozen
 class Site:
-    """A check, and what it says when it fails.
+    """A check and its message.
 
     Attributes:
         message: a format string for its payload.
@@ -63,8 +62,8 @@ class Site:
     where: str
     structure: tree.Structure
 
-    def text(self, payload: Sequence[Any]) -> str:
-        """What went wrong, and where."""
+    def text(self, payload: Sequence[object]) -> str:
+        """The message of a failure, with the user's line."""
         args, kwargs = tree.unflatten(self.structure, payload)
         return self.message.format(*args, **kwargs) + (
             f"\n  at: {self.where}" if self.where else ""
@@ -72,12 +71,12 @@ class Site:
 
     @property
     def size(self) -> int:
-        """How many arrays the message needs."""
+        """The number of arrays that the message needs."""
         return self.structure.num_leaves
 
 
-def text(sites: Sequence[Site], code: int, payload: Sequence[Any]) -> str | None:
-    """What the check of a number says; None for 0."""
+def text(sites: Sequence[Site], code: int, payload: Sequence[object]) -> str | None:
+    """The message of a code; None for 0."""
     if not code:
         return None
     start = sum(site.size for site in sites[: code - 1])
@@ -91,14 +90,14 @@ class Raises:
 
     Attributes:
         sites: the checks.
-        quiet: whether it does not, so that only `checked` heeds it.
+        quiet: whether it does not raise, so that it has a meaning for `checked` alone.
     """
 
     sites: tuple[Site, ...]
     quiet: bool = False
 
-    def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
-        """Raise what the code stands for.
+    def __call__(self, results: Sequence[np.ndarray], operands: Sequence[np.ndarray]) -> None:
+        """Raise the error of the code.
 
         Raises:
             CheckError: unless it is 0, or the token does not hold.
@@ -112,41 +111,41 @@ class Raises:
 
 
 @frozen
-class Found:
-    """What some checks have found: a code, 0 for nothing, and the payload of each site."""
+class Failures:
+    """The failures of some checks: a code, 0 for none, and the payload of each site."""
 
     code: UOp
     payload: Mapping[int, tuple[UOp, ...]]
 
-    def then(self, other: Found) -> Found:
+    def then(self, other: Failures) -> Failures:
         """The first of both."""
         if self.code is NONE:
             return other
         code = where(eq(self.code, NONE), other.code, self.code)
-        return Found(code, {**self.payload, **other.payload})
+        return Failures(code, {**self.payload, **other.payload})
 
     def flat(self, numbers: Sequence[int]) -> list[UOp]:
         """The code, and the payload of these sites."""
         return [self.code, *(u for n in numbers for u in self.payload[n])]
 
 
-NOTHING = Found(NONE, {})
+NOTHING = Failures(NONE, {})
 
 
 @dataclass
 class Checker:
-    """A transform with the checks that it makes.
+    """The transform, with the checks that it has made.
 
     Attributes:
-        kinds: which kinds of checks: user, nan, div, index.
-        sites: the checks so far; the number of one is its place, from 1.
+        kinds: the kinds of checks that it makes: user, nan, div, index.
+        sites: the checks so far; the code of a check is its index, from 1.
     """
 
     kinds: frozenset[str]
     sites: list[Site] = field(default_factory=list)
 
-    def graph(self, outputs: Sequence[UOp]) -> tuple[list[UOp], Found]:
-        """The same outputs, and what the checks in them find."""
+    def graph(self, outputs: Sequence[UOp]) -> tuple[list[UOp], Failures]:
+        """The same outputs, and the failures of the checks in them."""
         new: dict[UOp, UOp] = {}
         several_of: dict[UOp, list[UOp]] = {}
         total = NOTHING
@@ -158,33 +157,33 @@ class Checker:
                 new[node] = several_of[node.src[0]][node.arg]
                 continue
             src = tuple([new.get(s, s) for s in node.src])
-            made = new[node] = rebuild(node, src)
+            rebuilt = new[node] = rebuild(node, src)
             if node.op in STRUCTURE:
-                several_of[node], found = STRUCTURE[node.op](self, made)
+                several_of[node], failures = STRUCTURE[node.op](self, rebuilt)
             else:
-                found = self.check(node, made)
-            total = total.then(found)
+                failures = self.check(node, rebuilt)
+            total = total.then(failures)
         return [new[u] for u in outputs], total
 
-    def check(self, node: UOp, made: UOp) -> Found:
-        """What the checks of one op find."""
+    def check(self, node: UOp, rebuilt: UOp) -> Failures:
+        """The failures of the checks of one op."""
         total = NOTHING
         for kind, rule in CHECKS.get(node.op, ()):
-            found = rule(made) if kind in self.kinds else None
-            if found is not None:
-                total = total.then(self.site(node, *found))
+            failure = rule(rebuilt) if kind in self.kinds else None
+            if failure is not None:
+                total = total.then(self.site(node, *failure))
         return total
 
-    def site(self, node: UOp, fails: UOp, message: str, *payload: UOp) -> Found:
+    def site(self, node: UOp, fails: UOp, message: str, *payload: UOp) -> Failures:
         """A check which fails if a boolean scalar holds."""
         structure = tree.structure(((0,) * len(payload), {}))
         self.sites.append(Site(message, source_lines.of(node), structure))
         number = len(self.sites)
-        return Found(where(fails, const(number, INT32), NONE), {number: payload})
+        return Failures(where(fails, const(number, INT32), NONE), {number: payload})
 
     # Structure.
 
-    def raises(self, u: UOp) -> tuple[list[UOp], Found]:
+    def raises(self, u: UOp) -> tuple[list[UOp], Failures]:
         """A check of the user, or an error that is raised again; other functions of the host."""
         run, token = u.arg.run, u.src[0] if u.src else None
         if not isinstance(run, Raises) or token is None:
@@ -192,28 +191,30 @@ class Checker:
         if "user" not in self.kinds:
             return [token], NOTHING
         code, *payload = u.src[1:]
-        offset, rest, held = len(self.sites), iter(payload), {}
+        offset, rest, payloads = len(self.sites), iter(payload), {}
         for i, site in enumerate(run.sites):
-            held[offset + 1 + i] = tuple(next(rest) for _ in range(site.size))
+            payloads[offset + 1 + i] = tuple(next(rest) for _ in range(site.size))
         self.sites += run.sites
         here = where(eq(code, NONE) | ~token, NONE, code + offset)
-        return [token], Found(here, held)
+        return [token], Failures(here, payloads)
 
-    def call(self, u: UOp) -> tuple[list[UOp], Found]:
+    def call(self, u: UOp) -> tuple[list[UOp], Failures]:
         """A named function is inlined."""
         return self.graph(inline(Jaxpr(u.src[0]), u.src[1:]))
 
-    def scan(self, u: UOp) -> tuple[list[UOp], Found]:
+    def scan(self, u: UOp) -> tuple[list[UOp], Failures]:
         """The first failure is one more carry."""
         inputs, outputs = opened(u.src[0])
-        outputs, found = self.graph(outputs)
-        if found.code is NONE:
+        outputs, failures = self.graph(outputs)
+        if failures.code is NONE:
             return several(u), NOTHING
         end = u.arg.consts
-        state = _State.of(found)
-        body = closed([*state.next(found), *outputs], [*inputs[:end], *state.leaves, *inputs[end:]])
+        state = _State.of(failures)
+        body = closed(
+            [*state.next(failures), *outputs], [*inputs[:end], *state.leaves, *inputs[end:]]
+        )
         operands, last = u.src[1:], end + u.arg.carries
-        made = scan(
+        results = scan(
             body,
             operands[:end],
             [*state.begin, *operands[end:last]],
@@ -221,75 +222,77 @@ class Checker:
             u.arg.length,
             u.arg.reverse,
         )
-        return made[state.size :], state.found(made)
+        return results[state.size :], state.failures(results)
 
-    def repeat(self, u: UOp) -> tuple[list[UOp], Found]:
+    def repeat(self, u: UOp) -> tuple[list[UOp], Failures]:
         """A loop stops at a failure; its condition is checked where its operands are made."""
         a, b = u.arg.cond_consts, u.arg.body_consts
         tests, test = opened(u.src[0])
         inputs, outputs = opened(u.src[1])
-        outputs, found = self.graph(outputs)
+        outputs, failures = self.graph(outputs)
         _, tested = self.graph(test)
-        if found.code is NONE and tested.code is NONE:
+        if failures.code is NONE and tested.code is NONE:
             return several(u), NOTHING
-        known = [fresh(x) for x in tests[:a]]
-        later = self._at(tested, tests, [*known, *outputs])
-        found = found.then(later)
-        state = _State.of(found)
-        inside = [*known, *inputs[:b], *state.leaves, *inputs[b:]]
-        body = closed([*state.next(found), *outputs], inside)
-        again = test[0] & eq(state.leaves[0], NONE)
-        cond = closed([again], [*tests[:a], *state.leaves, *tests[a:]])
+        consts = [fresh(x) for x in tests[:a]]
+        later = self._at(tested, tests, [*consts, *outputs])
+        failures = failures.then(later)
+        state = _State.of(failures)
+        inside = [*consts, *inputs[:b], *state.leaves, *inputs[b:]]
+        body = closed([*state.next(failures), *outputs], inside)
+        proceed = test[0] & eq(state.leaves[0], NONE)
+        cond = closed([proceed], [*tests[:a], *state.leaves, *tests[a:]])
         operands = u.src[2:]
         first = self._at(tested, tests, [*operands[:a], *operands[a + b :]])
         begin = state.set(first)
-        made = repeat_while(
+        results = repeat_while(
             cond,
             body,
             operands[:a],
             [*operands[:a], *operands[a : a + b]],
             [*begin, *operands[a + b :]],
         )
-        return made[state.size :], state.found(made)
+        return results[state.size :], state.failures(results)
 
-    def _at(self, found: Found, inputs: Sequence[UOp], values: Sequence[UOp]) -> Found:
-        """What checks of a function find at other operands."""
-        numbers = sorted(found.payload)
-        made = iter(inline(Jaxpr(closed(found.flat(numbers), inputs)), values))
-        code = next(made)
-        return Found(code, {n: tuple(next(made) for _ in found.payload[n]) for n in numbers})
+    def _at(self, failures: Failures, inputs: Sequence[UOp], values: Sequence[UOp]) -> Failures:
+        """The failures of the checks of a function at other operands."""
+        numbers = sorted(failures.payload)
+        values_there = iter(inline(Jaxpr(closed(failures.flat(numbers), inputs)), values))
+        code = next(values_there)
+        return Failures(
+            code, {n: tuple(next(values_there) for _ in failures.payload[n]) for n in numbers}
+        )
 
-    def choose(self, u: UOp) -> tuple[list[UOp], Found]:
-        """What the branch that is chosen finds."""
+    def choose(self, u: UOp) -> tuple[list[UOp], Failures]:
+        """The failures of the branch that is chosen."""
         first = 1 + u.arg.branches
         graphs = []
         for f in u.src[1:first]:
             inputs, outputs = opened(f)
             graphs.append((inputs, *self.graph(outputs)))
-        if all(found.code is NONE for _, _, found in graphs):
+        if all(failures.code is NONE for _, _, failures in graphs):
             return several(u), NOTHING
-        like = {n: held for _, _, found in graphs for n, held in found.payload.items()}
-        state = _State.of(Found(NONE, like))
+        like = {n: payload for _, _, failures in graphs for n, payload in failures.payload.items()}
+        state = _State.of(Failures(NONE, like))
         branches = [
-            closed([*state.set(found), *outputs], inputs) for inputs, outputs, found in graphs
+            closed([*state.set(failures), *outputs], inputs) for inputs, outputs, failures in graphs
         ]
-        made = choose(u.src[0], branches, u.src[first:])
-        return made[state.size :], state.found(made)
+        results = choose(u.src[0], branches, u.src[first:])
+        return results[state.size :], state.failures(results)
 
 
 @frozen
 class _State:
-    """What loops carry of checks: leaves for a code and for the payload of sites."""
+    """The state of checks that loops carry: leaves for a code and for the payload of sites."""
 
     numbers: tuple[int, ...]
     sizes: tuple[int, ...]
     leaves: tuple[UOp, ...]
 
     @staticmethod
-    def of(found: Found) -> _State:
-        numbers = tuple(sorted(found.payload))
-        sizes = tuple(len(found.payload[n]) for n in numbers)
-        return _State(numbers, sizes, tuple(fresh(u) for u in found.flat(numbers)))
+    def of(failures: Failures) -> _State:
+        numbers = tuple(sorted(failures.payload))
+        sizes = tuple(len(failures.payload[n]) for n in numbers)
+        return _State(numbers, sizes, tuple(fresh(u) for u in failures.flat(numbers)))
 
     @property
     def size(self) -> int:
@@ -299,33 +302,33 @@ class _State:
     def begin(self) -> list[UOp]:
         return [zeros(x.shape, x.dtype) for x in self.leaves]
 
-    def set(self, found: Found) -> list[UOp]:
-        """The state that says what has been found; sites that were not met say zero."""
+    def set(self, failures: Failures) -> list[UOp]:
+        """The state for some failures; zeros for the payload of other sites."""
         filled, at = {}, 1
         for n, size in zip(self.numbers, self.sizes, strict=True):
-            filled[n] = found.payload.get(n) or tuple(self.begin[at : at + size])
+            filled[n] = failures.payload.get(n) or tuple(self.begin[at : at + size])
             at += size
-        return Found(found.code, filled).flat(self.numbers)
+        return Failures(failures.code, filled).flat(self.numbers)
 
-    def next(self, found: Found) -> list[UOp]:
+    def next(self, failures: Failures) -> list[UOp]:
         """The state after a step: the first failure stays."""
         fine = eq(self.leaves[0], NONE)
         return [
             where(broadcast_in_dim(fine, old.shape, ()), new, old)
-            for new, old in zip(self.set(found), self.leaves, strict=True)
+            for new, old in zip(self.set(failures), self.leaves, strict=True)
         ]
 
-    def found(self, made: Sequence[UOp]) -> Found:
-        """What the results of a loop, which begin with the state, say."""
-        rest = iter(made[1:])
-        held = {
+    def failures(self, results: Sequence[UOp]) -> Failures:
+        """The failures in the results of a loop, which begin with the state."""
+        rest = iter(results[1:])
+        payload = {
             n: tuple(next(rest) for _ in range(size))
             for n, size in zip(self.numbers, self.sizes, strict=True)
         }
-        return Found(made[0], held)
+        return Failures(results[0], payload)
 
 
-STRUCTURE: dict[Op, Callable[[Checker, UOp], tuple[list[UOp], Found]]] = {
+STRUCTURE: dict[Op, Callable[[Checker, UOp], tuple[list[UOp], Failures]]] = {
     Op.HOST: Checker.raises,
     Op.SCAN: Checker.scan,
     Op.WHILE: Checker.repeat,
@@ -339,22 +342,25 @@ def anywhere(x: UOp) -> UOp:
     return reduce(x, Op.MAX, range(x.ndim))
 
 
-Rule = Callable[[UOp], tuple[Any, ...] | None]
+Failing = tuple[UOp, str, *tuple[UOp, ...]]
+"""A boolean scalar, the message if it is true, and the payload of the message."""
+
+Rule = Callable[[UOp], Failing | None]
 
 
-def _nan(u: UOp) -> tuple[Any, ...] | None:
+def _nan(u: UOp) -> Failing | None:
     if u.dtype not in INEXACT:
         return None
     return anywhere(ne(u, u)), f"nan generated by primitive: {u.op.value}"
 
 
-def _zero_divisor(u: UOp) -> tuple[Any, ...]:
+def _zero_divisor(u: UOp) -> Failing:
     divisor = u.src[1]
     return anywhere(eq(divisor, full_like(divisor, 0))), "division by zero"
 
 
-def _outside(u: UOp) -> tuple[Any, ...] | None:
-    """Windows of a gather or scatter that do not fit: the first of them is told."""
+def _outside(u: UOp) -> Failing | None:
+    """Windows of a gather or scatter that do not fit: the message names the first."""
     operand, indices = u.src[:2]
     batch, k = u.arg.batch, indices.shape[-1]
     if not k or 0 in indices.shape:
@@ -412,16 +418,18 @@ CHECKS: dict[Op, tuple[tuple[str, Rule], ...]] = {
     Op.GATHER: (("index", _outside),),
     Op.SCATTER: (("index", _outside),),
 }
-"""Which ops can fail, and how: whether it does, the message, and what that needs."""
+"""The checks per op: kind, and a rule that gives (fails, message, payload) or None."""
 
 
-def checked(outputs: Sequence[UOp], kinds: frozenset[str]) -> tuple[list[UOp], Found, list[Site]]:
-    """The same outputs, what checks of some kinds in them find, and the checks."""
+def checked(
+    outputs: Sequence[UOp], kinds: frozenset[str]
+) -> tuple[list[UOp], Failures, list[Site]]:
+    """The same outputs, the failures of checks of some kinds in them, and the checks."""
     checker = Checker(kinds)
-    found_outputs, found = checker.graph(inlined(outputs))
-    return found_outputs, found, checker.sites
+    new_outputs, failures = checker.graph(inlined(outputs))
+    return new_outputs, failures, checker.sites
 
 
 def raising(sites: Sequence[Site], quiet: bool = False) -> Host:
     """A function of the host that raises; see `Raises`."""
-    return Host(Raises(tuple(sites), quiet), (((), BOOL),), VmapMethod.FIRST, acts=True)
+    return Host(Raises(tuple(sites), quiet), (((), BOOL),), VmapMethod.FIRST, has_effects=True)

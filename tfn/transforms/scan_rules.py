@@ -1,4 +1,4 @@
-"""The rows of SCAN.
+"""Rules of SCAN nodes.
 
 Forward mode gives two scans: the body with residuals stacked beside its results, and a scan of
 its derivative, which is linear in the tangents and reads the residuals.  Reverse mode runs the
@@ -8,7 +8,7 @@ transposed body of a linear scan over the slices in the other order::
     ds = A(r) ds + B(r) dx   tangents
     ct_s = A(r)' ct_s        cotangents, from the last slice to the first; ct_x = B(r)' ct_s
 
-The rules take `push`, `pull` and `batch`, which lie above this file, to apply them to the body.
+The rules take `push`, `pull` and `batch`, defined above this file, to apply them to the body.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tfn.transforms.body import (
     filled,
     fresh,
     opened,
+    rematerialised,
     residuals,
     scan,
-    thinned,
 )
-from tfn.transforms.deferred_sums import Product, postpone
+from tfn.transforms.deferred_sums import Product, defer
 
 Push = Callable[[Sequence[UOp], Mapping[UOp, UOp]], list[UOp | None]]
 Pull = Callable[[Sequence[UOp | None], Sequence[UOp], Sequence[UOp | None]], list[UOp | None]]
@@ -44,7 +44,7 @@ class _Loop:
     Attributes:
         arg: its argument.
         inputs: the leaves of the body: consts, carries, slices.
-        operands: what stands behind them.
+        operands: the values of the inputs, outside of the loop.
         outputs: of the body, over the leaves: carries, slices.
     """
 
@@ -78,65 +78,66 @@ class _Loop:
     def ys(self) -> list[UOp]:
         return self.outputs[self.arg.carries :]
 
-    def thinned(self, kept: Sequence[UOp]) -> list[UOp]:
-        """Of the nodes that change from step to step, those that are not cheap to make again."""
-        moving = depending(kept, [self.inputs[i] for i in (*self.carries, *self.slices)])
-        same = [node for node in kept if node not in moving]
-        given = {*same, *(self.inputs[i] for i in (*self.consts, *self.slices))}
-        return [*same, *(u for u in thinned(kept, given) if u not in same)]
+    def rematerialised(self, nodes: Sequence[UOp]) -> list[UOp]:
+        """Fewer residuals: nodes that change from step to step and are cheap to recompute go."""
+        changing = depending(nodes, [self.inputs[i] for i in (*self.carries, *self.slices)])
+        same = [node for node in nodes if node not in changing]
+        available = {*same, *(self.inputs[i] for i in (*self.consts, *self.slices))}
+        return [*same, *(u for u in rematerialised(nodes, available) if u not in same)]
 
     def supply(
-        self, kept: Sequence[UOp], known: Sequence[int], ys: Sequence[UOp] = ()
+        self, nodes: Sequence[UOp], inputs: Sequence[int], ys: Sequence[UOp] = ()
     ) -> tuple[dict[UOp, UOp], dict[UOp, UOp]]:
-        """What nodes of the body are outside: values, or arrays with a slice for each step.
+        """Nodes of the body outside of the loop: values, or arrays with a slice for each step.
 
-        Nodes that are the same in every step are computed once, slices are there already, and all
-        others are stacked by a scan over the inputs `known`, which gives `ys` as well.
+        Nodes that are the same in every step are computed once, slices are operands already, and
+        all others are stacked by a scan over some of the inputs, which returns `ys` as well.
         """
-        behind = dict(zip(self.inputs, self.operands, strict=True))
-        arrays = {self.inputs[i]: self.operands[i] for i in self.slices if i in known}
-        moving = depending(kept, [self.inputs[i] for i in (*self.carries, *self.slices)])
-        same = [node for node in kept if node not in moving]
-        stacked = [node for node in kept if node in moving and node not in arrays]
-        found = {node: arrays[node] for node in kept if node in arrays}
+        operand_of = dict(zip(self.inputs, self.operands, strict=True))
+        arrays = {self.inputs[i]: self.operands[i] for i in self.slices if i in inputs}
+        changing = depending(nodes, [self.inputs[i] for i in (*self.carries, *self.slices)])
+        same = [node for node in nodes if node not in changing]
+        stacked = [node for node in nodes if node in changing and node not in arrays]
+        array_of = {node: arrays[node] for node in nodes if node in arrays}
         if stacked:
-            carries = [i for i in self.carries if i in known]
+            carries = [i for i in self.carries if i in inputs]
             state = [self.inputs[i] for i in carries]
-            consts = [self.inputs[i] for i in self.consts if i in known]
+            consts = [self.inputs[i] for i in self.consts if i in inputs]
             body = closed([*map(self.next, carries), *ys, *stacked], [*consts, *state, *arrays])
-            made = scan(
+            results = scan(
                 body,
-                [behind[x] for x in consts],
-                [behind[x] for x in state],
+                [operand_of[x] for x in consts],
+                [operand_of[x] for x in state],
                 list(arrays.values()),
                 self.arg.length,
                 self.arg.reverse,
             )
-            found |= zip(stacked, made[-len(stacked) :], strict=True)
-        return dict(zip(same, substitute(same, behind), strict=True)), found
+            array_of |= zip(stacked, results[-len(stacked) :], strict=True)
+        return dict(zip(same, substitute(same, operand_of), strict=True)), array_of
 
 
 def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None, ...]:
     """The tangents of all results, from those of the sources (the first is the body)."""
-    loop, given = _Loop.of(u), tangents[1:]
+    loop, operand_tangents = _Loop.of(u), tangents[1:]
     inputs = loop.inputs
-    moving = {i for i, dx in enumerate(given) if dx is not None}
+    differentiated = {i for i, dx in enumerate(operand_tangents) if dx is not None}
     directions = {i: fresh(x) for i, x in enumerate(inputs)}
     while True:  # until no further carry gets a tangent
-        slopes = push(loop.outputs, {inputs[i]: directions[i] for i in sorted(moving)})
-        more = {i for i, dy in zip(loop.carries, slopes) if dy is not None} - moving
+        slopes = push(loop.outputs, {inputs[i]: directions[i] for i in sorted(differentiated)})
+        more = {i for i, dy in zip(loop.carries, slopes) if dy is not None} - differentiated
         if not more:
             break
-        moving |= more
+        differentiated |= more
     consts, carries, slices = (
-        [i for i in where if i in moving] for where in (loop.consts, loop.carries, loop.slices)
+        [i for i in where if i in differentiated]
+        for where in (loop.consts, loop.carries, loop.slices)
     )
     nexts = [filled(slopes[i - loop.arg.consts], inputs[i]) for i in carries]
     dys = slopes[loop.arg.carries :]
     linear = [*nexts, *(dy for dy in dys if dy is not None)]
-    kept = loop.thinned(residuals(linear, [directions[i] for i in moving]))
-    values, arrays = loop.supply(kept, range(len(inputs)), loop.ys)
-    places = {node: fresh(node) for node in kept}
+    stored = loop.rematerialised(residuals(linear, [directions[i] for i in differentiated]))
+    values, arrays = loop.supply(stored, range(len(inputs)), loop.ys)
+    places = {node: fresh(node) for node in stored}
     body = closed(
         substitute(linear, places),
         [
@@ -146,35 +147,35 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
             *(directions[i] for i in slices),
         ],
     )
-    found = scan(
+    results = scan(
         body,
-        [*values.values(), *(_given(given, i) for i in consts)],
-        [filled(given[i], inputs[i]) for i in carries],
-        [*arrays.values(), *(_given(given, i) for i in slices)],
+        [*values.values(), *(_present(operand_tangents, i) for i in consts)],
+        [filled(operand_tangents[i], inputs[i]) for i in carries],
+        [*arrays.values(), *(_present(operand_tangents, i) for i in slices)],
         loop.arg.length,
         loop.arg.reverse,
     )
-    last = dict(zip(carries, found))
-    stacks = iter(found[len(carries) :])
+    last = dict(zip(carries, results))
+    stacks = iter(results[len(carries) :])
     return (
         *(last.get(i) for i in loop.carries),
         *(None if dy is None else next(stacks) for dy in dys),
     )
 
 
-def _given(tangents: Sequence[UOp | None], i: int) -> UOp:
-    found = tangents[i]
-    assert found is not None
-    return found
+def _present(tangents: Sequence[UOp | None], i: int) -> UOp:
+    tangent = tangents[i]
+    assert tangent is not None
+    return tangent
 
 
 def transpose(
-    pull: Pull, u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]
+    pull: Pull, u: UOp, cts: Sequence[UOp | None], differentiated: Sequence[int]
 ) -> list[UOp | None]:
-    """The cotangents of the sources `moving`, from those of the results."""
+    """The cotangents of the sources `differentiated`, from those of the results."""
     loop = _Loop.of(u)
-    inputs, linear = loop.inputs, {i - 1 for i in moving}
-    while True:  # until no further carry depends on what moves
+    inputs, linear = loop.inputs, {i - 1 for i in differentiated}
+    while True:  # until no further carry depends on the differentiated operands
         reached = depending(loop.outputs, [inputs[i] for i in sorted(linear)])
         more = {i for i in loop.carries if loop.next(i) in reached} - linear
         if not more:
@@ -191,37 +192,41 @@ def transpose(
     ]
     nexts = [loop.next(i) if loop.next(i) in reached else None for i in carries]
     graphs = [y for y in (*nexts, *(y for y, _ in ys)) if y is not None]
-    kept = residuals(graphs, [inputs[i] for i in sorted(linear)])
-    values, arrays = loop.supply(kept, [i for i in range(len(inputs)) if i not in linear])
-    places = {node: fresh(node) for node in kept}
+    stored = residuals(graphs, [inputs[i] for i in sorted(linear)])
+    values, arrays = loop.supply(stored, [i for i in range(len(inputs)) if i not in linear])
+    places = {node: fresh(node) for node in stored}
     placed = dict(zip(graphs, substitute(graphs, places), strict=True))
     outputs = [None if y is None else placed[y] for y in (*nexts, *(y for y, _ in ys))]
 
     variables = [inputs[i] for i in (*consts, *carries, *slices)]
     waiting = {i for i in carries if arriving[i] is not None}
     state = {i: fresh(inputs[i]) for i in carries}
-    given = [fresh(y) for y, _ in ys]
+    y_cotangents = [fresh(y) for y, _ in ys]
     while True:  # until no further carry gets a cotangent
         back = pull(
-            outputs, variables, [*(state[i] if i in waiting else None for i in carries), *given]
+            outputs,
+            variables,
+            [*(state[i] if i in waiting else None for i in carries), *y_cotangents],
         )
-        found = dict(zip((*consts, *carries, *slices), back, strict=True))
-        more = {i for i in carries if found[i] is not None} - waiting
+        cotangents = dict(zip((*consts, *carries, *slices), back, strict=True))
+        more = {i for i in carries if cotangents[i] is not None} - waiting
         if not more:
             break
         waiting |= more
-    streams = {places[r]: x for r, x in arrays.items()} | dict(zip(given, (ct for _, ct in ys)))
-    kept_state = [i for i in carries if i in waiting]
-    live = [i for i in slices if found[i] is not None]
-    graphs = [u for u in found.values() if u is not None]
-    changing = depending(graphs, [*(state[i] for i in kept_state), *streams])
-    slopes = [filled(found[i], inputs[i]) for i in live]
+    streams = {places[r]: x for r, x in arrays.items()} | dict(
+        zip(y_cotangents, (ct for _, ct in ys))
+    )
+    carried = [i for i in carries if i in waiting]
+    live = [i for i in slices if cotangents[i] is not None]
+    graphs = [u for u in cotangents.values() if u is not None]
+    changing = depending(graphs, [*(state[i] for i in carried), *streams])
+    slopes = [filled(cotangents[i], inputs[i]) for i in live]
     rests: dict[int, UOp] = {}
     products: dict[int, list[Product]] = {}
     for i in consts:
-        ct = found[i]
+        ct = cotangents[i]
         if ct is not None:
-            rest, products[i] = postpone(ct, changing, {*streams, *slopes})
+            rest, products[i] = defer(ct, changing, {*streams, *slopes})
             if rest is not None:
                 rests[i] = rest
     factors = dict.fromkeys(u for some in products.values() for p in some for u in p.factors)
@@ -230,30 +235,30 @@ def transpose(
     body = closed(
         [
             *(sums[i] + rests[i] for i in rests),
-            *(filled(found[i], inputs[i]) for i in kept_state),
+            *(filled(cotangents[i], inputs[i]) for i in carried),
             *stacked,
         ],
-        [*(places[r] for r in values), *sums.values(), *(state[i] for i in kept_state), *streams],
+        [*(places[r] for r in values), *sums.values(), *(state[i] for i in carried), *streams],
     )
     results = scan(
         body,
         list(values.values()),
         [
             *(zeros(x.shape, x.dtype) for x in sums.values()),
-            *(filled(arriving[i], inputs[i]) for i in kept_state),
+            *(filled(arriving[i], inputs[i]) for i in carried),
         ],
         list(streams.values()),
         loop.arg.length,
         not loop.arg.reverse,
     )
-    total: dict[int, UOp | None] = dict(zip((*rests, *kept_state), results))
-    streams |= zip(stacked, results[len(rests) + len(kept_state) :], strict=True)
+    total: dict[int, UOp | None] = dict(zip((*rests, *carried), results))
+    streams |= zip(stacked, results[len(rests) + len(carried) :], strict=True)
     total |= {i: streams[u] for i, u in zip(live, slopes, strict=True)}
     for i, some in products.items():
         for product in some:
             late, so_far = product.total(*(streams[u] for u in product.factors)), total.get(i)
             total[i] = late if so_far is None else so_far + late
-    return [total.get(i - 1) for i in moving]
+    return [total.get(i - 1) for i in differentiated]
 
 
 def batch_rule(
@@ -264,8 +269,8 @@ def batch_rule(
     inputs, many = loop.inputs, {i for i, yes in enumerate(mapped[1:]) if yes}
     lanes = [fresh(spread(x, size)) for x in inputs]
     while True:  # until no further carry differs from lane to lane
-        found = batch(loop.outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
-        more = {i for i, y in zip(loop.carries, found) if y.many} - many
+        lanes_out = batch(loop.outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
+        more = {i for i, y in zip(loop.carries, lanes_out) if y.many} - many
         if not more:
             break
         many |= more
@@ -273,14 +278,14 @@ def batch_rule(
     for i, x in enumerate(src[1:]):
         full = x if mapped[i + 1] or i not in many else spread(x, size)
         operands.append(moveaxis(full, 0, 1) if i in many and i in loop.slices else full)
-    nexts = [y.full(size) if i in many else y.graph for i, y in zip(loop.carries, found)]
-    ys = found[loop.arg.carries :]
+    nexts = [y.full(size) if i in many else y.graph for i, y in zip(loop.carries, lanes_out)]
+    ys = lanes_out[loop.arg.carries :]
     body = closed(
         [*nexts, *(y.graph for y in ys)],
         [lanes[i] if i in many else x for i, x in enumerate(inputs)],
     )
     first, end = loop.arg.consts, loop.slices.start
-    made = scan(
+    results = scan(
         body,
         operands[:first],
         operands[first:end],
@@ -289,9 +294,9 @@ def batch_rule(
         loop.arg.reverse,
     )
     return [
-        *(Lanes(y, i in many) for i, y in zip(loop.carries, made)),
+        *(Lanes(y, i in many) for i, y in zip(loop.carries, results)),
         *(
             Lanes(moveaxis(stack, 1, 0) if y.many else stack, y.many)
-            for stack, y in zip(made[loop.arg.carries :], ys, strict=True)
+            for stack, y in zip(results[loop.arg.carries :], ys, strict=True)
         ),
     ]

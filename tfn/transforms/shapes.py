@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfn._support.validate import shown, size_limit
-from tfn.dtypes import INEXACT, DType, canonical
+from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
 from tfn.errors import ShapeError
+from tfn.trace import bind
 from tfn.trace.op import Shape
 
 
@@ -28,6 +30,12 @@ class ShapeDtypeStruct:
     dtype: DType
     weak_type: bool = False
 
+    if TYPE_CHECKING:  # a name of a dtype will do for one
+
+        def __init__(
+            self, shape: Sequence[int], dtype: DTypeLike, weak_type: bool = False
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         dtype = canonical(self.dtype)
         try:
@@ -38,20 +46,20 @@ class ShapeDtypeStruct:
                 got=f"shape={shown(self.shape)}",
                 hint="write (3,) for a vector, () for a scalar",
             ) from None
-        known = [n for n in shape if isinstance(n, int)]
-        if known:
-            if min(known) < 0:
+        sizes = [n for n in shape if isinstance(n, int)]
+        if sizes:
+            if min(sizes) < 0:
                 raise ShapeError(
                     "a shape has sizes that are not negative",
                     got=f"shape={shape}",
                     hint="sizes count from 0",
                 )
-            size_limit("ShapeDtypeStruct", known, dtype.itemsize)
+            size_limit("ShapeDtypeStruct", sizes, dtype.itemsize)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", dtype)
 
     @staticmethod
-    def of(value: Any) -> ShapeDtypeStruct:
+    def of(value: bind.Value | ShapeDtypeStruct) -> ShapeDtypeStruct:
         """The type of a Value."""
         return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type)
 

@@ -1,4 +1,4 @@
-"""Which arguments of a function are taken apart from the others: static ones, donated ones."""
+"""Selections of arguments, by position and by name: static ones, donated ones."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Split:
     (position or name, type, value).
     """
 
-    dynamic: tuple[Sequence[Any], dict[str, Any]]
+    dynamic: tuple[Sequence[object], dict[str, object]]
     positions: tuple[int, ...] | None = None
-    statics: tuple[tuple[int | str, type, Any], ...] = ()
+    statics: tuple[tuple[int | str, type, object], ...] = ()
 
-    def join(self, dynamic: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+    def join(self, dynamic: Any) -> tuple[Sequence[object], dict[str, object]]:
         """All arguments, from the dynamic ones."""
         if self.positions is None:
-            args: tuple[Sequence[Any], dict[str, Any]] = dynamic
+            args: tuple[Sequence[object], dict[str, object]] = dynamic
             return args
         placed = dict(zip(self.positions, dynamic[0], strict=True))
         placed |= {at: v for at, _, v in self.statics if isinstance(at, int)}
@@ -85,12 +85,12 @@ class Selection:
                 got=f"argument {wrong[0]!r}",
                 hint=f"it has {', '.join(known)}",
             )
-        found = {n if n >= 0 or open_end else n + len(places) for n in numbers}
-        found |= {places.index(n) for n in names if n in places}
-        by_name = {*names, *(places[n] for n in found if 0 <= n < len(places))}
-        return Selection(frozenset(found), frozenset(by_name))
+        positions = {n if n >= 0 or open_end else n + len(places) for n in numbers}
+        positions |= {places.index(n) for n in names if n in places}
+        by_name = {*names, *(places[n] for n in positions if 0 <= n < len(places))}
+        return Selection(frozenset(positions), frozenset(by_name))
 
-    def split(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Split:
+    def split(self, function: Function, args: Sequence[object], kwargs: dict[str, object]) -> Split:
         """The chosen arguments apart from the others.
 
         Raises:
@@ -99,7 +99,7 @@ class Selection:
         if not self:
             return Split((args, kwargs))
         fixed = {n % len(args) if n < 0 else n for n in self.positions} if args else set()
-        statics: list[tuple[int | str, type, Any]] = [
+        statics: list[tuple[int | str, type, object]] = [
             (i, type(x), x) for i, x in enumerate(args) if i in fixed
         ]
         statics += [(n, type(kwargs[n]), kwargs[n]) for n in sorted(kwargs) if n in self.names]

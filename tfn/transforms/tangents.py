@@ -1,4 +1,4 @@
-"""Trees of tangents and cotangents as users give them, checked against what they belong to."""
+"""Trees of tangents and cotangents from the user, checked against the types of their values."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Vectors:
     role: str
     names: Callable[[int], str] | None = None
 
-    def check(self, vectors: Any) -> list[Any]:
+    def check(self, vectors: object) -> list[bind.Value | None]:
         """One Value per floating slot, None for zero; see `every`."""
-        found = self.every(vectors)
-        return [x for x, slot in zip(found, self.slots, strict=True) if slot.floating]
+        values = self.every(vectors)
+        return [x for x, slot in zip(values, self.slots, strict=True) if slot.floating]
 
-    def every(self, vectors: Any) -> list[Any]:
+    def every(self, vectors: object) -> list[bind.Value | None]:
         """One Value per slot; None, and `SymbolicZero`, for zero and for integers.
 
         Raises:
@@ -75,13 +75,13 @@ class Vectors:
         path = tree.places(self.structure)[i][1]
         return f"the {self.role}{f' at {path}' if path else ''}"
 
-    def _fit(self, i: int, leaf: Any) -> Any:
+    def _fit(self, i: int, leaf: object) -> bind.Value | None:
         slot = self.slots[i]
         nothing = getattr(getattr(leaf, "dtype", None), "itemsize", 1) == 0  # JAX's float0
         zero = leaf is None or isinstance(leaf, SymbolicZero)
         if zero or (nothing and not slot.floating):
             return None
-        value = as_value(leaf, lambda: self._name(i))
+        value: bind.Value = as_value(leaf, lambda: self._name(i))
         if not slot.floating:
             raise DTypeError(
                 f"{self._name(i)} belongs to a value of {slot.dtype}, which has none",

@@ -1,4 +1,4 @@
-"""A user's function, run once on fresh leaves: how every transform begins.
+"""Tracing: a user's function is run once on fresh leaves, the first step of every transform.
 
 `record` gives the graphs of the results over the leaves of the inputs; the transforms then work
 on graphs alone.
@@ -19,7 +19,7 @@ from tfn.transforms.arguments import Function, name_of, results, where
 
 @frozen
 class Recording:
-    """What a function computed.
+    """The graph of a function: its inputs, results and effects.
 
     Attributes:
         trace: the trace, which has ended.
@@ -44,8 +44,8 @@ class Recording:
 
     @property
     def effects(self) -> list[UOp]:
-        """What the effects have come to, if there are any: a token, as one more output."""
-        return [self.trace.token] if self.trace.token is not None and self.trace.acts else []
+        """The last effect token, as one more output, if there are effects."""
+        return [self.trace.token] if self.trace.token is not None and self.trace.has_effects else []
 
     @property
     def traced_aux(self) -> list[UOp]:
@@ -58,14 +58,14 @@ class Recording:
         new = iter(values)
         return tree.unflatten(structure, [next(new) if self._owns(x) else x for x in flat])
 
-    def _owns(self, leaf: Any) -> bool:
+    def _owns(self, leaf: object) -> bool:
         return getattr(leaf, "trace", None) is self.trace
 
 
 def record(
     what: str,
     function: Function,
-    call: Callable[[list[Any]], Any],
+    call: Callable[[list[Any]], object],
     values: Sequence[Any],
     names: Sequence[str] = (),
     known: bool = True,
@@ -75,8 +75,8 @@ def record(
     """Run ``call`` on a leaf for each of `values`, of which only shape, dtype and weakness count.
 
     `what` is the transform, for the note that an error of tfn gets on its way through.  With
-    `known`, the values stand behind the leaves, so that Python may look at them.  A `branch`
-    records what is done to values of outer traces too.
+    `known`, the leaves have the values, so that Python may use them.  A `branch` records
+    operations on values of outer traces too.
 
     Raises:
         ArgumentError: for results that are not arrays, or without the pair that aux needs.
@@ -88,7 +88,7 @@ def record(
             for v, name in zip(values, names, strict=True)
         ]
         try:
-            out = call(leaves)
+            out: Any = call(leaves)
         except TfnError as error:
             error.add_note(f"  while: {what} traced {where(function)}")
             raise
@@ -101,13 +101,13 @@ def record(
                     hint="return (result, aux), or leave has_aux out",
                 )
             out, aux = out
-        found, structure = results(out, function)
-        outputs = [bind.lift(value, trace) for value in found]
+        values_out, structure = results(out, function)
+        outputs = [bind.lift(value, trace) for value in values_out]
     return Recording(
         trace,
         [leaf.uop for leaf in leaves],
         outputs,
-        [v.weak_type for v in found],
+        [v.weak_type for v in values_out],
         structure,
         tree.flatten(aux),
     )

@@ -1,4 +1,4 @@
-"""Reverse mode: the table `TRANSPOSE`, one row per op that is linear in an operand.
+"""Backward pass (reverse mode): the table `TRANSPOSE`, one row per op linear in an operand.
 
 A rule takes a node, the cotangent of its value and the number of an operand, and gives the
 cotangent of that operand while the others are held fixed.  `pull` walks a graph of tangents
@@ -73,7 +73,7 @@ def pull(
         (u, ct) for u, ct in zip(outputs, cts, strict=True) if u is not None and ct is not None
     ]
     linear, order = set(inputs), list[UOp]()
-    late: dict[UOp, UOp] = {}  # what only waits for the inputs, in a run that will not be theirs
+    late: dict[UOp, UOp] = {}  # ordering edges to the inputs, which are dropped
     for node in walk([u for u, _ in arriving]):
         if not linear.isdisjoint(node.src):
             linear.add(node)
@@ -90,66 +90,66 @@ def pull(
             inputs,
             cts,
         )
-    found: dict[UOp, list[UOp]] = {}
+    arrived_at: dict[UOp, list[UOp]] = {}
     parts: dict[UOp, list[UOp | None]] = {}  # of the nodes that have several results
 
     def arrive(u: UOp, ct: UOp) -> None:
-        found.setdefault(u, []).append(ct)
+        arrived_at.setdefault(u, []).append(ct)
 
     for u, ct in arriving:
         if u in linear:
             arrive(u, ct)
     for node in reversed(order):
         src = node.src
-        moving = [i for i, s in enumerate(src) if s in linear]
+        differentiated = [i for i, s in enumerate(src) if s in linear]
         if node in parts:
-            back = SEVERAL_RESULTS[node.op](node, parts.pop(node), moving)
-            for i, part in zip(moving, back, strict=True):
+            back = SEVERAL_RESULTS[node.op](node, parts.pop(node), differentiated)
+            for i, part in zip(differentiated, back, strict=True):
                 if part is not None:
                     arrive(src[i], part)
-                    if source_lines.kept():
+                    if source_lines.enabled():
                         source_lines.inherit(part, node)
             continue
-        if node not in found:
+        if node not in arrived_at:
             continue
-        arrived = total(found.pop(node))
+        arrived = total(arrived_at.pop(node))
         if node.op is Op.GET:
             cts_of = parts.setdefault(src[0], [None] * len(results(src[0])))
             cts_of[node.arg] = arrived
             continue
-        _check(node, moving)
+        _check(node, differentiated)
         rule = TRANSPOSE[node.op]
-        for i in moving:
+        for i in differentiated:
             part = rule(node, arrived, i)
             arrive(src[i], part)
-            if source_lines.kept():
+            if source_lines.enabled():
                 source_lines.inherit(part, node)
-    return [total(found[x]) if x in found else None for x in inputs]
+    return [total(arrived_at[x]) if x in arrived_at else None for x in inputs]
 
 
 def forward(outputs: Sequence[UOp | None]) -> list[UOp | None]:
-    """Graphs of tangents that will not be pulled: what is known by its transpose is transposed."""
+    """Tangents for forward mode alone: functions known by their transpose are transposed."""
     graphs = [u for u in outputs if u is not None]
     if not has(graphs, Op.LINEAR):
         return list(outputs)
-    found = iter(unfold(graphs, {Op.LINEAR: partial(custom_rules.forward, pull)}))
-    return [None if u is None else next(found) for u in outputs]
+    replaced = iter(unfold(graphs, {Op.LINEAR: partial(custom_rules.forward, pull)}))
+    return [None if u is None else next(replaced) for u in outputs]
 
 
 _PRODUCTS = frozenset({Op.MUL, Op.DOT, Op.CONV})
 
 
-def _check(node: UOp, moving: Sequence[int]) -> None:
+def _check(node: UOp, differentiated: Sequence[int]) -> None:
     allowed = range(len(node.src)) if node.op is Op.CONCAT else PRIMITIVES[node.op].linear
-    squared = node.op in _PRODUCTS and len(moving) > 1
-    if squared or any(i not in allowed for i in moving):
-        _not_linear(node, (), moving)
+    squared = node.op in _PRODUCTS and len(differentiated) > 1
+    if squared or any(i not in allowed for i in differentiated):
+        _not_linear(node, (), differentiated)
 
 
-def _not_linear(node: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoReturn:
+def _not_linear(node: UOp, cts: Sequence[UOp | None], differentiated: Sequence[int]) -> NoReturn:
     raise GradientError(
         f"{node.op.value} is not linear in what is to be transposed",
-        got=f"operand(s) {moving} of {node!r} depend on the input",
+        got=f"operand(s) {differentiated} of {node!r} depend on the input",
         hint="transpose a linear function, or use vjp",
     )
 
@@ -208,8 +208,8 @@ def _reduce(u: UOp, ct: UOp, i: int) -> UOp:
 
 
 def _dot(u: UOp, ct: UOp, i: int) -> UOp:
-    """The cotangent meets the other operand over that one's free axes, in the order that gives
-    the axes of this operand: ct @ b.T for the first of a @ b, a.T @ ct for the second.
+    """The cotangent is contracted with the other operand over that one's free axes, and the result
+    permuted to the axes of this operand: ct @ b.T for the first of a @ b, a.T @ ct for the second.
     """
     arg, x, other = u.arg, u.src[i], u.src[1 - i]
     sides = [(arg.contract_a, arg.batch_a), (arg.contract_b, arg.batch_b)]
@@ -261,7 +261,7 @@ def _spans(u: UOp) -> list[tuple[int, int, int, int]]:
 
 
 def _conv_input(u: UOp, ct: UOp) -> UOp:
-    """Each output gives to the inputs it was made of: a convolution with the window reversed.
+    """The cotangent of the input: a convolution of ct with the window reversed.
 
     Strides and input dilation change places; batch groups become groups of channels.
     """
@@ -283,7 +283,7 @@ def _conv_input(u: UOp, ct: UOp) -> UOp:
 
 
 def _conv_weights(u: UOp, ct: UOp) -> UOp:
-    """Each weight gathers the inputs it met: a convolution whose window is the cotangent.
+    """The cotangent of the weights: a convolution of the input whose window is the cotangent.
 
     The batch is summed over, so it takes the place of the channels; groups become batch groups.
     """
@@ -312,12 +312,12 @@ def _fft(u: UOp, ct: UOp, i: int) -> UOp:
         full = pad(ct, (0,) * ct.ndim, rest)
         return real(UOp(Op.FFT, (full,), replace(arg, kind=FftType.FFT)))
     if arg.kind is FftType.IRFFT:
-        found = conj(UOp(Op.FFT, (ct,), replace(arg, kind=FftType.RFFT)))
-        place, n = iota(found.shape, found.ndim - 1), arg.lengths[-1]
+        half = conj(UOp(Op.FFT, (ct,), replace(arg, kind=FftType.RFFT)))
+        place, n = iota(half.shape, half.ndim - 1), arg.lengths[-1]
         middle = full_like(place, 0 if n % 2 else n // 2)
         alone = eq(place, full_like(place, 0)) | eq(place, middle)
-        one = full_like(found, 1 / count(arg.lengths))
-        return found * where(alone, one, one * 2)
+        one = full_like(half, 1 / count(arg.lengths))
+        return half * where(alone, one, one * 2)
     return UOp(Op.FFT, (ct,), arg)
 
 
@@ -377,7 +377,7 @@ TRANSPOSE: dict[Op, Rule] = {
 }
 SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.SORT: _not_linear,
-    Op.TUPLE: lambda u, cts, moving: [cts[i] for i in moving],
+    Op.TUPLE: lambda u, cts, differentiated: [cts[i] for i in differentiated],
     Op.HOST: callback_rules.transpose,
     Op.KERNEL: kernel_rules.transpose,
     Op.SCAN: partial(scan_rules.transpose, pull),
@@ -385,5 +385,5 @@ SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     **dict.fromkeys((Op.CUSTOM, Op.LINEAR), partial(custom_rules.transpose, pull)),
     **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.transpose, pull)),
 }
-"""The rows of ops with several results, which serve all moving operands together."""
+"""The rows of ops with several results, which serve all differentiated operands together."""
 # fmt: on

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one element becomes a function of many.
+"""Vectorization: `vmap` turns a function of one element into a function of many.
 
 The function is recorded on leaves without the mapped axis; `batch.batch` then puts the axis in
 front of everything that depends on them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn import tree
@@ -17,7 +17,7 @@ from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import moveaxis
 from tfn.trace.uop import UOp
 from tfn.transforms.annotations import checked
-from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
+from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
@@ -26,12 +26,12 @@ from tfn.transforms.tracing import Recording, record
 
 
 def vmap(
-    function: Function,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    function: Callable[P, R],
+    in_axes: object = 0,
+    out_axes: object = 0,
     axis_name: None = None,
     axis_size: int | None = None,
-) -> Function:
+) -> Callable[P, R]:
     """Map a function over an axis of its arguments.
 
     Args:
@@ -66,7 +66,7 @@ def vmap(
         return argument_names(function, structure)
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten((args, kwargs))
         axes = _prefix("in_axes", _as_tuple(in_axes), args) + [0] * len(tree.leaves(kwargs))
         names = names_of(structure)
@@ -88,12 +88,13 @@ def vmap(
             x: moveaxis(variable(m.value, m.value), m.axis, 0)
             for x, m in zip(recorded.inputs, mapped, strict=True)
         }
-        found, trace = batch([*recorded.outputs, *recorded.effects], lanes, size), recorded.trace
+        results, trace = batch([*recorded.outputs, *recorded.effects], lanes, size), recorded.trace
         if recorded.effects:
-            trace.token = found.pop().graph
-        outputs = _outputs(recorded, found, out_axes, size)
+            trace.token = results.pop().graph
+        outputs = _outputs(recorded, results, out_axes, size)
         (values,) = recorded.evaluate(outputs, weak=recorded.weak)
-        return tree.unflatten(recorded.structure, values)
+        result: R = tree.unflatten(recorded.structure, values)
+        return result
 
     return run
 
@@ -103,7 +104,7 @@ class _Mapped:
 
     __slots__ = ("at", "axis", "element", "name", "size", "value")
 
-    def __init__(self, at: int, name: str, leaf: Any, axis: int) -> None:
+    def __init__(self, at: int, name: str, leaf: object, axis: int) -> None:
         self.at, self.name, self.value = at, name, as_value(leaf, name)
         shape = self.value.shape
         if not -len(shape) <= axis < len(shape):
@@ -118,11 +119,11 @@ class _Mapped:
         self.element = ShapeDtypeStruct(rest, self.value.dtype, self.value.weak_type)
 
 
-def _as_tuple(in_axes: Any) -> Any:
+def _as_tuple(in_axes: object) -> object:
     return tuple(in_axes) if type(in_axes) is list else in_axes
 
 
-def _prefix(what: str, prefix: Any, full: Any) -> list[int | None]:
+def _prefix(what: str, prefix: object, full: object) -> list[int | None]:
     """One axis for each leaf of `full`."""
     axes, structure = tree.flatten(prefix, is_leaf=lambda x: x is None)
     try:
@@ -168,8 +169,8 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
     return sizes[0]
 
 
-def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any, size: int) -> list[UOp]:
-    """The graphs over all lanes, with the axis where `out_axes` wants it."""
+def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: object, size: int) -> list[UOp]:
+    """The graphs over all lanes, with the new axis at `out_axes`."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
     axes = _prefix("out_axes", out_axes, numbers)
 

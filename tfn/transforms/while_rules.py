@@ -1,4 +1,4 @@
-"""The rows of WHILE.
+"""Rules of WHILE nodes.
 
 Forward mode carries tangents along.  There is no reverse mode, since the number of steps, and so
 of residuals, is not known.  Lanes that have finished keep their values until all have.
@@ -32,18 +32,20 @@ def _parts(u: UOp) -> _Parts:
 def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None, ...]:
     """The tangents of all results: the loop with tangents among its carries."""
     cond_consts, body_consts, carries = _parts(u)
-    given = tangents[2 + len(cond_consts) :]
+    operand_tangents = tangents[2 + len(cond_consts) :]
     n = len(body_consts)
     inputs, outputs = opened(u.src[1])
     directions = [fresh(x) for x in inputs]
-    moving = {i for i, dx in enumerate(given) if dx is not None}
+    differentiated = {i for i, dx in enumerate(operand_tangents) if dx is not None}
     while True:  # until no further carry gets a tangent
-        slopes = push(outputs, {inputs[i]: directions[i] for i in sorted(moving)})
-        more = {i for i, dy in enumerate(slopes, n) if dy is not None} - moving
+        slopes = push(outputs, {inputs[i]: directions[i] for i in sorted(differentiated)})
+        more = {i for i, dy in enumerate(slopes, n) if dy is not None} - differentiated
         if not more:
             break
-        moving |= more
-    consts, state = ([i for i in sorted(moving) if (i < n) == early] for early in (True, False))
+        differentiated |= more
+    consts, state = (
+        [i for i in sorted(differentiated) if (i < n) == early] for early in (True, False)
+    )
     body = closed(
         [*outputs, *(filled(slopes[i - n], inputs[i]) for i in state)],
         [
@@ -55,29 +57,31 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
     )
     tests, test = opened(u.src[0])
     cond = closed(test, [*tests, *(fresh(inputs[i]) for i in state)])
-    found = repeat_while(
+    results = repeat_while(
         cond,
         body,
         cond_consts,
-        [*body_consts, *(filled(given[i], inputs[i]) for i in consts)],
-        [*carries, *(filled(given[i], inputs[i]) for i in state)],
+        [*body_consts, *(filled(operand_tangents[i], inputs[i]) for i in consts)],
+        [*carries, *(filled(operand_tangents[i], inputs[i]) for i in state)],
         [*u.arg.names, *(u.arg.names[i - n] for i in state)] if u.arg.names else (),
     )
-    last = dict(zip(state, found[len(carries) :], strict=True))
+    last = dict(zip(state, results[len(carries) :], strict=True))
     return tuple(last.get(i) for i in range(n, n + len(carries)))
 
 
-def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoReturn:
+def transpose(u: UOp, cts: Sequence[UOp | None], differentiated: Sequence[int]) -> NoReturn:
     """Refused.
 
     Raises:
         GradientError: always.
     """
     names = u.arg.names or [f"carry {i}" for i in range(len(cts))]
-    wanted = [f"{name}: {shown(ct)}" for name, ct in zip(names, cts, strict=True) if ct is not None]
+    carries = [
+        f"{name}: {shown(ct)}" for name, ct in zip(names, cts, strict=True) if ct is not None
+    ]
     raise GradientError(
         "there is no reverse mode through while_loop, whose number of steps is not known",
-        got=f"a loop whose results are differentiated: {', '.join(wanted)}",
+        got=f"a loop whose results are differentiated: {', '.join(carries)}",
         hint="give max_steps, use scan, or fori_loop with static bounds; forward mode works",
     )
 
@@ -99,12 +103,12 @@ def batch_rule(
         (holds,) = batch(
             test, {x: full for x, full, yes in zip(tests, lanes_test, where_test) if yes}, size
         )
-        found = batch(outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
-        more = {i for i, y in enumerate(found, b) if y.many or holds.many} - many
+        results = batch(outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
+        more = {i for i, y in enumerate(results, b) if y.many or holds.many} - many
         if not more:
             break
         many |= more
-    nexts = [y.full(size) if i in many else y.graph for i, y in enumerate(found, b)]
+    nexts = [y.full(size) if i in many else y.graph for i, y in enumerate(results, b)]
     body_inputs = [lanes[i] if i in many else x for i, x in enumerate(inputs)]
     operands = [
         x if on_body[i] or i not in many else spread(x, size) for i, x in enumerate(src[2 + a :])
@@ -112,33 +116,40 @@ def batch_rule(
     test_inputs = [full if yes else x for x, full, yes in zip(tests, lanes_test, where_test)]
     consts = src[2 : 2 + a]
     if not holds.many:
-        made = repeat_while(
+        outputs = repeat_while(
             closed([holds.graph], test_inputs),
             closed(nexts, body_inputs),
             consts,
             operands[:b],
             operands[b:],
         )
-        return [Lanes(y, i in many) for i, y in enumerate(made, b)]
-    # Whether each lane goes on is carried as well, so that the condition is computed once a step.
-    going = fresh(const(True, BOOL, (size,)))
-    shared = [fresh(x) for x in test_inputs[:a]]
-    tokens = effects.tokens(u.src[1])  # they hold in the lanes that go on
-    masked = {x: x & going for i, x in enumerate(body_inputs) if i in tokens}
+        return [Lanes(y, i in many) for i, y in enumerate(outputs, b)]
+    # The mask of active lanes is carried as well, so that the condition is computed once per step.
+    active = fresh(const(True, BOOL, (size,)))
+    test_consts = [fresh(x) for x in test_inputs[:a]]
+    tokens = effects.tokens(u.src[1])  # they are true in the active lanes
+    masked = {x: x & active for i, x in enumerate(body_inputs) if i in tokens}
     nexts = substitute(nexts, masked)
-    kept = [where(_beside(going, y), y, x) for y, x in zip(nexts, body_inputs[b:], strict=True)]
+    masked_nexts = [
+        where(_beside(active, y), y, x) for y, x in zip(nexts, body_inputs[b:], strict=True)
+    ]
     again = (
-        substitute([holds.graph], dict(zip(test_inputs, [*shared, *kept], strict=True)))[0] & going
+        substitute(
+            [holds.graph], dict(zip(test_inputs, [*test_consts, *masked_nexts], strict=True))
+        )[0]
+        & active
     )
-    step = closed([again, *kept], [*shared, *body_inputs[:b], going, *body_inputs[b:]])
-    flag = fresh(going)
-    anyone = closed([reduce(flag, Op.MAX, (0,))], [flag, *map(fresh, body_inputs[b:])])
+    step = closed(
+        [again, *masked_nexts], [*test_consts, *body_inputs[:b], active, *body_inputs[b:]]
+    )
+    flag = fresh(active)
+    any_going = closed([reduce(flag, Op.MAX, (0,))], [flag, *map(fresh, body_inputs[b:])])
     begin = dict(zip(test_inputs, [*consts, *operands[b:]], strict=True))
     first = substitute([holds.graph], begin)[0]
-    made = repeat_while(anyone, step, [], [*consts, *operands[:b]], [first, *operands[b:]])
+    outputs = repeat_while(any_going, step, [], [*consts, *operands[:b]], [first, *operands[b:]])
     return [
         rejoined(y, [src[2 + a + i]] if i in tokens and not on_body[i] else [])
-        for i, y in enumerate(made[1:], b)
+        for i, y in enumerate(outputs[1:], b)
     ]
 
 

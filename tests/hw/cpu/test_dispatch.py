@@ -94,7 +94,7 @@ def test_both_ways_do_the_same(way: str) -> None:
         assert found["sum"].tolist() == [1, 2, 3, 4, 5] and found["same"].tolist() == x.tolist()
         assert found["both"][0].tolist() == found["both"][1].tolist() == [2] * 5
         assert tnp.sin(x * 2 + 0.5).tolist() == pytest.approx(np.sin(np.arange(5) * 2 + 0.5))
-    assert len(f._doors) == (way == "doors")
+    assert len(f._direct) == (way == "doors")
 
 
 def test_both_ways_donate_and_delete(way: str) -> None:
