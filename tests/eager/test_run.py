@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,12 @@ from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
 from tfn.eager import run
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
+from tfn.hw.device import Device
+from tfn.hw.python import OracleExecutable, python
 from tfn.lower.index import simplify
+from tfn.lower.program import Program
 from tfn.trace.argument import Param
+from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op
 
@@ -89,7 +95,49 @@ def test_an_op_of_several_results_and_one_of_no_operands() -> None:
         assert tnp.arange(4).tolist() == [0, 1, 2, 3]
 
 
-def test_doors_are_for_the_cpu_alone(monkeypatch: Any) -> None:
+@dataclass
+class Counting:
+    """A device of the tests' own: the oracle, with entries in Python that are counted."""
+
+    entries: list[Any] = field(default_factory=list)
+    array: type | None = None
+
+    def device(self) -> Device:
+        return replace(python(), name="counting", queue=self)
+
+    def serve(self, array: type) -> None:
+        self.array = array
+
+    def load(self, program: Program, objects: Mapping[str, bytes]) -> Any:
+        executable: Any = OracleExecutable(program.function)
+        executable.entry = self.entry
+        return executable
+
+    def synchronize(self) -> None:
+        pass
+
+    def entry(self, inputs: Any, outputs: Any, *trees: Any, keep: object) -> Any:
+        self.entries.append(([row.kind for row in inputs], [row.kind for row in outputs], *trees))
+        return lambda *arguments: NotImplemented if len(self.entries) < 2 else "an entry's result"
+
+
+def test_a_new_device_needs_its_row_and_nothing_else(monkeypatch: Any) -> None:
+    queue = Counting()
+    monkeypatch.setitem(run.MAKERS, "counting", queue.device)
+    monkeypatch.setattr(run, "_DEVICES", {})
+    monkeypatch.setattr(config, "device", "counting")
+    x, kind = tnp.ones(3), kind_of((3,), FLOAT32)
+    assert run.execute(Op.ADD, None, [x, x]).tolist() == [2, 2, 2]
+    assert queue.array is Array and queue.entries == [([kind, kind], [kind], range(2), 0, ())]
+    assert run.execute(Op.ADD, None, [x, x]).tolist() == [2, 2, 2]  # the entry refuses
+    assert run.execute(Op.SUB, None, [x, x]).tolist() == [0, 0, 0]
+    result: Any = run.execute(Op.SUB, None, [x, x])
+    assert result == "an entry's result"
+    with pytest.raises(ArgumentError, match="tune times kernels"):
+        tfn.tune(lambda x: x, x)
+
+
+def test_only_devices_with_native_entries_have_any(monkeypatch: Any) -> None:
     x = Param(0, (3,), FLOAT32)
     jaxpr = Jaxpr(function([param(x) + param(x)], (x,)))
     monkeypatch.setattr(config, "device", "python")

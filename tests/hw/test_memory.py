@@ -60,11 +60,11 @@ def test_blocks_are_aligned_writable_and_reused(pool, size_bytes):
     if size_bytes >= HUGE_BYTES:
         assert address % HUGE_BYTES == red(size_bytes)
     buffer.view((size_bytes,), np.dtype(np.uint8))[...] = 7
-    asked = pool.asked
+    refills = pool.refills
     del buffer
-    assert pool.live_bytes == 0 and pool.kept_bytes >= size_class(size_bytes)
+    assert pool.live_bytes == 0 and pool.free_bytes >= size_class(size_bytes)
     assert pool.allocate(size_bytes).address == address
-    assert pool.asked == asked
+    assert pool.refills == refills
 
 
 def test_live_buffers_never_overlap(pool):
@@ -93,16 +93,16 @@ def test_a_view_keeps_its_memory_alive(pool):
     assert pool.live_bytes == 0
 
 
-def test_the_cap_on_kept_bytes_returns_big_blocks(pool):
-    pool.keep_limit_bytes = 5 << 20
+def test_the_cap_on_free_bytes_returns_big_blocks(pool):
+    pool.free_limit_bytes = 5 << 20
     buffers = [pool.allocate(2 << 20) for _ in range(4)]
     del buffers
-    assert pool.kept_bytes == 4 << 20
+    assert pool.free_bytes == 4 << 20
     pool.release()
-    assert pool.kept_bytes == 0
-    asked = pool.asked
+    assert pool.free_bytes == 0
+    refills = pool.refills
     pool.allocate(2 << 20)
-    assert pool.asked == asked + 1
+    assert pool.refills == refills + 1
 
 
 def test_blocks_of_less_than_a_huge_page_share_some(pool):
@@ -118,7 +118,7 @@ def test_blocks_of_less_than_a_huge_page_share_some(pool):
     assert beside >= len(starts) - 4 and not any(start % mmap.PAGESIZE for start in starts)
     del buffers, buffer
     pool.release()
-    assert pool.kept_bytes == 0
+    assert pool.free_bytes == 0
 
 
 def test_the_limit_is_named_before_anything_is_taken(pool, monkeypatch):

@@ -43,5 +43,5 @@ def test_functions_of_the_host_are_put_into_slots():
             np.multiply(operands[0], factor, out=results[0])
 
         out = device.memory.allocate(12)
-        loaded.given([run])([device.memory.copy(np.ones(3, np.float32))], [out])
+        loaded.with_callbacks([run])([device.memory.copy(np.ones(3, np.float32))], [out])
         assert device.memory.read(out, *kind).tolist() == [factor] * 3

@@ -1,7 +1,7 @@
 """How an Array comes to be: on a buffer, as a value of a running trace, with another weakness.
 
 Nothing of an Array can be set.  It is filled as an object of a class of the same layout that allows
-it, and then becomes an Array; native code fills its own, see `tfn.hw.cpu.trees`.
+it, and then becomes an Array; native code fills its own, see `tfn/hw/cpu/pytrees.ll`.
 """
 
 from __future__ import annotations

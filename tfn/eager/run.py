@@ -31,9 +31,7 @@ from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
 from tfn.hw.cpu.device import cpu
-from tfn.hw.cpu.dispatch import Given, Made
-from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
-from tfn.hw.device import Device, Executable
+from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.guards import DEBUG
 from tfn.hw.memory import SMALL_BYTES, unshared
 from tfn.hw.null import null
@@ -68,8 +66,7 @@ def device() -> Device:
                 "of " + ", ".join(MAKERS),
             )
         found = maker()
-        if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
-            found.queue.dispatch.serve(Array)
+        found.queue.serve(Array)
         if found.compiler:
             lower.pipeline.install_cache(KernelCache())
         _DEVICES[config.device] = found
@@ -153,7 +150,7 @@ def ready(jaxpr: Jaxpr) -> tuple[Loaded, Executable]:
     """The program of a Jaxpr, and the same with the functions of the host that the Jaxpr has."""
     function, hosts = runnable(jaxpr.function)
     loaded = _loaded(function)
-    return loaded, loaded.run.given(hosts) if hosts else loaded.run
+    return loaded, loaded.run.with_callbacks(hosts) if hosts else loaded.run
 
 
 def forget() -> None:
@@ -269,15 +266,13 @@ def door(
     donated: frozenset[int] = frozenset(),
 ) -> Door | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
-    if config.debug_nans or not isinstance(device().queue, CpuQueue):
+    if config.debug_nans:
         return None
     loaded, run = ready(jaxpr)
     program = loaded.program
-    if not isinstance(run, CpuExecutable):
-        return None
     asked = (*given, *[None] * len(captured))
     rows = [
-        Given(kind_of(*kind), weak, i in donated)
+        EntryInput(kind_of(*kind), weak, i in donated)
         for i, (kind, weak) in enumerate(zip(program.inputs, asked, strict=True))
     ]
     shared = {
@@ -286,7 +281,7 @@ def door(
     }
     over = lower.in_place.in_place_outputs(program, sorted(donated))
     outputs = [
-        Made(
+        EntryOutput(
             kind_of(shape, dtype),
             weak,
             prod(shape) * dtype.itemsize,
@@ -295,7 +290,7 @@ def door(
         )
         for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
     ]
-    return run.door(rows, outputs, takes, gives, captured, keep=loaded)
+    return run.entry(rows, outputs, takes, gives, captured, keep=loaded)
 
 
 def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> Any:

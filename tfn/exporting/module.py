@@ -44,7 +44,7 @@ def module(
     """The whole text; `places` is a field or data for each input of the program."""
     texts = [kernel.text for kernel in program.kernels] + [program.text]
     if any("half" in text for text in texts):
-        texts.append(compiler_rt.HALF)
+        texts.append(compiler_rt.float16_text())
     inner = _merged(texts)
     constants = [
         f"@constant{i} = internal constant [{len(place)} x i8] {_quoted(place)}, align 64"

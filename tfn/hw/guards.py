@@ -56,7 +56,7 @@ class Guards:
     def __init__(self) -> None:
         self._blocks: dict[int, _Block] = {}
 
-    def lay(self, address: int, block_bytes: int) -> None:
+    def mark_free(self, address: int, block_bytes: int) -> None:
         """Say that a block is free, with memory for the red bytes around it."""
         red = red_bytes(block_bytes)
         ctypes.memset(address - red, RED, red)
@@ -64,7 +64,7 @@ class Guards:
         ctypes.memset(address + block_bytes, RED, red)
         self._blocks[address] = _Block(block_bytes, user_place())
 
-    def give(self, address: int, block_bytes: int, size_bytes: int) -> None:
+    def allocated(self, address: int, block_bytes: int, size_bytes: int) -> None:
         """Say that a block is given out, for so many bytes.
 
         Raises:
@@ -83,7 +83,7 @@ class Guards:
                 where=show_line(block.place),
             )
 
-    def free(self, address: int, block_bytes: int, _: int = 0) -> None:
+    def freed(self, address: int, block_bytes: int, _: int = 0) -> None:
         """Say that a block is freed.
 
         Raises:
@@ -96,7 +96,7 @@ class Guards:
             for begin, end in ranges
             if (at := _first_other(address + begin, end - begin, RED)) is not None
         ]
-        self.lay(address, block_bytes)
+        self.mark_free(address, block_bytes)
         if block and found:
             raise MemoryCorruptionError(
                 "memory was written beside an array",

@@ -27,6 +27,7 @@ from tfn.trace.op import Shape
 
 HUGE_BYTES = 2 << 20  # a huge page, and the size from which blocks ask for them
 SLAB_BYTES = 1 << 20  # blocks up to a quarter of this are cut from slabs, which are never returned
+LARGE_BYTES = SLAB_BYTES // 4
 SLAB_BLOCKS = 64  # the most blocks cut at once
 REGION_BYTES = 4 * HUGE_BYTES  # of huge pages, from which larger blocks are cut
 SMALL_BYTES = 16 << 10  # up to this size, to copy twice costs less than to make a view
@@ -69,7 +70,7 @@ def _swap_bytes() -> int:
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("SwapTotal:"))
 
 
-def keep_limit() -> int:
+def free_limit() -> int:
     """How many bytes to keep for later: a quarter of the machine's memory."""
     return physical_bytes() // 4
 
@@ -175,13 +176,13 @@ class Regions:
             OutOfMemoryError: as `pages`.
         """
         red = red_bytes(block_bytes) if guards else 0
-        room, large = block_bytes + 2 * red, block_bytes > SLAB_BYTES // 4
+        room, large = block_bytes + 2 * red, block_bytes > LARGE_BYTES
         count = 1 if large else min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
         start = self.cut(room, live_bytes) if large else pages(count * room, live_bytes)
         found = [start + i * room + red for i in reversed(range(count))]
         if guards:
             for address in found:
-                guards.lay(address, block_bytes)
+                guards.mark_free(address, block_bytes)
         return found
 
 
@@ -203,16 +204,16 @@ class Pool:
     Attributes:
         live_bytes: of the buffers in use, as rounded up.
         peak_bytes: the most there ever were; may be set back.
-        kept_bytes: on the shelves.
-        keep_limit_bytes: above this, big blocks go back to the system.
-        asked: how many times there was no block of a size, and new memory was taken.
+        free_bytes: on the shelves.
+        free_limit_bytes: above this, big blocks go back to the system.
+        refills: how many times there was no block of a size, and new memory was taken.
     """
 
-    def __init__(self, keep_limit_bytes: int | None = None) -> None:
-        self.live_bytes = self.peak_bytes = self.kept_bytes = self.asked = 0
-        self.keep_limit_bytes = keep_limit() if keep_limit_bytes is None else keep_limit_bytes
+    def __init__(self, free_limit_bytes: int | None = None) -> None:
+        self.live_bytes = self.peak_bytes = self.free_bytes = self.refills = 0
+        self.free_limit_bytes = free_limit() if free_limit_bytes is None else free_limit_bytes
         self._shelves: dict[int, list[int]] = {}
-        self._big, self._return = SLAB_BYTES // 4, _munmap  # still here when the process ends
+        self._large, self._return = LARGE_BYTES, _munmap  # still here when the process ends
         self._regions, self._guards = Regions(), guards()
         # Reentrant, because a garbage collection inside it may bring blocks back.
         self._lock = threading.RLock()
@@ -235,15 +236,15 @@ class Pool:
             shelf = self._shelves.get(block_bytes)
             if shelf:
                 address = shelf.pop()
-                self.kept_bytes -= block_bytes
+                self.free_bytes -= block_bytes
             else:
-                address = self._ask(block_bytes)
+                address = self._refill(block_bytes)
             self.live_bytes += block_bytes
             if self.live_bytes > self.peak_bytes:
                 self.peak_bytes = self.live_bytes
         buffer = Buffer(address, size_bytes, _Lease(address, block_bytes, self), True)
         if self._guards:
-            self._guards.give(address, block_bytes, size_bytes)
+            self._guards.allocated(address, block_bytes, size_bytes)
         return buffer
 
     def copy(self, data: bytes) -> Buffer:
@@ -260,31 +261,31 @@ class Pool:
         """A block that nothing refers to any more; for its lease only."""
         try:
             if self._guards:
-                self._guards.free(address, block_bytes)
+                self._guards.freed(address, block_bytes)
         finally:
             with self._lock:
                 self.live_bytes -= block_bytes
-                too_much = self.kept_bytes + block_bytes > self.keep_limit_bytes
-                if block_bytes > self._big and too_much:
+                too_much = self.free_bytes + block_bytes > self.free_limit_bytes
+                if block_bytes > self._large and too_much:
                     self._return(address, block_bytes)
                 else:
                     self._shelves.setdefault(block_bytes, []).append(address)
-                    self.kept_bytes += block_bytes
+                    self.free_bytes += block_bytes
 
     def release(self) -> None:
         """Return the big blocks on the shelves to the system."""
         with self._lock:
             for block_bytes, shelf in self._shelves.items():
-                while block_bytes > SLAB_BYTES // 4 and shelf:
+                while block_bytes > LARGE_BYTES and shelf:
                     _munmap(shelf.pop(), block_bytes)
-                    self.kept_bytes -= block_bytes
+                    self.free_bytes -= block_bytes
 
-    def _ask(self, block_bytes: int) -> int:
+    def _refill(self, block_bytes: int) -> int:
         """A block of new memory; small ones bring a shelf of their like."""
-        self.asked += 1
+        self.refills += 1
         *others, first = self._regions.blocks(block_bytes, self.live_bytes, self._guards)
         self._shelves.setdefault(block_bytes, []).extend(others)
-        self.kept_bytes += len(others) * block_bytes
+        self.free_bytes += len(others) * block_bytes
         return first
 
 

@@ -16,7 +16,7 @@ from tfn.dtypes import INEXACT, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.device import Device, Executable
+from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -96,13 +96,27 @@ class NullExecutable:
         for i, shape, dtype in self._written:
             fill(outputs[i], shape, dtype)
 
-    def given(self, functions: Sequence[Any]) -> NullExecutable:
+    def with_callbacks(self, functions: Sequence[Any]) -> NullExecutable:
         """The same: nothing is called."""
         return self
+
+    def entry(
+        self,
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
+        keep: object = None,
+    ) -> None:
+        """None: this device has no native entries."""
 
 
 class NullQueue:
     """Runs no program."""
+
+    def serve(self, array: type) -> None:
+        """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
         """What fills the outputs."""

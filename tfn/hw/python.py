@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import Device, Executable
+from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -33,7 +33,7 @@ class OracleExecutable:
         for out, value in zip(outputs, results, strict=True):
             out.view(value.shape, value.dtype)[...] = value
 
-    def given(self, functions: Sequence[Any]) -> OracleExecutable:
+    def with_callbacks(self, functions: Sequence[Any]) -> OracleExecutable:
         """The same function with functions of the host in its slots."""
 
         def filling(u: UOp) -> Sequence[UOp]:
@@ -42,9 +42,23 @@ class OracleExecutable:
         made = unfold(self.function.src, {Op.HOST: filling})
         return OracleExecutable(UOp(Op.FUNCTION, tuple(made), self.function.arg))
 
+    def entry(
+        self,
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
+        keep: object = None,
+    ) -> None:
+        """None: this device has no native entries."""
+
 
 class OracleQueue:
     """Evaluates the function that a program was lowered from."""
+
+    def serve(self, array: type) -> None:
+        """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
         """The function."""

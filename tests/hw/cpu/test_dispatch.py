@@ -14,73 +14,35 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.hw.doors import Toy, device, door, numbers, toy
+from tests.hw.entries import device, entry, numbers, toy
 from tfn.config import config
 from tfn.eager import run
 from tfn.errors import DeletedArrayError, OutOfMemoryError
-from tfn.hw import memory
 from tfn.hw.cpu import native
-from tfn.hw.cpu.device import cpu
-from tfn.hw.cpu.dispatch import encode, offsets, shelf_of, supported
-
-
-def test_every_size_has_a_shelf_of_its_own() -> None:
-    sizes = sorted({memory.size_class(int(1.1**i)) for i in range(330)})
-    shelves = [shelf_of(size) for size in sizes]
-    assert [block for block, _ in shelves] == sizes
-    numbers = [number for _, number in shelves]
-    assert numbers == sorted(set(numbers)) and numbers[-1] < native.SHELVES
-
-
-def test_slots_are_found_where_they_are() -> None:
-    names = ["kind", "buffer", "known"]
-    found = offsets(Toy, names)
-    assert len(set(found)) == 3 and all(16 <= at < Toy.__basicsize__ for at in found)
-    assert sorted(names, key=lambda name: found[names.index(name)]) == sorted(names)
+from tfn.hw.cpu.dispatch import encode
 
 
 def test_words_of_a_tree() -> None:
     words: list[int] = []
     assert encode([0, (None, 1), {"a": 2}], words)
-    assert words == [
-        native.LIST,
-        3,
-        native.LEAF,
-        0,
-        native.TUPLE,
-        id(tuple),
-        2,
-        native.NOTHING,
-        native.LEAF,
-        1,
-        native.DICT,
-        1,
-        words[-3],
-        native.LEAF,
-        2,
-    ]
+    leaf, none, list_, tuple_, dict_, _ = native.TREE.values()
+    key = words[-3]
+    assert words == [list_, 3, leaf, 0, tuple_, id(tuple), 2, none, leaf, 1, dict_, 1, key, leaf, 2]
     assert not encode({1: 0}, []) and not encode([0.5], []) and not encode({"a": {2}}, [])
 
 
 def test_devices_are_apart() -> None:
     one, other = device(), device()
-    assert door(one)(toy(other)) is NotImplemented
-    assert numbers(one, door(one)(toy(one))) == [3] * 5
+    assert entry(one)(toy(other)) is NotImplemented
+    assert numbers(one, entry(one)(toy(one))) == [3] * 5
 
 
-def test_an_interpreter_without_doors(monkeypatch: Any) -> None:
-    monkeypatch.setattr(sys.implementation, "name", "pypy")
-    assert not supported()
-    plain: Any = cpu()
-    assert plain.queue.dispatch is None and isinstance(plain.memory.pool, memory.Pool)
-
-
-@pytest.fixture(params=["doors", "ctypes"])
+@pytest.fixture(params=["native", "ctypes"])
 def way(request: Any, monkeypatch: Any) -> Iterator[str]:
     """Both ways of the real device."""
     monkeypatch.setattr(config, "device", "cpu")
     monkeypatch.setattr(run, "_DEVICES", {})
-    monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "doors")
+    monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "native")
     run.forget()
     yield request.param
     run.forget()
@@ -94,7 +56,7 @@ def test_both_ways_do_the_same(way: str) -> None:
         assert found["sum"].tolist() == [1, 2, 3, 4, 5] and found["same"].tolist() == x.tolist()
         assert found["both"][0].tolist() == found["both"][1].tolist() == [2] * 5
         assert tnp.sin(x * 2 + 0.5).tolist() == pytest.approx(np.sin(np.arange(5) * 2 + 0.5))
-    assert len(f._doors) == (way == "doors")
+    assert len(f._doors) == (way == "native")
 
 
 def test_both_ways_donate_and_delete(way: str) -> None:
@@ -253,7 +215,7 @@ time.sleep(0.2)
 """
 
 
-def test_a_process_ends_while_threads_go_through_doors() -> None:
+def test_a_process_ends_while_threads_call_entries() -> None:
     environment = os.environ | {"TFN_DEVICE": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", DAEMONS], env=environment, capture_output=True, text=True, timeout=60

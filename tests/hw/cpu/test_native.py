@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hw.doors import device
+from tests.hw.entries import device
 from tfn.dtypes import FLOAT32
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import native

@@ -153,10 +153,10 @@ def test_working_memory_returns_to_the_pool():
         before = pool.live_bytes
         run([x], [y])
         assert pool.live_bytes == before
-        asked = pool.asked
+        refills = pool.refills
         for _ in range(5):
             run([x], [y])
-        assert pool.asked == asked and pool.live_bytes == before
+        assert pool.refills == refills and pool.live_bytes == before
 
 
 def test_the_memory_limit_stops_a_program_before_it_runs(monkeypatch):

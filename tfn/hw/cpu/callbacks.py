@@ -99,11 +99,11 @@ class HostEntry:
             del self._failed.error
             raise error
 
-    def guarded(self, door: Callable[..., Any]) -> Callable[..., Any]:
-        """A door that raises what a function raised."""
+    def checked(self, entry: Callable[..., Any]) -> Callable[..., Any]:
+        """An entry that raises what a function raised."""
 
         def enter(*arguments: Any) -> Any:
-            result = door(*arguments)
+            result = entry(*arguments)
             self.check()
             return result
 

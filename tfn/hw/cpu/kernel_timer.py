@@ -32,7 +32,7 @@ SAMPLES, SAMPLE_NS, ALL_NS = 5, 20_000, 20_000_000
 """At least so many samples, each so long that reading the clock is nothing; so long in all."""
 
 
-class Trials:
+class ChildTimer:
     """A child that times kernels.  A context: at its end there is no child.
 
     Attributes:
@@ -43,7 +43,7 @@ class Trials:
         self.target, self.timeout_seconds = target, timeout_seconds
         self._child: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Trials:
+    def __enter__(self) -> ChildTimer:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -59,7 +59,7 @@ class Loader:
     @cached_property
     def support(self) -> Code:
         """Conversions that the process may lack, loaded when code first calls one."""
-        return self.load(self.compiler.compile(compiler_rt.TEXT, host()), compiler_rt.NAMES)
+        return self.load(self.compiler.compile(compiler_rt.text(), host()), compiler_rt.NAMES)
 
     def load(
         self,

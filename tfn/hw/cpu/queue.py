@@ -11,12 +11,13 @@ from typing import Any
 from tfn._support.sections import cached_property
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.compile.llvm import LOCK
-from tfn.hw.cpu import denormals, runtime
+from tfn.hw.cpu import denormals, thread_pool
 from tfn.hw.cpu.callbacks import HostEntry
-from tfn.hw.cpu.dispatch import Dispatch, Door, Given, Made
+from tfn.hw.cpu.dispatch import Dispatch
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads
+from tfn.hw.device import Entry, EntryInput, EntryOutput
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Launch, Program
 
@@ -34,12 +35,12 @@ def patience_ns(program: Program) -> int:
 class CpuExecutable:
     """A program linked with its kernels.
 
-    A call packs the addresses of the buffers and enters `runtime`'s native `run`; what that needs
-    to know of the program is packed once, into `call`.
+    A call packs the addresses of the buffers and enters `run` of `thread_pool.ll`; the words of the
+    program that `run` reads are packed once, into `call`.
 
     Attributes:
         code: keeps the program loaded.
-        call: what `runtime` reads: entry, offset and bytes of sync, patience, the host's entry.
+        call: entry, offset and bytes of sync, patience, the host's entry; see `thread_pool.ll`.
         work_bytes: arena and sync together.
         long: whether others should run meanwhile.
     """
@@ -85,7 +86,7 @@ class CpuExecutable:
         self._host = host
         self.call = struct.pack("5Q", *self._words, host.address if host else 0)
 
-    def given(self, functions: Sequence[Any]) -> CpuExecutable:
+    def with_callbacks(self, functions: Sequence[Any]) -> CpuExecutable:
         """The same program with functions of the host in its slots."""
         found = copy(self)
         found._call_host(HostEntry(self._calls, functions))
@@ -104,19 +105,16 @@ class CpuExecutable:
         if self._host:
             self._host.check()
 
-    def door(
+    def entry(
         self,
-        given: Sequence[Given],
-        made: Sequence[Made],
-        takes: Sequence[Any],
-        gives: Any,
-        captured: Sequence[Any],
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
         keep: object = None,
-    ) -> Door | None:
-        """A builtin that runs the program; None if there can be none.  See `Dispatch.door`.
-
-        What is to be kept lives as long as the builtin.
-        """
+    ) -> Entry | None:
+        """A builtin that runs the program; see `tfn.hw.device.Executable.entry`."""
         if self._dispatch is None:
             return None
         words = {
@@ -124,10 +122,12 @@ class CpuExecutable:
             "call": ctypes.c_void_p.from_buffer(ctypes.c_char_p(self.call)).value or 0,
             "pool": id(self._pool) if self._pool else 0,
             "work_bytes": self.work_bytes,
-            "long": self.long,
+            "unlocked": self.long,
         }
-        door = self._dispatch.door(words, (self, keep), given, made, takes, gives, captured)
-        return self._host.guarded(door) if self._host and door else door
+        entry = self._dispatch.entry(
+            words, (self, keep), inputs, outputs, arguments, result, captured
+        )
+        return self._host.checked(entry) if self._host and entry else entry
 
 
 class CpuQueue:
@@ -138,10 +138,15 @@ class CpuQueue:
     ) -> None:
         self.loader, self.memory, self.dispatch = loader, memory, dispatch
 
+    def serve(self, array: type) -> None:
+        """See `tfn.hw.device.Queue.serve`."""
+        if self.dispatch:
+            self.dispatch.serve(array)
+
     @cached_property
     def runtime(self) -> Code:
         """The native part, compiled at first use, and quickly: it calls, and waits."""
-        data = self.loader.compiler.compile(runtime.text(), host(), level=0)
+        data = self.loader.compiler.compile(thread_pool.text(), host(), level=0)
         code = self.loader.load(data, ("run", "work", "stop", "float_mode"))
         denormals.follow(code)
         return code

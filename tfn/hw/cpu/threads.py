@@ -1,7 +1,7 @@
 """Worker threads: Python starts them, and they never come back to it.
 
 A worker is a Python thread, because that is portable; it enters native code once, where it waits
-for jobs without the interpreter's lock.  See `runtime` for what it does there.
+for jobs without the interpreter's lock.  See `thread_pool` for what it does there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 
 from tfn.config import config
-from tfn.hw.cpu import runtime
+from tfn.hw.cpu import thread_pool
 from tfn.hw.cpu.loader import Code
 
 _PATIENCE_SECONDS = 2.0  # how long the end of the process waits for programs that still run
@@ -26,7 +26,7 @@ class Threads:
     """The workers of one process, started when a program first wants them."""
 
     def __init__(self, code: Code) -> None:
-        self.cores = runtime.cores()
+        self.cores = thread_pool.cores()
         self._code = code
         self._work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.addresses["work"])
         self._stop = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(code.addresses["stop"])
@@ -60,7 +60,7 @@ class Threads:
             self._count = wanted
 
     def _hire(self, workers: int) -> None:
-        memory = ctypes.create_string_buffer(runtime.POOL_BYTES + 64)
+        memory = ctypes.create_string_buffer(thread_pool.POOL_BYTES + 64)
         _POOLS.append(memory)
         pool = -(-ctypes.addressof(memory) // 64) * 64
         for number in range(1, workers + 1):
