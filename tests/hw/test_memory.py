@@ -17,8 +17,8 @@ from tfn.hw.cpu.device import cpu
 from tfn.hw.guards import DEBUG, red_bytes
 from tfn.hw.memory import (
     HUGE_BYTES,
+    MAX_SLAB_BLOCKS,
     REGION_BYTES,
-    SLAB_BLOCKS,
     HostMemory,
     Pool,
     size_class,
@@ -68,7 +68,7 @@ def test_blocks_are_aligned_writable_and_reused(pool, size_bytes):
 
 
 def test_live_buffers_never_overlap(pool):
-    sizes = [1, 64, 65, 640, 5000, 70_000, 300_000, 3 << 20] * (SLAB_BLOCKS // 8 + 3)
+    sizes = [1, 64, 65, 640, 5000, 70_000, 300_000, 3 << 20] * (MAX_SLAB_BLOCKS // 8 + 3)
     buffers = [pool.allocate(n) for n in sizes]
     spans = sorted((b.address, b.address + b.size_bytes) for b in buffers)
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))

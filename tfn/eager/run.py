@@ -33,7 +33,7 @@ from tfn.hw.compile.object_cache import Counts
 from tfn.hw.cpu.device import cpu
 from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.guards import DEBUG
-from tfn.hw.memory import SMALL_BYTES, unshared
+from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
 from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
@@ -334,7 +334,7 @@ def evaluate(uop: UOp) -> Array:
         OutOfMemoryError: before anything is computed.
     """
     size_bytes = prod(uop.shape) * uop.dtype.itemsize
-    if size_bytes > SMALL_BYTES:
+    if size_bytes > COPY_TWICE_MAX_BYTES:
         check_room(size_bytes)
     try:
         (value,) = oracle.evaluate([uop], {})

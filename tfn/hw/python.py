@@ -1,4 +1,4 @@
-"""The oracle as a device: programs are evaluated on NumPy, op by op.  Slow, and always right."""
+"""The reference device: the oracle evaluates programs op by op on NumPy.  Slow and right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfn.trace.uop import UOp
 
 
 class OracleExecutable:
-    """Evaluates a function."""
+    """Evaluates the graph of a function."""
 
     def __init__(self, function: UOp) -> None:
         self.function = function
@@ -39,8 +39,8 @@ class OracleExecutable:
         def filling(u: UOp) -> Sequence[UOp]:
             return several(UOp(u.op, u.src, replace(u.arg, run=filled(u.arg.run, functions))))
 
-        made = unfold(self.function.src, {Op.HOST: filling})
-        return OracleExecutable(UOp(Op.FUNCTION, tuple(made), self.function.arg))
+        outputs = unfold(self.function.src, {Op.HOST: filling})
+        return OracleExecutable(UOp(Op.FUNCTION, tuple(outputs), self.function.arg))
 
     def entry(
         self,
@@ -61,13 +61,13 @@ class OracleQueue:
         """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
-        """The function."""
+        """An executable of the function itself; there are no objects."""
         return OracleExecutable(program.function)
 
     def synchronize(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing: every call has finished when it returns."""
 
 
 def python() -> Device:
-    """The device."""
+    """Makes the device."""
     return Device("python", Target("", "", ""), None, HostMemory(), OracleQueue())

@@ -498,7 +498,7 @@ PARTS: dict[str, tuple[Callable[[], object], object]] = {
 @pytest.fixture
 def part(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a part with the files that its use has made."""
-    monkeypatch.setattr(tuning_cache, "_OWN", {})
+    monkeypatch.setattr(tuning_cache, "_UNSAVED", {})
     use, result = PARTS[request.param]
     assert use() == result == use()
     return folder.parent / request.param

@@ -17,7 +17,7 @@ HERE, THERE = Target("x86_64-unknown-linux-gnu", "znver4", ""), Target("aarch64"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     monkeypatch.setattr(config, "disk_cache", True)
-    monkeypatch.setattr(tuning_cache, "_OWN", {})
+    monkeypatch.setattr(tuning_cache, "_UNSAVED", {})
     monkeypatch.setattr(object_cache, "_warned", set())
     return tmp_path / "plans"
 
@@ -38,7 +38,7 @@ def test_where_nothing_can_be_kept_it_is_known_to_this_process(folder: Path) -> 
     assert tuning_cache.find("k1", HERE) == (("a",),) and tuning_cache.find("k1", THERE) is None
     folder.unlink()
     tuning_cache.keep("k1", HERE, (("b",),))
-    assert tuning_cache.find("k1", HERE) == (("b",),) and not tuning_cache._OWN
+    assert tuning_cache.find("k1", HERE) == (("b",),) and not tuning_cache._UNSAVED
 
 
 def test_without_a_disk_cache_the_disk_is_left_alone(

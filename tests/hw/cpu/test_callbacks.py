@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tfn.dtypes import FLOAT32
-from tfn.hw.cpu.callbacks import _ENTRY, MOST_VIEWS, HostEntry
+from tfn.hw.cpu.callbacks import _ENTRY, MAX_BINDINGS, HostEntry
 from tfn.lower.program import HostCall
 from tfn.trace.argument import Host, VmapMethod
 
@@ -37,7 +37,7 @@ def double(results, operands):
 
 def test_results_are_written_in_place():
     made, ask = entry(double)
-    for i in range(2 * MOST_VIEWS):  # more places than are kept
+    for i in range(2 * MAX_BINDINGS):  # more places than are kept
         x, y = np.full(3, i, np.float32), np.zeros(3, np.float32)
         assert ask(0, y, x) == 1
         assert y.tolist() == [2 * i] * 3

@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from tfn.config import config
-from tfn.hw.buffer import ALIGNMENT, Buffer
+from tfn.hw.buffer import ALIGNMENT, LARGE_BYTES, Buffer
 from tfn.hw.cpu.interpreter import bind, keep_forever, method
 from tfn.hw.cpu.loader import Code
 from tfn.hw.cpu.native import State
 from tfn.hw.guards import guards
-from tfn.hw.memory import LARGE_BYTES, Regions, free_limit, over_limit, size_class
+from tfn.hw.memory import Regions, free_limit, over_limit, size_class
 
 SYMBOLS = ("allocate", "provide", "unmap_free")
 

@@ -1,4 +1,4 @@
-"""Programs made ready to run on this machine's cores."""
+"""The CPU queue: links programs with their kernels, and runs them on this machine's cores."""
 
 from __future__ import annotations
 
@@ -21,15 +21,23 @@ from tfn.hw.device import Entry, EntryInput, EntryOutput
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Launch, Program
 
-LONG_NS = 5_000  # a program that runs longer lets other Python threads run
+UNLOCKED_MIN_NS = 5_000
+"""Estimated time above which a program runs without the interpreter's lock.  Below it, other Python
+threads wait; above it, each call pays for releasing and taking the lock."""
+MIN_PATIENCE_NS = 2_000
+"""Enough for workers that still spin after the job before."""
+MAX_PATIENCE_NS = 100_000
+"""A bound for long programs: workers that are not awake by then have no core of their own."""
+PATIENCE_SHARE = 1 / 8
+"""Of a program's estimated time: less than one more thread would save."""
 _RUN = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p
 )  # releases the interpreter's lock
 
 
 def patience_ns(program: Program) -> int:
-    """How long to wait for sleeping workers: less than they would save, and not for ever."""
-    return min(max(program.work_ns // 8, 2_000), 100_000)
+    """The time for which a caller waits for workers that sleep, before it runs without them."""
+    return min(max(int(program.work_ns * PATIENCE_SHARE), MIN_PATIENCE_NS), MAX_PATIENCE_NS)
 
 
 class CpuExecutable:
@@ -42,7 +50,7 @@ class CpuExecutable:
         code: keeps the program loaded.
         call: entry, offset and bytes of sync, patience, the host's entry; see `thread_pool.ll`.
         work_bytes: arena and sync together.
-        long: whether others should run meanwhile.
+        unlocked: whether it runs without the interpreter's lock.
     """
 
     __slots__ = (
@@ -57,7 +65,7 @@ class CpuExecutable:
         "_words",
         "call",
         "code",
-        "long",
+        "unlocked",
         "work_bytes",
     )
 
@@ -75,22 +83,23 @@ class CpuExecutable:
         self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
         self._calls = program.host_calls
         self._words = entry, arena_bytes, program.sync_bytes, patience_ns(program)
-        self._call_host(HostEntry(self._calls) if self._calls else None)
-        endless = any(not isinstance(step, Launch) for step in program.steps)
-        self.long = pool is not None or endless or program.work_ns > LONG_NS
+        self._set_host(HostEntry(self._calls) if self._calls else None)
+        # Loops may be endless, and callbacks take the lock: another thread must be able to run.
+        blocks = any(not isinstance(step, Launch) for step in program.steps)
+        self.unlocked = pool is not None or blocks or program.work_ns > UNLOCKED_MIN_NS
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
         self._native, self._run = native, _RUN(native.addresses["run"])
         self._pool, self._memory, self._dispatch = pool, memory, dispatch
 
-    def _call_host(self, host: HostEntry | None) -> None:
+    def _set_host(self, host: HostEntry | None) -> None:
         self._host = host
         self.call = struct.pack("5Q", *self._words, host.address if host else 0)
 
     def with_callbacks(self, functions: Sequence[Any]) -> CpuExecutable:
         """The same program with functions of the host in its slots."""
-        found = copy(self)
-        found._call_host(HostEntry(self._calls, functions))
-        return found
+        other = copy(self)
+        other._set_host(HostEntry(self._calls, functions))
+        return other
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         """Run it once, and return when it has finished.
@@ -122,7 +131,7 @@ class CpuExecutable:
             "call": ctypes.c_void_p.from_buffer(ctypes.c_char_p(self.call)).value or 0,
             "pool": id(self._pool) if self._pool else 0,
             "work_bytes": self.work_bytes,
-            "unlocked": self.long,
+            "unlocked": self.unlocked,
         }
         entry = self._dispatch.entry(
             words, (self, keep), inputs, outputs, arguments, result, captured
@@ -131,7 +140,7 @@ class CpuExecutable:
 
 
 class CpuQueue:
-    """Runs programs at once: in the caller's thread, and on workers where they are worth it."""
+    """Runs programs synchronously: in the caller's thread, and on workers if they are parallel."""
 
     def __init__(
         self, loader: Loader, memory: HostMemory, dispatch: Dispatch | None = None
@@ -145,7 +154,7 @@ class CpuQueue:
 
     @cached_property
     def runtime(self) -> Code:
-        """The native part, compiled at first use, and quickly: it calls, and waits."""
+        """The native part, compiled at first use, at level 0: it calls and waits, no more."""
         data = self.loader.compiler.compile(thread_pool.text(), host(), level=0)
         code = self.loader.load(data, ("run", "work", "stop", "float_mode"))
         denormals.follow(code)
@@ -164,7 +173,7 @@ class CpuQueue:
         """
         kernels = {k.name: objects[k.name] for k in program.kernels}
         code = self.loader.load_with(program.name, objects[program.name], kernels)
-        with LOCK:  # not a lock of its own, which a fork would have to know
+        with LOCK:  # which forks know already: a lock of its own would be one more for them
             native = self.runtime
             pool = self.threads.pool if program.parallel else None
         return CpuExecutable(program, code, native, pool, self.memory, self.dispatch)
