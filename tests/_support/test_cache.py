@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfn._support import cache
-from tfn._support.cache import LARGEST_PART, Cache
+from tfn._support.cache import MIN_ENTRIES, Cache
 from tfn.config import config
 
 
@@ -83,9 +83,9 @@ def test_an_entry_larger_than_the_limit_stays_for_a_while(turns: int) -> None:
     for _ in range(100):
         assert table.find("a") == 1
     assert cache.info().turns == turns
-    for i in range(2 * LARGEST_PART):
+    for i in range(2 * MIN_ENTRIES):
         table.keep(i, i)
-    assert len(table) <= LARGEST_PART
+    assert len(table) <= MIN_ENTRIES
 
 
 def test_without_a_limit_nothing_is_dropped(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
