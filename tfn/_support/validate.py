@@ -286,11 +286,11 @@ def unlike(
 
 
 _USUAL = tuple(map(np.dtype, ("float32", "int32", "uint32", "uint8", "bool", "complex64")))
-"""What values are cast to first, of what is allowed."""
+"""The dtypes that a hint proposes to cast to, in order of preference."""
 
 
 def cast_hint(dtype: DType, allowed: frozenset[DType]) -> str:
-    """How values of a dtype become ones of those allowed.
+    """The hint that says how to convert values of a dtype to an allowed one.
 
     Example:
         >>> cast_hint(BOOL, INTEGERS), cast_hint(BOOL, frozenset({BOOL}))

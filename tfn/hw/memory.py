@@ -31,13 +31,13 @@ from tfn.hw.guards import Guards, guards, red_bytes
 from tfn.trace.op import Shape
 
 HUGE_BYTES = 2 << 20
-"""Of a huge page; blocks of at least this size have huge pages of their own."""
+"""The size of a huge page; blocks of at least this size have huge pages of their own."""
 SLAB_BYTES = 4 * LARGE_BYTES
-"""Of a slab, which is cut into small blocks: one system call for all of them."""
+"""The size of a slab, which is cut into small blocks: one system call for all of them."""
 MAX_SLAB_BLOCKS = 64
 """Cut at once: a slab of 64-byte blocks would be 16,384 objects for one allocation."""
 REGION_BYTES = 4 * HUGE_BYTES
-"""Of a region of huge pages, from which large blocks below a huge page are cut."""
+"""The size of a region of huge pages, from which large blocks below a huge page are cut."""
 COPY_TWICE_MAX_BYTES = 16 << 10
 """Up to this size, copying by way of `bytes` costs less than making a NumPy view of the buffer."""
 

@@ -22,7 +22,7 @@ _LLD = {"elf": "ld.lld", "wasm": "wasm-ld"}
 _LLD_VERSIONS = range(24, 10, -1)
 _EMULATIONS = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux", "riscv64": "elf64lriscv"}
 STACK_BYTES = 1 << 16
-"""Of the stack of a module of WebAssembly."""
+"""The stack of a module of WebAssembly."""
 _MAX_MESSAGE_LINES = 5
 
 

@@ -30,7 +30,7 @@ from tfn.lower.program import Kernel
 from tfn.lower.target.target import Target
 
 MIN_SAMPLES = 5
-"""Of which the fastest counts: the others have met interrupts and cold caches."""
+"""The fastest sample counts: others have met interrupts and cold caches."""
 MIN_SAMPLE_NS = 20_000
 """A sample repeats the kernel for this long, so that reading the clock does not distort it."""
 MIN_TOTAL_NS = 20_000_000

@@ -37,7 +37,7 @@ TUPLE_ITEMS = 24
 """Offset of the items of a tuple."""
 
 FREE_LISTS = 256
-"""As many as there are size classes: four for each of 64 doublings."""
+"""One for each size class: four for each of 64 doublings."""
 STATE = (
     "enabled",
     "live_bytes",

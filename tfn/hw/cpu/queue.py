@@ -29,7 +29,7 @@ MIN_PATIENCE_NS = 2_000
 MAX_PATIENCE_NS = 100_000
 """A bound for long programs: workers that are not awake by then have no core of their own."""
 PATIENCE_SHARE = 1 / 8
-"""Of a program's estimated time: less than one more thread would save."""
+"""The patience as a share of a program's estimated time: less than one more thread would save."""
 _RUN = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p
 )  # releases the interpreter's lock

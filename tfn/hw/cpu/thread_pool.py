@@ -15,8 +15,8 @@ from tfn.hw.cpu.ir import read_ir
 
 POOL_BYTES = 512
 IDLE_NS = 200_000
-"""How long a worker spins after a job before it sleeps: long enough that the programs of a loop
-find it awake, short enough that an idle process leaves the core to others."""
+"""The time for which a worker spins after a job before it sleeps: long enough that the programs of
+a loop find it awake, short enough that an idle process leaves the core to others."""
 _FUTEX_CALLS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 """The number of the system call `futex`."""
 _FUTEX_PRIVATE = 128  # the word belongs to this process alone
@@ -45,7 +45,7 @@ def text() -> str:
 
 
 def cores() -> int:
-    """How many threads can run at once: the cores this process may use, less a container's cap."""
+    """The number of threads that can run at once: the cores of this process, or a container's cap."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system
