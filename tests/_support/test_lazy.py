@@ -1,4 +1,4 @@
-"""Packages that load their files on demand are to their users what they would be otherwise."""
+"""Lazy imports: packages look to users as if their files were loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The junction: devices, what becomes an array, and what is compiled once."""
+"""Executor: devices, conversion to arrays, caches of programs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_numpy_arrays_keep_shape_dtype_and_values(shape: Any, dtype: Any) -> Non
         assert np.asarray(x).tobytes() == np.ascontiguousarray(each).tobytes()
 
 
-def test_what_is_no_array() -> None:
+def test_asarray_refuses_other_objects() -> None:
     with pytest.raises(ArgumentError, match="list is not an array"):
         run.asarray([1, 2])
     with pytest.raises(DTypeError):
@@ -176,7 +176,7 @@ def test_the_memory_of_a_run_is_known_before_it(monkeypatch: Any) -> None:
     assert keep and found.new_bytes <= pool.peak_bytes - before <= 1.25 * found.new_bytes + 256
 
 
-def test_what_does_not_fit_is_said_before_anything_runs(monkeypatch: Any) -> None:
+def test_memory_limit_is_checked_before_the_program_runs(monkeypatch: Any) -> None:
     monkeypatch.setattr(config, "device", "cpu")
     f = tfn.jit(lambda x: (x + 1, x + 2, x + 3), donate_argnums=0)
     x = tnp.ones(1 << 16)
@@ -234,7 +234,7 @@ def test_other_numbers_are_no_other_program(monkeypatch: Any) -> None:
         np.testing.assert_allclose(np.asarray(x * number), np.arange(3) * number)
 
 
-def test_an_array_is_not_changed_through_what_it_was_made_from() -> None:
+def test_asarray_copies() -> None:
     for size in (3, 100_000):
         data = np.ones(size, np.float32)
         x = tnp.array(data)
@@ -280,7 +280,7 @@ def test_however_many_shapes_there_are_few_programs_are_kept(small: int) -> None
     assert info.dropped > 40
 
 
-def test_what_is_used_is_made_once_among_many_others(small: int) -> None:
+def test_recently_used_programs_are_not_evicted(small: int) -> None:
     x = tnp.arange(3.0)
     slope = tfn.grad(lambda x: (x * x).sum())
     for n in range(4, 44):

@@ -1,4 +1,4 @@
-"""Plain values as bytes: there and back, and bytes that are none."""
+"""Canonical encoding: round trips, and malformed bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ for _ in range(MAX_DEPTH - 1):
     DEEP = (DEEP,)
 
 
-def test_what_is_written_can_be_read() -> None:
+def test_encoded_values_can_be_decoded() -> None:
     """The limits of reading are those of writing."""
     most = 2 ** (MAX_INTEGER_BITS - 1) - 1
     for value in (most, -most, DEEP):

@@ -1,4 +1,4 @@
-"""Libraries called from Python: what they compute, and all that is refused before they run."""
+"""Loaded libraries: results, and files that are refused before they run."""
 
 from __future__ import annotations
 

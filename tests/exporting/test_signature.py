@@ -1,4 +1,4 @@
-"""Names of fields, and what a file says of itself."""
+"""Signatures: names of fields, manifests."""
 
 from __future__ import annotations
 

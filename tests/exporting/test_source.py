@@ -1,4 +1,4 @@
-"""The C file: constants, what it includes, what it says."""
+"""C source: constants, includes, manifest."""
 
 from __future__ import annotations
 

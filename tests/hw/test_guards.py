@@ -1,4 +1,4 @@
-"""Memory that shows what is written where nobody should."""
+"""Memory checker: writes beside arrays and after free."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_only_the_debug_device_has_guards(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_right_is_not_reported(pool: Any, unraised: list[Any], size: int) -> None:
+def test_correct_accesses_are_not_reported(pool: Any, unraised: list[Any], size: int) -> None:
     for _ in range(3):
         buffers = [pool.allocate(size) for _ in range(3)]
         for buffer in buffers:
@@ -67,7 +67,7 @@ def test_what_is_right_is_not_reported(pool: Any, unraised: list[Any], size: int
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_what_is_written_beside_an_array_is_found(
+def test_writes_beside_an_array_are_found(
     pool: Any, unraised: list[Any], size: int, place: str
 ) -> None:
     buffer = pool.allocate(size)  # made here
@@ -83,9 +83,7 @@ def test_what_is_written_beside_an_array_is_found(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_written_after_it_was_freed_is_found(
-    pool: Any, unraised: list[Any], size: int
-) -> None:
+def test_writes_after_free_are_found(pool: Any, unraised: list[Any], size: int) -> None:
     buffer = pool.allocate(size)
     address = buffer.address
     del buffer  # freed here
@@ -101,7 +99,7 @@ def test_what_is_written_after_it_was_freed_is_found(
     assert again and len(unraised) == 1
 
 
-def test_an_error_on_its_way_is_not_lost(pool: Any, unraised: list[Any]) -> None:
+def test_a_raised_error_survives_a_hook(pool: Any, unraised: list[Any]) -> None:
     def fail() -> None:
         buffer = pool.allocate(100)
         ctypes.memset(buffer.address + 100, 0, 1)
@@ -114,7 +112,7 @@ def test_an_error_on_its_way_is_not_lost(pool: Any, unraised: list[Any]) -> None
     assert [type(error) for error in unraised] == [MemoryCorruptionError]
 
 
-def test_programs_run_through_native_calls_there(monkeypatch: Any, unraised: list[Any]) -> None:
+def test_native_entries_work_with_guards(monkeypatch: Any, unraised: list[Any]) -> None:
     monkeypatch.setattr(config, "device", DEBUG)
     monkeypatch.setattr(run, "_DEVICES", {})
     run.forget()  # entries of the eager functions belong to the device that made them

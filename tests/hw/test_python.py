@@ -1,4 +1,4 @@
-"""The oracle as a device."""
+"""The reference device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_program_is_its_function_evaluated():
     assert (device.memory.read(out[1], (3,), FLOAT32) == a.sum(1)).all()
 
 
-def test_functions_of_the_host_are_put_into_slots():
+def test_callbacks_fill_their_slots():
     kind = ((3,), FLOAT32)
     x = param(Param(0, *kind))
     host = Host(HostSlot(0, "f"), (kind,), VmapMethod.REFUSE)

@@ -1,4 +1,4 @@
-"""Opt-ops on disk: kept for one kernel and one kind of machine; what is damaged is not believed."""
+"""Tuning cache: opt-ops per kernel and machine, on disk or in the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "plans"
 
 
-def test_what_is_kept_is_found() -> None:
+def test_stored_opt_ops_are_found() -> None:
     assert tuning_cache.find("k1", HERE) is None
     tuning_cache.keep("k1", HERE, (("split",),))
     assert tuning_cache.find("k1", HERE) == (("split",),)
@@ -31,7 +31,7 @@ def test_what_is_kept_is_found() -> None:
     assert tuning_cache.find("k1", HERE) == ()
 
 
-def test_where_nothing_can_be_kept_it_is_known_to_this_process(folder: Path) -> None:
+def test_opt_ops_stay_in_the_process_if_the_disk_refuses(folder: Path) -> None:
     folder.write_text("not a folder")
     with pytest.warns(RuntimeWarning, match="not kept on disk"):
         tuning_cache.keep("k1", HERE, (("a",),))

@@ -1,4 +1,4 @@
-"""The entry by which programs call functions of the host."""
+"""Host callbacks: results, errors, lifetime of the entry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_results_are_written_in_place():
     made.check()
 
 
-def test_an_entry_dies_without_a_collection():
+def test_an_entry_is_freed_by_reference_counting():
     """Its functions may hold arrays."""
     made, ask = entry(double)
     sites = weakref.ref(made)
@@ -56,7 +56,7 @@ def test_an_entry_dies_without_a_collection():
         gc.enable()
 
 
-def test_a_failure_is_told_once_and_only_where_it_happened():
+def test_a_failure_is_raised_once_and_in_its_thread():
     def bad(results, operands):
         raise ValueError(threading.get_ident())
 

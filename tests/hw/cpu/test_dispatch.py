@@ -1,4 +1,4 @@
-"""Native code meets the interpreter: tables, types, and the switch to do without."""
+"""Dispatch: encoded trees; equal behaviour with and without native entries; fork and exit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tfn.hw.cpu import native
 from tfn.hw.cpu.dispatch import encode
 
 
-def test_words_of_a_tree() -> None:
+def test_encoding_of_a_tree() -> None:
     words: list[int] = []
     assert encode([0, (None, 1), {"a": 2}], words)
     leaf, none, list_, tuple_, dict_, _ = native.TREE.values()
@@ -31,7 +31,7 @@ def test_words_of_a_tree() -> None:
     assert not encode({1: 0}, []) and not encode([0.5], []) and not encode({"a": {2}}, [])
 
 
-def test_devices_are_apart() -> None:
+def test_entries_refuse_buffers_of_another_device() -> None:
     one, other = device(), device()
     assert entry(one)(toy(other)) is NotImplemented
     assert numbers(one, entry(one)(toy(one))) == [3] * 5
@@ -48,7 +48,7 @@ def way(request: Any, monkeypatch: Any) -> Iterator[str]:
     run.forget()
 
 
-def test_both_ways_do_the_same(way: str) -> None:
+def test_results_equal_with_and_without_native_entries(way: str) -> None:
     f = tfn.jit(lambda x, y: {"sum": x + y, "same": x, "both": (y * 2, y * 2)})
     x, y = tnp.arange(5.0), tnp.ones(5)
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_both_ways_do_the_same(way: str) -> None:
     assert len(f._doors) == (way == "native")
 
 
-def test_both_ways_donate_and_delete(way: str) -> None:
+def test_donated_arrays_are_deleted(way: str) -> None:
     f = tfn.jit(lambda state, x: ({"w": state["w"] + x}, x), donate_argnums=0)
     state, x = {"w": tnp.ones(3)}, tnp.ones(3)
     for i in range(4):
@@ -86,7 +86,7 @@ def counting(n: int, look: Any) -> Any:
     return tfn.jit(lambda x: tfn.lax.scan(step, x, None, n)[0], donate_argnums=0)
 
 
-def test_both_ways_hide_what_is_donated_before_it_is_overwritten(way: str) -> None:
+def test_donated_arrays_are_deleted_before_they_are_overwritten(way: str) -> None:
     """A callback of the program, or another thread, must not see an array change."""
     seen: list[Any] = []
     x = tnp.zeros(4)
@@ -97,7 +97,7 @@ def test_both_ways_hide_what_is_donated_before_it_is_overwritten(way: str) -> No
     assert seen == [True] * 6
 
 
-def test_both_ways_delete_what_is_donated_to_a_program_that_fails(way: str) -> None:
+def test_donated_arrays_are_deleted_if_the_program_fails(way: str) -> None:
     def look(c: Any) -> None:
         if c[0] > 2:
             raise KeyError("third")
@@ -111,7 +111,7 @@ def test_both_ways_delete_what_is_donated_to_a_program_that_fails(way: str) -> N
         assert x.is_deleted() and view.tolist() == [0] * 4
 
 
-def test_both_ways_keep_what_is_seen(way: str) -> None:
+def test_donated_memory_with_numpy_views_is_not_overwritten(way: str) -> None:
     f = tfn.jit(lambda x: x + 1, donate_argnums=0)
     run = f.lower(tnp.zeros(400)).compile()
     for add in (f, f, run):
@@ -122,7 +122,7 @@ def test_both_ways_keep_what_is_seen(way: str) -> None:
             assert x.is_deleted() and not np.asarray(seen).any()
 
 
-def test_both_ways_keep_weak_types(way: str) -> None:
+def test_weak_types_are_preserved(way: str) -> None:
     f = tfn.jit(lambda x: (x * 2, x.astype("float32")))
     for _ in range(3):
         assert [y.weak_type for y in f(1.5)] == [True, False]
@@ -131,7 +131,7 @@ def test_both_ways_keep_weak_types(way: str) -> None:
         assert (tnp.asarray(1) + 2).weak_type and not (tnp.ones(2) + 2).weak_type
 
 
-def test_both_ways_respect_the_limit_of_memory(way: str, monkeypatch: Any) -> None:
+def test_memory_limit_is_respected(way: str, monkeypatch: Any) -> None:
     f, x = tfn.jit(lambda x: x + 1), tnp.zeros(1 << 18)
     f(x)
     monkeypatch.setattr(config, "memory_limit_bytes", 1 << 19)
@@ -189,7 +189,7 @@ WITHOUT_NATIVE_CALLS = "import tfn.hw.cpu.device as d\nd.supported = lambda: Fal
 
 
 @pytest.mark.parametrize("before", [WITHOUT_NATIVE_CALLS, ""], ids=["ctypes", "native"])
-def test_a_process_forks_and_ends_in_peace(before: str) -> None:
+def test_a_process_with_entries_forks_and_exits(before: str) -> None:
     environment = os.environ | {"TFN_DEVICE": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", before + PROGRAM],

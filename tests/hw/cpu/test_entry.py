@@ -1,4 +1,4 @@
-"""The body of every compiled function: what it refuses, what it holds, what it lets go of."""
+"""Native entries: mismatched arguments, memory, donation, references, threads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def misfits(on: Any) -> list[Any]:
     ]
 
 
-def test_what_does_not_fit_is_refused_before_anything_happens(on: Any) -> None:
+def test_mismatched_arguments_are_refused_without_effects(on: Any) -> None:
     enter, x = entry(on, (0, 1), [0, 1], count=2, donated=True), toy(on)
     live = on.memory.pool.live_bytes
     for other in misfits(on):
@@ -69,12 +69,12 @@ def test_what_does_not_fit_is_refused_before_anything_happens(on: Any) -> None:
     assert on.memory.pool.live_bytes == live
 
 
-def test_weakness_may_be_of_no_concern(on: Any) -> None:
+def test_inputs_of_any_weakness(on: Any) -> None:
     enter = entry(on, weak=None)
     assert numbers(on, enter(toy(on, 1, weak=True))) == numbers(on, enter(toy(on, 1)))
 
 
-def test_a_switch_and_another_device_close_the_door(on: Any, monkeypatch: Any) -> None:
+def test_debug_nans_and_other_devices_disable_entries(on: Any, monkeypatch: Any) -> None:
     enter, x = entry(on), toy(on)
     for name, value in (("debug_nans", True), ("device", "python")):
         with monkeypatch.context() as patch:
@@ -83,7 +83,7 @@ def test_a_switch_and_another_device_close_the_door(on: Any, monkeypatch: Any) -
         assert enter(x) is not NotImplemented
 
 
-def test_the_limit_of_memory_refuses_and_leaves_nothing(on: Any, monkeypatch: Any) -> None:
+def test_memory_limit_refuses_without_effects(on: Any, monkeypatch: Any) -> None:
     enter = entry(on, (0, 1, 2), [0, 1, 2], count=3, arena_bytes=64)
     xs = [toy(on, i) for i in range(3)]
     keep = enter(*xs)  # so that the shelves are full
@@ -98,7 +98,7 @@ def test_the_limit_of_memory_refuses_and_leaves_nothing(on: Any, monkeypatch: An
     assert [numbers(on, y)[0] for y in enter(*xs)] == [0, 3, 6]
 
 
-def test_an_empty_shelf_refuses(on: Any) -> None:
+def test_an_empty_free_list_refuses(on: Any) -> None:
     enter, x, ys = entry(on), toy(on), []
     while (y := enter(x)) is not NotImplemented:
         ys.append(y)
@@ -169,7 +169,7 @@ def test_nothing_leaks(on: Any, work: int) -> None:
     assert all(abs(a - b) < 1000 for a, b in zip(singletons, after, strict=True))
 
 
-def test_a_long_program_holds_what_others_let_go_of(on: Any) -> None:
+def test_unlocked_programs_hold_their_arguments(on: Any) -> None:
     """While it runs without the lock, its arguments are deleted and its list is emptied."""
     size = 3_000_000
     kind = kind_of((size,), FLOAT32)
@@ -220,7 +220,7 @@ def test_many_threads_enter_at_once(on: Any) -> None:
         assert not wrong
 
 
-def test_an_error_of_the_pool_is_raised_and_leaves_nothing(on: Any, monkeypatch: Any) -> None:
+def test_an_error_of_the_thread_pool_is_raised_without_leaks(on: Any, monkeypatch: Any) -> None:
     enter, x = entry(on, parallel=True), toy(on)
     monkeypatch.setattr(config, "threads", 1)
     assert numbers(on, enter(x)) == [3] * SIZE
@@ -237,7 +237,7 @@ def test_an_error_of_the_pool_is_raised_and_leaves_nothing(on: Any, monkeypatch:
     assert on.memory.pool.live_bytes == live and x.buffer.size_bytes <= size_class(1)
 
 
-def test_a_donated_buffer_becomes_that_of_the_result(on: Any) -> None:
+def test_a_donated_buffer_is_reused_for_the_result(on: Any) -> None:
     enter = entry(on, (0, 1), [0, 1], count=2, donated=True, in_place=0)
     x, other = toy(on, 2), toy(on, 5)
     address, live = x.buffer.address, on.memory.pool.live_bytes
@@ -248,7 +248,7 @@ def test_a_donated_buffer_becomes_that_of_the_result(on: Any) -> None:
     assert numbers(on, y) == [6] * SIZE and numbers(on, z) == [15] * SIZE
 
 
-def test_a_buffer_that_others_have_is_not_overwritten(on: Any) -> None:
+def test_a_shared_buffer_is_not_overwritten(on: Any) -> None:
     enter = entry(on, (0, 1), [0, 1], count=2, donated=True, in_place=0)
     x, seen, kept = toy(on, 2), toy(on, 3), toy(on, 4)
     data, second = on.memory.read(seen.buffer, (SIZE,), FLOAT32), toy(on)

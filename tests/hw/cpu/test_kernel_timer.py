@@ -1,4 +1,4 @@
-"""Kernels timed in a child: what fails there is slow for ever, and harms nobody."""
+"""Kernel timer: kernels that fail, crash or hang in the child."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kernel(text: str) -> Kernel:
     return Kernel("kernel", const(0, FLOAT32), (), 1, text, 0)
 
 
-def test_what_fails_takes_for_ever_and_the_next_has_a_new_child() -> None:
+def test_failed_kernels_are_inf_and_the_next_has_a_new_child() -> None:
     with ChildTimer(host(), timeout_seconds=20) as timer:
         assert 0 < timer.measure(kernel(GOOD), [(8, FLOAT32)]) < 1e9
         child = timer._child

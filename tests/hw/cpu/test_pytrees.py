@@ -1,4 +1,4 @@
-"""Trees in native code: what Python's containers become, and what comes back."""
+"""Pytrees in native code: containers of arguments and of results."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def the_device() -> Any:
 
 
 @given(st.lists(shapes, max_size=3), st.randoms(use_true_random=False))
-def test_any_tree_goes_in_and_any_comes_out(arguments: list[Any], random: Any) -> None:
+def test_trees_of_arguments_and_results_round_trip(arguments: list[Any], random: Any) -> None:
     on = the_device()
     count = len(tree.leaves(arguments))
     order = random.sample(range(count), count)
@@ -102,7 +102,7 @@ def test_any_tree_goes_in_and_any_comes_out(arguments: list[Any], random: Any) -
     assert on.memory.pool.live_bytes == live
 
 
-def test_dicts_keep_the_order_of_the_result_and_take_any(on: Any) -> None:
+def test_dicts_match_in_any_order_and_results_keep_theirs(on: Any) -> None:
     enter = entry(on, [{"a": 0, "b": 1}], {"z": 1, "y": 0}, count=2)
     found = enter({"b": toy(on, 2), "a": toy(on, 1)})
     assert list(found) == ["z", "y"]
@@ -136,7 +136,7 @@ def test_other_containers_are_refused(on: Any) -> None:
     assert sys.exc_info() == (None, None, None)
 
 
-def test_a_key_that_cannot_be_compared_is_no_error_of_ours(on: Any) -> None:
+def test_errors_of_key_comparison_are_not_raised(on: Any) -> None:
     class Bad:
         def __hash__(self) -> int:
             return hash("a")
@@ -149,11 +149,11 @@ def test_a_key_that_cannot_be_compared_is_no_error_of_ours(on: Any) -> None:
 
 
 @pytest.mark.parametrize("takes", [({1: 0},), (OrderedDict(a=0),), (1.5,)], ids=str)
-def test_what_has_no_door(on: Any, takes: Any) -> None:
+def test_trees_without_native_entries(on: Any, takes: Any) -> None:
     assert entry(on, takes) is None
 
 
-def test_no_door_is_too_deep_or_too_wide(on: Any) -> None:
+def test_depth_and_width_of_entries_are_limited(on: Any) -> None:
     deep: Any = 0
     for _ in range(2000):
         deep = [deep]
@@ -195,6 +195,6 @@ def test_named_tuples_and_dataclasses(on: Any) -> None:
     assert enter(x) is not NotImplemented
 
 
-def test_a_field_that_is_not_held_is_refused(on: Any) -> None:
+def test_computed_attributes_are_refused(on: Any) -> None:
     enter = entry(on, [Lazy(0)])
     assert enter is not None and enter(Lazy(toy(on))) is NotImplemented

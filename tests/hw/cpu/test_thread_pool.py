@@ -1,4 +1,4 @@
-"""The threads' native part."""
+"""The native part of the thread pool, and its text for other systems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_sync_is_zero_whenever_a_program_starts():
     assert work.raw[96:] == b"x" * 32  # beyond sync
 
 
-def test_cores_are_those_this_process_may_use():
+def test_cores_are_within_the_affinity_mask():
     assert 1 <= thread_pool.cores() <= (os.cpu_count() or 1)
 
 
@@ -53,9 +53,7 @@ def test_cores_are_those_this_process_may_use():
         ("freebsd", "x86_64", Target("x86_64-unknown-freebsd", "", ""), "mxcsr", "syscall"),
     ],
 )
-def test_the_runtime_can_be_made_for_other_systems(
-    monkeypatch, system, machine, target, has, lacks
-):
+def test_text_compiles_for_other_systems(monkeypatch, system, machine, target, has, lacks):
     monkeypatch.setattr(thread_pool.sys, "platform", system)
     monkeypatch.setattr(thread_pool.platform, "machine", lambda: machine)
     text = thread_pool.text()

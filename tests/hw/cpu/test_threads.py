@@ -1,4 +1,4 @@
-"""Workers and the life of a process: its end, its children, its signals."""
+"""Worker threads through the life of a process: exit, fork, interrupts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_process_ends_while_another_thread_runs_programs():
     assert process(code) == "end\n"
 
 
-def test_programs_run_after_the_workers_were_sent_home():
+def test_programs_run_after_the_workers_ended():
     code = """
     device.queue.threads.close()
     print(sums(device, run, x) == (expected, 1), threading.active_count())
@@ -109,7 +109,7 @@ def test_a_child_has_workers_of_its_own():
 
 
 @pytest.mark.parametrize("lock", ["runtime", "llvmlite"])
-def test_a_child_compiles_whatever_another_thread_was_about(lock: str) -> None:
+def test_a_forked_child_compiles_while_another_thread_compiled(lock: str) -> None:
     """A lock that a thread holds while the process forks would stay locked in the child."""
     code = f"""
     import warnings

@@ -45,7 +45,7 @@ def text() -> str:
 
 
 def cores() -> int:
-    """The number of threads that can run at once: the cores of this process, or a container's cap."""
+    """The number of threads that can run at once: cores of this process, or a container's cap."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system
