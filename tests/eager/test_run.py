@@ -276,7 +276,7 @@ def test_however_many_shapes_there_are_few_programs_are_kept(small: int) -> None
         assert info.size_bytes <= small and sum(info.entries.values()) <= 5 * most
         assert info.entries["programs"] <= most
     gc.collect()
-    assert len(run._LOADED) <= most  # nobody else has them
+    assert len(run._LOADED) <= most  # no other references to them
     assert info.dropped > 40
 
 

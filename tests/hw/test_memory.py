@@ -27,7 +27,7 @@ from tfn.hw.memory import (
 
 @pytest.fixture(params=["python", "native"])
 def pool(request):
-    """A pool of either make, that nobody else uses."""
+    """A new pool, in Python or native."""
     return Pool() if request.param == "python" else cpu().memory.pool
 
 

@@ -235,7 +235,7 @@ def closed(
     traced = jitted.trace(*args, **kwargs)
     if traced.acts:
         raise ExportError(
-            f"{name_of(jitted.function)} has effects outside of it, which nobody is there to see",
+            f"{name_of(jitted.function)} has side effects, which an exported function cannot have",
             hint="leave out debug.print and callbacks, or guard them by a static argument",
         )
     positions = split.positions or range(structure.child(0).num_children)

@@ -265,6 +265,6 @@ def _room(arena: Any, size_bytes: int) -> np.ndarray[Any, Any]:
         raise ArgumentError(
             f"the arena is too small: {size_bytes:,} bytes are needed, aligned to {ALIGNMENT}",
             got=f"{memory.nbytes:,} bytes, of which alignment takes {lost}",
-            hint="pass a contiguous array of so many bytes more",
+            hint="pass a contiguous array with room for the alignment",
         )
     return memory

@@ -159,13 +159,12 @@ def agree(signature: Signature, params: Sequence[Param], results: int) -> None:
     Raises:
         ExportError: if it does not.
     """
-    takes = [(i.shape, i.dtype) for i in signature.inputs]
-    takes += [(x.shape, x.dtype) for x in signature.captured]
-    wanted = [(p.shape, p.dtype) for p in params]
-    numbered = [p.index for p in params] == list(range(len(wanted)))
-    every = list(range(results))
-    given = sorted(_numbers(signature.outputs))
-    if takes != wanted or not numbered or given != every or len(signature.weak) != results:
+    types = [(i.shape, i.dtype) for i in signature.inputs]
+    types += [(x.shape, x.dtype) for x in signature.captured]
+    expected = [(p.shape, p.dtype) for p in params]
+    numbered = [p.index for p in params] == list(range(len(expected)))
+    complete = sorted(_numbers(signature.outputs)) == list(range(results))
+    if types != expected or not numbered or not complete or len(signature.weak) != results:
         raise ExportError("a serialized function is not what its signature says")
 
 
@@ -183,20 +182,20 @@ def portable(function: Callable[..., Any]) -> Callable[..., Portable]:
     jitted = function if isinstance(function, Jitted) else Jitted(function)
 
     def make(*args: Any, **kwargs: Any) -> Portable:
-        found = jitted.trace(*args, **kwargs)
-        if found.acts:
+        traced = jitted.trace(*args, **kwargs)
+        if traced.acts:
             raise ExportError(
                 f"{name_of(jitted.function)} has effects outside of it, which bytes do not hold",
                 hint="leave out debug.print and callbacks, or guard them by a static argument",
             )
         split = jitted.static.split(jitted.function, args, kwargs)
-        kinds = found.takes.types
+        kinds = traced.takes.types
         inputs = tuple(
             Input(path, kind.shape, kind.dtype, kind.weak_type)
             for path, kind in zip(paths(*split.dynamic), kinds, strict=True)
         )
-        outputs = outline(found.structure, iter(range(len(found.weak))))
-        return Portable(found.jaxpr, inputs, tuple(found.captured), outputs, tuple(found.weak))
+        outputs = outline(traced.structure, iter(range(len(traced.weak))))
+        return Portable(traced.jaxpr, inputs, tuple(traced.captured), outputs, tuple(traced.weak))
 
     return make
 
@@ -222,12 +221,12 @@ def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any
     """The leaves of arguments in the order of the inputs.
 
     Raises:
-        ArgumentError: naming those that are missing, and those that are not taken.
+        ArgumentError: naming arguments that are missing or superfluous.
     """
-    given = dict(zip(paths(args, kwargs), tree.leaves((tuple(args), kwargs)), strict=True))
-    missing = [str(i) for i in inputs if i.path not in given]
-    taken = {i.path for i in inputs}
-    other = [place(path) for path in given if path not in taken]
+    leaves = dict(zip(paths(args, kwargs), tree.leaves((tuple(args), kwargs)), strict=True))
+    missing = [str(i) for i in inputs if i.path not in leaves]
+    known = {i.path for i in inputs}
+    other = [place(path) for path in leaves if path not in known]
     if missing or other:
         raise ArgumentError(
             f"the function takes {', '.join(map(str, inputs)) or 'nothing'}",
@@ -238,7 +237,7 @@ def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any
             ),
             hint="pass the arguments that it was serialized for, by the same names",
         )
-    return [given[i.path] for i in inputs]
+    return [leaves[i.path] for i in inputs]
 
 
 def _fit(expected: Input, leaf: Any) -> Any:

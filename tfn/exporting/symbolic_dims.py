@@ -86,26 +86,26 @@ class Polynomial:
         Raises:
             ShapeError: if it is no integer there.
         """
-        found = sum(k * prod(numbers[s] for s in m) for m, k in self.terms)
-        if found % self.divisor:
+        value = sum(k * prod(numbers[s] for s in m) for m, k in self.terms)
+        if value % self.divisor:
             where = ", ".join(f"{s} = {numbers[s]}" for s in sorted(self.symbols))
             raise ShapeError(f"the size {self} is no integer", got=where)
-        return found // self.divisor
+        return value // self.divisor
 
     def __add__(self, other: Any) -> Polynomial:
-        found, new = self.fractions, _lifted(other)
+        terms, new = self.fractions, _lifted(other)
         for m, k in new.fractions.items():
-            found[m] = found.get(m, Fraction(0)) + k
-        return Polynomial.of(found, _joined(self, new))
+            terms[m] = terms.get(m, Fraction(0)) + k
+        return Polynomial.of(terms, _joined(self, new))
 
     def __mul__(self, other: Any) -> Polynomial:
-        found: dict[Monomial, Fraction] = {}
+        terms: dict[Monomial, Fraction] = {}
         new = _lifted(other)
         for a, j in self.fractions.items():
             for b, k in new.fractions.items():
                 m = tuple(sorted(a + b))
-                found[m] = found.get(m, Fraction(0)) + j * k
-        return Polynomial.of(found, _joined(self, new))
+                terms[m] = terms.get(m, Fraction(0)) + j * k
+        return Polynomial.of(terms, _joined(self, new))
 
     __radd__, __rmul__ = __add__, __mul__
 

@@ -86,7 +86,7 @@ def test_debug_nans_and_other_devices_disable_entries(on: Any, monkeypatch: Any)
 def test_memory_limit_refuses_without_effects(on: Any, monkeypatch: Any) -> None:
     enter = entry(on, (0, 1, 2), [0, 1, 2], count=3, arena_bytes=64)
     xs = [toy(on, i) for i in range(3)]
-    keep = enter(*xs)  # so that the shelves are full
+    keep = enter(*xs)  # so that the free lists are full
     del keep
     pool = on.memory.pool
     live = pool.live_bytes
@@ -207,7 +207,7 @@ def test_many_threads_enter_at_once(on: Any) -> None:
             x, y = toy(on, mark), toy(on, -mark)
             for _ in range(2000):
                 found = enter(x, y)
-                if found is NotImplemented:  # the shelves were empty
+                if found is NotImplemented:  # the free lists were empty
                     on.memory.allocate(4 * SIZE)
                 elif numbers(on, found[0])[0] != 3 * mark or numbers(on, found[1])[0] != -3 * mark:
                     wrong.append(found)

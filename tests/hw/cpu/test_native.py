@@ -74,7 +74,7 @@ def test_an_adopted_buffer_releases_its_owner(memory: Any) -> None:
 
 
 def test_references_to_the_buffer_type_are_counted(memory: Any) -> None:
-    """Each buffer that exists refers to its type, those on shelves included."""
+    """Each buffer refers to its type, also in a free list."""
     data = np.zeros(16, np.float32)
     kind = type(memory.allocate(64))
     before = sys.getrefcount(kind)

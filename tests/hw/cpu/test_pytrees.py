@@ -93,7 +93,7 @@ def test_trees_of_arguments_and_results_round_trip(arguments: list[Any], random:
     live = on.memory.pool.live_bytes
     for _ in range(3):
         found = enter(*filled(arguments, iter(xs)))
-        if found is NotImplemented:  # an empty shelf
+        if found is NotImplemented:  # an empty free list
             spare = [on.memory.allocate(20) for _ in range(count)]
             del spare
             found = enter(*filled(arguments, iter(xs)))
