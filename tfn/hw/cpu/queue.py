@@ -48,7 +48,7 @@ class CpuExecutable:
 
     Attributes:
         code: keeps the program loaded.
-        call: entry, offset and bytes of sync, patience, the host's entry; see `thread_pool.ll`.
+        call: the words of `thread_pool.CALL`.
         work_bytes: arena and sync together.
         unlocked: whether it runs without the interpreter's lock.
     """
@@ -93,7 +93,9 @@ class CpuExecutable:
 
     def _set_host(self, host: HostEntry | None) -> None:
         self._host = host
-        self.call = struct.pack("5Q", *self._words, host.address if host else 0)
+        self.call = struct.pack(
+            f"{len(thread_pool.CALL)}Q", *self._words, host.address if host else 0
+        )
 
     def with_callbacks(self, functions: Sequence[Any]) -> CpuExecutable:
         """The same program with functions of the host in its slots."""

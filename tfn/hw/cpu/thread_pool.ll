@@ -14,11 +14,9 @@
 ;
 ; Waiting is a bounded spin, then yielding to other processes, then, for idle workers, sleep.
 ;
-; Words of a pool, each on a cache line of its own: admission 0, done 64, asleep 128, busy 192,
-; stop 256, workers 320; from 384 the job: program, buffers, arena, sync.
-;
-; Words of a call, which belongs to one program: program 0, offset of sync in the working memory 8,
-; bytes of sync 16, patience in nanoseconds 24, address of the host's entry 32, which `sync` gets.
+; A pool begins with the admission; its other words (`thread_pool.POOL`) are on cache lines of their
+; own, and end with the job: program, buffers, arena, sync.  A call (`thread_pool.CALL`) is what
+; must be known of one program.
 ;
 ; Functions:
 ;   enter  calls the program with the denormal mode of `float_mode`, and restores the caller's
@@ -80,13 +78,13 @@ exit:
 define void @run(ptr %pool, ptr %call, ptr %buffers, ptr %arena) {
 entry:
   %program = load ptr, ptr %call
-  %sync_offset_at = getelementptr i8, ptr %call, i64 8
+  %sync_offset_at = getelementptr i8, ptr %call, i64 $CALL.sync_offset$
   %sync_offset = load i64, ptr %sync_offset_at
   %sync = getelementptr i8, ptr %arena, i64 %sync_offset
-  %sync_bytes_at = getelementptr i8, ptr %call, i64 16
+  %sync_bytes_at = getelementptr i8, ptr %call, i64 $CALL.sync_bytes$
   %sync_bytes = load i64, ptr %sync_bytes_at
   call void @llvm.memset.p0.i64(ptr %sync, i8 0, i64 %sync_bytes, i1 false)
-  %host_from = getelementptr i8, ptr %call, i64 32
+  %host_from = getelementptr i8, ptr %call, i64 $CALL.host$
   %host = load ptr, ptr %host_from
   %no_host = icmp eq ptr %host, null
   br i1 %no_host, label %begin, label %pass_host
@@ -98,7 +96,7 @@ begin:
   %none = icmp eq ptr %pool, null
   br i1 %none, label %alone, label %ask
 ask:
-  %busy = getelementptr i8, ptr %pool, i64 192
+  %busy = getelementptr i8, ptr %pool, i64 $POOL.busy$
   %claimed = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
   %got_pool = extractvalue {i32, i1} %claimed, 1
   br i1 %got_pool, label %offer, label %alone
@@ -106,9 +104,9 @@ alone:
   call void @enter(ptr %program, i64 0, i64 1, ptr %buffers, ptr %arena, ptr %sync)
   ret void
 offer:
-  %done = getelementptr i8, ptr %pool, i64 64
+  %done = getelementptr i8, ptr %pool, i64 $POOL.done$
   store atomic i32 0, ptr %done monotonic, align 4
-  %job = getelementptr i8, ptr %pool, i64 384
+  %job = getelementptr i8, ptr %pool, i64 $POOL.job$
   store ptr %program, ptr %job
   %job1 = getelementptr i8, ptr %job, i64 8
   store ptr %buffers, ptr %job1
@@ -116,9 +114,9 @@ offer:
   store ptr %arena, ptr %job2
   %job3 = getelementptr i8, ptr %job, i64 24
   store ptr %sync, ptr %job3
-  %workers_at = getelementptr i8, ptr %pool, i64 320
+  %workers_at = getelementptr i8, ptr %pool, i64 $POOL.workers$
   %workers = load i64, ptr %workers_at
-  %patience_at = getelementptr i8, ptr %call, i64 24
+  %patience_at = getelementptr i8, ptr %call, i64 $CALL.patience_ns$
   %patience = load i64, ptr %patience_at
   %last = load atomic i64, ptr %pool monotonic, align 8
   %number = lshr i64 %last, 32
@@ -127,7 +125,7 @@ offer:
   ; Sequentially consistent, as is the worker's count of sleepers: either it sees the new job or
   ; the caller sees that it sleeps.
   store atomic i64 %open, ptr %pool seq_cst, align 8
-  %asleep_at = getelementptr i8, ptr %pool, i64 128
+  %asleep_at = getelementptr i8, ptr %pool, i64 $POOL.asleep$
   %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
   %some = icmp ne i32 %asleep, 0
   br i1 %some, label %wake_them, label %await
@@ -175,11 +173,11 @@ exit:
 
 define void @work(ptr %pool) {
 entry:
-  %done = getelementptr i8, ptr %pool, i64 64
-  %asleep = getelementptr i8, ptr %pool, i64 128
-  %stop_at = getelementptr i8, ptr %pool, i64 256
-  %workers_at = getelementptr i8, ptr %pool, i64 320
-  %job = getelementptr i8, ptr %pool, i64 384
+  %done = getelementptr i8, ptr %pool, i64 $POOL.done$
+  %asleep = getelementptr i8, ptr %pool, i64 $POOL.asleep$
+  %stop_at = getelementptr i8, ptr %pool, i64 $POOL.stop$
+  %workers_at = getelementptr i8, ptr %pool, i64 $POOL.workers$
+  %job = getelementptr i8, ptr %pool, i64 $POOL.job$
   %job1 = getelementptr i8, ptr %job, i64 8
   %job2 = getelementptr i8, ptr %job, i64 16
   %job3 = getelementptr i8, ptr %job, i64 24
@@ -264,14 +262,14 @@ exit:
 
 define i32 @stop(ptr %pool) {
 entry:
-  %busy = getelementptr i8, ptr %pool, i64 192
+  %busy = getelementptr i8, ptr %pool, i64 $POOL.busy$
   %claimed = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
   %got_pool = extractvalue {i32, i1} %claimed, 1
   br i1 %got_pool, label %end, label %refuse
 refuse:
   ret i32 0
 end:
-  %stop_at = getelementptr i8, ptr %pool, i64 256
+  %stop_at = getelementptr i8, ptr %pool, i64 $POOL.stop$
   store atomic i32 1, ptr %stop_at seq_cst, align 4
   %last = load atomic i64, ptr %pool monotonic, align 8
   %number = lshr i64 %last, 32

@@ -14,6 +14,12 @@ from tfn.hw.cpu import denormals
 from tfn.hw.cpu.ir import read_ir
 
 POOL_BYTES = 512
+POOL = {"done": 64, "asleep": 128, "busy": 192, "stop": 256, "workers": 320, "job": 384}
+"""Offsets of the words of a pool behind the admission, which is at 0.  Each has a cache line of its
+own, so that a thread that writes one does not slow down others that spin on the next."""
+CALL = {"program": 0, "sync_offset": 8, "sync_bytes": 16, "patience_ns": 24, "host": 32}
+"""Offsets of the words of a call, which belongs to one program: its function, the offset of sync in
+the working memory and its size, the patience, and the address of the host's entry, 0 for none."""
 IDLE_NS = 200_000
 """The time for which a worker spins after a job before it sleeps: long enough that the programs of
 a loop find it awake, short enough that an idle process leaves the core to others."""
@@ -29,7 +35,9 @@ _ARCHITECTURES = {"x86_64": ("X86",), "aarch64": ("ARM",), "arm64": ("ARM",)}
 def text() -> str:
     """LLVM IR of `run`, `work` and `stop` for this machine, and of the word `float_mode`."""
     machine = platform.machine()
-    values = {
+    values: dict[str, object] = {
+        **{f"POOL.{name}": offset for name, offset in POOL.items()},
+        **{f"CALL.{name}": offset for name, offset in CALL.items()},
         "FLOAT_MODE": denormals.mode(),
         "CLOCK_MONOTONIC": time.CLOCK_MONOTONIC,
         "IDLE_NS": IDLE_NS,

@@ -21,7 +21,6 @@ _EXIT_PATIENCE_SECONDS = 2.0  # an ending process waits this long for programs t
 _RESIZE_PATIENCE_SECONDS = 3600.0  # a change of `config.threads` waits for them, however long
 _JOIN_SECONDS = 1.0  # a worker that was told to stop needs far less, unless its process is stopped
 _CACHE_LINE_BYTES = 64
-_WORKERS_OFFSET = 320  # of the number of workers in a pool
 _POOLS: list[ctypes.Array[ctypes.c_char]] = []
 """The memory of every pool, never freed: a daemon thread may read its pool one last time."""
 
@@ -74,7 +73,7 @@ class Threads:
             with suppress(RuntimeError):  # the system has no more threads: fewer do the same work
                 thread.start()
                 self._workers.append(thread)
-        ctypes.c_int64.from_address(pool + _WORKERS_OFFSET).value = len(self._workers)
+        ctypes.c_int64.from_address(pool + thread_pool.POOL["workers"]).value = len(self._workers)
         self._pool = pool
 
     def _end(self, deadline: float) -> None:
