@@ -45,10 +45,10 @@ def basis(symbols: Sequence[str], degree: int) -> list[Monomial]:
     return sorted({tuple(s for s in m if s) for m in products}, key=lambda m: (len(m), m))
 
 
-def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers]:
+def witnesses(scope: Scope, avoided: frozenset[int] = frozenset()) -> list[Numbers]:
     """Sizes at which to trace: small, medium and large, enough to determine a polynomial.
 
-    They differ from the sizes of other arguments (`taken`), which could be mistaken for them.
+    They differ from the sizes of other arguments (`avoided`), which could be mistaken for them.
 
     Raises:
         ExportError: if there are too many symbols, or the constraints leave too few sizes.
@@ -64,7 +64,7 @@ def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers
     draw = random.Random(len(symbols))
     chosen: list[Numbers] = []
     for numbers in _candidates(scope, draw):
-        fresh = taken.isdisjoint(numbers.values()) and numbers not in chosen
+        fresh = avoided.isdisjoint(numbers.values()) and numbers not in chosen
         if fresh and scope.allows(numbers):
             chosen.append(numbers)
             if len(chosen) == count:

@@ -139,14 +139,14 @@ def identifier(path: str) -> str:
     return f"{name}_" if name in RESERVED else name
 
 
-def unique(names: Iterable[str], taken: Sequence[str] = ()) -> list[str]:
+def unique(names: Iterable[str], reserved: Sequence[str] = ()) -> list[str]:
     """Names made distinct by numbers behind repeated ones.
 
     Example:
-        >>> unique(["a", "b", "a"], taken=["b"])
+        >>> unique(["a", "b", "a"], reserved=["b"])
         ['a', 'b_2', 'a_2']
     """
-    used = set(taken)
+    used = set(reserved)
     out: list[str] = []
     for name in names:
         candidate, count = name, 1
@@ -161,11 +161,11 @@ def unique(names: Iterable[str], taken: Sequence[str] = ()) -> list[str]:
 def named(
     paths: Sequence[str],
     kinds: Sequence[tuple[Shape, DType]],
-    taken: Sequence[str] = (),
+    reserved: Sequence[str] = (),
     same: Mapping[int, str] | None = None,
 ) -> tuple[Field, ...]:
     """Fields with these paths, shapes and dtypes."""
-    names = unique(map(identifier, paths), taken)
+    names = unique(map(identifier, paths), reserved)
     return tuple(
         Field(name, path, shape, dtype, (same or {}).get(i, ""))
         for i, (name, path, (shape, dtype)) in enumerate(zip(names, paths, kinds, strict=True))

@@ -192,8 +192,8 @@ class Symbolic:
 
     def __repr__(self) -> str:
         takes = ", ".join(f"{SHORT[i.dtype]}[{','.join(map(str, i.shape))}]" for i in self.inputs)
-        given = f" where {', '.join(self.constraints)}" if self.constraints else ""
-        return f"<a function of ({takes}){given}>"
+        conditions = f" where {', '.join(self.constraints)}" if self.constraints else ""
+        return f"<a function of ({takes}){conditions}>"
 
 
 def symbols_of(shapes: Any) -> frozenset[str]:
@@ -239,8 +239,8 @@ def anyhow(function: Callable[..., Any]) -> Callable[..., Portable | Symbolic]:
         symbols = symbols_of(shapes)
         if not symbols:
             return make(*args, **kwargs)
-        taken = {n for x in tree.leaves((args, kwargs)) for n in getattr(x, "shape", ())}
-        fixed = frozenset(n for n in taken if isinstance(n, int))
+        present = {n for x in tree.leaves((args, kwargs)) for n in getattr(x, "shape", ())}
+        fixed = frozenset(n for n in present if isinstance(n, int))
         sizes: list[Any] = [s for shape in shapes for s in shape if isinstance(s, Polynomial)]
         scope = Scope(symbols, (text for size in sizes for text in size.constraints))
         return _Tracing(name_of(function), make, args, kwargs, scope).run(fixed)
@@ -258,23 +258,23 @@ class _Tracing:
     kwargs: dict[str, Any]
     scope: Scope
 
-    def run(self, taken: frozenset[int]) -> Symbolic:
+    def run(self, avoided: frozenset[int]) -> Symbolic:
         """Trace, unify and prove."""
         try:
-            unified = self._fitted(taken)
+            unified = self._fitted(avoided)
         except ExportError as error:
             # A size may have equalled another integer of the function by chance: take others.
-            avoided = taken | {n for at in witnesses(self.scope, taken) for n in at.values()}
+            more = avoided | {n for at in witnesses(self.scope, avoided) for n in at.values()}
             try:
-                unified = self._fitted(frozenset(avoided))
+                unified = self._fitted(frozenset(more))
             except ExportError:
                 raise error from None
         prove(unified)
         self._check_size_one(unified)
         return unified
 
-    def _fitted(self, taken: frozenset[int]) -> Symbolic:
-        places = witnesses(self.scope, taken)
+    def _fitted(self, avoided: frozenset[int]) -> Symbolic:
+        places = witnesses(self.scope, avoided)
         with source_lines.keeping():
             traces = [self._traced(numbers) for numbers in places]
             rows, inputs = Fit(self.name, places, traces).run()
@@ -341,10 +341,10 @@ def prove(function: Symbolic) -> None:
                 raise Undecided(f"whether {shape} has negative sizes")
         except (Undecided, TfnError, AssertionError, TypeError, ValueError) as error:
             what = error.what if isinstance(error, TfnError) else str(error)
-            given = ", ".join(function.constraints) or "none"
+            constraints = ", ".join(function.constraints) or "none"
             raise ExportError(
                 f"it cannot be proved that {op.value} fits for all sizes",
-                got=f"{op.value} of {kinds}: {what}; constraints: {given}",
+                got=f"{op.value} of {kinds}: {what}; constraints: {constraints}",
                 hint="add a constraint, as 'b >= 2' or 'b % 8 == 0'",
             ) from error
         nodes.append(_Typed(op, sources, sized, shape, dtype))

@@ -107,10 +107,10 @@ def _polynomial(p: Any, symbols: Symbols) -> bool:
 def _each(check: Check, most: int = RANK_LIMIT) -> Check:
     """A tuple of values of a kind."""
 
-    def found(x: Any, symbols: Symbols) -> bool:
+    def each(x: Any, symbols: Symbols) -> bool:
         return type(x) is tuple and len(x) <= most and all(check(item, symbols) for item in x)
 
-    return found
+    return each
 
 
 def _one_of(*values: Any) -> Check:
@@ -153,7 +153,7 @@ def _record(kind: type[Any]) -> Check:
     def check(x: Any, symbols: Symbols) -> bool:
         if type(x) is not kind:
             return False
-        return all(found(getattr(x, name), symbols) for name, found in checks.items())
+        return all(fits(getattr(x, name), symbols) for name, fits in checks.items())
 
     return check
 
