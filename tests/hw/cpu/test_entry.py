@@ -139,7 +139,7 @@ def test_captured_arrays_are_no_arguments(on: Any) -> None:
 @pytest.mark.parametrize("work", [0, 10**9], ids=["short", "long"])
 def test_nothing_leaks(on: Any, work: int) -> None:
     """References are counted for all that a call touches, when it works and when it refuses."""
-    enter = entry(on, (0, [1]), {"a": 0, "b": (1, None)}, count=2, work=work, arena_bytes=640)
+    enter = entry(on, (0, [1]), {"a": 0, "b": (1, None)}, count=2, work_ns=work, arena_bytes=640)
     x, other = toy(on), toy(on, weak=True)
     enter(x, [x])
     watched = [
@@ -173,7 +173,7 @@ def test_unlocked_programs_hold_their_arguments(on: Any) -> None:
     """While it runs without the lock, its arguments are deleted and its list is emptied."""
     size = 3_000_000
     kind = kind_of((size,), FLOAT32)
-    enter = entry(on, [[0]], kind=kind, work=10**7)
+    enter = entry(on, [[0]], kind=kind, work_ns=10**7)
     spare = [on.memory.allocate(4 * size) for _ in range(4)]
     del spare
     for _ in range(5):
@@ -200,7 +200,7 @@ def test_unlocked_programs_hold_their_arguments(on: Any) -> None:
 
 def test_many_threads_enter_at_once(on: Any) -> None:
     for work in (0, 10**9):
-        enter = entry(on, (0, 1), (0, 1), count=2, work=work, arena_bytes=64)
+        enter = entry(on, (0, 1), (0, 1), count=2, work_ns=work, arena_bytes=64)
         wrong: list[Any] = []
 
         def call(mark: int, enter: Any = enter, wrong: list[Any] = wrong) -> None:
