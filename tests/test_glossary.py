@@ -36,17 +36,15 @@ RETIRED = {
     "in_groups": "concat_tree",
     "one_sum": "collapse_k",
     "envelope": "container",
+    "shelf": "free list",
 }
 """Words that tfn no longer uses, in names and prose, and the terms that stand in their place."""
 
 UNNAMED = frozenset(
     {
         "Batching",
-        "Calling convention",
         "Dead code elimination",
-        "Free list",
         "Inlining",
-        "Thread pool",
     }
 )
 """Terms whose files have other words for them; nothing is added here, only taken away."""

@@ -82,7 +82,7 @@ class Array:
         kind: shape and dtype as one object; None if traced.
     """
 
-    # Native code fills the slots too: `tfn.hw.cpu.native`.
+    # Native code fills the slots too: `tfn/hw/cpu/pytrees.ll`.
     __slots__ = (
         "__weakref__",
         "buffer",

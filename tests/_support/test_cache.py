@@ -1,4 +1,4 @@
-"""Tables that hold what was used lately, within one limit."""
+"""Bounded caches: eviction by generations within one limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfn._support import cache
-from tfn._support.cache import LARGEST_PART, Cache
+from tfn._support.cache import MIN_ENTRIES, Cache
 from tfn.config import config
 
 
@@ -24,7 +24,7 @@ def numbers() -> Cache[int]:
     return Cache("numbers", lambda value: 100)
 
 
-def test_what_is_kept_is_found() -> None:
+def test_stored_entries_are_found() -> None:
     table = numbers()
     assert table.find("a") is None
     assert table.keep("a", 1) == 1 and table.find("a") == 1 and len(table) == 1
@@ -33,7 +33,7 @@ def test_what_is_kept_is_found() -> None:
     assert table.find("a") is None and len(table) == 0
 
 
-def test_however_much_is_made_the_limit_holds(turns: int) -> None:
+def test_the_limit_holds_for_any_number_of_entries(turns: int) -> None:
     before = cache.info().dropped
     table, other = numbers(), numbers()
     for i in range(10_000):
@@ -45,7 +45,7 @@ def test_however_much_is_made_the_limit_holds(turns: int) -> None:
     assert cache.info().turns > turns + 100 and cache.info().dropped > before + 10_000
 
 
-def test_what_is_used_stays() -> None:
+def test_used_entries_stay() -> None:
     table = numbers()
     table.keep("often", 1)
     for i in range(10_000):
@@ -54,7 +54,7 @@ def test_what_is_used_stays() -> None:
             assert table.find("often") == 1
 
 
-def test_what_is_used_counts_again() -> None:
+def test_used_entries_become_young() -> None:
     """Else a program that asks for everything again and again would hold all of it."""
     table = numbers()
     for _ in range(5):
@@ -83,9 +83,9 @@ def test_an_entry_larger_than_the_limit_stays_for_a_while(turns: int) -> None:
     for _ in range(100):
         assert table.find("a") == 1
     assert cache.info().turns == turns
-    for i in range(2 * LARGEST_PART):
+    for i in range(2 * MIN_ENTRIES):
         table.keep(i, i)
-    assert len(table) <= LARGEST_PART
+    assert len(table) <= MIN_ENTRIES
 
 
 def test_without_a_limit_nothing_is_dropped(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_threads_may_use_a_table_together() -> None:
     assert not failed and len(table) <= 80
 
 
-def test_what_dies_may_ask_the_table() -> None:
+def test_evicted_objects_may_use_the_cache() -> None:
     table: Cache[Any] = Cache("asking", lambda value: 100)
 
     class Asking:

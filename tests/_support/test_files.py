@@ -1,4 +1,4 @@
-"""Files: whole or what they were, whatever interrupts the writing; and errors of parsers."""
+"""Atomic files under errors and interrupts; errors of parsers."""
 
 from __future__ import annotations
 

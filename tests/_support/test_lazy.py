@@ -1,4 +1,4 @@
-"""Packages that load their files on demand are to their users what they would be otherwise."""
+"""Lazy imports: packages look to users as if their files were loaded."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import tfn
 import tfn.numpy as tnp
 from tfn._support.lazy import on_demand
 
-HOUSE = Path(tfn.__file__).parent
-FILES = sorted(HOUSE.rglob("__init__.py"))
-DOORS = [path for path in FILES if "with _on_demand(" in path.read_text()]
+ROOT = Path(tfn.__file__).parent
+FILES = sorted(ROOT.rglob("__init__.py"))
+LAZY = [path for path in FILES if "with _on_demand(" in path.read_text()]
 HEAVY = {
     "optree",
     "llvmlite",
@@ -45,7 +45,7 @@ def run(code: str) -> str:
 
 
 def dotted(path: Path) -> str:
-    return ".".join(["tfn", *path.parent.relative_to(HOUSE).parts])
+    return ".".join(["tfn", *path.parent.relative_to(ROOT).parts])
 
 
 @pytest.fixture
@@ -127,14 +127,14 @@ def test_python_imports_as_before_after_an_error() -> None:
     assert builtins.__import__ is before
 
 
-@pytest.mark.parametrize("path", DOORS, ids=dotted)
+@pytest.mark.parametrize("path", LAZY, ids=dotted)
 def test_every_name_of_a_package_is_found(path: Path) -> None:
     package = importlib.import_module(dotted(path))
     for name in dir(package):
         assert getattr(package, name) is getattr(package, name)
 
 
-@pytest.mark.parametrize("path", DOORS, ids=dotted)
+@pytest.mark.parametrize("path", LAZY, ids=dotted)
 def test_no_file_has_the_name_of_something_in_a_file(path: Path) -> None:
     """Else loading the file would put it where the other is looked for."""
     (block,) = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.With))
@@ -159,7 +159,7 @@ def test_everything_at_once() -> None:
 
 
 def test_importing_the_library_loads_little() -> None:
-    """What nobody has asked for is not loaded: this is most of the time that importing takes."""
+    """Loading names that are not used is most of the time that importing takes."""
     loaded = set(run("import tfn, sys; print(*sys.modules)").split())
     assert not HEAVY & loaded
     assert len([name for name in loaded if name.split(".")[0] == "tfn"]) <= 33

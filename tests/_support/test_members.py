@@ -1,4 +1,4 @@
-"""Enumerations with plain members are still enumerations."""
+"""Fast enumerations behave as enumerations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_members_hash_by_identity() -> None:
     assert {Side.LEFT: 1, Side.RIGHT: 2}[Side.LEFT] == 1
 
 
-def test_what_is_not_there_is_an_error() -> None:
+def test_missing_members_are_errors() -> None:
     with pytest.raises(ValueError, match="'front' is not a valid Side"):
         Side("front")
     with pytest.raises(AttributeError):

@@ -1,4 +1,4 @@
-"""Sections: a fork and the end of a process wait for them, though not for ever."""
+"""Fork-safe sections: a fork and the end of the process wait for them, with a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arrays come to be, and what they share."""
+"""Construction of arrays, and the memory they share."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_weakness_is_another_array_on_the_same_memory() -> None:
     assert float(strong) == 2
 
 
-def test_weak_results_leave_what_they_are_made_of_as_it_was() -> None:
+def test_weakening_leaves_its_operand_unchanged() -> None:
     """A function that gives back its argument, with another weakness."""
     x = tnp.ones(())
     y = tnp.asarray(1.0)

@@ -58,7 +58,7 @@ def test_a_nan_that_came_in() -> None:
         tfn.jit(lambda x: x.reshape(2, 1))(np.float32([np.nan, 1]))
 
 
-def test_what_was_compiled_before_is_searched_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_compiled_before_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     run = tfn.jit(loss)
     config.debug_nans = False
     assert np.isnan(run(X)) and np.isnan(run(X))

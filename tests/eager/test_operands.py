@@ -1,4 +1,4 @@
-"""How arguments become values, and bodies programs."""
+"""Operands: promotion, broadcasting, axes; one program per function."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tfn.eager import operands
 from tfn.errors import ArgumentError, AxisError, ShapeError
 
 
-def test_what_is_no_array_is_named_with_the_function():
+def test_errors_for_other_objects_name_the_function():
     with pytest.raises(ArgumentError) as caught:
         tnp.sum([1, 2])
     assert caught.value.what == "sum needs arrays, not a list"

@@ -1,9 +1,11 @@
-"""The junction: devices, what becomes an array, and what is compiled once."""
+"""Executor: devices, conversion to arrays, caches of programs."""
 
 from __future__ import annotations
 
 import gc
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,12 @@ from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
 from tfn.eager import run
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
+from tfn.hw.device import Device
+from tfn.hw.python import OracleExecutable, python
 from tfn.lower.index import simplify
+from tfn.lower.program import Program
 from tfn.trace.argument import Param
+from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op
 
@@ -73,7 +79,7 @@ def test_numpy_arrays_keep_shape_dtype_and_values(shape: Any, dtype: Any) -> Non
         assert np.asarray(x).tobytes() == np.ascontiguousarray(each).tobytes()
 
 
-def test_what_is_no_array() -> None:
+def test_asarray_refuses_other_objects() -> None:
     with pytest.raises(ArgumentError, match="list is not an array"):
         run.asarray([1, 2])
     with pytest.raises(DTypeError):
@@ -89,7 +95,49 @@ def test_an_op_of_several_results_and_one_of_no_operands() -> None:
         assert tnp.arange(4).tolist() == [0, 1, 2, 3]
 
 
-def test_native_entries_are_for_the_cpu_alone(monkeypatch: Any) -> None:
+@dataclass
+class Counting:
+    """A device of the tests' own: the oracle, with entries in Python that are counted."""
+
+    entries: list[Any] = field(default_factory=list)
+    array: type | None = None
+
+    def device(self) -> Device:
+        return replace(python(), name="counting", queue=self)
+
+    def serve(self, array: type) -> None:
+        self.array = array
+
+    def load(self, program: Program, objects: Mapping[str, bytes]) -> Any:
+        executable: Any = OracleExecutable(program.function)
+        executable.entry = self.entry
+        return executable
+
+    def synchronize(self) -> None:
+        pass
+
+    def entry(self, inputs: Any, outputs: Any, *trees: Any, keep: object) -> Any:
+        self.entries.append(([row.kind for row in inputs], [row.kind for row in outputs], *trees))
+        return lambda *arguments: NotImplemented if len(self.entries) < 2 else "an entry's result"
+
+
+def test_a_new_device_needs_its_row_and_nothing_else(monkeypatch: Any) -> None:
+    queue = Counting()
+    monkeypatch.setitem(run.MAKERS, "counting", queue.device)
+    monkeypatch.setattr(run, "_DEVICES", {})
+    monkeypatch.setattr(config, "device", "counting")
+    x, kind = tnp.ones(3), kind_of((3,), FLOAT32)
+    assert run.execute(Op.ADD, None, [x, x]).tolist() == [2, 2, 2]
+    assert queue.array is Array and queue.entries == [([kind, kind], [kind], range(2), 0, ())]
+    assert run.execute(Op.ADD, None, [x, x]).tolist() == [2, 2, 2]  # the entry refuses
+    assert run.execute(Op.SUB, None, [x, x]).tolist() == [0, 0, 0]
+    result: Any = run.execute(Op.SUB, None, [x, x])
+    assert result == "an entry's result"
+    with pytest.raises(ArgumentError, match="tune times kernels"):
+        tfn.tune(lambda x: x, x)
+
+
+def test_only_devices_with_native_entries_have_any(monkeypatch: Any) -> None:
     x = Param(0, (3,), FLOAT32)
     jaxpr = Jaxpr(function([param(x) + param(x)], (x,)))
     monkeypatch.setattr(config, "device", "python")
@@ -128,7 +176,7 @@ def test_the_memory_of_a_run_is_known_before_it(monkeypatch: Any) -> None:
     assert keep and found.new_bytes <= pool.peak_bytes - before <= 1.25 * found.new_bytes + 256
 
 
-def test_what_does_not_fit_is_said_before_anything_runs(monkeypatch: Any) -> None:
+def test_memory_limit_is_checked_before_the_program_runs(monkeypatch: Any) -> None:
     monkeypatch.setattr(config, "device", "cpu")
     f = tfn.jit(lambda x: (x + 1, x + 2, x + 3), donate_argnums=0)
     x = tnp.ones(1 << 16)
@@ -186,7 +234,7 @@ def test_other_numbers_are_no_other_program(monkeypatch: Any) -> None:
         np.testing.assert_allclose(np.asarray(x * number), np.arange(3) * number)
 
 
-def test_an_array_is_not_changed_through_what_it_was_made_from() -> None:
+def test_asarray_copies() -> None:
     for size in (3, 100_000):
         data = np.ones(size, np.float32)
         x = tnp.array(data)
@@ -228,11 +276,11 @@ def test_however_many_shapes_there_are_few_programs_are_kept(small: int) -> None
         assert info.size_bytes <= small and sum(info.entries.values()) <= 5 * most
         assert info.entries["programs"] <= most
     gc.collect()
-    assert len(run._LOADED) <= most  # nobody else has them
+    assert len(run._LOADED) <= most  # no other references to them
     assert info.dropped > 40
 
 
-def test_what_is_used_is_made_once_among_many_others(small: int) -> None:
+def test_recently_used_programs_are_not_evicted(small: int) -> None:
     x = tnp.arange(3.0)
     slope = tfn.grad(lambda x: (x * x).sum())
     for n in range(4, 44):

@@ -1,4 +1,4 @@
-"""Whole trees to a device and back."""
+"""Transfers of trees to a device and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exported C built by the system's compilers and run in a process of its own."""
+"""Builds exported C with the system's compilers, and runs it in a process of its own."""
 
 from __future__ import annotations
 

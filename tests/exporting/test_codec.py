@@ -1,4 +1,4 @@
-"""Plain values as bytes: there and back, and bytes that are none."""
+"""Canonical encoding: round trips, and malformed bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tfn.dtypes import BOOL, FLOAT32
 from tfn.errors import ExportError
-from tfn.exporting.codec import DEEPEST, LARGEST_BITS, decode, encode
+from tfn.exporting.codec import MAX_DEPTH, MAX_INTEGER_BITS, decode, encode
 from tfn.trace.op import Op
 
 PLAIN = st.recursive(
@@ -48,16 +48,16 @@ def test_values_of_other_classes() -> None:
 
 
 DEEP: Any = ()
-for _ in range(DEEPEST - 1):
+for _ in range(MAX_DEPTH - 1):
     DEEP = (DEEP,)
 
 
-def test_what_is_written_can_be_read() -> None:
+def test_encoded_values_can_be_decoded() -> None:
     """The limits of reading are those of writing."""
-    most = 2 ** (LARGEST_BITS - 1) - 1
+    most = 2 ** (MAX_INTEGER_BITS - 1) - 1
     for value in (most, -most, DEEP):
         assert decode(encode(value)) == value
-    for value in (2**LARGEST_BITS, -(2**LARGEST_BITS)):
+    for value in (2**MAX_INTEGER_BITS, -(2**MAX_INTEGER_BITS)):
         with pytest.raises(ExportError, match="too large"):
             encode(value)
     with pytest.raises(ExportError, match="nested too deeply"):

@@ -1,4 +1,4 @@
-"""Heads: bytes that are altered, cut short, or of another version are refused."""
+"""Container format: altered, truncated and foreign bytes are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_is_cut_short_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [None, 5, "text", [1], 1.5, np.zeros(3, np.uint8)], ids=repr)
-def test_what_is_no_bytes(data: Any) -> None:
+def test_objects_that_are_not_bytes(data: Any) -> None:
     with pytest.raises(ArgumentError, match="needs bytes"):
         deserialize(data)
 

@@ -1,4 +1,4 @@
-"""Functions exported as C: what they compute, what they are called with, what is refused."""
+"""Functions exported as C: results, arguments, refusals."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_loops_branches_and_keys(tmp_path: Path) -> None:
 
 
 class TestRefused:
-    def test_what_calls_back_into_python(self, tmp_path: Path) -> None:
+    def test_callbacks_are_refused(self, tmp_path: Path) -> None:
         def call(x: Any) -> Any:
             return tfn.pure_callback(np.sin, tfn.ShapeDtypeStruct((3,), "float32"), x)
 

@@ -1,4 +1,4 @@
-"""Polynomials through values, and the sizes at which to look."""
+"""Interpolation over sizes: polynomials through values, choice of witnesses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_whatever_polynomial_there_is_is_found(scope: Scope, data: st.DataObject
     assert found is not None and Polynomial.of(found) == wanted
 
 
-def test_what_is_no_polynomial() -> None:
+def test_values_without_a_polynomial() -> None:
     places: list[Any] = witnesses(SCOPES[0])
     assert solved(basis("b", 2), places, [-(-at["b"] // 2) for at in places]) is None
     assert solved(basis("b", 1), places[:1], [3]) is None

@@ -1,4 +1,4 @@
-"""The header: a contract that people read, and that compilers for C and C++ take."""
+"""C headers: readable contracts, accepted by C and C++ compilers."""
 
 from __future__ import annotations
 

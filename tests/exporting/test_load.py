@@ -1,4 +1,4 @@
-"""Libraries called from Python: what they compute, and all that is refused before they run."""
+"""Loaded libraries: results, and files that are refused before they run."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_threads_do_not_share_an_arena(library: Path) -> None:
             if (loaded(X, W)[0] != want).any():
                 wrong.append(i)
 
-    crew = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in crew:
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
         thread.start()
-    for thread in crew:
+    for thread in threads:
         thread.join()
     assert not wrong
 

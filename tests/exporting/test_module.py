@@ -1,4 +1,4 @@
-"""Objects, libraries and WebAssembly: the same function, made by LLVM, for many processors."""
+"""Objects, libraries and WebAssembly: equal results on many processors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures: which arguments a portable function takes, by position, name and field."""
+"""Portable functions: arguments by position, name and field."""
 
 from __future__ import annotations
 

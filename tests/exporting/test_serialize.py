@@ -1,4 +1,4 @@
-"""Functions as bytes: what comes back, whose bytes are equal, and what is refused."""
+"""Serialization: round trips, equality of bytes, refusals."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_static_arguments_are_part_of_it() -> None:
     same_bits(deserialize(serialize(power, X, 2))(X), power(X, 2))
 
 
-def test_rules_stay_behind() -> None:
+def test_derivative_rules_are_dropped() -> None:
     @tfn.custom_jvp
     def f(x: Any) -> Any:
         return x * x

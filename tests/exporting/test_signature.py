@@ -1,4 +1,4 @@
-"""Names of fields, and what a file says of itself."""
+"""Signatures: names of fields, manifests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_path_becomes_an_identifier(path: str) -> None:
 
 
 def test_names_differ() -> None:
-    names = unique(["x", "x", "x_2", "y"], taken=["y"])
+    names = unique(["x", "x", "x_2", "y"], reserved=["y"])
     assert len({*names, "y"}) == 5
     fields = named(["a.b", "a_b"], [((2,), FLOAT), ((), FLOAT)], ["a_b"])
     assert [field.name for field in fields] == ["a_b_2", "a_b_3"]

@@ -1,4 +1,4 @@
-"""The C file: constants, what it includes, what it says."""
+"""C source: constants, includes, manifest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn.dtypes import BFLOAT16
-from tfn.exporting.source import MANIFEST_LINE, constant
+from tfn.exporting.source import MANIFEST_LINE_CHARACTERS, constant
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "int32", "float64", "complex128"])
@@ -32,5 +32,5 @@ def test_it_stands_alone(tmp_path: Path) -> None:
     text = made.files[0].read_text()
     included = re.findall(r"#include (.*)", text)
     assert included == ['"f.h"', "<stdint.h>", "<immintrin.h>", "<math.h>"]
-    assert max(map(len, re.findall(r'^  "(.*)"', text, re.MULTILINE))) <= MANIFEST_LINE
+    assert max(map(len, re.findall(r'^  "(.*)"', text, re.MULTILINE))) <= MANIFEST_LINE_CHARACTERS
     assert not re.search(r"\b(malloc|memcpy|printf)\(", text.replace("__builtin_memcpy", ""))

@@ -1,4 +1,4 @@
-"""One function for many sizes: what it computes, what is proved, and what is refused."""
+"""Shape-polymorphic functions: results, proofs, refusals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_network_for_any_batch(b: int) -> None:
     agree(back(network, w, spec("b, 4, 3")), network, w, values(b, 4, 3))
 
 
-def test_what_is_made_once_is_the_function_itself() -> None:
+def test_an_instance_equals_a_trace_at_its_size() -> None:
     w = values(12, 5)
     found = back(network, w, spec("b, 4, 3"))
     for b in (2, 6, 12, 60):  # at 1, broadcasting is said in other words
@@ -143,7 +143,7 @@ def two(x: Any, y: Any) -> Any:
 TWO = back(two, spec("b, t"), spec("2*b + 1, 3"))
 
 
-def test_what_is_divided() -> None:
+def test_constants_divided_by_sizes() -> None:
     def blocks(x: Any) -> Any:
         return x.reshape(x.shape[0] // 8, 8, -1).sum(1)
 
@@ -174,7 +174,7 @@ def branching(x: Any) -> Any:
     return x + 1
 
 
-def test_functions_that_ask_for_the_size() -> None:
+def test_branches_on_the_size_are_refused() -> None:
     with pytest.raises(
         ExportError, match=r"not the same function at b = \d+ and b = \d+"
     ) as caught:
@@ -190,7 +190,7 @@ def test_functions_that_ask_whether_the_size_is_even() -> None:
             tfn.export.serialize(lambda x: x * 2 if x.shape[0] % 2 else x, spec("b", constraint))
 
 
-def test_functions_that_are_others_at_one() -> None:
+def test_functions_that_differ_at_size_one_are_refused() -> None:
     with pytest.raises(ExportError, match=r"at b = 1 and above(.|\n)*f32\[3\] at b = 1"):
         tfn.export.serialize(tnp.squeeze, spec("b, 3"))
     assert back(tnp.squeeze, spec("b, 3", "b >= 2"))(values(4, 3)).shape == (4, 3)
@@ -206,13 +206,13 @@ def test_numbers_that_look_like_sizes() -> None:
     agree(back(f, spec("b")), f, values(7))
 
 
-def test_what_cannot_be_proved() -> None:
+def test_unproved_operations_are_refused() -> None:
     with pytest.raises(ExportError, match=r"slice fits for all sizes(.|\n)*whether b < 3"):
         tfn.export.serialize(lambda x: x[3:], spec("b"))
     assert back(lambda x: x[3:], spec("b", "b >= 3"))(values(3)).shape == (0,)
 
 
-def test_what_cannot_be_told() -> None:
+def test_dependence_that_is_no_polynomial_is_refused() -> None:
     with pytest.raises(ExportError, match=r"cannot be told(.|\n)*at b = "):
         tfn.export.serialize(lambda x: x[::2], spec("b"))
     with pytest.raises(ExportError, match="cannot be told"):

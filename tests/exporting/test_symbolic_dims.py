@@ -1,4 +1,4 @@
-"""Sizes as polynomials: arithmetic against integers, constraints, and what follows from them."""
+"""Symbolic dimensions: arithmetic against integers, constraints, proofs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_constraints() -> None:
 
 
 @pytest.mark.parametrize("text", ["b +", "b / 2", "f(b)", "b.c", "b // 0", "'b'", "b ** 2", "1.5"])
-def test_what_is_no_size(text: str) -> None:
+def test_malformed_sizes(text: str) -> None:
     with pytest.raises(ArgumentError):
         symbolic_shape(text)
 
@@ -100,7 +100,7 @@ def test_what_is_no_size(text: str) -> None:
         "b < t is 3",
     ],
 )
-def test_what_is_no_constraint(text: str) -> None:
+def test_malformed_constraints(text: str) -> None:
     with pytest.raises(ArgumentError):
         symbolic_shape("b, t", text)
 
@@ -117,7 +117,7 @@ def test_what_is_no_constraint(text: str) -> None:
     ],
     ids=len,
 )
-def test_texts_that_no_parser_likes(text: str) -> None:
+def test_texts_that_crash_parsers(text: str) -> None:
     with pytest.raises(ArgumentError):
         symbolic_shape(text)
     with pytest.raises(ArgumentError):
@@ -131,7 +131,7 @@ def test_a_size_that_is_no_integer() -> None:
         half.at({"b": 5})
 
 
-def test_names_that_nobody_has() -> None:
+def test_constraints_on_unknown_symbols() -> None:
     with pytest.raises(ArgumentError, match=r"no argument has(.|\n)*t > 1"):
         Scope(["b"], ["t > 1"])
 

@@ -1,4 +1,4 @@
-"""Rows that others may have written: whatever is wrong with them is found before they are run."""
+"""Validation of untrusted rows: every malformed part is refused before anything is built."""
 
 from __future__ import annotations
 

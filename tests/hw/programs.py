@@ -1,4 +1,4 @@
-"""Programs written by hand, in the form that lowering gives them."""
+"""Hand-written programs in the form that lowering produces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes with an owner."""
+"""Buffers: views and lifetime."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_views_share_memory_and_can_be_written():
     assert np.shares_memory(memory, buffer.view((16,), FLOAT32))
 
 
-def test_what_is_read_cannot_be_made_writable():
+def test_read_only_views_cannot_be_made_writable():
     memory, owner = np.arange(16, dtype=np.float32), Owner()
     alive = weakref.ref(owner)
     buffer = Buffer(memory.ctypes.data, 64, owner, True)

@@ -1,4 +1,4 @@
-"""A device is its parts."""
+"""Device: compiling and loading of programs with fake parts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_loading_compiles_every_text_and_hands_over_the_objects():
     }
 
 
-def test_what_takes_no_time_is_made_quickly():
+def test_negligible_kernels_are_compiled_at_level_0():
     notes, program = Notes(), summed(3)
     partial, total = (launch.kernel for launch in program.launches)
     rows = zip(program.launches, (1_000_000, 10), strict=True)

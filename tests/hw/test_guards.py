@@ -1,4 +1,4 @@
-"""Memory that shows what is written where nobody should."""
+"""Memory checker: writes beside arrays and after free."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from tfn.config import config
 from tfn.dtypes import FLOAT32
 from tfn.eager import run
 from tfn.errors import MemoryCorruptionError
+from tfn.hw.buffer import LARGE_BYTES
 from tfn.hw.cpu.device import cpu
-from tfn.hw.guards import DEBUG, LARGE_BYTES, POISON, red_bytes
-from tfn.hw.memory import SLAB_BYTES, Pool
+from tfn.hw.guards import DEBUG, POISON, red_bytes
+from tfn.hw.memory import Pool
 
 SIZES = (1, 100, 640, 5000, 300_000, 3 << 20)
 
@@ -32,15 +33,14 @@ def pool(request: Any, monkeypatch: Any) -> Any:
 
 
 @pytest.fixture
-def found(monkeypatch: Any) -> list[BaseException]:
-    """What goes wrong where no error can be raised: when a block is freed."""
+def unraised(monkeypatch: Any) -> list[BaseException]:
+    """Errors of places that cannot raise them: the end of a block."""
     errors: list[BaseException] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda report: errors.append(report.exc_value))
     return errors
 
 
-def test_blocks_are_large_where_the_pool_thinks_so() -> None:
-    assert LARGE_BYTES == SLAB_BYTES // 4
+def test_red_zones_of_large_blocks_are_whole_pages() -> None:
     assert red_bytes(LARGE_BYTES) == 64 and red_bytes(LARGE_BYTES + 1) % 4096 == 0
 
 
@@ -52,7 +52,7 @@ def test_only_the_debug_device_has_guards(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_right_is_not_reported(pool: Any, found: list[Any], size: int) -> None:
+def test_correct_accesses_are_not_reported(pool: Any, unraised: list[Any], size: int) -> None:
     for _ in range(3):
         buffers = [pool.allocate(size) for _ in range(3)]
         for buffer in buffers:
@@ -62,30 +62,28 @@ def test_what_is_right_is_not_reported(pool: Any, found: list[Any], size: int) -
         del buffers, buffer
     pool.release()
     pool.allocate(size)
-    assert not found
+    assert not unraised
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_what_is_written_beside_an_array_is_found(
-    pool: Any, found: list[Any], size: int, place: str
+def test_writes_beside_an_array_are_found(
+    pool: Any, unraised: list[Any], size: int, place: str
 ) -> None:
     buffer = pool.allocate(size)  # made here
     at = -1 if place == "before" else size
     ctypes.memset(buffer.address + at, 0, 1)
     del buffer
-    (error,) = found
+    (error,) = unraised
     assert type(error) is MemoryCorruptionError and "beside an array" in error.what
     assert error.got.startswith(f"byte {at} of an array of {size:,} bytes at 0x")
     assert error.where.endswith("buffer = pool.allocate(size)  # made here")
     pool.allocate(size)  # told once
-    assert len(found) == 1
+    assert len(unraised) == 1
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_written_after_it_was_freed_is_found(
-    pool: Any, found: list[Any], size: int
-) -> None:
+def test_writes_after_free_are_found(pool: Any, unraised: list[Any], size: int) -> None:
     buffer = pool.allocate(size)
     address = buffer.address
     del buffer  # freed here
@@ -93,15 +91,15 @@ def test_what_is_written_after_it_was_freed_is_found(
     try:
         again = pool.allocate(size)
     except MemoryCorruptionError as error:  # where it can be raised, it is
-        found.append(error)
-    (error,) = found
+        unraised.append(error)
+    (error,) = unraised
     assert "after it was freed" in error.what and error.where.endswith("del buffer  # freed here")
     assert f"byte {size // 2} of a block" in error.got and error.got.endswith("is 0x07")
     again = pool.allocate(size)
-    assert again and len(found) == 1
+    assert again and len(unraised) == 1
 
 
-def test_an_error_on_its_way_is_not_lost(pool: Any, found: list[Any]) -> None:
+def test_a_raised_error_survives_a_hook(pool: Any, unraised: list[Any]) -> None:
     def fail() -> None:
         buffer = pool.allocate(100)
         ctypes.memset(buffer.address + 100, 0, 1)
@@ -111,10 +109,10 @@ def test_an_error_on_its_way_is_not_lost(pool: Any, found: list[Any]) -> None:
         fail()
     del caught
     gc.collect()
-    assert [type(error) for error in found] == [MemoryCorruptionError]
+    assert [type(error) for error in unraised] == [MemoryCorruptionError]
 
 
-def test_programs_run_through_native_calls_there(monkeypatch: Any, found: list[Any]) -> None:
+def test_native_entries_work_with_guards(monkeypatch: Any, unraised: list[Any]) -> None:
     monkeypatch.setattr(config, "device", DEBUG)
     monkeypatch.setattr(run, "_DEVICES", {})
     run.forget()  # entries of the eager functions belong to the device that made them
@@ -131,7 +129,7 @@ def test_programs_run_through_native_calls_there(monkeypatch: Any, found: list[A
         assert float(z[0, 0]) == 4 * (i + 1)
     gc.collect()
     assert [float(x[0, 0]) for x in kept] == [1, 2, 3] and len(f._direct) == 1
-    assert not found
+    assert not unraised
     run.forget()
 
 

@@ -1,4 +1,4 @@
-"""The pool: reuse, limits, figures, and lives."""
+"""Pooling allocators, in Python and native: reuse, limits, counters, lifetimes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tfn.hw.cpu.device import cpu
 from tfn.hw.guards import DEBUG, red_bytes
 from tfn.hw.memory import (
     HUGE_BYTES,
+    MAX_SLAB_BLOCKS,
     REGION_BYTES,
-    SLAB_BLOCKS,
     HostMemory,
     Pool,
     size_class,
@@ -27,7 +27,7 @@ from tfn.hw.memory import (
 
 @pytest.fixture(params=["python", "native"])
 def pool(request):
-    """A pool of either make, that nobody else uses."""
+    """A new pool, in Python or native."""
     return Pool() if request.param == "python" else cpu().memory.pool
 
 
@@ -60,15 +60,15 @@ def test_blocks_are_aligned_writable_and_reused(pool, size_bytes):
     if size_bytes >= HUGE_BYTES:
         assert address % HUGE_BYTES == red(size_bytes)
     buffer.view((size_bytes,), np.dtype(np.uint8))[...] = 7
-    asked = pool.asked
+    refills = pool.refills
     del buffer
-    assert pool.live_bytes == 0 and pool.kept_bytes >= size_class(size_bytes)
+    assert pool.live_bytes == 0 and pool.free_bytes >= size_class(size_bytes)
     assert pool.allocate(size_bytes).address == address
-    assert pool.asked == asked
+    assert pool.refills == refills
 
 
 def test_live_buffers_never_overlap(pool):
-    sizes = [1, 64, 65, 640, 5000, 70_000, 300_000, 3 << 20] * (SLAB_BLOCKS // 8 + 3)
+    sizes = [1, 64, 65, 640, 5000, 70_000, 300_000, 3 << 20] * (MAX_SLAB_BLOCKS // 8 + 3)
     buffers = [pool.allocate(n) for n in sizes]
     spans = sorted((b.address, b.address + b.size_bytes) for b in buffers)
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
@@ -93,19 +93,19 @@ def test_a_view_keeps_its_memory_alive(pool):
     assert pool.live_bytes == 0
 
 
-def test_the_cap_on_kept_bytes_returns_big_blocks(pool):
-    pool.keep_limit_bytes = 5 << 20
+def test_large_free_blocks_above_the_limit_are_returned(pool):
+    pool.free_limit_bytes = 5 << 20
     buffers = [pool.allocate(2 << 20) for _ in range(4)]
     del buffers
-    assert pool.kept_bytes == 4 << 20
+    assert pool.free_bytes == 4 << 20
     pool.release()
-    assert pool.kept_bytes == 0
-    asked = pool.asked
+    assert pool.free_bytes == 0
+    refills = pool.refills
     pool.allocate(2 << 20)
-    assert pool.asked == asked + 1
+    assert pool.refills == refills + 1
 
 
-def test_blocks_of_less_than_a_huge_page_share_some(pool):
+def test_large_blocks_share_huge_pages(pool):
     """Each a whole number of pages, so that it can go back alone."""
     size_bytes = size_class(900_000)
     buffers = [pool.allocate(size_bytes) for _ in range(3 * REGION_BYTES // size_bytes)]
@@ -118,10 +118,10 @@ def test_blocks_of_less_than_a_huge_page_share_some(pool):
     assert beside >= len(starts) - 4 and not any(start % mmap.PAGESIZE for start in starts)
     del buffers, buffer
     pool.release()
-    assert pool.kept_bytes == 0
+    assert pool.free_bytes == 0
 
 
-def test_the_limit_is_named_before_anything_is_taken(pool, monkeypatch):
+def test_memory_limit_is_checked_before_allocation(pool, monkeypatch):
     monkeypatch.setattr(config, "memory_limit_bytes", 10_000)
     first = pool.allocate(5000)
     with pytest.raises(OutOfMemoryError, match=r"6,000 bytes do not fit: 5,120 of 10,000"):
@@ -131,19 +131,19 @@ def test_the_limit_is_named_before_anything_is_taken(pool, monkeypatch):
     pool.allocate(6000)
 
 
-def test_more_than_the_machine_has_is_refused_before_the_system_is_asked(pool):
+def test_sizes_above_physical_memory_are_refused_without_a_system_call(pool):
     with pytest.raises(OutOfMemoryError, match="do not fit into this machine"):
         pool.allocate(1 << 60)
     assert pool.live_bytes == 0
 
 
-def test_the_system_refusing_is_an_error_of_ours(pool, monkeypatch):
+def test_failed_mmap_is_an_out_of_memory_error(pool, monkeypatch):
     monkeypatch.setattr("tfn.hw.memory.physical_bytes", lambda: 1 << 62)
     with pytest.raises(OutOfMemoryError, match="the system has no"):
         pool.allocate(1 << 60)
 
 
-def test_peak_can_be_set_back(pool):
+def test_peak_bytes_can_be_reset(pool):
     pool.allocate(1 << 20)
     assert (pool.live_bytes, pool.peak_bytes) == (0, 1 << 20)
     pool.peak_bytes = 0
@@ -151,7 +151,7 @@ def test_peak_can_be_set_back(pool):
     assert pool.peak_bytes == 1 << 10
 
 
-def test_blocks_that_return_during_a_collection_are_counted(pool):
+def test_blocks_freed_by_garbage_collection_are_counted(pool):
     for _ in range(2000):
         loop: list[object] = [pool.allocate(100)]
         loop.append(loop)
@@ -212,7 +212,7 @@ def test_adopting_shares_or_refuses(memory, size):
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (7,), (13, 11)], ids=str)
-def test_what_is_copied_is_read(memory, shape, dtype):
+def test_copied_arrays_are_read_back(memory, shape, dtype):
     x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 5).astype(dtype)
     back = memory.read(memory.copy(x), shape, dtype)
     assert back.dtype == dtype and back.shape == shape
@@ -220,7 +220,7 @@ def test_what_is_copied_is_read(memory, shape, dtype):
     assert not back.flags.writeable
 
 
-def test_only_memory_that_nobody_saw_is_exclusive(memory):
+def test_memory_shared_with_numpy_is_not_exclusive(memory):
     buffer = memory.allocate(64)
     assert buffer.exclusive
     memory.read(buffer, (16,), FLOAT32)

@@ -1,4 +1,4 @@
-"""The device that runs nothing."""
+"""The null device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_output_that_is_an_input_is_left_alone():
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_every_dtype_is_filled_with_what_nobody_takes_for_a_result(dtype):
+def test_outputs_of_every_dtype_are_filled_with_a_pattern(dtype):
     buffer = null().memory.allocate(5 * dtype.itemsize)
     fill(buffer, (5,), dtype)
     values = buffer.view((5,), dtype)

@@ -1,4 +1,4 @@
-"""The oracle as a device."""
+"""The reference device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_program_is_its_function_evaluated():
     assert (device.memory.read(out[1], (3,), FLOAT32) == a.sum(1)).all()
 
 
-def test_functions_of_the_host_are_put_into_slots():
+def test_callbacks_fill_their_slots():
     kind = ((3,), FLOAT32)
     x = param(Param(0, *kind))
     host = Host(HostSlot(0, "f"), (kind,), VmapMethod.REFUSE)
@@ -43,5 +43,5 @@ def test_functions_of_the_host_are_put_into_slots():
             np.multiply(operands[0], factor, out=results[0])
 
         out = device.memory.allocate(12)
-        loaded.given([run])([device.memory.copy(np.ones(3, np.float32))], [out])
+        loaded.with_callbacks([run])([device.memory.copy(np.ones(3, np.float32))], [out])
         assert device.memory.read(out, *kind).tolist() == [factor] * 3

@@ -14,7 +14,7 @@ from tfn.config import config
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile import tuning_cache
-from tfn.hw.cpu.kernel_timer import Trials
+from tfn.hw.cpu.kernel_timer import ChildTimer
 from tfn.lower.loops.beam_search import Measure, SearchResult
 from tfn.lower.loops.heuristics import begin, finish
 from tfn.lower.loops.loop_nest import Nest
@@ -95,10 +95,10 @@ def test_an_older_plan_stays_if_nothing_beats_it(
     f.clear_cache()
     older, model, others = TIMES[best]
 
-    def measure(self: Trials, made: Kernel, buffers: object) -> float:
+    def measure(self: ChildTimer, made: Kernel, buffers: object) -> float:
         return {kernel.opts: model, **older}.get(made.opts, others)
 
-    monkeypatch.setattr(Trials, "measure", measure)
+    monkeypatch.setattr(ChildTimer, "measure", measure)
     (row,) = tfn.tune(f, x, quiet=True).rows
     rows = tuning_cache.find(kernel.name, target)
     assert rows is not None

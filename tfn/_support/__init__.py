@@ -1,7 +1,7 @@
 """Python utilities without arrays in them, imported by every package; private.
 
 Files in reading order:
-    sections  code that no other thread may be inside of when the process forks or ends
+    sections  fork-safe sections, for which a fork and the end of the process wait
     files     files written whole or not at all, and read with limits
     validate  checks of arguments, with errors that tell the cure
     cache     bounded caches that evict what was used least recently, within one limit for all

@@ -1,17 +1,17 @@
-"""Tables of what was made and can be made again: what was used lately stays, within one limit.
+"""Bounded caches: approximate LRU eviction by two generations, one limit for all caches.
 
-A table has two generations.  What is made is young, and so is what is found among the old.  When
-what has become young in all tables takes half of `config.cache_limit_bytes`, all of them turn: the
-old is dropped, and the young becomes the old::
+A cache has two generations.  A new entry is young, and so is an old one that is used.  When the
+young entries of all caches take half of `config.cache_limit_bytes`, a generation ends for all of
+them: old entries are dropped, and young ones become old::
 
-    young  c d   ->   young          what is used in the next generation is young again,
-    old    a b        old    c d     and what is not is dropped at its end
+    young  c d   ->   young          an entry used in the next generation becomes young again;
+    old    a b        old    c d     others are dropped at its end
 
-So the tables together take no more than the limit, and to find what is young is one look into a
-dict, which notes nothing.
+So all caches together take no more than the limit; and a hit among the young is one lookup in a
+dict, without the bookkeeping of an exact LRU.
 
-Source: the least recently used of two generations, as in the collectors that copy; what is used is
-told from what is not to within half of the limit.
+Source: the second-chance approximation of LRU, with the two spaces of a copying collector; the
+recency of an entry is known to within half of the limit.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from tfn.config import config
 
 V = TypeVar("V")
 NODE_BYTES = 500
-"""Bytes of a node of a graph with its place in the tables, for those who estimate."""
-LARGEST_PART = 8
-"""No entry counts for more than this part of the limit: else each use of it would be a turn."""
+"""Memory of a node of a graph with its table entries, for estimates of `size_bytes`."""
+MIN_ENTRIES = 8
+"""Entries of any size that the limit holds: each counts for at most this part of it.  A larger one
+would end a generation each time it is used."""
 
 
 class CacheInfo(NamedTuple):
-    """What the tables of a process hold.
+    """Contents of the caches of a process.
 
     Attributes:
-        entries: how many, by what the tables are of.
-        size_bytes: what they take, estimated.
-        limit_bytes: the most that it may take, 0 for any; `config.cache_limit_bytes`.
-        turns: how often a generation has ended.
-        dropped: how many entries were dropped, because they had not been used.
+        entries: their number, by kind of cache.
+        size_bytes: their memory, estimated.
+        limit_bytes: the limit of `size_bytes`, 0 for none; `config.cache_limit_bytes`.
+        turns: the number of generations that have ended.
+        dropped: the number of entries that were evicted.
     """
 
     entries: dict[str, int]
@@ -50,7 +51,7 @@ class CacheInfo(NamedTuple):
 
 
 class _Total:
-    """Of all tables together."""
+    """Counts of all caches together."""
 
     def __init__(self) -> None:
         self.young_bytes = self.old_bytes = self.turns = self.dropped = 0
@@ -65,14 +66,14 @@ os.register_at_fork(
 
 
 class Cache(Generic[V]):
-    """A table of what was used lately.
+    """A cache of recently used values.
 
     Attributes:
-        of: what it is a table of; tables of the same are counted together.
-        size_bytes: what an entry takes.
-        young: entries of this generation, always in the same dict, to be looked into first.
-        shortcuts: ways past the table, for its owner: it is emptied at each turn, so that what is
-            in use comes by and becomes young.
+        of: the kind of its entries; caches of one kind are counted together.
+        size_bytes: estimates the memory of an entry.
+        young: entries of this generation, always the same dict: hot paths look here first.
+        shortcuts: references with which the owner bypasses the cache; the list is emptied at the
+            end of each generation, so that entries in use are looked up, and become young.
 
     Example:
         >>> squares = Cache("squares", lambda value: 8)
@@ -103,19 +104,19 @@ class Cache(Generic[V]):
             _CACHES.add(self)
 
     def find(self, key: Any) -> V | None:
-        """The entry of a key, which is young from now on; None if there is none."""
-        found = self.young.get(key)
-        if found is None and self.old:
-            found = self.old.pop(key, None)
-            if found is not None:
-                self.keep(key, found)
-        return found
+        """The entry of a key, which becomes young; None if there is none."""
+        value = self.young.get(key)
+        if value is None and self.old:
+            value = self.old.pop(key, None)
+            if value is not None:
+                self.keep(key, value)
+        return value
 
     def keep(self, key: Any, value: V) -> V:
-        """Hold a value, which is given back."""
+        """Store a value, and return it."""
         size_bytes, limit = self.size_bytes(value), config.cache_limit_bytes
         if limit:
-            size_bytes = min(size_bytes, limit // LARGEST_PART)
+            size_bytes = min(size_bytes, limit // MIN_ENTRIES)
             if _TOTAL.young_bytes + size_bytes > limit // 2:
                 turn()
         _TOTAL.young_bytes += size_bytes
@@ -152,8 +153,8 @@ def _caches() -> list[Cache[Any]]:
 
 
 def turn() -> None:
-    """End a generation: drop what was not used in it."""
-    dropped = []  # until all tables have turned: what dies may ask them for something
+    """End a generation: drop the entries that were not used in it."""
+    dropped = []  # alive until the loop ends: the end of an entry may use a cache
     for cache in _caches():
         dropped.append(cache.old)
         cache.old, cache.old_bytes = dict(cache.young), cache.young_bytes
@@ -166,13 +167,13 @@ def turn() -> None:
 
 
 def clear() -> None:
-    """Drop all entries of all tables."""
+    """Drop all entries of all caches."""
     for cache in _caches():
         cache.clear()
 
 
 def info() -> CacheInfo:
-    """What the tables hold.
+    """Contents of the caches of this process.
 
     Example:
         >>> info().limit_bytes == config.cache_limit_bytes

@@ -1,4 +1,4 @@
-"""Files of the user: written whole or not at all, and read without trust in what they hold."""
+"""Atomic files: written whole or not at all; and parsers of untrusted files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfn.errors import OutOfMemoryError, StateError, TfnError
 
 PathLike = str | os.PathLike[str]
 
-_PROCESS = os.urandom(4).hex()  # numbers of processes are used again, as after a container restarts
+_PROCESS = os.urandom(4).hex()  # process ids are reused, as after a container restarts
 _COUNT = itertools.count()
 _UNFINISHED = re.compile(r"\.(.+)\.(\d+(?:-[0-9a-f]{8})?)(?:-\d+)?\.tmp", re.DOTALL)
 
@@ -26,15 +26,15 @@ def _writer() -> str:
 
 @contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes]]:
-    """A file to write, which takes the place of `path` when all of it is on the disk.
+    """Opens a file to write, which replaces `path` once all of it is on the disk.
 
-    Whatever happens before that - an error, an interrupt, the end of the process or of the machine
-    - `path` is what it was: there is never half a file.  Only a process that is killed leaves an
+    After an error, an interrupt, the end of the process or a crash of the machine before that,
+    `path` is unchanged: there is never half a file.  Only a process that is killed leaves an
     unfinished file beside it, see `unfinished`.  A symbolic link is followed; a device or a pipe
-    is written to as it is.
+    is written to directly.
 
     Raises:
-        OSError: if the system refuses; the file is then what it was.
+        OSError: if the system refuses; the file is then unchanged.
 
     Example:
         >>> with replacing("/tmp/tfn-example.bin") as file:
@@ -49,7 +49,7 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
         return
     part = path.with_name(f".{path.name}.{_writer()}-{next(_COUNT)}.tmp")
     try:
-        with open(part, "xb") as file:  # a new file: nothing that lies there is followed
+        with open(part, "xb") as file:  # "x": a new file, so that no link is followed
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -59,41 +59,41 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name, too, is on the disk
+        os.fsync(folder)  # so that the new name is on the disk, too
     finally:
         os.close(folder)
 
 
 def unfinished(folder: PathLike, names: re.Pattern[str]) -> list[Path]:
-    """Files that `replacing` left in a folder when its process was killed, of matching names.
+    """Files of matching names that `replacing` left in a folder when its process was killed.
 
     Example:
         >>> import tempfile
         >>> unfinished(tempfile.mkdtemp(), re.compile(".*"))
         []
     """
-    found = ((name, _UNFINISHED.fullmatch(name)) for name in os.listdir(folder))
+    matches = ((name, _UNFINISHED.fullmatch(name)) for name in os.listdir(folder))
     return [
         Path(folder) / name
-        for name, match in found
+        for name, match in matches
         if match and names.fullmatch(match[1]) and match[2] != _writer()
     ]
 
 
 @contextmanager
 def parsing(path: PathLike, what: str, error: type[TfnError] = StateError) -> Iterator[None]:
-    """Report whatever a parser raises about bytes that are damaged as one error of tfn.
+    """Turns the errors that a parser raises for damaged bytes into one error of tfn.
 
-    Parsers, those of other libraries above all, raise errors of many classes for bytes that they
-    do not expect.  What the system refuses, and errors of tfn, are left as they are.
+    Parsers, above all those of other libraries, raise errors of many classes for bytes that they
+    do not expect.  Errors of the operating system and of tfn pass through.
 
     Args:
         path: of the file, for the message.
-        what: the kind of file it should be, for the message: "whole safetensors file".
+        what: the expected kind of file, for the message: "whole safetensors file".
         error: the class to raise.
 
     Raises:
-        OutOfMemoryError: if a size in the file asks for more than there is.
+        OutOfMemoryError: if a size in the file is larger than the memory.
 
     Example:
         >>> with parsing("a.json", "list of numbers"):
@@ -116,7 +116,7 @@ def parsing(path: PathLike, what: str, error: type[TfnError] = StateError) -> It
         ) from caught
     except Exception as caught:
         if isinstance(caught, OSError) and caught.errno not in (None, errno.EINVAL):
-            raise  # EINVAL: a place in the file that cannot be, which it names itself
+            raise  # EINVAL is an impossible offset, which the damaged file itself names
         raise error(
             f"{os.fspath(path)} is no {what}",
             got=f"{type(caught).__name__}: {caught}"[:300],

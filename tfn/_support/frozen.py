@@ -55,20 +55,20 @@ def mutable(cls: type[T]) -> type[T]:
 
 
 def _slotted(cls: type[T], methods: dict[str, Any]) -> type[T]:
-    """The class with slots, and with methods that write the rest of it when one is called."""
+    """A class with slots, whose first methods compile the others when one is called."""
     names = tuple(cls.__annotations__)
     own = {k: v for k, v in vars(cls).items() if k not in (*names, "__dict__", "__weakref__")}
 
     def write() -> None:
         with section(), _WRITING:
-            if not isinstance(vars(made)["__dataclass_fields__"], _LateFields):
+            if not isinstance(vars(slotted)["__dataclass_fields__"], _LateFields):
                 return  # by another thread
             whole: Any = dataclass(init=False, repr=False, eq=False)(cls)
-            found = {name: vars(whole)[name] for name in _OF_ALL if name in vars(whole)}
-            found |= _methods(made, fields(whole), equal=methods is _FROZEN)
-            for name, value in found.items():
+            written = {name: vars(whole)[name] for name in _OF_ALL if name in vars(whole)}
+            written |= _methods(slotted, fields(whole), equal=methods is _FROZEN)
+            for name, value in written.items():
                 if name not in own:
-                    setattr(made, name, value)
+                    setattr(slotted, name, value)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         write()
@@ -83,13 +83,13 @@ def _slotted(cls: type[T], methods: dict[str, Any]) -> type[T]:
     late |= {"__setstate__": setstate} if methods else {}
     late["__dataclass_fields__"] = _LateFields(write)
     members = {"__repr__": _repr, **methods, **late, **own, "__slots__": names}
-    made: type[T] = type(cls.__name__, cls.__bases__, members)
-    made.__qualname__ = cls.__qualname__
-    return made
+    slotted: type[T] = type(cls.__name__, cls.__bases__, members)
+    slotted.__qualname__ = cls.__qualname__
+    return slotted
 
 
 class _LateFields:
-    """The fields of a class without instances, for `dataclasses.fields`: written when asked for."""
+    """The fields of a class without instances, compiled when `dataclasses.fields` reads them."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         self.write = write
@@ -100,17 +100,17 @@ class _LateFields:
 
 
 _OF_ALL = ("__dataclass_fields__", "__match_args__", "__replace__")
-"""What other functions of `dataclasses`, and of Python, look for."""
+"""Attributes that other functions of `dataclasses`, and of Python, read."""
 
 
-def _methods(cls: type[Any], given: Sequence[Field[Any]], equal: bool) -> dict[str, Any]:
-    """The methods that are called most, as text: ``__init__``, and those of equality if asked for.
+def _methods(cls: type[Any], fields_: Sequence[Field[Any]], equal: bool) -> dict[str, Any]:
+    """Compiles the methods that are called most, from one text: ``__init__``; equality if `equal`.
 
-    The first fills the slots past ``__setattr__``, which may refuse.
+    ``__init__`` fills the slots past ``__setattr__``, which may refuse.
     """
     names: dict[str, Any] = {"MISSING": MISSING}
     parameters, lines = ["self"], []
-    for f in given:
+    for f in fields_:
         value = parameter = f.name
         names[f"put_{f.name}"] = vars(cls)[f.name].__set__
         if f.default is not MISSING:
@@ -125,21 +125,21 @@ def _methods(cls: type[Any], given: Sequence[Field[Any]], equal: bool) -> dict[s
     lines += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     text = ""
     if equal:
-        mine = "".join(f"self.{f.name}, " for f in given if f.compare)
-        its = "".join(f"other.{f.name}, " for f in given if f.compare)
+        mine = "".join(f"self.{f.name}, " for f in fields_ if f.compare)
+        its = "".join(f"other.{f.name}, " for f in fields_ if f.compare)
         text = f"""
 def __hash__(self): return hash(({mine}))
 def __eq__(self, other):
  return ({mine}) == ({its}) if other.__class__ is self.__class__ else NotImplemented
 """
-    # The last one, since a thread that finds it written finds the others too.
+    # Last, so that a thread that sees it sees the others too.
     text += f"def __init__({', '.join(parameters)}):\n " + "\n ".join([*lines, "pass"])
-    found: dict[str, Any] = {}
-    exec(text, names, found)
-    for name, method in found.items():
+    methods: dict[str, Any] = {}
+    exec(text, names, methods)
+    for name, method in methods.items():
         method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
-    found["__init__"].__annotations__ = {**{f.name: f.type for f in given}, "return": None}
-    return found
+    methods["__init__"].__annotations__ = {**{f.name: f.type for f in fields_}, "return": None}
+    return methods
 
 
 def _repr(self: Any) -> str:

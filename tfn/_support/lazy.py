@@ -1,12 +1,11 @@
-"""Names of a package whose files are loaded when one of them is first asked for.
+"""Lazy imports: names of a package whose files are loaded at their first use.
 
     with on_demand(globals()):
         from tfn.numpy.sets import union1d as union1d
 
-is an import statement for everybody who reads the file, people and type checkers alike.  Python
-only notes it: `tfn.numpy.sets` is loaded by the first ``tfn.numpy.union1d``.  Most of what a large
-library offers is not used by most programs, and loading it is most of the time that importing the
-library takes.
+is an import statement to readers and to type checkers.  Python only records it: the first
+``tfn.numpy.union1d`` loads `tfn.numpy.sets`.  Most programs use a small part of a large library,
+and loading the rest is most of the time that importing the library takes.
 
 Source: PEP 562, module ``__getattr__``; PEP 810 gives Python such statements of its own.
 """
@@ -21,29 +20,29 @@ from typing import Any, NamedTuple, cast
 
 from tfn._support.sections import section
 
-_TURN = Lock()
-"""One block at a time: the import function is the whole process's."""
+_BLOCK = Lock()
+"""One block at a time: `builtins.__import__` is the whole process's."""
 
 
-class _Noted(NamedTuple):
-    """What an import statement asked for."""
+class _Recorded(NamedTuple):
+    """The module and the name of an import statement."""
 
     module: str
     name: str
 
 
 class _Module:
-    """What an import statement takes its names from, in place of the module."""
+    """The stand-in for a module, from which an import statement takes its names."""
 
     def __init__(self, module: str) -> None:
         self.module = module
 
-    def __getattr__(self, name: str) -> _Noted:
-        return _Noted(self.module, name)
+    def __getattr__(self, name: str) -> _Recorded:
+        return _Recorded(self.module, name)
 
 
 class on_demand:
-    """Imports of names in this block are done when the package is first asked for the name.
+    """Defers the imports of names in its block to the first access of each name.
 
     Args:
         package: the ``globals()`` of the ``__init__`` file that has the block, its only one.
@@ -55,16 +54,16 @@ class on_demand:
     def __enter__(self) -> None:
         self.section = section()
         self.section.acquire()
-        _TURN.acquire()
-        self.really = builtins.__import__
+        _BLOCK.acquire()
+        self.real_import = builtins.__import__
         builtins.__import__ = cast(Any, self._import)
 
     def __exit__(self, *error: object) -> None:
-        builtins.__import__ = self.really
-        _TURN.release()
+        builtins.__import__ = self.real_import
+        _BLOCK.release()
         self.section.release()
         package, order = self.package, list(self.package)
-        names = {name: n for name, n in package.items() if isinstance(n, _Noted)}
+        names = {name: n for name, n in package.items() if isinstance(n, _Recorded)}
         for name in names:
             del package[name]
         package["__getattr__"] = _Loader(package, names)
@@ -75,37 +74,37 @@ class on_demand:
         name: str,
         namespace: Mapping[str, Any] | None = None,
         local: Mapping[str, Any] | None = None,
-        asked: Sequence[str] | None = (),
+        fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        """What Python calls to import while the block runs, in other files and threads too."""
+        """The import function of Python while the block runs, also in other files and threads."""
         if namespace is not self.package:
-            return self.really(name, namespace, local, asked or (), level)
-        assert asked and not level, "a block notes `from whole.path import name as name`"
+            return self.real_import(name, namespace, local, fromlist or (), level)
+        assert fromlist and not level, "a block has `from whole.path import name as name`"
         return _Module(name)
 
 
-def _imported(noted: _Noted, own: str) -> Any:
-    """A name of a module, or else the file of that name in a package."""
-    module = None if noted.module == own else import_module(noted.module)
-    if module is not None and (hasattr(module, noted.name) or not hasattr(module, "__path__")):
-        return getattr(module, noted.name)
-    return import_module(f"{noted.module}.{noted.name}")
+def _imported(recorded: _Recorded, own: str) -> Any:
+    """The name of a module, or the module of that name in a package."""
+    module = None if recorded.module == own else import_module(recorded.module)
+    if module is not None and (hasattr(module, recorded.name) or not hasattr(module, "__path__")):
+        return getattr(module, recorded.name)
+    return import_module(f"{recorded.module}.{recorded.name}")
 
 
 class _Loader:
-    """The ``__getattr__`` of a package: loads a name when it is asked for, once."""
+    """The ``__getattr__`` of a package: loads a name at its first access."""
 
-    def __init__(self, package: dict[str, Any], names: dict[str, _Noted]) -> None:
+    def __init__(self, package: dict[str, Any], names: dict[str, _Recorded]) -> None:
         self.package, self.names = package, names
 
     def __call__(self, name: str) -> Any:
         own: str = self.package["__name__"]
-        noted = self.names.get(name)
-        if noted is not None:
+        recorded = self.names.get(name)
+        if recorded is not None:
             with section():
-                found = self.package[name] = _imported(noted, own)
-            return found
-        if name == "__all__":  # what `import *` and `help` ask for
+                value = self.package[name] = _imported(recorded, own)
+            return value
+        if name == "__all__":  # for `import *` and `help`
             return sorted(n for n in {*self.package, *self.names} if not n.startswith("_"))
         raise AttributeError(f"module {own!r} has no attribute {name!r}")

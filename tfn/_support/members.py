@@ -1,9 +1,9 @@
-"""Enumerations whose members are as quick as plain objects: to find, and as keys.
+"""Fast enumerations: members are accessed and hashed as quickly as plain objects.
 
-Passes ask of each node again and again what it is, ``u.op is Op.LOAD``, and look it up in tables by
-its op.  Python 3.11 finds ``Op.LOAD`` by a function of the metaclass, for four times what an
-attribute of any other class takes; later versions do without that function.  The hash of a member
-is a function of Python in every version.
+Passes test the op of each node many times, ``u.op is Op.LOAD``, and look it up in tables.  Python
+3.11 finds ``Op.LOAD`` by a function of the metaclass, which takes four times as long as an
+attribute of any other class; later versions have no such function.  The hash of a member is a
+Python function in every version.
 
 Source: What's New In Python 3.12, enum: the removal of ``EnumMeta.__getattr__``.
 """
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _Listed(type):
-    """What is left of `enum.EnumType` once all members are made: they can be listed."""
+    """The metaclass after all members are made: only iteration and length remain."""
 
     _member_names_: list[str]
 
@@ -41,8 +41,8 @@ def plain(cls: type[T]) -> type[T]:
         >>> Side.LEFT, Side("right"), len(Side)
         (<Side.LEFT: 'left'>, <Side.RIGHT: 'right'>, 2)
     """
-    made: Any = cls
-    made.__hash__ = object.__hash__
+    enumeration: Any = cls
+    enumeration.__hash__ = object.__hash__
     if sys.version_info < (3, 12):
-        made.__class__ = _Listed
+        enumeration.__class__ = _Listed
     return cls

@@ -1,16 +1,16 @@
-"""Sections: code that no other thread may be inside of when the process forks or ends.
+"""Fork-safe sections: a fork, and the end of the process, wait until no thread is inside one.
 
 Two things go wrong otherwise.  A child has only the thread that forked, so that a lock which
 another thread held at that moment is never released there.  And the interpreter ends a daemon
-thread at the point where it asks for the interpreter's lock; if C++ code is on its stack, as while
-a tree is flattened, the whole process aborts.
+thread when it requests the interpreter's lock; if C++ code is on its stack, as while a tree is
+flattened, the whole process aborts.
 
     with section():
         return optree.tree_flatten(x)
 
-Each thread has a lock of its own, which it holds inside of sections, so that threads never wait
-for each other here.  A fork takes the locks of all threads, and releases them afterwards; the end
-of the process takes them and keeps them.
+Each thread has a lock of its own, which it holds within sections, so that threads never wait for
+each other.  A fork takes the locks of all threads, and releases them afterwards; the end of the
+process takes them and keeps them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 FORK_PATIENCE_SECONDS = 1.0
+"""A fork waits this long for all threads: a section may call a user's code, which may wait for the
+forking thread."""
 END_PATIENCE_SECONDS = 2.0
-"""How long a thread is waited for: a section may call a user's code, which may wait for us."""
+"""The end of the process waits this long for all threads."""
 
 _OWN = threading.local()
 _LOCKS: dict[int, threading.RLock] = {}
-"""By thread; the numbers of threads are used again, so this does not grow for ever."""
+"""By thread; the identifiers of threads are reused, which bounds the table."""
 _TAKING = threading.RLock()
-_TAKEN: list[list[threading.RLock]] = []
+_ACQUIRED: list[list[threading.RLock]] = []
 
 
 def section() -> threading.RLock:
-    """The lock of this thread, to be held while inside; sections may be nested.
+    """The lock of this thread, to be held within a section; sections may be nested.
 
     Example:
         >>> with section(), section():
@@ -45,7 +47,7 @@ def section() -> threading.RLock:
     try:
         own: threading.RLock = _OWN.lock
     except AttributeError:
-        with _TAKING:  # so that none is missed
+        with _TAKING:  # so that a fork sees every lock
             own = _OWN.lock = _LOCKS[threading.get_ident()] = threading.RLock()
     return own
 
@@ -82,29 +84,29 @@ class cached_property(Generic[T]):
 
 
 def _take_all(patience_seconds: float) -> None:
-    """Wait until no other thread is inside, and keep all out."""
+    """Wait until no other thread is in a section, and keep all out."""
     _TAKING.acquire()
-    taken: list[threading.RLock] = []
-    _TAKEN.append(taken)
+    acquired: list[threading.RLock] = []
+    _ACQUIRED.append(acquired)
     deadline = time.monotonic() + patience_seconds
     for lock in list(_LOCKS.values()):
         if lock.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
-            taken.append(lock)
+            acquired.append(lock)
 
 
 def end() -> None:
-    """Wait until no other thread is inside, and keep them out until the process has ended."""
+    """Wait until no other thread is in a section, and keep all out until the process has ended."""
     _take_all(END_PATIENCE_SECONDS)
 
 
 def _release_all() -> None:
-    for lock in _TAKEN.pop():
+    for lock in _ACQUIRED.pop():
         lock.release()
     _TAKING.release()
 
 
 def _begin_child() -> None:
-    """The other threads are gone, and with them a lock that could not be had in time."""
+    """Drop the locks of the other threads, which the child does not have."""
     _LOCKS.clear()
     own = getattr(_OWN, "lock", None)
     if own is not None:

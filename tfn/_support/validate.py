@@ -126,8 +126,8 @@ def integers(function: str, argument: str, value: Any, least: int | None = None)
         >>> integers("transpose", "axes", [1, 0])
         (1, 0)
     """
-    given = several(function, argument, value, "integers")
-    return tuple([integer(function, f"{argument}[{i}]", n, least) for i, n in enumerate(given)])
+    items = several(function, argument, value, "integers")
+    return tuple([integer(function, f"{argument}[{i}]", n, least) for i, n in enumerate(items)])
 
 
 def of_each_axis(
@@ -145,14 +145,14 @@ def of_each_axis(
     """
     if value is None:
         return (1,) * rank
-    found = integers(function, argument, value, least)
-    if len(found) != rank:
+    numbers = integers(function, argument, value, least)
+    if len(numbers) != rank:
         raise ShapeError(
             f"{function} needs {argument} for {rank} axes",
-            got=f"{argument}={found}",
+            got=f"{argument}={numbers}",
             hint="write one integer for each axis",
         )
-    return found
+    return numbers
 
 
 def one_of(function: str, argument: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -286,11 +286,11 @@ def unlike(
 
 
 _USUAL = tuple(map(np.dtype, ("float32", "int32", "uint32", "uint8", "bool", "complex64")))
-"""What values are cast to first, of what is allowed."""
+"""The dtypes that a hint proposes to cast to, in order of preference."""
 
 
 def cast_hint(dtype: DType, allowed: frozenset[DType]) -> str:
-    """How values of a dtype become ones of those allowed.
+    """The hint that says how to convert values of a dtype to an allowed one.
 
     Example:
         >>> cast_hint(BOOL, INTEGERS), cast_hint(BOOL, frozenset({BOOL}))

@@ -1,7 +1,7 @@
-"""Which operation made a NaN, for `config.debug_nans`.
+"""NaN localisation for `config.debug_nans`: the operation that produced the first NaN.
 
-A program whose result has a NaN is run once more, with a check after each operation that can make
-one; the first that fails is named, with the line of the user that asked for it.
+A program whose result has a NaN is run once more, with a check after each operation that can
+produce one; the error names the first that fails, and the user's line that called it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Run = Callable[[Jaxpr, Sequence[Any]], list[Any]]
 
 
 def any_nan(values: Sequence[Any]) -> bool:
-    """Whether any of some arrays has a NaN in it."""
+    """Whether one of the arrays contains a NaN."""
     return any(x.dtype in INEXACT and bool(np.isnan(_wide(np.asarray(x))).any()) for x in values)
 
 
@@ -29,10 +29,10 @@ def _wide(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def blame(jaxpr: Jaxpr, operands: Sequence[Any], run: Run) -> NanError:
-    """The error that the NaN in the results of a function deserves; `run` runs one."""
-    _, found, sites = transforms.runtime_checks.checked(jaxpr.outputs, frozenset({"nan"}))
-    made = function(found.flat(range(1, len(sites) + 1)), jaxpr.params)
-    code, *payload = run(Jaxpr(made), operands)
+    """The error that names the origin of a NaN in a function's results; `run` runs a function."""
+    _, checked, sites = transforms.runtime_checks.checked(jaxpr.outputs, frozenset({"nan"}))
+    code_and_payload = function(checked.flat(range(1, len(sites) + 1)), jaxpr.params)
+    code, *payload = run(Jaxpr(code_and_payload), operands)
     number = int(np.asarray(code))
     message = transforms.runtime_checks.text(sites, number, payload)
     message = message or "a NaN came in with an argument or a constant"

@@ -1,8 +1,8 @@
-"""What users pass becomes values of one dtype and shape; what is done to them becomes one program.
+"""Operands: type promotion, broadcasting, axes and shapes of arguments; eager application.
 
 A function of tfn.numpy has two halves.  The outer half reads arguments: dtypes, axes, shapes.  The
 inner half, its body, builds nodes from nodes.  `apply` joins them: within a trace the body's nodes
-are recorded; otherwise they are compiled as one program, kept by body, shapes and dtypes.
+are recorded; otherwise they are compiled as one program, cached by body, shapes and dtypes.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _YOUNG = _PROGRAMS.young
 def apply(
     body: Callable[..., UOp], operands: Sequence[Array], *static: Any, weak: bool = False
 ) -> Array:
-    """``body(*nodes, *static)`` on the operands, recorded or run now as one program.
+    """Apply ``body(*nodes, *static)`` to the operands: recorded in a trace, or run as a program.
 
     `body` must be a function of a module, not a new one at each call: with the hashable `static`
-    it is the key under which the program is kept.
+    it is the key under which the program is cached.
     """
     key = body, static, weak, tuple([x.kind for x in operands])
     jaxpr, enter = _YOUNG.get(key) or _PROGRAMS.find(key) or (None, None)
@@ -107,7 +107,7 @@ def array_of(name: str, value: Any) -> Array:
     """An argument as an Array.
 
     Raises:
-        ArgumentError: for a list, a tuple, or what is not an array at all; `name` says where.
+        ArgumentError: for a list, a tuple, or an object that is no array; `name` says where.
     """
     if isinstance(value, Array):
         return value
@@ -119,7 +119,7 @@ def array_of(name: str, value: Any) -> Array:
             "time for each element",
         )
     try:
-        made: Array = bind.runtime().asarray(value)
+        array: Array = bind.runtime().asarray(value)
     except NumberError:
         raise
     except ArgumentError as error:
@@ -129,12 +129,12 @@ def array_of(name: str, value: Any) -> Array:
             hint="pass an array, a number, or what has __array__; tfn.tree.map calls a function "
             "for each array of a container",
         ) from None
-    return made
+    return array
 
 
-def indices_of(name: str, found: Any, size: int) -> Array:
-    """Indices that NumPy has found among `size` elements."""
-    return array_of(name, found.astype(index_dtype(size)))
+def indices_of(name: str, indices: Any, size: int) -> Array:
+    """NumPy's indices into `size` elements as an Array of the dtype for indices."""
+    return array_of(name, indices.astype(index_dtype(size)))
 
 
 def scalar_kind(value: Any) -> DType | None:
@@ -152,19 +152,19 @@ def type_of(value: ArrayLike) -> tuple[DType, bool]:
 
 
 def inexact(kind: tuple[DType, bool]) -> tuple[DType, bool]:
-    """What functions such as exp compute in: integers and booleans become float32."""
+    """The dtype in which functions such as exp compute: integers and booleans become float32."""
     return kind if kind[0] in INEXACT else (FLOAT32, kind[1])
 
 
 def values_of(name: str, *values: Any) -> list[Any]:
-    """Arguments as Arrays, but Python numbers left as they are."""
+    """Arguments as Arrays, with Python numbers unchanged."""
     return [v if scalar_kind(v) is not None else array_of(name, v) for v in values]
 
 
 def numbers_as(values: Sequence[Any], dtype: DType) -> list[Array]:
     """Python numbers among the values as scalars of `dtype`: constants of a trace, else operands.
 
-    An eager program takes them as operands, so that another number needs no other program.
+    An eager program takes them as operands, so that it serves for every number.
     """
     trace = bind.innermost([v for v in values if isinstance(v, Array)])
     return [v if isinstance(v, Array) else number_as(v, dtype, trace) for v in values]
@@ -181,15 +181,15 @@ def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
         if type(value) is not int:
             signs = math.copysign(1, value.real), math.copysign(1, value.imag)
         return _scalar(value, signs, dtype, config.device)
-    made: Array = bind.runtime().wrap(const(as_number_of(dtype, value), dtype), trace, True)
-    return made
+    constant: Array = bind.runtime().wrap(const(as_number_of(dtype, value), dtype), trace, True)
+    return constant
 
 
 @lru_cache(maxsize=1024)
 def _scalar(value: Any, signs: tuple[float, float], dtype: DType, device: str) -> Array:
-    """A number as an operand, kept since the same ones come again; 0.0 is not -0.0."""
-    made: Array = bind.runtime().asarray(value, dtype)
-    return made
+    """A number as an operand, cached: programs use the same few.  `signs` tells 0.0 from -0.0."""
+    scalar: Array = bind.runtime().asarray(value, dtype)
+    return scalar
 
 
 @lru_cache(maxsize=4096)
@@ -203,15 +203,15 @@ def broadcast_shape(name: str, *shapes: Shape) -> Shape:
     padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
     out: list[int] = []
     for sizes in zip(*padded):
-        wanted = {n for n in sizes if n != 1}
-        if len(wanted) > 1:
+        distinct = {n for n in sizes if n != 1}
+        if len(distinct) > 1:
             listed = ", ".join(map(str, shapes))
             raise ShapeError(
                 f"{name} got incompatible shapes for broadcasting: {listed}",
-                got=f"sizes {' and '.join(map(str, sorted(wanted)))} on axis {len(out) - ndim}",
+                got=f"sizes {' and '.join(map(str, sorted(distinct)))} on axis {len(out) - ndim}",
                 hint="axes are matched from the last; sizes are equal, or one of them is 1",
             )
-        out.append(wanted.pop() if wanted else 1)
+        out.append(distinct.pop() if distinct else 1)
     return tuple(out)
 
 
@@ -222,8 +222,8 @@ def fit(u: UOp, dtype: DType, shape: Shape) -> UOp:
     return broadcast_to(cast(u, dtype), shape)
 
 
-def _takes(value: Any, dtype: DType, floating: bool) -> bool:
-    """Whether a Python number beside an array of `dtype` becomes one of that dtype."""
+def _adopts(value: Any, dtype: DType, floating: bool) -> bool:
+    """Whether a Python number takes the dtype of the array that it is combined with."""
     if dtype in INEXACT:
         kind = type(value)
         return kind is float or kind is int or (kind is complex and dtype in COMPLEXES)
@@ -232,16 +232,16 @@ def _takes(value: Any, dtype: DType, floating: bool) -> bool:
 
 def together(name: str, *values: Any, floating: bool = False) -> tuple[list[Array], DType, bool]:
     """Arguments as Arrays, and the dtype and weakness they promote to."""
-    if len(values) == 2:  # the common case, an array and a number that takes its dtype
+    if len(values) == 2:  # the common case, fast: an array and a number that takes its dtype
         x, y = values
-        if type(x) is Array and _takes(y, x.dtype, floating):
+        if type(x) is Array and _adopts(y, x.dtype, floating):
             return [x, number_as(y, x.dtype, x.trace)], x.dtype, x.weak_type
-        if type(y) is Array and _takes(x, y.dtype, floating):
+        if type(y) is Array and _adopts(x, y.dtype, floating):
             return [number_as(x, y.dtype, y.trace), y], y.dtype, y.weak_type
-    given = values_of(name, *values)
-    kind = promote(tuple([type_of(v) for v in given]))
+    operands = values_of(name, *values)
+    kind = promote(tuple([type_of(v) for v in operands]))
     dtype, weak = inexact(kind) if floating else kind
-    return numbers_as(given, dtype), dtype, weak
+    return numbers_as(operands, dtype), dtype, weak
 
 
 def one_axis(name: str, axis: Any, ndim: int) -> int:
@@ -270,14 +270,14 @@ def some_axes(name: str, axis: Axes, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     listed = axis if isinstance(axis, (tuple, list)) else (axis,)
-    found = tuple(one_axis(name, a, ndim) for a in listed)
-    if len(set(found)) != len(found):
+    axes = tuple(one_axis(name, a, ndim) for a in listed)
+    if len(set(axes)) != len(axes):
         raise AxisError(
             f"{name} got the same axis twice",
             got=f"axis={axis}",
             hint=f"name each axis once; negative ones count from the end, {-ndim} is 0",
         )
-    return found
+    return axes
 
 
 def two_axes(name: str, axes: Any, ndim: int) -> tuple[int, int]:
@@ -286,12 +286,12 @@ def two_axes(name: str, axes: Any, ndim: int) -> tuple[int, int]:
     Raises:
         AxisError: if the array has no such axes, or they are not two.
     """
-    found = some_axes(name, axes, ndim)
-    if len(found) != 2:
+    pair = some_axes(name, axes, ndim)
+    if len(pair) != 2:
         raise AxisError(
             f"{name} needs two axes", got=f"axes={axes}", hint="name a pair, such as (0, 1)"
         )
-    return found[0], found[1]
+    return pair[0], pair[1]
 
 
 def a_shape(name: str, shape: Any) -> Shape:
@@ -331,12 +331,12 @@ def need(name: str, dtype: DType, allowed: frozenset[DType], words: str) -> None
 
 
 def is_bool(x: ArrayLike) -> bool:
-    """Whether it is a boolean, or an array of booleans."""
+    """Whether `x` is a boolean, or an array of booleans."""
     return x.dtype == BOOL if isinstance(x, (Array, np.ndarray, np.generic)) else type(x) is bool
 
 
 def counted(x: ArrayLike, y: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """Two booleans as the integers 0 and 1; whatever else as it is."""
+    """Two booleans as the integers 0 and 1; other operands unchanged."""
     if is_bool(x) and is_bool(y):
         return array_of("astype", x).astype(INT32), array_of("astype", y).astype(INT32)
     return x, y

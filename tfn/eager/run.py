@@ -1,6 +1,9 @@
-"""The junction of the wings: a Jaxpr is lowered, compiled, loaded and run, each once.
+"""Executor: a Jaxpr is lowered, compiled and loaded once, and then run on the default device.
 
-Caches: an op on given shapes and dtypes -> its Jaxpr; a Jaxpr -> the loaded program of a device.
+Two caches::
+
+    (op, argument, shapes and dtypes)  ->  its Jaxpr and native entry      eager operations
+    (function, device)                 ->  the loaded program              programs
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
@@ -31,11 +34,9 @@ from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
 from tfn.hw.cpu.device import cpu
-from tfn.hw.cpu.dispatch import Given, Made
-from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
-from tfn.hw.device import Device, Executable
+from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.guards import DEBUG
-from tfn.hw.memory import SMALL_BYTES, unshared
+from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
 from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
@@ -49,16 +50,17 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
 
-MAKERS = {"cpu": cpu, DEBUG: cpu, "python": python, "null": null}
+MAKERS: dict[str, Callable[[], Device]] = {"cpu": cpu, DEBUG: cpu, "python": python, "null": null}
+"""The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
 PROGRAM_BYTES = 60_000
-"""Bytes of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
+"""Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
 
 
 def device() -> Device:
     """The default device, made at first use."""
-    found = _DEVICES.get(config.device)
-    if found is None:
+    current = _DEVICES.get(config.device)
+    if current is None:
         maker = MAKERS.get(config.device)
         if maker is None:
             raise DeviceError(
@@ -67,17 +69,16 @@ def device() -> Device:
                 hint="config.device, or the environment variable TFN_DEVICE, is one "
                 "of " + ", ".join(MAKERS),
             )
-        found = maker()
-        if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
-            found.queue.dispatch.serve(Array)
-        if found.compiler:
+        current = maker()
+        current.queue.serve(Array)
+        if current.compiler:
             lower.pipeline.install_cache(KernelCache())
-        _DEVICES[config.device] = found
-    return found
+        _DEVICES[config.device] = current
+    return current
 
 
 class Loaded:
-    """A program ready to run, and what it took to make it."""
+    """A program ready to run, and the statistics of making it."""
 
     __slots__ = ("__weakref__", "compile_stats", "program", "run")
 
@@ -85,7 +86,7 @@ class Loaded:
         self.program, self.run, self.compile_stats = program, run, compile_stats
 
 
-# By function and device: programs that somebody holds, and those that were used lately.
+# By function and device: programs that are referred to anywhere, and those used recently.
 _LOADED: WeakValueDictionary[tuple[UOp, str], Loaded] = WeakValueDictionary()
 _RECENT: Cache[Loaded] = Cache("programs", lambda loaded: loaded.compile_stats.size_bytes)
 
@@ -93,7 +94,7 @@ Ready = tuple[Jaxpr, Entry | None]
 
 
 def ready_bytes(ready: Ready) -> int:
-    """What an eager operation takes that is ready to be done again."""
+    """Memory of a cached eager operation, estimated."""
     return bind.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
 
 
@@ -103,13 +104,13 @@ _YOUNG = _EAGER.young
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without looking for garbage: graphs are of small objects, none of which is any."""
-    looks = gc.isenabled()
+    """Switches the garbage collector off: lowering makes many objects, and no garbage."""
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if looks:
+        if enabled:
             gc.enable()
 
 
@@ -121,16 +122,16 @@ def load(jaxpr: Jaxpr) -> Loaded:
 def _loaded(function: UOp) -> Loaded:
     on = device()
     key = function, on.name
-    found = _RECENT.find(key)
-    if found is None:
-        found = _LOADED.get(key)
-        if found is not None:
-            _RECENT.keep(key, found)
-    if found is None:
-        jaxpr, start = Jaxpr(function), time.perf_counter_ns()
+    loaded = _RECENT.find(key)
+    if loaded is None:
+        loaded = _LOADED.get(key)
+        if loaded is not None:
+            _RECENT.keep(key, loaded)
+    if loaded is None:
+        jaxpr, begin_ns = Jaxpr(function), time.perf_counter_ns()
         with undisturbed():
-            program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
-        lowered = time.perf_counter_ns()
+            program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _unlowered(jaxpr)
+        lowered_ns = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
         run = on.load(program)
         after = on.compiler.counts if on.compiler else before
@@ -138,22 +139,22 @@ def _loaded(function: UOp) -> Loaded:
         size_bytes += sum(len(kernel.text) for kernel in program.kernels)
         compile_stats = bind.CompileStats(
             0,
-            lowered - start,
-            time.perf_counter_ns() - lowered,
+            lowered_ns - begin_ns,
+            time.perf_counter_ns() - lowered_ns,
             len(program.kernels),
             after.compiled - before.compiled,
             after.from_disk - before.from_disk,
             size_bytes,
         )
-        found = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
-    return found
+        loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
+    return loaded
 
 
 def ready(jaxpr: Jaxpr) -> tuple[Loaded, Executable]:
-    """The program of a Jaxpr, and the same with the functions of the host that the Jaxpr has."""
+    """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound."""
     function, hosts = runnable(jaxpr.function)
     loaded = _loaded(function)
-    return loaded, loaded.run.given(hosts) if hosts else loaded.run
+    return loaded, loaded.run.with_callbacks(hosts) if hosts else loaded.run
 
 
 def forget() -> None:
@@ -164,9 +165,9 @@ def forget() -> None:
 
 
 def cache_info() -> CacheInfo:
-    """How many traces, programs and kernels this process keeps, and what they take.
+    """The number and memory of the traces, programs and kernels that this process caches.
 
-    What has not been used for longest is dropped when they take `config.cache_limit_bytes`.
+    The least recently used are dropped when all together take `config.cache_limit_bytes`.
 
     Example:
         >>> from tfn import run
@@ -178,12 +179,12 @@ def cache_info() -> CacheInfo:
 
 
 def compile_stats(jaxpr: Jaxpr) -> bind.CompileStats:
-    """The compile statistics of the program of a Jaxpr, all zero if there is none."""
-    found = _LOADED.get((runnable(jaxpr.function)[0], config.device))
-    return found.compile_stats if found else bind.CompileStats()
+    """Statistics of making the program of a Jaxpr; all zero if none has been made."""
+    loaded = _LOADED.get((runnable(jaxpr.function)[0], config.device))
+    return loaded.compile_stats if loaded else bind.CompileStats()
 
 
-def _as_it_is(jaxpr: Jaxpr) -> Program:
+def _unlowered(jaxpr: Jaxpr) -> Program:
     """A program without code, for a device that evaluates functions."""
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
     outputs = tuple((u.shape, u.dtype) for u in jaxpr.outputs)
@@ -193,10 +194,10 @@ def _as_it_is(jaxpr: Jaxpr) -> Program:
 def call(
     jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
 ) -> list[Array]:
-    """A closed function, now, compiled whole, on concrete arrays.
+    """Run a closed function, compiled as a whole, on concrete arrays.
 
     Donated operands are deleted when it begins, whether it succeeds or not: their memory may become
-    that of results, where nobody else has it.
+    that of results, if no other array shares it.
 
     Raises:
         OutOfMemoryError: before anything runs.
@@ -221,14 +222,14 @@ def _call(
     program, memory = loaded.program, device().memory
     if config.memory_limit_bytes:
         memory.check_room(footprint(jaxpr, donated).new_bytes)
-    over = lower.in_place.in_place_outputs(program, sorted(donated))
+    in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
-    shared = dict(program.aliases)
+    aliases = dict(program.aliases)
     outputs: list[Buffer] = []
     for i, (shape, dtype) in enumerate(program.outputs):
-        slot = shared.get(i)
-        if slot is None and i in over and _sole(inputs, over[i]):
-            outputs.append(inputs[over[i]])
+        slot = aliases.get(i)
+        if slot is None and i in in_place and _sole(inputs, in_place[i]):
+            outputs.append(inputs[in_place[i]])
         elif slot is None:
             outputs.append(memory.allocate(prod(shape) * dtype.itemsize))
         else:
@@ -240,10 +241,10 @@ def _call(
 
 
 def _sole(buffers: Sequence[Buffer], at: int) -> bool:
-    """Whether one array alone has a buffer, and was passed once."""
+    """Whether a buffer belongs to one array alone, which was passed once."""
     buffer = buffers[at]
-    known = 4  # the array, the list, the name above, the argument below
-    return buffer.exclusive and sys.getrefcount(buffer) == known
+    own_references = 4  # the array, the list, the name above, the argument below
+    return buffer.exclusive and sys.getrefcount(buffer) == own_references
 
 
 def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
@@ -252,10 +253,12 @@ def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
     Results that take the memory of donated arguments count as shared.
     """
     program = load(jaxpr).program
-    found, over = program.footprint, lower.in_place.in_place_outputs(program, sorted(donated))
-    size = sum(lower.in_place.size_bytes(program.outputs[i]) for i in over)
-    return found._replace(
-        output_bytes=found.output_bytes - size, alias_bytes=found.alias_bytes + size
+    total = program.footprint
+    in_place = lower.in_place.in_place_outputs(program, sorted(donated))
+    shared_bytes = sum(lower.in_place.size_bytes(program.outputs[i]) for i in in_place)
+    return total._replace(
+        output_bytes=total.output_bytes - shared_bytes,
+        alias_bytes=total.alias_bytes + shared_bytes,
     )
 
 
@@ -269,37 +272,35 @@ def entry(
     donated: frozenset[int] = frozenset(),
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
-    if config.debug_nans or not isinstance(device().queue, CpuQueue):
+    if config.debug_nans:
         return None
     loaded, run = ready(jaxpr)
     program = loaded.program
-    if not isinstance(run, CpuExecutable):
-        return None
-    asked = (*given, *[None] * len(captured))
-    rows = [
-        Given(kind_of(*kind), weak, i in donated)
-        for i, (kind, weak) in enumerate(zip(program.inputs, asked, strict=True))
+    weakness = (*given, *[None] * len(captured))
+    inputs = [
+        EntryInput(kind_of(*kind), weak, i in donated)
+        for i, (kind, weak) in enumerate(zip(program.inputs, weakness, strict=True))
     ]
-    shared = {
-        i: slot.at if slot.space is Space.INPUT else len(rows) + slot.at
+    aliases = {
+        i: slot.at if slot.space is Space.INPUT else len(inputs) + slot.at
         for i, slot in program.aliases
     }
-    over = lower.in_place.in_place_outputs(program, sorted(donated))
+    in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     outputs = [
-        Made(
+        EntryOutput(
             kind_of(shape, dtype),
             weak,
             prod(shape) * dtype.itemsize,
-            shared.get(i, -1),
-            over.get(i, -1),
+            aliases.get(i, -1),
+            in_place.get(i, -1),
         )
         for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
     ]
-    return run.door(rows, outputs, takes, gives, captured, keep=loaded)
+    return run.entry(inputs, outputs, takes, gives, captured, keep=loaded)
 
 
 def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> Any:
-    """One op, now, on concrete arrays; its program is cached by shapes and dtypes."""
+    """Run one operation on concrete arrays; its program is cached by shapes and dtypes."""
     key = op, arg, weak, tuple([x.kind for x in operands])
     jaxpr, enter = _YOUNG.get(key) or _EAGER.find(key) or (None, None)
     if enter is not None:
@@ -313,33 +314,33 @@ def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> 
     results = list(map(weaken, call(jaxpr, operands), repeat(weak)))
     if enter is None:
         takes, gives = range(len(operands)), range(len(results))
-        result = list(gives) if op in SEVERAL else 0
-        enter = entry(jaxpr, takes, result, [None] * len(takes), [weak] * len(gives))
+        result_tree = list(gives) if op in SEVERAL else 0
+        enter = entry(jaxpr, takes, result_tree, [None] * len(takes), [weak] * len(gives))
         _EAGER.keep(key, (jaxpr, enter))
     return results if op in SEVERAL else results[0]
 
 
 LARGEST_FLOAT16 = 65504.0
-"""Every floating dtype holds numbers up to here."""
+"""The largest number that every floating dtype holds."""
 
 
 def check_room(size_bytes: int) -> None:
-    """Whether the default device has room for so much.
+    """Check that the default device has room for `size_bytes` more.
 
     Raises:
-        OutOfMemoryError: if it has not.
+        OutOfMemoryError: if it has none.
     """
     device().memory.check_room(size_bytes)
 
 
 def evaluate(uop: UOp) -> Array:
-    """The value of a graph that depends on no array, now, without compiling anything.
+    """The value of a graph that depends on no array, computed by the oracle: nothing is compiled.
 
     Raises:
         OutOfMemoryError: before anything is computed.
     """
     size_bytes = prod(uop.shape) * uop.dtype.itemsize
-    if size_bytes > SMALL_BYTES:
+    if size_bytes > COPY_TWICE_MAX_BYTES:
         check_room(size_bytes)
     try:
         (value,) = oracle.evaluate([uop], {})
@@ -363,23 +364,23 @@ def asarray(value: Any, dtype: Any = None) -> Array:
     """
     if isinstance(value, Array):
         return value
-    wanted = None if dtype is None else dtypes.canonical(dtype)
+    requested = None if dtype is None else dtypes.canonical(dtype)
     if isinstance(value, np.ndarray):
-        return _copied(value, wanted)
+        return _copied(value, requested)
     if isinstance(value, (bool, int, float, complex)):
-        kind = wanted or dtypes.number(value)
+        kind = requested or dtypes.number(value)
         number = dtypes.as_number_of(kind, value)
         if kind.kind in "iu":
             data = np.array(number, kind)
         elif abs(number) <= LARGEST_FLOAT16:
             data = np.asarray(number).astype(kind)
         else:
-            with np.errstate(over="ignore"):  # what is too large is infinite
+            with np.errstate(over="ignore"):  # numbers that are too large become infinite
                 data = np.asarray(number).astype(kind)
-        weak = wanted is None and not isinstance(value, bool)
+        weak = requested is None and not isinstance(value, bool)
         return concrete(device().memory.copy(data), (), kind, weak)
     if hasattr(value, "__array__"):
-        return _copied(np.asarray(value), wanted)
+        return _copied(np.asarray(value), requested)
     raise ArgumentError(
         f"{type(value).__name__} is not an array or a number",
         got=repr(value)[:80],
@@ -389,9 +390,9 @@ def asarray(value: Any, dtype: Any = None) -> Array:
     )
 
 
-def _copied(data: np.ndarray[Any, Any], wanted: dtypes.DType | None) -> Array:
-    """An Array of NumPy's data, in the dtype wanted if any, else in their own."""
-    kind = wanted or dtypes.canonical(data.dtype)
+def _copied(data: np.ndarray[Any, Any], requested: dtypes.DType | None) -> Array:
+    """An Array of NumPy's data, in the dtype requested, or in their own."""
+    kind = requested or dtypes.canonical(data.dtype)
     if data.dtype != kind:
         data = data.astype(kind)
     return concrete(device().memory.copy(data), data.shape, kind)

@@ -1,4 +1,4 @@
-"""Values to and from devices, and waiting for them: whole trees at a time."""
+"""Transfers to and from devices, and synchronisation, for whole trees."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tfn.eager import run
 
 
 def device_put(x: Any) -> Any:
-    """A tree with arrays and numbers on the default device.
+    """Copies the arrays and numbers of a tree to the default device.
 
-    NumPy arrays are copied: what is written to them later is not seen.
+    NumPy arrays are copied: later writes to them are not seen.
 
     Example:
         >>> device_put({"w": np.ones(2, "float32")})
@@ -24,7 +24,7 @@ def device_put(x: Any) -> Any:
 
 
 def device_get(x: Any) -> Any:
-    """A tree with NumPy arrays, read-only and not copied, in place of arrays.
+    """Replaces the arrays of a tree by NumPy arrays, which are read-only views of them.
 
     Raises:
         TracerArrayConversionError: for a traced array, which has no data.
@@ -42,7 +42,7 @@ def effects_barrier() -> None:
 
 
 def block_until_ready(x: Any) -> Any:
-    """The tree itself, once all that was started has finished.
+    """Waits until all programs that were started have finished, and returns the tree itself.
 
     Example:
         >>> block_until_ready((1, None))

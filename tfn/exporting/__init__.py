@@ -1,20 +1,19 @@
-"""Programs for others: one function in C, an object, a library or WebAssembly, with a header.
+"""Export: functions as C, object files, libraries or WebAssembly; serialization of functions.
 
 In reading order:
-    api: `tfn.export`: what writes files, and beside it what makes bytes.
-    export: a function traced, lowered and written to files.
-    verify: `tfn.verify`: every load and store is in bounds, by proof.
-    signature: what the function takes and gives, by the names a caller uses.
-    header: the contract in C, in words and in types.
-    source: the same program as one C file.
-    module: the same as one module of LLVM IR, for objects, libraries and WebAssembly.
-    load: `tfn.load`: a library called from Python.
-    symbolic_dims: sizes that are not known yet, and what constraints say of them.
-    codec: plain values as canonical bytes.
-    container: a head by which bytes are known to be whole, and functions as rows.
-    wellformed: rows that others may have written, checked before anything is made of them.
-    portable: a closed function with its signature, for other processes and machines.
-    generalize: traces at several sizes, as one whose integers are polynomials.
-    symbolic: one function for many sizes.
-    serialize: portable functions as bytes, and back.
+    api: `tfn.export`: writes files; its attributes serialize and deserialize functions.
+    export: ahead-of-time compilation: traces, lowers and writes files.
+    signature: calling convention: inputs and outputs as named fields; the manifest.
+    header: the C header: the contract, in words and in types.
+    source: C code generation: the program as one C file.
+    module: LLVM IR generation: the program as one module, for objects, libraries and WebAssembly.
+    load: `tfn.load`: loads a library and calls it from Python.
+    symbolic_dims: symbolic dimensions: polynomials in symbols, and constraints on them.
+    codec: canonical encoding of plain values as bytes.
+    container: container format: magic number, version, digest; functions as rows.
+    wellformed: validation of untrusted rows, before anything is built of them.
+    portable: a closed function with its signature, independent of the process that traced it.
+    generalize: interpolation of traces at several sizes by polynomials in the symbols.
+    symbolic: shape-polymorphic functions, proved to fit for all sizes.
+    serialize: portable functions to bytes and back.
 """

@@ -1,12 +1,10 @@
-"""`tfn.export`: called, it writes files; its parts make bytes of functions, and functions of bytes.
+"""`tfn.export`: a call writes files; its attributes serialize and deserialize functions::
 
-What there is, in a line each::
-
-    tfn.export(f, x, path="f.c")                  files that need neither Python nor tfn
-    tfn.export.serialize(f, x)                    bytes, for other processes and machines
-    tfn.export.deserialize(data)                  the function again
-    tfn.export.symbolic_shape("b, 28, 28")        a shape for it with a size of any number
-    tfn.export.export(tfn.jit(f))(x).serialize()  the same under the names of `jax.export`
+tfn.export(f, x, path="f.c")                  files that need neither Python nor tfn
+tfn.export.serialize(f, x)                    bytes, for other processes and machines
+tfn.export.deserialize(data)                  the function again
+tfn.export.symbolic_shape("b, 28, 28")        a shape for it with a size of any number
+tfn.export.export(tfn.jit(f))(x).serialize()  the same under the names of `jax.export`
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from tfn.exporting.symbolic_dims import symbolic_shape as _symbolic_shape
 
 
 class Export:
-    """What `tfn.export` is: a function, and those that belong to it."""
+    """The type of `tfn.export`: a function with functions as attributes."""
 
     __call__ = staticmethod(_files)
     __signature__ = inspect.signature(_files)

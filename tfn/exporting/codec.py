@@ -1,13 +1,13 @@
-"""Plain values as canonical bytes: equal values, and only those, have equal bytes.
+"""Canonical encoding of plain values as bytes: equal values, and only those, have equal bytes.
 
-Each value begins with a letter that says what it is; a container says how many it holds.  Nothing
-is code: only classes of the tables below can come out of bytes.
+Each value begins with a letter for its kind; a container has the number of its items next.  Nothing
+is code: bytes decode to instances of the classes in the tables below, and to no others.
 
     letter  value
     0 F T   None, False, True
-    i       an integer: seven bits a byte, the lowest first, the sign in the lowest
-    s b     text in UTF-8, bytes: their length, then themselves
-    (       a tuple: how many, then each
+    i       an integer: LEB128, seven bits per byte, lowest first; the sign is the lowest bit
+    s b     text in UTF-8, bytes: the length, then the bytes
+    (       a tuple: the number of items, then the items
     d o e   a dtype, an operation, a member of an enumeration: its name
     r       a record: the name of its class, then its fields as a tuple
 """
@@ -71,10 +71,10 @@ RECORDS: dict[str, type[Any]] = {
     )
 }
 """The classes of records that bytes may hold."""
-DEEPEST = 100
-"""Containers in containers."""
-LARGEST_BITS = 256
-"""Of an integer: constants have 128, and Python takes quadratic time for those without end."""
+MAX_DEPTH = 100
+"""Containers in containers: encoding and decoding recurse."""
+MAX_INTEGER_BITS = 256
+"""Constants have 128 bits; Python takes quadratic time for integers without a limit."""
 _DTYPES = {short: dtype for dtype, short in SHORT.items()}
 _OPS = {op.value: op for op in Op}
 _KINDS = {kind.value: kind for kind in FftType}
@@ -101,7 +101,7 @@ def _write(out: bytearray, value: Any, depth: int) -> None:
     elif isinstance(value, bool):
         out += b"T" if value else b"F"
     elif isinstance(value, int):
-        if value.bit_length() >= LARGEST_BITS:
+        if value.bit_length() >= MAX_INTEGER_BITS:
             raise ExportError(
                 "an integer is too large to be serialized", got=f"{value.bit_length()} bits"
             )
@@ -114,10 +114,10 @@ def _write(out: bytearray, value: Any, depth: int) -> None:
         _number(out, len(value))
         out += value
     elif isinstance(value, tuple):
-        if depth == DEEPEST:
+        if depth == MAX_DEPTH:
             raise ExportError(
                 "values are nested too deeply to be serialized",
-                got=f"more than {DEEPEST} containers in each other",
+                got=f"more than {MAX_DEPTH} containers in each other",
             )
         out += b"("
         _number(out, len(value))
@@ -141,7 +141,7 @@ def _write(out: bytearray, value: Any, depth: int) -> None:
 
 
 def _values(record: Any) -> tuple[Any, ...]:
-    """What tells a record from others of its class."""
+    """The fields by which records of a class are compared."""
     assert is_dataclass(record) and not isinstance(record, enum.Enum)
     return tuple(getattr(record, field.name) for field in fields(record) if field.compare)
 
@@ -166,10 +166,10 @@ def _number(out: bytearray, n: int) -> None:
 
 
 def decode(data: bytes) -> Any:
-    """The value that bytes hold.
+    """The value of encoded bytes.
 
     Raises:
-        ExportError: if they are not exactly one value, or name what is not known here.
+        ExportError: if they are not exactly one value, or have an unknown name.
 
     Example:
         >>> decode(encode((1, -1, "b", None)))
@@ -187,7 +187,7 @@ def _damaged(got: str) -> ExportError:
 
 
 class _Reader:
-    """Bytes and how far they have been read."""
+    """A cursor over bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -201,24 +201,24 @@ class _Reader:
         return read(self)
 
     def take(self, count: int) -> bytes:
-        found = self.data[self.at : self.at + count]
-        if len(found) < count:
+        data = self.data[self.at : self.at + count]
+        if len(data) < count:
             raise _damaged(f"it ends at byte {len(self.data)}")
         self.at += count
-        return found
+        return data
 
     def number(self) -> int:
-        found = shift = 0
+        value = shift = 0
         while True:
             (byte,) = self.take(1)
-            found |= (byte & 0x7F) << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
-            if shift > LARGEST_BITS + 7 or found >> LARGEST_BITS:
+            if shift > MAX_INTEGER_BITS + 7 or value >> MAX_INTEGER_BITS:
                 raise _damaged(f"a number without end at byte {self.at - 1}")
             if byte < 0x80:
                 if byte == 0 and shift > 7:
                     raise _damaged(f"a number that is too long at byte {self.at - 1}")
-                return found
+                return value
 
     def integer(self) -> int:
         n = self.number()
@@ -235,14 +235,14 @@ class _Reader:
 
     def tuple(self) -> tuple[Any, ...]:
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             raise _damaged("tuples in tuples without end")
         count = self.number()
-        if count > len(self.data) - self.at:  # each has a letter at least
+        if count > len(self.data) - self.at:  # each item has at least a letter
             raise _damaged(f"a tuple of {count} at byte {self.at}")
-        found = tuple([self.value() for _ in range(count)])
+        items = tuple([self.value() for _ in range(count)])
         self.depth -= 1
-        return found
+        return items
 
     def one_of(self, table: Mapping[str, Any], what: str) -> Any:
         name = self.text()
@@ -280,5 +280,5 @@ _READ: dict[bytes, Callable[[_Reader], Any]] = {
 
 
 def _dtype(reader: _Reader) -> DType:
-    found: DType = reader.one_of(_DTYPES, "dtype")
-    return found
+    dtype: DType = reader.one_of(_DTYPES, "dtype")
+    return dtype

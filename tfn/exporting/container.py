@@ -1,9 +1,10 @@
-"""A head before bytes, by which they are known to be whole; and closed functions as rows.
+"""Container format: a head with version and digest, by which damaged bytes are refused.
 
     magic  version  operations  length  sha256 of all that and of the payload  payload
     8      2        2           8       32                                     length bytes
 
-A row is an operation, the numbers of the rows that it reads, and its argument.
+The payload encodes a closed function as rows: an operation, the numbers of the rows that it reads,
+and its argument.
 """
 
 from __future__ import annotations
@@ -23,26 +24,27 @@ from tfn.trace.uop import rows
 
 MAGIC = b"tfn-prog"
 VERSION = 1
-"""Of the head and of the payload."""
+"""The version of the format of head and payload."""
 OPERATIONS = 1
-"""Of what operations mean; one that is added does not change it, and is refused by its name."""
+"""The version of the semantics of operations.  A new operation does not change it: older versions
+refuse it by name."""
 _HEAD = struct.Struct("<8sHHQ")
 _DIGEST_BYTES = 32
 HINT = "serialize it again, or copy it again"
 
 
 def sealed(payload: bytes) -> bytes:
-    """A payload behind its head."""
+    """The payload with its head."""
     head = _HEAD.pack(MAGIC, VERSION, OPERATIONS, len(payload))
     return head + hashlib.sha256(head + payload).digest() + payload
 
 
 def opened(data: bytes) -> bytes:
-    """The payload of bytes that are whole, unaltered, and of this version.
+    """The payload of bytes that are complete, unaltered, and of this version.
 
     Raises:
-        ArgumentError: if they are no bytes.
-        ExportError: if they are not whole.
+        ArgumentError: for an object that is not bytes.
+        ExportError: for bytes that are damaged or of another version.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ArgumentError(
@@ -65,8 +67,8 @@ def opened(data: bytes) -> bytes:
             got=f"{len(data)} bytes, and the head alone has {start}",
         )
     _, version, operations, length = _HEAD.unpack_from(data)
-    _ours("format", version, VERSION)
-    _ours("meaning of operations", operations, OPERATIONS)
+    _check_version("format", version, VERSION)
+    _check_version("meaning of operations", operations, OPERATIONS)
     if len(data) - start != length:
         what = "cut short" if len(data) - start < length else "followed by something else"
         raise ExportError(
@@ -80,40 +82,41 @@ def opened(data: bytes) -> bytes:
     return payload
 
 
-def _ours(what: str, found: int, ours: int) -> None:
-    if found != ours:
+def _check_version(what: str, version: int, supported: int) -> None:
+    if version != supported:
         raise ExportError(
-            f"a function was serialized by another version of tfn: the {what} has version {found}",
-            got=f"this tfn reads version {ours}",
+            "a function was serialized by another version of tfn: "
+            f"the {what} has version {version}",
+            got=f"this tfn reads version {supported}",
             hint="serialize it again with this tfn",
         )
 
 
 def written(jaxpr: Jaxpr) -> tuple[Any, ...]:
-    """The rows of a closed function, without rules.
+    """The rows of a closed function; functions with derivative rules lose the rules.
 
     Raises:
-        ExportError: naming what cannot be written.
+        ExportError: naming the operation that cannot be written.
     """
-    found = rows(plain(jaxpr.function))
-    for op, _, arg in found:
+    table = rows(plain(jaxpr.function))
+    for op, _, arg in table:
         if op in _REFUSED:
             what, hint = _REFUSED[op]
             raise ExportError(
                 f"a function that {what} cannot be serialized", got=_called(op, arg), hint=hint
             )
-    return tuple(found)
+    return tuple(table)
 
 
 def read_again(*record: Any) -> bytes:
-    """The bytes of a record that `deserialize` will take for a function.
+    """The bytes of a record, after a check that `deserialize` accepts it.
 
     Raises:
-        ExportError: naming what bytes cannot hold.
+        ExportError: naming the value that bytes cannot hold.
     """
-    found, *rest = record
+    table, *rest = record
     try:
-        wellformed.rows(found, wellformed.signature(*rest))
+        wellformed.rows(table, wellformed.signature(*rest))
     except ExportError as error:
         raise ExportError("the function cannot be serialized", got=error.got) from None
     return sealed(encode(record))
@@ -129,7 +132,7 @@ _REFUSED = {
 
 
 def _called(op: Op, arg: Any) -> str:
-    """What the user calls it."""
+    """The name of a kernel or callback in the user's program."""
     if op is Op.KERNEL:
         return f"the kernel {arg.name}"
     run = getattr(arg.run, "function", arg.run)

@@ -1,9 +1,9 @@
-"""`tfn.export`: a function becomes files that need neither Python nor tfn.
+"""`tfn.export`: ahead-of-time compilation of a function to files that need neither Python nor tfn.
 
     tfn.export(step, network, images, path="model.c")
 
-writes `model.c` and `model.h`.  What is traced is the function as `jit` would run it; a whole
-training step is a function like any other.
+writes `model.c` and `model.h`.  The function is traced as `jit` traces it; a whole training step
+is a function like any other.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ ALONE = Language(
 )
 C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS)
 C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, threaded=True))
-"""What is written: LLVM IR that stands alone, C for one thread, C for several.
+"""Output languages: LLVM IR without calls, C for one thread, C for several threads.
 
-None of it multiplies whole matrices: a process must ask for the registers first.
+None uses matrix units: a process must request their registers first, which exported code cannot.
 """
 
 SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}
-"""Kinds of files, and how their names end."""
+"""Kinds of files, and the suffixes of their names."""
 
 
 @frozen
 class Exported:
-    """What has been written.
+    """The result of an export.
 
     Attributes:
-        signature: what the function takes and gives.
-        files: the paths of all files.
+        signature: of the exported function.
+        files: the paths of all files that were written.
     """
 
     signature: Signature
@@ -78,14 +78,14 @@ class Exported:
 
 @frozen
 class Request:
-    """A function on its way out.
+    """A closed function to be exported.
 
     Attributes:
-        jaxpr: closed.
-        paths: what the user calls its inputs; those that were captured come last.
-        results: what the user calls its outputs.
-        values: the data of inputs that are embedded, by position.
-        constants: the names of arguments that are embedded.
+        jaxpr: the function.
+        paths: expressions for its inputs in the user's program; captured arrays come last.
+        results: expressions for its outputs.
+        values: data of the embedded inputs, by position.
+        constants: names of the embedded arguments.
     """
 
     jaxpr: Jaxpr
@@ -111,24 +111,24 @@ def export(
 
     Args:
         function: jitted or not.
-        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
-        path: where to write; the header is put beside.
-        kind: c, obj, so or wasm: source, object, shared library or WebAssembly.  If "" the suffix
-            of the path says it.
-        name: of the function, that of the file if "".
-        target: what code is made for: a `Target` or the name of one, as x86-64-v3; if "" it is
+        args, kwargs: example arguments; a `ShapeDtypeStruct` may stand for an array.
+        path: of the file to write; the header is written beside it.
+        kind: c, obj, so or wasm: source, object, shared library or WebAssembly.  If "", the suffix
+            of the path decides.
+        name: of the function; if "", that of the file.
+        target: the machine to compile for: a `Target` or the name of one, such as x86-64-v3; if "",
             this machine, and wasm32 for WebAssembly.
         embed: names or positions of arguments whose values become part of the code.
-        threads: how many run it, the caller among them: POSIX threads, in C only.
-        unproved: "allow" writes even what cannot be proved to stay within its memory; see
-            `tfn.verify`.
+        threads: number of threads, with the caller: POSIX threads, in C only.
+        unproved: "allow" writes even a program whose accesses cannot be proved to be in bounds;
+            see `tfn.verify`.
 
     Raises:
-        ExportError: if the function calls back into Python, or cannot be written as asked, or
-            an access of it cannot be proved to be in bounds.
-        MissingPackageError: if that needs z3, which is not installed.
-        ArgumentError: for an unknown kind, or an argument to embed that is not there.
-        OSError: if the system refuses; the files are then what they were.
+        ExportError: if the function calls back into Python, cannot be written as this kind, or
+            has an access that cannot be proved to be in bounds.
+        MissingPackageError: if the proof needs z3, which is not installed.
+        ArgumentError: for an unknown kind, or an argument to embed that does not exist.
+        OSError: if the system refuses; the files are then unchanged.
 
     Example:
         >>> import tempfile, tfn
@@ -190,16 +190,16 @@ def export(
 
 
 def _require(program: Program, target: Target, language: Language) -> None:
-    """Refuse a program that may leave its memory, or of which nobody knows."""
+    """Refuse a program that has accesses out of bounds, or accesses without a proof."""
     try:
-        found = report(program, target, language)
+        proofs = report(program, target, language)
     except MissingPackageError as error:
         error.add_note("unproved='allow' exports without proofs")
         raise
-    if not found.proved:
+    if not proofs.proved:
         raise ExportError(
-            f"{len(found.wrong)} access(es) cannot be proved to be in bounds; nothing is written",
-            got="\n       ".join(found.wrong),
+            f"{len(proofs.wrong)} access(es) cannot be proved to be in bounds; nothing is written",
+            got="\n       ".join(proofs.wrong),
             hint="look at kernels written by hand first; unproved='allow' writes it all the same",
         )
 
@@ -207,7 +207,7 @@ def _require(program: Program, target: Target, language: Language) -> None:
 def binary(
     kind: str, signature: Signature, program: Program, places: Sequence[Field | bytes]
 ) -> bytes:
-    """An object, or what is linked of it.
+    """An object file, or the library or module that is linked from it.
 
     Raises:
         CompileError: if there is no linker for the target.
@@ -215,19 +215,19 @@ def binary(
     target = signature.target
     wide = 4 if target.triple.split("-")[0].endswith("32") else 8
     text = module(signature, program, places, wide)
-    # LLVM ends the process where a target that nobody compiles for daily lacks an instruction.
+    # LLVM aborts the process where a target lacks an instruction: other targets in a child.
     near = target.triple.split("-")[0] == host().triple.split("-")[0]
     data = (LlvmCompiler() if near else ChildCompiler()).compile(text, target)
     if kind == "obj":
         return data
-    made = link(data, target, (signature.name, f"{signature.name}_manifest"))
-    return made if kind == "wasm" else made + DIGEST + sha256(made).digest()
+    linked = link(data, target, (signature.name, f"{signature.name}_manifest"))
+    return linked if kind == "wasm" else linked + DIGEST + sha256(linked).digest()
 
 
 def closed(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], embed: Any
 ) -> Request:
-    """The closed function of arguments, with the names of all that it takes and gives."""
+    """Trace a function on arguments, and name its inputs and outputs."""
     jitted = function if isinstance(function, Jitted) else Jitted(function)
     split = jitted.static.split(jitted.function, args, kwargs)
     leaves, structure = tree.flatten(split.dynamic)
@@ -235,7 +235,7 @@ def closed(
     traced = jitted.trace(*args, **kwargs)
     if traced.has_effects:
         raise ExportError(
-            f"{name_of(jitted.function)} has effects outside of it, which nobody is there to see",
+            f"{name_of(jitted.function)} has side effects, which an exported function cannot have",
             hint="leave out debug.print and callbacks, or guard them by a static argument",
         )
     positions = split.positions or range(structure.child(0).num_children)
@@ -252,7 +252,7 @@ def closed(
 
 
 def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | str]:
-    """For each leaf the argument it belongs to: a position or a name."""
+    """The argument that each leaf belongs to: a position or a name."""
     owners: list[int | str] = []
     for (of_kwargs, which, *_), _ in tree.places(structure):
         owners.append(which if of_kwargs else positions[which])
@@ -292,10 +292,10 @@ def _data(leaf: Any, path: str) -> bytes:
 
 
 def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
-    """The program of a function that needs nobody else.
+    """The program of a function that makes no calls.
 
     Raises:
-        ExportError: naming what would call back into Python.
+        ExportError: naming the calls back into Python.
     """
     jaxpr = Jaxpr(runnable(jaxpr.function)[0])
     plan = pipeline.scheduled(jaxpr, target, language)
@@ -313,17 +313,19 @@ def described(
     request: Request, program: Program, name: str, target: Target, threads: int
 ) -> tuple[Signature, list[Field | bytes]]:
     """The signature, and for each input of the program its field, or its data."""
-    given = [i for i in range(len(program.inputs)) if i not in request.values]
-    inputs = named([request.paths[i] for i in given], [program.inputs[i] for i in given])
-    fields = dict(zip(given, inputs, strict=True))
-    over = {
+    passed = [i for i in range(len(program.inputs)) if i not in request.values]
+    inputs = named([request.paths[i] for i in passed], [program.inputs[i] for i in passed])
+    fields = dict(zip(passed, inputs, strict=True))
+    in_place = {
         output: i
-        for output, i in in_place_outputs(program, given).items()
+        for output, i in in_place_outputs(program, passed).items()
         if program.inputs[i] == program.outputs[output]
     }
-    alike = {output: fields[i].name for output, i in over.items() if not _crossed(output, over)}
-    taken = [field.name for field in inputs]
-    outputs = named(request.results, program.outputs, taken, alike)
+    shared = {
+        output: fields[i].name for output, i in in_place.items() if not _crossed(output, in_place)
+    }
+    input_names = [field.name for field in inputs]
+    outputs = named(request.results, program.outputs, input_names, shared)
     places = [
         request.values[i] if i in request.values else fields[i] for i in range(len(program.inputs))
     ]
@@ -333,8 +335,13 @@ def described(
     return signature, places
 
 
-def _crossed(output: int, over: Mapping[int, int]) -> bool:
-    """Whether an output would be written over an input out of turn, like a state over another."""
+def _crossed(output: int, in_place: Mapping[int, int]) -> bool:
+    """Whether an in-place pair crosses another: outputs and inputs are in a different order.
+
+    Of two states of equal shape, a caller expects the first output in the first input.
+    """
     return any(
-        (output < other) != (over[output] < at) for other, at in over.items() if other != output
+        (output < other) != (in_place[output] < at)
+        for other, at in in_place.items()
+        if other != output
     )

@@ -1,10 +1,10 @@
-"""Traces of one function at several sizes, as one whose integers are polynomials.
+"""Interpolation over sizes: traces at several sizes become one with polynomials for integers.
 
     b = 7:  reshape[(7, 784)]     b = 11:  reshape[(11, 784)]     ->     reshape[(b, 784)]
 
-Traces must be the same operations on the same rows.  Where an integer is not the same in all of
-them, the polynomial of least degree through all witnesses takes its place; a constant may be such a
-size, or an integer divided by one.
+Traces must be the same operations on the same rows.  An integer that differs between them is
+replaced by the polynomial of least degree through all of them; a constant may be the value of such
+a polynomial, or an integer divided by it.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from tfn.trace.argument import Const
 from tfn.trace.uop import Rows, from_rows
 
 _LARGE = (10_007, 1_018, 211)
-"""Odd and even, so that who treats them differently is found out."""
+"""Odd and even: a function that treats them differently is detected."""
 _NUMERATORS = tuple(sign * n for n in range(1, 9) for sign in (1, -1))
 
 
 def show(numbers: Numbers) -> str:
-    """Numbers of symbols as messages show them: ``b = 3, t = 5``."""
+    """Values of symbols as messages show them: ``b = 3, t = 5``."""
     return ", ".join(f"{s} = {n}" for s, n in numbers.items())
 
 
 def basis(symbols: Sequence[str], degree: int) -> list[Monomial]:
-    """Products of at most so many symbols."""
-    found = itertools.combinations_with_replacement(["", *sorted(symbols)], degree)
-    return sorted({tuple(s for s in m if s) for m in found}, key=lambda m: (len(m), m))
+    """Products of at most `degree` symbols."""
+    products = itertools.combinations_with_replacement(["", *sorted(symbols)], degree)
+    return sorted({tuple(s for s in m if s) for m in products}, key=lambda m: (len(m), m))
 
 
-def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers]:
-    """Sizes at which to trace: small, middling and large, as many as determine a polynomial.
+def witnesses(scope: Scope, avoided: frozenset[int] = frozenset()) -> list[Numbers]:
+    """Sizes at which to trace: small, medium and large, enough to determine a polynomial.
 
-    Those that are `taken`, by axes of other arguments, might look like them.
+    They differ from the sizes of other arguments (`avoided`), which could be mistaken for them.
 
     Raises:
         ExportError: if there are too many symbols, or the constraints leave too few sizes.
@@ -60,25 +60,25 @@ def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers
             got=", ".join(symbols),
             hint="fix some sizes, or use one symbol for several",
         )
-    wanted = len(basis(symbols, 2)) + 2
+    count = len(basis(symbols, 2)) + 2  # two more than unknowns, to check the polynomial
     draw = random.Random(len(symbols))
-    found: list[Numbers] = []
+    chosen: list[Numbers] = []
     for numbers in _candidates(scope, draw):
-        fresh = taken.isdisjoint(numbers.values()) and numbers not in found
+        fresh = avoided.isdisjoint(numbers.values()) and numbers not in chosen
         if fresh and scope.allows(numbers):
-            found.append(numbers)
-            if len(found) == wanted:
-                return found
+            chosen.append(numbers)
+            if len(chosen) == count:
+                return chosen
     raise ExportError(
         "the constraints leave too few sizes to tell how a function depends on them",
-        got=", ".join(c.text for c in scope.constraints) + f": {len(found)} of {wanted} found",
+        got=", ".join(c.text for c in scope.constraints) + f": {len(chosen)} of {count} found",
         hint="serialize it for each size instead",
     )
 
 
 def _candidates(scope: Scope, draw: random.Random) -> Iterator[Numbers]:
-    """Numbers for the symbols, those that are worth most first."""
-    said = {n for c in scope.constraints for n in c.integers}
+    """Values for the symbols, the most informative first."""
+    mentioned = {n for c in scope.constraints for n in c.integers}
     divisors = {n for c in scope.constraints for n in c.divisors}
     steps = sorted(n for n in {1, *divisors} if 0 < n <= 4096)[::-1]
     for step in steps:
@@ -87,7 +87,7 @@ def _candidates(scope: Scope, draw: random.Random) -> Iterator[Numbers]:
         for most in (199, 61, 29, 11):
             for _ in range(40):
                 yield {s: step * draw.randrange(2, most) for s in scope.symbols}
-    for near in sorted(said):
+    for near in sorted(mentioned):
         for _ in range(60):
             yield {s: max(near + draw.randrange(-12, 13), 2) for s in scope.symbols}
     for most in (4, 16, 64, 256):
@@ -96,17 +96,17 @@ def _candidates(scope: Scope, draw: random.Random) -> Iterator[Numbers]:
 
 
 class Fit:
-    """Traces of one function at several sizes, becoming one."""
+    """Unifies traces of one function at several sizes."""
 
     def __init__(self, name: str, places: list[Numbers], traces: list[Portable]) -> None:
         self.name, self.places, self.traces = name, places, traces
         self.rows = [written(t.jaxpr) for t in traces]
 
     def run(self) -> tuple[Rows, tuple[Input, ...]]:
-        """The rows and the inputs of all sizes.
+        """The unified rows and inputs.
 
         Raises:
-            ExportError: with the two sizes and the place where traces differ.
+            ExportError: with two sizes, and the operation at which their traces differ.
         """
         first = self.traces[0]
         for i, other in enumerate(self.traces):
@@ -132,7 +132,7 @@ class Fit:
         return rows, inputs
 
     def _same_operations(self) -> None:
-        """Refuse traces that are not the same operations of the same rows."""
+        """Refuse traces that are not the same operations on the same rows."""
         for i, other in enumerate(self.rows):
             pairs = itertools.zip_longest(self.rows[0], other)
             for n, (mine, theirs) in enumerate(pairs):
@@ -140,7 +140,7 @@ class Fit:
                     raise self._differ(i, self._shown(0, n), self._shown(i, n))
 
     def _shown(self, trace: int, n: int) -> str:
-        """A row of a trace as a person would name it."""
+        """A row of a trace for an error message."""
         rows = self.rows[trace]
         if n >= len(rows):
             return f"at {show(self.places[trace])}: nothing more"
@@ -158,21 +158,21 @@ class Fit:
         )
 
     def _unified(self, values: Sequence[Any], row: int | None) -> Any:
-        """One value for those of all traces, with polynomials where integers differ."""
+        """One value for all traces, with polynomials where integers differ."""
         first = values[0]
         if all(type(v) is type(first) and v == first for v in values):
             return first
         if all(type(v) is int for v in values):
-            found = self._polynomial(values)
-            if found is not None:
-                return found
+            polynomial = self._polynomial(values)
+            if polynomial is not None:
+                return polynomial
         elif all(type(v) is tuple and len(v) == len(first) for v in values):
             return tuple(self._unified(list(many), row) for many in zip(*values, strict=True))
         elif isinstance(first, Const):
-            made = self._constant(values)
-            if made is not None:
+            bits = self._constant(values)
+            if bits is not None:
                 shape = self._unified([v.shape for v in values], row)
-                return Const(first.dtype, made, shape)
+                return Const(first.dtype, bits, shape)
         elif is_dataclass(first) and all(type(v) is type(first) for v in values):
             kind: Any = type(first)
             names = [f.name for f in fields(first) if f.compare]
@@ -186,7 +186,7 @@ class Fit:
         )
 
     def _polynomial(self, values: Sequence[int]) -> Polynomial | None:
-        """The polynomial through values, of the least degree."""
+        """The polynomial of least degree through values; None if degree 2 is not enough."""
         symbols = sorted(self.places[0])
         for degree in (1, 2):
             factors = solved(basis(symbols, degree), self.places, values)
@@ -195,7 +195,7 @@ class Fit:
         return None
 
     def _constant(self, values: Sequence[Const]) -> Any:
-        """The bits of constants: equal, a size, or a number divided by one."""
+        """The bits of constants: equal, a size, or a number divided by a size."""
         bits = [v.bits for v in values]
         dtype = values[0].dtype
         if len({v.dtype for v in values}) > 1 or len(set(bits)) == 1:
@@ -205,10 +205,10 @@ class Fit:
             return None
         for over in (0, *_NUMERATORS) if dtype in FLOATS else (0,):
             sizes = [round(over / n) if over and n else round(n) for n in numbers]
-            found = self._polynomial(sizes)
-            if found is None or (over and 0 in sizes):
+            polynomial = self._polynomial(sizes)
+            if polynomial is None or (over and 0 in sizes):
                 continue
-            ratio = Ratio(found, over)
+            ratio = Ratio(polynomial, over)
             if [ratio.bits(dtype, at) for at in self.places] == bits:
                 return ratio
         return None
@@ -217,7 +217,10 @@ class Fit:
 def solved(
     monomials: Sequence[Monomial], places: Sequence[Numbers], values: Sequence[int]
 ) -> dict[Monomial, Fraction] | None:
-    """Factors of products whose sum has these values; None if there are none, or many."""
+    """Coefficients of products whose sum has these values; None if they are not unique.
+
+    Gauss-Jordan elimination over fractions.
+    """
     table = [
         [
             *(Fraction(prod(at[s] for s in m)) for m in monomials),

@@ -1,4 +1,4 @@
-"""The header of an exported function: its contract, in words and in types."""
+"""C header of an exported function: its contract, in words and in types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ERRORS = (
     ("MISALIGNED", "an address is no multiple of what is asked for"),
     ("SMALL_ARENA", "arena_bytes is less than what is asked for"),
 )
-"""What a call returns, by number; unless it is OK, nothing has been read or written."""
+"""Results of a call, by number; unless it is OK, nothing has been read or written."""
 
 
 def c_type(dtype: DType) -> str:
@@ -53,7 +53,7 @@ def header(signature: Signature) -> str:
    int {name}(const {name}_args *args, void *arena);
 
    It reads the inputs and writes the outputs that `args` points to, arrays in row-major order, and
-   uses the arena for what lives only meanwhile.  {_how(signature)}
+   uses the arena for what lives only meanwhile.  {_threading(signature)}
 
 {_table("inputs", signature.inputs)}
 {_table("outputs", signature.outputs)}
@@ -110,8 +110,8 @@ def _start(signature: Signature) -> str:
     return ", ".join([*start, *["0"] * len(signature.fields)])
 
 
-def _how(signature: Signature) -> str:
-    """Who runs it, and what a caller may do meanwhile."""
+def _threading(signature: Signature) -> str:
+    """Sentences on threads and concurrent calls."""
     if signature.threads == 1:
         return """It allocates nothing, keeps nothing between calls,
    and calls no library.  Two calls may run at once if they share neither outputs nor arena."""
@@ -121,7 +121,7 @@ def _how(signature: Signature) -> str:
 
 
 def _fields(name: str, fields: tuple[Field, ...]) -> str:
-    """A macro that says a macro of every field."""
+    """An X macro: it applies the macro FIELD to every field."""
     lines = [f"  FIELD({c_type(f.dtype)}, {f.name}, {f.size_bytes // f.alignment})" for f in fields]
     return " \\\n".join([f"#define {name}(FIELD)", *lines])
 

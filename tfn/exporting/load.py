@@ -1,7 +1,7 @@
-"""`tfn.load`: an exported library, called from Python.
+"""`tfn.load`: loads an exported library and calls it from Python.
 
-What a file says of itself is read and checked before the system loads it, since that would run
-code: a file that is cut short, or of another version, is refused with nothing executed.
+The manifest of a file is read and checked before the system loads it, which would run code: a file
+that is truncated, or of another version, is refused and none of it is executed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from tfn.exporting.signature import ABI, ALIGNMENT, DIGEST, MAGIC, Field, Signat
 from tfn.lower.target.target import Target
 
 _HINT = "export it again, or copy it again"
-_DIGEST = 64  # letters, of half as many bytes
+_DIGEST = 64  # hexadecimal digits of SHA-256
 
 
 def load(path: str | Path) -> Loaded:
     """The function of a shared library that `tfn.export` has written.
 
-    A library is code: load none that you would not run.  One that was damaged is refused before
-    any of it runs, by the digest that `tfn.export` puts behind it; a library that others have
-    linked from exported C has none.  While it is loaded, a library must not be overwritten where
-    it lies; `tfn.export` replaces it, which is safe.
+    A library is code: load none that you would not run.  A damaged one is refused before any of
+    it runs, by the digest that `tfn.export` puts behind it; a library linked by other tools from
+    exported C has none.  While it is loaded, the file of a library must not be overwritten in
+    place; `tfn.export` replaces it, which is safe.
 
     Raises:
-        ExportError: for a file that is none, is cut short or altered, or has another version.
+        ExportError: for a file that is no such library, is truncated or altered, or has another
+            version.
 
     Example:
         >>> import tempfile, tfn, numpy as np
@@ -75,10 +76,10 @@ def load(path: str | Path) -> Loaded:
 
 
 def manifest(data: bytes, name: str) -> Signature:
-    """What a file says of itself.
+    """The signature in the manifest of a file.
 
     Raises:
-        ExportError: if it says nothing, or not all of it, or has another version.
+        ExportError: if the manifest is missing, damaged, or of another version.
     """
     at = data.find(MAGIC)
     if at < 0:
@@ -108,7 +109,7 @@ def _signature(record: dict[str, Any]) -> Signature:
     """The signature that a manifest describes.
 
     Raises:
-        Exception: of many kinds, if it describes none.
+        Exception: of many classes, if it describes none.
     """
     triple, cpu, features = record["target"]
     numbers = record["arena_bytes"], record["threads"]
@@ -139,7 +140,7 @@ def _field(record: dict[str, Any]) -> Field:
 
 
 def _whole(data: bytes, name: str) -> None:
-    """Refuse a library of which a part is missing: to touch its pages would end the process.
+    """Refuse a truncated library: access to its missing pages would kill the process.
 
     Source: System V ABI, chapter 4 and 5: headers of files, of sections and of segments.
     """
@@ -164,11 +165,11 @@ def _whole(data: bytes, name: str) -> None:
 class Loaded:
     """A function of a library.
 
-    It takes arrays by position, in the order of `signature.inputs`, or by the names there, and
-    gives a NumPy array, or a tuple of them.
+    Arrays are passed by position, in the order of `signature.inputs`, or by name; the result is a
+    NumPy array, or a tuple of them.
 
     Attributes:
-        signature: what it takes and gives.
+        signature: its inputs and outputs.
     """
 
     def __init__(self, signature: Signature, library: ctypes.CDLL) -> None:
@@ -176,14 +177,14 @@ class Loaded:
         self._run = getattr(library, signature.name)
         self._run.restype = ctypes.c_int
         self._run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-        self._idle: list[Any] = []  # arenas: two calls never share one
+        self._idle: list[Any] = []  # arenas: concurrent calls never share one
 
     def __call__(self, *args: Any, arena: Any = None, **kwargs: Any) -> Any:
         """Run it.
 
         Args:
             args, kwargs: arrays of exactly the shapes and dtypes of the inputs.
-            arena: working memory, an array of bytes; if None, some that is kept between calls.
+            arena: working memory, an array of bytes; if None, one that is reused between calls.
 
         Raises:
             ArgumentError: for an input that is missing or unknown, or too small an arena.
@@ -217,8 +218,8 @@ class Loaded:
     def _arranged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the inputs."""
         names = [field.name for field in self.signature.inputs]
-        given = dict(zip(names, args)) | kwargs
-        wrong = [name for name in names if name not in given]
+        arrays = dict(zip(names, args)) | kwargs
+        wrong = [name for name in names if name not in arrays]
         wrong += [name for name in kwargs if name not in names]
         if wrong or len(args) + len(kwargs) != len(names):
             raise ArgumentError(
@@ -226,7 +227,7 @@ class Loaded:
                 got=f"{len(args)} by position, and {', '.join(kwargs) or 'none'} by name",
                 hint="pass each of them once",
             )
-        return [given[name] for name in names]
+        return [arrays[name] for name in names]
 
     def _arena(self) -> np.ndarray[Any, Any]:
         try:
@@ -240,7 +241,7 @@ class Loaded:
 
 
 def _checked(field: Field, value: Any) -> np.ndarray[Any, Any]:
-    """An input as it must be."""
+    """An input as a contiguous array, after a check of dtype and shape."""
     x = np.asarray(value)
     if x.dtype != field.dtype:
         raise DTypeError(
@@ -264,6 +265,6 @@ def _room(arena: Any, size_bytes: int) -> np.ndarray[Any, Any]:
         raise ArgumentError(
             f"the arena is too small: {size_bytes:,} bytes are needed, aligned to {ALIGNMENT}",
             got=f"{memory.nbytes:,} bytes, of which alignment takes {lost}",
-            hint="pass a contiguous array of so many bytes more",
+            hint="pass a contiguous array with room for the alignment",
         )
     return memory

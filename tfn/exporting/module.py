@@ -1,4 +1,4 @@
-"""An exported function as one module of LLVM IR: the program, its constants, and the entry."""
+"""LLVM IR of an exported function: one module with the program, its constants and the entry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfn.hw.cpu import compiler_rt
 from tfn.lower.program import Program
 
 HEAD_BYTES = 16
-"""Of the struct, before its pointers: two words of 32 bits, and one of 64."""
+"""Bytes of the struct before its pointers: two words of 32 bits, and one of 64."""
 _DECLARED = re.compile(r"^declare .*?@([\w.]+)\(", re.MULTILINE)
 _DEFINED = re.compile(r"^define (?:internal )?(.*?@([\w.]+)\()", re.MULTILINE)
 
@@ -44,7 +44,7 @@ def module(
     """The whole text; `places` is a field or data for each input of the program."""
     texts = [kernel.text for kernel in program.kernels] + [program.text]
     if any("half" in text for text in texts):
-        texts.append(compiler_rt.HALF)
+        texts.append(compiler_rt.float16_text())
     inner = _merged(texts)
     constants = [
         f"@constant{i} = internal constant [{len(place)} x i8] {_quoted(place)}, align 64"
@@ -60,18 +60,18 @@ def module(
 
 
 def _merged(texts: Sequence[str]) -> str:
-    """Functions of several modules in one: nobody outside sees them, nothing is said twice."""
+    """Functions of several modules in one: all internal, no declaration repeated."""
     text = _DEFINED.sub(r"define internal \1", "\n".join(texts))
     defined = {name for _, name in _DEFINED.findall(text)}
-    lines, said = [], set()
+    lines, seen = [], set()
     for line in text.splitlines():
-        found = _DECLARED.match(line)
-        if found and found[1] in defined:
+        declaration = _DECLARED.match(line)
+        if declaration and declaration[1] in defined:
             continue
-        if found or line.startswith("attributes"):
-            if line in said:
+        if declaration or line.startswith("attributes"):
+            if line in seen:
                 continue
-            said.add(line)
+            seen.add(line)
         lines.append(line)
     return "\n".join(lines)
 
@@ -82,7 +82,7 @@ def _quoted(data: bytes) -> str:
 
 
 class _Entry:
-    """The public function as it grows: it checks all it can before anything runs."""
+    """Builds the public function, which checks its arguments before the program runs."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _Entry:
         return self.let(f"load {kind}, ptr {at}")
 
     def aligned(self, pointer: str, alignment: int) -> None:
-        """Refuse an address that is no multiple of so many bytes."""
+        """Refuse an address that is not aligned to `alignment` bytes."""
         number = self.let(f"ptrtoint ptr {pointer} to i64")
         rest = self.let(f"and i64 {number}, {alignment - 1}")
         self.refuse(self.let(f"icmp ne i64 {rest}, 0"), "MISALIGNED")
@@ -127,9 +127,9 @@ class _Entry:
         self.refuse(self.let("icmp eq ptr %args, null"), "NULL_POINTER")
         if signature.arena_bytes:
             self.refuse(self.let("icmp eq ptr %arena, null"), "NULL_POINTER")
-        for offset, wanted in ((0, ABI), (4, signature.program)):
+        for offset, expected in ((0, ABI), (4, signature.program)):
             word = self.word("i32", offset)
-            self.refuse(self.let(f"icmp ne i32 {word}, {wanted}"), "WRONG_VERSION")
+            self.refuse(self.let(f"icmp ne i32 {word}, {expected}"), "WRONG_VERSION")
         size = self.word("i64", 8)
         self.refuse(self.let(f"icmp ult i64 {size}, {signature.arena_bytes}"), "SMALL_ARENA")
         self.aligned("%arena", ALIGNMENT)
@@ -153,7 +153,7 @@ class _Entry:
         return [*self.places, *self.signature.outputs]
 
     def buffer(self, i: int, place: Field | bytes) -> str:
-        """The address of an array, once it is checked."""
+        """The checked address of an array."""
         if isinstance(place, bytes):
             return f"@constant{i}"
         member = self.signature.fields.index(place)

@@ -1,10 +1,10 @@
-"""A closed function with its signature, that needs nothing of the Python it was traced from.
+"""Portable functions: a closed function with its signature, independent of Python code.
 
-Arguments are known by their paths: the position or the name of an argument, then keys, numbers and
-names of fields.  So a class of the user's comes in as itself, or as a dict of its fields, and what
-is returned in such a class comes back as a dict of them: bytes do not hold classes.
+Arguments are identified by paths: the position or the name of an argument, then keys, indices and
+names of fields.  A user's class is accepted as itself or as a dict of its fields; a result of such
+a class comes back as a dict, since bytes do not hold classes.
 
-    def step(network, x): ...                  takes  (0, "weight"), (0, "bias"), (1,)
+    def step(network, x): ...        has the inputs  (0, "weight"), (0, "bias"), (1,)
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 
 Path = tuple[str | int, ...]
 Outline = Any
-"""A tree of results: a number of an output, None, or (kind, keys, outlines)."""
+"""A tree of results: the number of an output, None, or (kind, keys, outlines)."""
 
 
 @frozen
 class Input:
-    """One array that a function takes: where it stands among the arguments, and its type."""
+    """One input of a function: its path among the arguments, and its type."""
 
     path: Path
     shape: Shape
@@ -63,11 +63,11 @@ class Portable:
     """A function that can be called, transformed and serialized.
 
     Attributes:
-        jaxpr: closed: it takes the inputs, then what was captured.
-        inputs: by position.
-        captured: arrays that belong to it.
-        outputs: how results are nested.
-        weak: which results are weak.
+        jaxpr: closed: its parameters are the inputs, then the captured arrays.
+        inputs: in the order of the parameters.
+        captured: arrays that the function has captured.
+        outputs: the tree of the results.
+        weak: whether each result has a weak dtype.
     """
 
     jaxpr: Jaxpr
@@ -78,7 +78,7 @@ class Portable:
 
     @staticmethod
     def of(jaxpr: Jaxpr) -> Portable:
-        """A closed function as one that takes its parameters by position, and gives a tuple."""
+        """A closed function with its parameters by position, whose result is a tuple."""
         inputs = tuple(Input((p.index,), p.shape, p.dtype, False) for p in jaxpr.params)
         count = len(jaxpr.outputs)
         outputs = ("tuple", (), tuple(range(count))) if count != 1 else 0
@@ -86,14 +86,14 @@ class Portable:
 
     @property
     def in_avals(self) -> tuple[ShapeDtypeStruct, ...]:
-        """The types of the arrays it takes."""
+        """The types of the inputs."""
         return tuple(ShapeDtypeStruct(i.shape, i.dtype, i.weak) for i in self.inputs)
 
     @property
     def out_avals(self) -> tuple[ShapeDtypeStruct, ...]:
-        """The types of the arrays it gives."""
-        found = zip(self.jaxpr.outputs, self.weak, strict=True)
-        return tuple(ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in found)
+        """The types of the results."""
+        outputs = zip(self.jaxpr.outputs, self.weak, strict=True)
+        return tuple(ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in outputs)
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -101,10 +101,10 @@ class Portable:
         return self.__call__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function of arguments, which may be traced.
+        """Apply the function to arguments, which may be traced.
 
         Raises:
-            ArgumentError: naming arrays that are missing, or that it does not take.
+            ArgumentError: naming arrays that are missing or superfluous.
             ShapeError, DTypeError: naming an array of another type.
         """
         values = [_fit(i, x) for i, x in zip(self.inputs, arranged(self.inputs, args, kwargs))]
@@ -114,17 +114,17 @@ class Portable:
         """The function as bytes; see `tfn.export.serialize`.
 
         Raises:
-            ExportError: naming what bytes cannot hold.
+            ExportError: naming the value that bytes cannot hold.
         """
         inputs = tuple((i.path, i.shape, i.dtype, i.weak) for i in self.inputs)
         arrays = stored(self.captured)
         return read_again(written(self.jaxpr), inputs, arrays, self.outputs, self.weak, ())
 
     def check(self) -> None:
-        """Refuse a signature that is not that of the function.
+        """Refuse a signature that does not match the function.
 
         Raises:
-            ExportError: if it is not.
+            ExportError: if it does not.
         """
         agree(self, self.jaxpr.params, len(self.jaxpr.outputs))
 
@@ -134,46 +134,45 @@ class Portable:
 
 
 class Signature(Protocol):
-    """What a function takes and gives; see `Portable`."""
+    """The signature of a portable function; see `Portable`."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The arrays that it is called with."""
+        """The arrays that are arguments."""
 
     @property
     def captured(self) -> tuple[Any, ...]:
-        """The arrays that belong to it."""
+        """The arrays that the function has captured."""
 
     @property
     def outputs(self) -> Outline:
-        """How results are nested."""
+        """The tree of the results."""
 
     @property
     def weak(self) -> tuple[bool, ...]:
-        """Which results are weak."""
+        """Whether each result has a weak dtype."""
 
 
 def agree(signature: Signature, params: Sequence[Param], results: int) -> None:
-    """Refuse a signature that is not that of a function of so many results.
+    """Refuse a signature that does not match parameters and the number of results.
 
     Raises:
-        ExportError: if it is not.
+        ExportError: if it does not.
     """
-    takes = [(i.shape, i.dtype) for i in signature.inputs]
-    takes += [(x.shape, x.dtype) for x in signature.captured]
-    wanted = [(p.shape, p.dtype) for p in params]
-    numbered = [p.index for p in params] == list(range(len(wanted)))
-    every = list(range(results))
-    given = sorted(_numbers(signature.outputs))
-    if takes != wanted or not numbered or given != every or len(signature.weak) != results:
+    types = [(i.shape, i.dtype) for i in signature.inputs]
+    types += [(x.shape, x.dtype) for x in signature.captured]
+    expected = [(p.shape, p.dtype) for p in params]
+    numbered = [p.index for p in params] == list(range(len(expected)))
+    complete = sorted(_numbers(signature.outputs)) == list(range(results))
+    if types != expected or not numbered or not complete or len(signature.weak) != results:
         raise ExportError("a serialized function is not what its signature says")
 
 
 def portable(function: Callable[..., Any]) -> Callable[..., Portable]:
-    """What makes a function portable, given the arguments that it would be called with.
+    """Returns a function that makes `function` portable for example arguments.
 
     Raises:
-        ExportError: if it has effects, or takes or gives keys that are neither text nor numbers.
+        ExportError: if it has effects, or keys of its trees are neither text nor integers.
 
     Example:
         >>> import tfn
@@ -183,28 +182,28 @@ def portable(function: Callable[..., Any]) -> Callable[..., Portable]:
     jitted = function if isinstance(function, Jitted) else Jitted(function)
 
     def make(*args: Any, **kwargs: Any) -> Portable:
-        found = jitted.trace(*args, **kwargs)
-        if found.has_effects:
+        traced = jitted.trace(*args, **kwargs)
+        if traced.has_effects:
             raise ExportError(
                 f"{name_of(jitted.function)} has effects outside of it, which bytes do not hold",
                 hint="leave out debug.print and callbacks, or guard them by a static argument",
             )
         split = jitted.static.split(jitted.function, args, kwargs)
-        kinds = found.takes.types
+        kinds = traced.takes.types
         inputs = tuple(
             Input(path, kind.shape, kind.dtype, kind.weak_type)
             for path, kind in zip(paths(*split.dynamic), kinds, strict=True)
         )
-        outputs = outline(found.structure, iter(range(len(found.weak))))
-        return Portable(found.jaxpr, inputs, tuple(found.captured), outputs, tuple(found.weak))
+        outputs = outline(traced.structure, iter(range(len(traced.weak))))
+        return Portable(traced.jaxpr, inputs, tuple(traced.captured), outputs, tuple(traced.weak))
 
     return make
 
 
 def paths(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Path]:
-    """Where the leaves of arguments stand, in their order."""
-    found = tree.leaves_with_path((tuple(args), kwargs))
-    return [tuple(_plain(key) for key in path[1:]) for path, _ in found]
+    """The paths of the leaves of arguments, in order."""
+    leaves = tree.leaves_with_path((tuple(args), kwargs))
+    return [tuple(_plain(key) for key in path[1:]) for path, _ in leaves]
 
 
 def _plain(key: Any) -> str | int:
@@ -222,12 +221,12 @@ def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any
     """The leaves of arguments in the order of the inputs.
 
     Raises:
-        ArgumentError: naming those that are missing, and those that are not taken.
+        ArgumentError: naming arguments that are missing or superfluous.
     """
-    given = dict(zip(paths(args, kwargs), tree.leaves((tuple(args), kwargs)), strict=True))
-    missing = [str(i) for i in inputs if i.path not in given]
-    taken = {i.path for i in inputs}
-    other = [place(path) for path in given if path not in taken]
+    leaves = dict(zip(paths(args, kwargs), tree.leaves((tuple(args), kwargs)), strict=True))
+    missing = [str(i) for i in inputs if i.path not in leaves]
+    known = {i.path for i in inputs}
+    other = [place(path) for path in leaves if path not in known]
     if missing or other:
         raise ArgumentError(
             f"the function takes {', '.join(map(str, inputs)) or 'nothing'}",
@@ -238,23 +237,23 @@ def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any
             ),
             hint="pass the arguments that it was serialized for, by the same names",
         )
-    return [given[i.path] for i in inputs]
+    return [leaves[i.path] for i in inputs]
 
 
-def _fit(wanted: Input, leaf: Any) -> Any:
-    """A leaf as a Value of the type that is wanted."""
+def _fit(expected: Input, leaf: Any) -> Any:
+    """A leaf as a Value of the expected type."""
     if isinstance(leaf, (bool, int, float, complex)):
-        leaf = bind.runtime().asarray(leaf, wanted.dtype if wanted.weak else None)
-    value = as_value(leaf, str(wanted))
+        leaf = bind.runtime().asarray(leaf, expected.dtype if expected.weak else None)
+    value = as_value(leaf, str(expected))
     for error, got, want in (
-        (ShapeError, value.shape, wanted.shape),
-        (DTypeError, value.dtype, wanted.dtype),
+        (ShapeError, value.shape, expected.shape),
+        (DTypeError, value.dtype, expected.dtype),
     ):
         if got != want:
             raise error(
                 "the function was serialized for other arguments",
-                got=f"{wanted}: {show(value)}",
-                hint=f"it takes {wanted}: {show(wanted)}",
+                got=f"{expected}: {show(value)}",
+                hint=f"it takes {expected}: {show(expected)}",
             )
     return value
 
@@ -264,7 +263,7 @@ _DICTS = {"dict", "OrderedDict", "defaultdict"}
 
 
 def outline(structure: tree.Structure, numbers: Any) -> Outline:
-    """How a tree is nested; what is of a class becomes a dict of its fields."""
+    """The outline of a tree; an instance of a class becomes a dict of its fields."""
     if structure.is_leaf():
         return next(numbers)
     name = structure.type.__name__ if structure.type else ""
@@ -290,10 +289,10 @@ def nested(outline: Outline, values: Sequence[Any]) -> Any:
     if isinstance(outline, int):
         return values[outline]
     kind, keys, children = outline
-    found = [nested(child, values) for child in children]
+    items = [nested(child, values) for child in children]
     if kind == "dict":
-        return dict(zip(keys, found, strict=True))
-    return tuple(found) if kind == "tuple" else found
+        return dict(zip(keys, items, strict=True))
+    return tuple(items) if kind == "tuple" else items
 
 
 def _numbers(outline: Outline) -> list[int]:
@@ -303,10 +302,10 @@ def _numbers(outline: Outline) -> list[int]:
 
 
 def stored(arrays: Sequence[Any]) -> tuple[tuple[Shape, DType, bytes], ...]:
-    """Arrays as shape, dtype and bits, the lowest byte first."""
-    found = []
+    """Arrays as shape, dtype and little-endian bytes."""
+    records = []
     for array in arrays:
         x: np.ndarray[Any, Any] = np.asarray(bind.runtime().read(array))
         little = x if x.dtype.kind == "V" else x.astype(x.dtype.newbyteorder("<"), copy=False)
-        found.append((x.shape, x.dtype, little.tobytes()))
-    return tuple(found)
+        records.append((x.shape, x.dtype, little.tobytes()))
+    return tuple(records)

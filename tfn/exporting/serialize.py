@@ -1,17 +1,16 @@
-"""Functions as bytes, for other processes and machines: `tfn.export.serialize`, `deserialize`.
+"""Serialization of functions as bytes: `tfn.export.serialize` and `tfn.export.deserialize`.
 
     data = tfn.export.serialize(loss, network, images)
     tfn.grad(tfn.export.deserialize(data))(network, images)
 
-The bytes are a head, which tells what follows and can be checked before anything is read, and the
-closed function as rows: an operation, the rows that it reads, its argument.  Equal functions have
-equal bytes, on every machine; nothing in them is code of Python.
+The bytes are a head, which is checked before anything else is read, and the closed function as
+rows: an operation, the rows that it reads, its argument.  Equal functions have equal bytes, on
+every machine; they contain no Python code.
 
-What is serialized is the function as it is traced.  A function with rules of its own
-(`custom_jvp`, `custom_vjp`) is kept as what it computes: the derivative of the result is the
-derivative of that, and the rules stay behind.  A lowered program is not serialized: its text is
-made for one processor, and `tfn.export` writes it as an object or a library, with a manifest that
-is checked in the same way.
+The function is serialized as it is traced.  Of a function with a derivative rule (`custom_jvp`,
+`custom_vjp`) the function is kept and the rule is not: the derivative of the result is that of the
+function itself.  A lowered program is not serialized, since its text is made for one processor;
+`tfn.export` writes it as an object or a library, with a manifest that is checked in the same way.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from tfn.trace.jaxpr import Jaxpr
 def serialize(
     function: Callable[..., Any] | Portable | Symbolic | Jaxpr, *args: Any, **kwargs: Any
 ) -> bytes:
-    """A function as bytes: canonical, versioned, hashed.
+    """Serialize a function: canonical, versioned and hashed bytes.
 
     Args:
         function: jitted or not; or a closed function, which takes no further arguments.
-        args, kwargs: what it would be called with, without static arguments when it is called
-            again; `ShapeDtypeStruct` will do for an array, and with a `symbolic_shape` it stands
-            for arrays of many sizes: see `tfn.exporting.symbolic` for what that can do.
+        args, kwargs: example arguments.  Static ones become part of the function.  A
+            `ShapeDtypeStruct` may stand for an array, and one with a `symbolic_shape` for arrays
+            of many sizes: see `tfn.exporting.symbolic` for its limits.
 
     Raises:
-        ExportError: if it calls back into Python, or runs a kernel written by hand.
+        ExportError: if it calls back into Python, or runs a custom kernel.
 
     Example:
         >>> import tfn
@@ -62,41 +61,41 @@ def serialize(
 
 
 def deserialize(data: bytes) -> Portable | Symbolic:
-    """The function that bytes hold: to be called, jitted, differentiated and batched like any.
+    """The function in serialized bytes: it can be called, jitted, differentiated and batched.
 
-    The bytes need not be trusted: nothing in them is run, and all of them is checked.  A function
-    of somebody else's may still compute for as long, and with as much memory, as it likes.
+    The bytes need not be trusted: no code in them is executed, and every field is checked.  An
+    untrusted function may still compute without bounds on time and memory.
 
     Raises:
-        ArgumentError: if it is given no bytes.
-        ExportError: for bytes that are cut short, altered, of another version, hold what this
-            version does not know, or are no function whose operations fit together; nothing has
-            been built then.
+        ArgumentError: for an object that is not bytes.
+        ExportError: for bytes that are truncated, altered, or of another version; for operations
+            that this version does not know, or that do not fit together.  Nothing has been built
+            then.
     """
     payload = decode(opened(data))
     try:
         return _portable(payload)
     except ExportError:
         raise
-    except Exception as error:  # of many classes: it was not written by us
+    except Exception as error:  # of many classes: the bytes may be anything
         raise refused(f"{type(error).__name__}: {error}"[:300]) from error
 
 
 def _portable(payload: Any) -> Portable | Symbolic:
-    """The function of what was written.
+    """The function of a decoded payload.
 
     Raises:
-        Exception: of many kinds, if it was not written by us.
+        Exception: of many classes, if `serialize` has not written it.
     """
-    found, takes, arrays, outputs, weak, constraints = payload
-    symbols = signature(takes, arrays, outputs, weak, constraints)
-    rows = wellformed.rows(found, symbols)
+    table, parameters, arrays, outputs, weak, constraints = payload
+    symbols = signature(parameters, arrays, outputs, weak, constraints)
+    rows = wellformed.rows(table, symbols)
     captured = tuple(runtime().asarray(_read(x)) for x in arrays)
-    inputs = tuple(Input(*i) for i in takes)
+    inputs = tuple(Input(*i) for i in parameters)
     if symbols:
-        made = Symbolic(rows, inputs, captured, outputs, weak, constraints)
-        made.check()
-        return made
+        polymorphic = Symbolic(rows, inputs, captured, outputs, weak, constraints)
+        polymorphic.check()
+        return polymorphic
     closed = Portable(Jaxpr(wellformed.built(rows)), inputs, captured, outputs, weak)
     closed.check()
     return closed

@@ -1,7 +1,7 @@
-"""What an exported function takes and gives: a list of fields, the same for every language.
+"""Signature of an exported function: its inputs and outputs as fields, the same in every language.
 
-A field is one array: an argument's leaf, or one of a result.  Its `name` is an identifier made of
-its `path`, which is what a user of Python calls it.
+A field is one array: a leaf of an argument or of the result.  Its `name` is an identifier made of
+its `path`, which is the expression by which Python code refers to it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tfn.trace.op import Shape
 ABI = 1
 """The version of the calling convention: of the struct's layout, the checks and the manifest."""
 MAGIC = b"tfn-export:"
-"""What a manifest begins with in a file: then its length, its digest, and itself, as JSON."""
+"""The first bytes of a manifest in a file: its length, digest and JSON text follow."""
 DIGEST = b"tfn-sha256:"
-"""What stands behind a shared library, where no system looks: then the digest of all before it."""
+"""The first bytes behind a shared library, which loaders ignore; its digest follows."""
 # fmt: off
 RESERVED = frozenset({
     "abi", "program", "arena_bytes",
@@ -33,7 +33,7 @@ RESERVED = frozenset({
     "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
     "unsigned", "void", "volatile", "while",
 })
-"""What no field is called: other members of the struct, and words of C."""
+"""Names that no field may have: other members of the struct, and keywords of C."""
 # fmt: on
 
 
@@ -43,8 +43,8 @@ class Field:
 
     Attributes:
         name: an identifier.
-        path: what the user calls it.
-        same: the field whose memory it may have too, "" if none.
+        path: the expression by which Python code refers to it.
+        same: the field with which it may share memory, "" if none.
     """
 
     name: str
@@ -55,12 +55,12 @@ class Field:
 
     @property
     def size_bytes(self) -> int:
-        """Of its elements."""
+        """Bytes of its elements."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property
     def alignment(self) -> int:
-        """What its address must be a multiple of: its parts, where it is complex."""
+        """Alignment in bytes: that of an element, or of its parts if it is complex."""
         return self.dtype.itemsize // (2 if self.dtype.kind == "c" else 1)
 
     @property
@@ -77,15 +77,15 @@ class Field:
 
 @frozen
 class Signature:
-    """What a caller needs to know.
+    """The contract between a caller and an exported function.
 
     Attributes:
         name: of the function.
         inputs, outputs: in the order of the members of the struct.
-        constants: names of arguments that are part of the code.
-        arena_bytes: working memory.
-        threads: how many may take part in a call.
-        target: what the code is for.
+        constants: names of arguments that are embedded in the code.
+        arena_bytes: size of the working memory.
+        threads: maximum number of threads that run a call.
+        target: the machine that the code is made for.
     """
 
     name: str
@@ -103,13 +103,13 @@ class Signature:
 
     @property
     def program(self) -> int:
-        """A digest of names, shapes and dtypes, by which caller and function know each other."""
+        """A digest of names, shapes and dtypes, by which a caller of another program is refused."""
         text = json.dumps([self.name, *(field.record for field in self.fields)])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
     @property
     def manifest(self) -> bytes:
-        """All of it, to be found in a file: `MAGIC`, length, digest, JSON."""
+        """The signature as bytes that can be found in a file: `MAGIC`, length, digest, JSON."""
         record = {
             "abi": ABI,
             "name": self.name,
@@ -139,33 +139,33 @@ def identifier(path: str) -> str:
     return f"{name}_" if name in RESERVED else name
 
 
-def unique(names: Iterable[str], taken: Sequence[str] = ()) -> list[str]:
-    """Names with a number after those that came before.
+def unique(names: Iterable[str], reserved: Sequence[str] = ()) -> list[str]:
+    """Names made distinct by numbers behind repeated ones.
 
     Example:
-        >>> unique(["a", "b", "a"], taken=["b"])
+        >>> unique(["a", "b", "a"], reserved=["b"])
         ['a', 'b_2', 'a_2']
     """
-    used = set(taken)
+    used = set(reserved)
     out: list[str] = []
     for name in names:
-        found, count = name, 1
-        while found in used:
+        candidate, count = name, 1
+        while candidate in used:
             count += 1
-            found = f"{name}_{count}"
-        used.add(found)
-        out.append(found)
+            candidate = f"{name}_{count}"
+        used.add(candidate)
+        out.append(candidate)
     return out
 
 
 def named(
     paths: Sequence[str],
     kinds: Sequence[tuple[Shape, DType]],
-    taken: Sequence[str] = (),
+    reserved: Sequence[str] = (),
     same: Mapping[int, str] | None = None,
 ) -> tuple[Field, ...]:
-    """The fields of paths, shapes and dtypes."""
-    names = unique(map(identifier, paths), taken)
+    """Fields with these paths, shapes and dtypes."""
+    names = unique(map(identifier, paths), reserved)
     return tuple(
         Field(name, path, shape, dtype, (same or {}).get(i, ""))
         for i, (name, path, (shape, dtype)) in enumerate(zip(names, paths, kinds, strict=True))

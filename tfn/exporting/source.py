@@ -1,4 +1,4 @@
-"""An exported function as one C file: the program, its constants, and the entry that checks."""
+"""C source of an exported function: one file with the program, its constants and the entry."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tfn.lower.codegen.render.c.unit import unit
 from tfn.lower.program import Program, Space
 from tfn.lower.target.target import Target
 
-PER_LINE = 12
-MANIFEST_LINE = 90
+WORDS_PER_LINE = 12
+MANIFEST_LINE_CHARACTERS = 90
 
 
 def source(
@@ -38,15 +38,15 @@ def constant(name: str, data: bytes, dtype: DType) -> str:
     size = min(dtype.itemsize, 8)  # complex numbers are pairs
     words = np.frombuffer(data, f"u{size}").tolist() or [0]
     lines = [
-        ", ".join(f"{word:#x}" for word in words[at : at + PER_LINE])
-        for at in range(0, len(words), PER_LINE)
+        ", ".join(f"{word:#x}" for word in words[at : at + WORDS_PER_LINE])
+        for at in range(0, len(words), WORDS_PER_LINE)
     ]
     body = ",\n  ".join(lines)
     return f"static const u{8 * size} {name}[{len(words)}] = {{\n  {body}\n}};"
 
 
 def _entry(signature: Signature, program: Program, places: Sequence[Field | bytes]) -> str:
-    """The public function: it checks all it can before anything runs."""
+    """The public function, which checks its arguments before the program runs."""
     name, capital = signature.name, signature.name.upper()
     rows = [
         (f"constant{i}", 0)
@@ -115,9 +115,9 @@ def copies(program: Program, inputs: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A quoted text in lines, none of which ends within an escape."""
-    while len(text) > MANIFEST_LINE:
-        end = MANIFEST_LINE
+    """Splits a quoted text into lines that do not end within an escape."""
+    while len(text) > MANIFEST_LINE_CHARACTERS:
+        end = MANIFEST_LINE_CHARACTERS
         while text[end - 1] == "\\":
             end -= 1
         yield text[:end]

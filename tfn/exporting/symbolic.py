@@ -1,26 +1,26 @@
-"""One serialized function for many sizes.
+"""Shape-polymorphic functions: one serialized function for many sizes.
 
     b, = tfn.export.symbolic_shape("b", "b >= 2")
     data = tfn.export.serialize(f, tfn.ShapeDtypeStruct((b, 28, 28), "float32"))
-    tfn.export.deserialize(data)(images)                  as many images as there are
+    tfn.export.deserialize(data)(images)                  any number of images
 
 The function is traced at several sizes, its witnesses.  The traces must be the same operations; the
-integers in which they differ become polynomials in the symbols, through all witnesses.  Then the
-rules of types (`trace.primitives`) are run on the polynomials: that every operation fits together
-for all sizes that the constraints allow is proved, by z3 where arithmetic is not enough.  A call
-puts numbers in, once for each size.
+integers in which they differ become polynomials in the symbols, interpolated through all witnesses.
+Then the type rules (`trace.primitives`) are run on the polynomials, which proves that operations
+fit together for all sizes that the constraints allow, by z3 where arithmetic is not enough.  A call
+substitutes numbers, once for each size.
 
-Limits, in all honesty:
+Limits:
 
-- That the polynomials say what Python would have computed is seen at the witnesses, which are
-  small, middling and large, and believed of all other sizes.  A function that asks for the size in
-  Python, and does something else at sizes between, is found out only if witnesses lie on both
-  sides; then it is refused, with the two sizes and the place.
-- At size 1 the function for larger sizes is taken, if its results look as they do in Python.
-- Sizes are polynomials of degree 2, or those divided by an integer that a constraint says divides
-  them.  Constants may be such a size or an integer divided by one, as a mean has it.
-- What tfn itself does differently for sizes in blocks, sorts of few and of many for instance, is
-  not seen: operations are recorded before blocks are made.
+- The polynomials equal what Python would have computed at the witnesses, which are small, medium
+  and large; at all other sizes this is assumed.  A function that branches on the size in Python is
+  detected only if there are witnesses on both sides; then it is refused, and the error names the
+  two sizes and the operation.
+- At size 1 the function for larger sizes is used, if its results have the same types.
+- Sizes are polynomials of degree 2, or such polynomials divided by an integer that divides them by
+  a constraint.  Constants may be such a size, or an integer divided by one, as in a mean.
+- Lowering may treat sizes differently, such as sorts of few and of many elements.  That is no
+  limit: operations are recorded before lowering.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Symbolic:
-    """A portable function of sizes that are not known yet.
+    """A portable function with symbolic dimensions.
 
     Attributes:
         rows: of the closed function, with polynomials for integers.
         inputs: with polynomials in their shapes.
         captured, outputs, weak: as in `Portable`.
         constraints: of the symbols, as text.
+        instances: the function at sizes at which it was called.
     """
 
     rows: Sequence[Row]
@@ -69,11 +70,11 @@ class Symbolic:
     outputs: Outline
     weak: tuple[bool, ...]
     constraints: tuple[str, ...]
-    made: dict[tuple[int, ...], Portable] = field(default_factory=dict)
+    instances: dict[tuple[int, ...], Portable] = field(default_factory=dict)
 
     @property
     def scope(self) -> Scope:
-        """Its symbols and what is known of them."""
+        """Its symbols with their constraints."""
         return Scope(symbols_of(i.shape for i in self.inputs), self.constraints)
 
     def at(self, **numbers: int) -> Portable:
@@ -82,8 +83,8 @@ class Symbolic:
         Raises:
             ArgumentError: if there is not one int for each symbol.
             ShapeError: if a constraint does not allow it.
-            ExportError: if the function does not fit together at this size, which `serialize` does
-                not write.
+            ExportError: if operations do not fit together at this size, which can happen only with
+                bytes that `serialize` has not written.
         """
         scope = self.scope
         if numbers.keys() != {*scope.symbols} or any(type(n) is not int for n in numbers.values()):
@@ -99,9 +100,9 @@ class Symbolic:
                 hint="pad the arrays, or serialize it with other constraints",
             )
         key = tuple(numbers[s] for s in scope.symbols)
-        if key not in self.made:
-            self.made[key] = self._at(numbers)
-        return self.made[key]
+        if key not in self.instances:
+            self.instances[key] = self._at(numbers)
+        return self.instances[key]
 
     def _at(self, numbers: Numbers) -> Portable:
         put: Callable[[Any], Any] = lambda x: mapped(x, lambda p: p.at(numbers), numbers)
@@ -109,27 +110,27 @@ class Symbolic:
             rows = wellformed.rows(tuple([(op, src, put(arg)) for op, src, arg in self.rows]))
             inputs = tuple(replace(i, shape=put(i.shape)) for i in self.inputs)
             function = Jaxpr(wellformed.built(rows))
-        except (TfnError, ArithmeticError) as error:  # of sizes that nobody has proved
+        except (TfnError, ArithmeticError) as error:  # only of bytes that were not proved
             raise ExportError(
                 f"the serialized function does not exist at {show(numbers)}",
                 got=getattr(error, "got", "") or str(error),
             ) from error
-        made = Portable(function, inputs, self.captured, self.outputs, self.weak)
-        made.check()
-        return made
+        instance = Portable(function, inputs, self.captured, self.outputs, self.weak)
+        instance.check()
+        return instance
 
     def check(self) -> None:
-        """Refuse a signature that is not that of the function, and constraints that are none.
+        """Refuse a signature that does not match the function, and malformed constraints.
 
         Raises:
-            ExportError, ArgumentError: if it is not, or one is not.
+            ExportError, ArgumentError: for one of these.
         """
         _, outputs, arg = self.rows[-1]
         agree(self, arg.params, len(outputs))
         assert self.scope.symbols
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function of arguments of any sizes that the constraints allow.
+        """Apply the function to arguments of any sizes that the constraints allow.
 
         Raises:
             ShapeError: naming the arguments whose sizes do not fit together.
@@ -138,12 +139,12 @@ class Symbolic:
         return self.at(**self.numbers([np.shape(x) for x in leaves]))(*args, **kwargs)
 
     def numbers(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-        """What the symbols are in shapes.
+        """The values of the symbols in the shapes of arguments.
 
         Raises:
-            ShapeError: if they are not the same everywhere.
+            ShapeError: if a symbol has several.
         """
-        found: dict[str, int] = {}
+        values: dict[str, int] = {}
         where: dict[str, Input] = {}
         pairs: list[tuple[Input, Any, int]] = [
             (i, size, n)
@@ -153,29 +154,29 @@ class Symbolic:
         ]
         for i, size, n in sorted(pairs, key=lambda pair: len(pair[1].terms) > 1):
             symbol = next(iter(size.symbols))
-            if len(size.symbols) == 1 and symbol not in found:
+            if len(size.symbols) == 1 and symbol not in values:
                 solved = _solved(size, symbol, n)
                 if solved is not None:
-                    found[symbol], where[symbol] = solved, i
+                    values[symbol], where[symbol] = solved, i
         for i, shape in zip(self.inputs, shapes, strict=True):
             fits = len(shape) == len(i.shape) and all(
-                n == (s.at(found) if isinstance(s, Polynomial) else s)
+                n == (s.at(values) if isinstance(s, Polynomial) else s)
                 for s, n in zip(i.shape, shape)
-                if not isinstance(s, Polynomial) or s.symbols <= found.keys()
+                if not isinstance(s, Polynomial) or s.symbols <= values.keys()
             )
-            if not fits or not symbols_of([i.shape]) <= found.keys():
-                seen = ", ".join(f"{s} = {found[s]} in {where[s]}" for s in found)
+            if not fits or not symbols_of([i.shape]) <= values.keys():
+                seen = ", ".join(f"{s} = {values[s]} in {where[s]}" for s in values)
                 got = f"{i}: {shape} instead of {i.shape}" + (f"; {seen}" if seen else "")
                 raise ShapeError(
                     "sizes of arguments do not fit together",
                     got=got,
                     hint="a symbol stands for one size in all arguments",
                 )
-        return found
+        return values
 
     @property
     def in_avals(self) -> tuple[ShapeDtypeStruct, ...]:
-        """The types of the arrays it takes, with polynomials for sizes."""
+        """The types of the inputs, with polynomials for sizes."""
         return tuple(ShapeDtypeStruct(i.shape, i.dtype, i.weak) for i in self.inputs)
 
     @property
@@ -191,27 +192,27 @@ class Symbolic:
 
     def __repr__(self) -> str:
         takes = ", ".join(f"{SHORT[i.dtype]}[{','.join(map(str, i.shape))}]" for i in self.inputs)
-        given = f" where {', '.join(self.constraints)}" if self.constraints else ""
-        return f"<a function of ({takes}){given}>"
+        conditions = f" where {', '.join(self.constraints)}" if self.constraints else ""
+        return f"<a function of ({takes}){conditions}>"
 
 
 def symbols_of(shapes: Any) -> frozenset[str]:
-    """All symbols in shapes."""
+    """The symbols that occur in shapes."""
     sizes = (size for shape in shapes for size in shape if isinstance(size, Polynomial))
     return frozenset(s for size in sizes for s in size.symbols)
 
 
 def _solved(size: Polynomial, symbol: str, n: int) -> int | None:
-    """The symbol of a size ``k * symbol + c`` that is n."""
+    """The value of the symbol in ``k * symbol + c == n``; None if there is none."""
     factors = size.fractions
     if set(factors) - {(), (symbol,)}:
         return None
-    found = (n - factors.get((), Fraction(0))) / factors[(symbol,)]
-    return int(found) if found.denominator == 1 else None
+    value = (n - factors.get((), Fraction(0))) / factors[(symbol,)]
+    return int(value) if value.denominator == 1 else None
 
 
 def mapped(value: Any, put: Callable[[Polynomial], Any], numbers: Numbers | None = None) -> Any:
-    """An argument of an operation with something else for its polynomials."""
+    """An argument of an operation with its polynomials replaced."""
     if isinstance(value, Polynomial):
         return put(value)
     if isinstance(value, tuple):
@@ -226,7 +227,7 @@ def mapped(value: Any, put: Callable[[Polynomial], Any], numbers: Numbers | None
 
 
 def anyhow(function: Callable[..., Any]) -> Callable[..., Portable | Symbolic]:
-    """What makes a function portable, given its arguments: for all sizes if some have symbols.
+    """Returns a function that makes `function` portable: for all sizes if shapes have symbols.
 
     Raises:
         ExportError: if it is not the same function at all sizes.
@@ -238,18 +239,18 @@ def anyhow(function: Callable[..., Any]) -> Callable[..., Portable | Symbolic]:
         symbols = symbols_of(shapes)
         if not symbols:
             return make(*args, **kwargs)
-        taken = {n for x in tree.leaves((args, kwargs)) for n in getattr(x, "shape", ())}
-        known = frozenset(n for n in taken if isinstance(n, int))
+        present = {n for x in tree.leaves((args, kwargs)) for n in getattr(x, "shape", ())}
+        fixed = frozenset(n for n in present if isinstance(n, int))
         sizes: list[Any] = [s for shape in shapes for s in shape if isinstance(s, Polynomial)]
         scope = Scope(symbols, (text for size in sizes for text in size.constraints))
-        return _Tracing(name_of(function), make, args, kwargs, scope).run(known)
+        return _Tracing(name_of(function), make, args, kwargs, scope).run(fixed)
 
     return chosen
 
 
 @frozen
 class _Tracing:
-    """A function on its way to all sizes."""
+    """The state of tracing a function for all sizes."""
 
     name: str
     make: Callable[..., Portable]
@@ -257,38 +258,38 @@ class _Tracing:
     kwargs: dict[str, Any]
     scope: Scope
 
-    def run(self, taken: frozenset[int]) -> Symbolic:
-        """Trace, compare, prove."""
+    def run(self, avoided: frozenset[int]) -> Symbolic:
+        """Trace, unify and prove."""
         try:
-            made = self._fitted(taken)
+            unified = self._fitted(avoided)
         except ExportError as error:
-            # A size may have looked like another number of the function: then others do not.
-            again = taken | {n for at in witnesses(self.scope, taken) for n in at.values()}
+            # A size may have equalled another integer of the function by chance: take others.
+            more = avoided | {n for at in witnesses(self.scope, avoided) for n in at.values()}
             try:
-                made = self._fitted(frozenset(again))
+                unified = self._fitted(frozenset(more))
             except ExportError:
                 raise error from None
-        prove(made)
-        self._least(made)
-        return made
+        prove(unified)
+        self._check_size_one(unified)
+        return unified
 
-    def _fitted(self, taken: frozenset[int]) -> Symbolic:
-        places = witnesses(self.scope, taken)
+    def _fitted(self, avoided: frozenset[int]) -> Symbolic:
+        places = witnesses(self.scope, avoided)
         with source_lines.tracking():
             traces = [self._traced(numbers) for numbers in places]
             rows, inputs = Fit(self.name, places, traces).run()
         first, texts = traces[0], tuple(c.text for c in self.scope.constraints)
         return Symbolic(rows, inputs, first.captured, first.outputs, first.weak, texts)
 
-    def _least(self, made: Symbolic) -> None:
-        """Refuse a function whose results look different where all symbols are 1."""
+    def _check_size_one(self, unified: Symbolic) -> None:
+        """Refuse a function whose results have other types where all symbols are 1."""
         least = dict.fromkeys(self.scope.symbols, 1)
         if self.scope.allows(least):
-            wanted, got = self._traced(least).out_avals, made.at(**least).out_avals
-            if wanted != got:
+            expected, got = self._traced(least).out_avals, unified.at(**least).out_avals
+            if expected != got:
                 raise ExportError(
                     f"{self.name} is not the same function at {show(least)} and above",
-                    got=f"results {', '.join(map(typed, wanted))} at {show(least)}, "
+                    got=f"results {', '.join(map(typed, expected))} at {show(least)}, "
                     f"and {', '.join(map(typed, got))} of the function for larger sizes",
                     hint="add a constraint, as 'b >= 2'",
                 )
@@ -312,7 +313,7 @@ class _Tracing:
 
 @frozen
 class _Typed:
-    """A node as the rules of types see it."""
+    """A node as type rules see it."""
 
     op: Op
     src: tuple[Any, ...]
@@ -321,15 +322,15 @@ class _Typed:
     dtype: DType
 
 
-def prove(found: Symbolic) -> None:
+def prove(function: Symbolic) -> None:
     """Prove that operations fit together at all sizes that the constraints allow.
 
     Raises:
-        ExportError: naming the operation of which it cannot be proved, and what is undecided.
+        ExportError: naming an operation without a proof, and the undecided question.
     """
-    scope = found.scope
+    scope = function.scope
     nodes: list[_Typed] = []
-    for op, src, arg in found.rows:
+    for op, src, arg in function.rows:
         sources = tuple(nodes[i] for i in src)
         kinds = ", ".join(f"{SHORT[s.dtype]}[{','.join(map(str, s.shape))}]" for s in sources)
         try:
@@ -340,10 +341,10 @@ def prove(found: Symbolic) -> None:
                 raise Undecided(f"whether {shape} has negative sizes")
         except (Undecided, TfnError, AssertionError, TypeError, ValueError) as error:
             what = error.what if isinstance(error, TfnError) else str(error)
-            given = ", ".join(found.constraints) or "none"
+            constraints = ", ".join(function.constraints) or "none"
             raise ExportError(
                 f"it cannot be proved that {op.value} fits for all sizes",
-                got=f"{op.value} of {kinds}: {what}; constraints: {given}",
+                got=f"{op.value} of {kinds}: {what}; constraints: {constraints}",
                 hint="add a constraint, as 'b >= 2' or 'b % 8 == 0'",
             ) from error
         nodes.append(_Typed(op, sources, sized, shape, dtype))

@@ -1,10 +1,10 @@
-"""Sizes that are not known yet: polynomials in symbols, and what constraints say of them.
+"""Symbolic dimensions: polynomials in symbols, and constraints on the symbols.
 
     symbolic_shape("b, 2*b + 1, 28", "b % 8 == 0")      (b, 2*b + 1, 28)
 
-Every symbol is at least 1, unless a constraint says more.  A `Size` is a polynomial with its
-constraints: it computes and compares as an int does, for all numbers that the symbols may be;
-where these do not agree, or nobody can tell, it raises `Undecided`.
+Every symbol is at least 1, unless a constraint requires more.  A `Size` is a polynomial with its
+constraints: it computes and compares as an int does, for all values of the symbols that the
+constraints allow; where the answer depends on the values, or has no proof, it raises `Undecided`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from tfn.lower.index import solver
 from tfn.trace.uop import const
 
 Monomial = tuple[str, ...]
-"""Symbols that are multiplied, sorted; () is 1."""
+"""The symbols of a product, sorted; () is 1."""
 Numbers = Mapping[str, int]
+"""Values of symbols."""
 TEXT_LIMIT = 1000
-"""Characters of sizes and constraints: the parser of Python ends on deeply nested ones."""
+"""Characters of sizes and constraints: Python's parser crashes on deeply nested text."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,7 +37,7 @@ class Polynomial:
 
     Attributes:
         terms: (product, factor) pairs, sorted, no factor 0.
-        divisor: positive; it divides every value that the sum may have.
+        divisor: positive; it divides every value of the sum.
         constraints: of its symbols, as text.
 
     Example:
@@ -51,60 +52,60 @@ class Polynomial:
 
     @staticmethod
     def of(terms: Mapping[Monomial, Fraction], constraints: tuple[str, ...] = ()) -> Polynomial:
-        """The polynomial of fractions."""
-        kept = {m: k for m, k in terms.items() if k}
-        divisor = lcm(*(k.denominator for k in kept.values()))
-        whole = tuple(sorted((m, int(k * divisor)) for m, k in kept.items()))
+        """The polynomial with these coefficients."""
+        nonzero = {m: k for m, k in terms.items() if k}
+        divisor = lcm(*(k.denominator for k in nonzero.values()))
+        whole = tuple(sorted((m, int(k * divisor)) for m, k in nonzero.items()))
         return Polynomial(whole, divisor, constraints)
 
     @staticmethod
     def constant(value: int) -> Polynomial:
-        """A number."""
+        """A constant polynomial."""
         return Polynomial.of({(): Fraction(value)})
 
     @property
     def symbols(self) -> frozenset[str]:
-        """All that occur."""
+        """The symbols that occur in it."""
         return frozenset(s for m, _ in self.terms for s in m)
 
     @property
     def fractions(self) -> dict[Monomial, Fraction]:
-        """Its factors by product."""
+        """Its coefficients by product."""
         return {m: Fraction(k, self.divisor) for m, k in self.terms}
 
     @property
     def number(self) -> int | None:
-        """Its value, if it has but one."""
+        """Its value if it is a constant integer, else None."""
         if any(m for m, _ in self.terms) or self.divisor != 1:
             return None
         return sum(k for _, k in self.terms)
 
     def at(self, numbers: Numbers) -> int:
-        """Its value where the symbols are these numbers.
+        """Its value for these values of the symbols.
 
         Raises:
             ShapeError: if it is no integer there.
         """
-        found = sum(k * prod(numbers[s] for s in m) for m, k in self.terms)
-        if found % self.divisor:
+        value = sum(k * prod(numbers[s] for s in m) for m, k in self.terms)
+        if value % self.divisor:
             where = ", ".join(f"{s} = {numbers[s]}" for s in sorted(self.symbols))
             raise ShapeError(f"the size {self} is no integer", got=where)
-        return found // self.divisor
+        return value // self.divisor
 
     def __add__(self, other: Any) -> Polynomial:
-        found, new = self.fractions, _lifted(other)
+        terms, new = self.fractions, _lifted(other)
         for m, k in new.fractions.items():
-            found[m] = found.get(m, Fraction(0)) + k
-        return Polynomial.of(found, _joined(self, new))
+            terms[m] = terms.get(m, Fraction(0)) + k
+        return Polynomial.of(terms, _joined(self, new))
 
     def __mul__(self, other: Any) -> Polynomial:
-        found: dict[Monomial, Fraction] = {}
+        terms: dict[Monomial, Fraction] = {}
         new = _lifted(other)
         for a, j in self.fractions.items():
             for b, k in new.fractions.items():
                 m = tuple(sorted(a + b))
-                found[m] = found.get(m, Fraction(0)) + j * k
-        return Polynomial.of(found, _joined(self, new))
+                terms[m] = terms.get(m, Fraction(0)) + j * k
+        return Polynomial.of(terms, _joined(self, new))
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -163,24 +164,24 @@ def _joined(*polynomials: Polynomial) -> tuple[str, ...]:
 
 @frozen
 class Ratio:
-    """The bits of a constant that depends on sizes: a polynomial, or a number divided by one.
+    """A constant that depends on sizes: the value of a polynomial, or a number divided by it.
 
     Attributes:
-        over: the numerator, 0 if the polynomial itself is the value.
+        over: the numerator; 0 if the polynomial itself is the value.
     """
 
     polynomial: Polynomial
     over: int
 
     def bits(self, dtype: DType, numbers: Numbers) -> int:
-        """Those at some sizes."""
+        """The bits of the constant for these values of the symbols."""
         size = self.polynomial.at(numbers)
-        found: int = const(self.over / size if self.over else size, dtype).arg.bits
-        return found
+        bits: int = const(self.over / size if self.over else size, dtype).arg.bits
+        return bits
 
 
 def symbolic_shape(text: str, constraints: str | Sequence[str] = ()) -> tuple[Any, ...]:
-    """A shape with sizes that are not known yet.
+    """A shape with symbolic dimensions.
 
     Args:
         text: sizes between commas: names, integers, and sums and products of them.
@@ -241,7 +242,7 @@ def _evaluated(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
 
 
 def _value(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
-    """What an expression of integers, names, sums, products and rests is."""
+    """Evaluates an expression of integers, names, sums, products and remainders."""
     if isinstance(node, ast.Name):
         return symbol(node.id)
     if isinstance(node, ast.Constant) and type(node.value) is int:
@@ -266,17 +267,17 @@ def _value(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
 
 @frozen
 class Constraint:
-    """A comparison of sizes, as text and as a tree of Python."""
+    """A comparison of sizes, as text and as a Python syntax tree."""
 
     text: str
     tree: Any = field(compare=False, repr=False)
 
     @staticmethod
     def of(text: str) -> Constraint:
-        """The constraint that a text says.
+        """Parses a constraint.
 
         Raises:
-            ArgumentError: if it is none.
+            ArgumentError: if the text is no comparison.
         """
         tree = _parsed(text)
         if not isinstance(tree, ast.Compare) or not all(type(op) in _RELATIONS for op in tree.ops):
@@ -285,30 +286,30 @@ class Constraint:
                 got=text,
                 hint="write 'n >= 2' or 'n % 8 == 0'",
             )
-        found = Constraint(text, tree)
-        found.on(lambda name: 1)
-        return found
+        constraint = Constraint(text, tree)
+        constraint.on(lambda name: 1)  # raises for unknown operations
+        return constraint
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The names it speaks of."""
+        """The names in it."""
         return frozenset(n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name))
 
     @property
     def integers(self) -> frozenset[int]:
-        """The numbers it speaks of."""
+        """The integers in it."""
         return _integers(self.tree)
 
     @property
     def divisors(self) -> frozenset[int]:
-        """The numbers that it divides by."""
-        rests = [
+        """The divisors of its remainders."""
+        remainders = [
             n for n in ast.walk(self.tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)
         ]
-        return frozenset(n for rest in rests for n in _integers(rest.right))
+        return frozenset(n for remainder in remainders for n in _integers(remainder.right))
 
     def on(self, symbol: Callable[[str], Any]) -> list[Any]:
-        """Its comparisons, of whatever symbols are: of ints truths, of terms of z3 terms."""
+        """Its comparisons, with `symbol(name)` for names: booleans for ints, z3 terms for terms."""
         sides = [self.tree.left, *self.tree.comparators]
         values = [_evaluated(side, symbol, self.text) for side in sides]
         return [
@@ -317,25 +318,25 @@ class Constraint:
         ]
 
     def holds(self, numbers: Numbers) -> bool:
-        """Whether numbers fulfil it."""
+        """Whether these values of the symbols satisfy it."""
         return all(self.on(lambda name: numbers[name]))
 
 
 def _integers(tree: ast.AST) -> frozenset[int]:
-    found = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
-    return frozenset(n for n in found if isinstance(n, int))
+    values = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+    return frozenset(n for n in values if isinstance(n, int))
 
 
 class Undecided(Exception):
-    """A question about sizes to which numbers that are allowed give different answers."""
+    """Raised where the answer depends on the values of the symbols, or has no proof."""
 
 
 class Scope:
-    """What is known of symbols, and what follows from it.
+    """Symbols with their constraints, and proofs from them.
 
     Attributes:
         symbols: sorted.
-        constraints: as they were said; beside them every symbol is at least 1.
+        constraints: in the order given; besides, every symbol is at least 1.
     """
 
     def __init__(self, symbols: Iterable[str], constraints: Iterable[str]) -> None:
@@ -348,27 +349,27 @@ class Scope:
                 got=", ".join(strange),
                 hint="name a size of an argument",
             )
-        self._known: dict[tuple[str, Polynomial, int], bool] = {}
+        self._proved: dict[tuple[str, Polynomial, int], bool] = {}
 
     def allows(self, numbers: Numbers) -> bool:
-        """Whether symbols may be these numbers."""
+        """Whether the constraints allow these values of the symbols."""
         return min(numbers.values(), default=1) >= 1 and not self.broken(numbers)
 
     def broken(self, numbers: Numbers) -> list[str]:
-        """The constraints that numbers do not fulfil."""
-        found = [f"{s} >= 1" for s in self.symbols if numbers[s] < 1]
-        return found + [c.text for c in self.constraints if not c.holds(numbers)]
+        """The constraints that these values violate."""
+        violated = [f"{s} >= 1" for s in self.symbols if numbers[s] < 1]
+        return violated + [c.text for c in self.constraints if not c.holds(numbers)]
 
     def always(self, relation: str, p: Polynomial, by: int = 0) -> bool:
-        """Whether ``p > 0``, ``p >= 0``, ``p == 0`` or, for "%", ``p % by == 0`` for all numbers.
+        """Whether ``p > 0``, ``p >= 0``, ``p == 0`` or, for "%", ``p % by == 0`` is proved.
 
         Raises:
             MissingPackageError: if z3 is not installed.
         """
         key = relation, p, by
-        if key not in self._known:
-            self._known[key] = self._always(*key)
-        return self._known[key]
+        if key not in self._proved:
+            self._proved[key] = self._always(*key)
+        return self._proved[key]
 
     def _always(self, relation: str, p: Polynomial, by: int) -> bool:
         value = p.number
@@ -399,35 +400,35 @@ class Scope:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Size:
-    """A polynomial among its constraints, as the rules of types see an int."""
+    """A polynomial with its constraints: type rules treat it as an int."""
 
     polynomial: Polynomial
     scope: Scope
 
-    def _made(self, p: Polynomial) -> Any:
+    def _sized(self, p: Polynomial) -> Any:
         value = p.number
         return Size(p, self.scope) if value is None else value
 
     def __add__(self, other: Any) -> Any:
-        return self._made(self.polynomial + _bare(other))
+        return self._sized(self.polynomial + _bare(other))
 
     def __mul__(self, other: Any) -> Any:
-        return self._made(self.polynomial * _bare(other))
+        return self._sized(self.polynomial * _bare(other))
 
     __radd__, __rmul__ = __add__, __mul__
 
     def __sub__(self, other: Any) -> Any:
-        return self._made(self.polynomial - _bare(other))
+        return self._sized(self.polynomial - _bare(other))
 
     def __rsub__(self, other: Any) -> Any:
-        return self._made(_lifted(_bare(other)) - self.polynomial)
+        return self._sized(_lifted(_bare(other)) - self.polynomial)
 
     def __neg__(self) -> Any:
-        return self._made(-self.polynomial)
+        return self._sized(-self.polynomial)
 
     def __floordiv__(self, other: Any) -> Any:
         if isinstance(other, int) and self.scope.always("%", self.polynomial, other):
-            return self._made(self.polynomial // other)
+            return self._sized(self.polynomial // other)
         raise Undecided(f"what ({self}) // {other} is")
 
     def __mod__(self, other: Any) -> Any:
@@ -436,7 +437,7 @@ class Size:
         raise Undecided(f"what ({self}) % {other} is")
 
     def __eq__(self, other: object) -> bool:
-        """Whether they are equal for all numbers; that they may differ is enough for False."""
+        """Whether equality is proved; False also where it depends on the values of the symbols."""
         if not isinstance(other, (int, Size)):
             return False
         return self.scope.always("==", self.polynomial - _bare(other))
@@ -460,7 +461,7 @@ class Size:
         return not self.__le__(0)
 
     def _decided(self, p: Polynomial, question: str) -> bool:
-        """Whether a polynomial is positive, for all numbers or for none."""
+        """Whether a polynomial is positive, for all values of the symbols or for none."""
         if self.scope.always(">", p):
             return True
         if self.scope.always(">=", -p):

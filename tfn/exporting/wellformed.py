@@ -1,14 +1,15 @@
-"""Rows of a closed function that anybody may have written: all that a type rule believes.
+"""Validation of untrusted rows: everything that a type rule takes for granted is checked.
 
-A type rule (`trace.primitives`) refuses what a user can do wrong.  That an operation has as many
-sources as it takes, and an argument of its class with integers where integers belong, is left to
-those who build graphs.  Bytes may come from anybody, so it is checked here, before a node is made:
+A type rule (`trace.primitives`) refuses errors that users can make.  It assumes that an operation
+has the right number of sources, and an argument of its class with integers where integers belong:
+code that builds graphs sees to that.  Serialized bytes are untrusted, so it is checked here, before
+a node is made:
 
-    rows      are operations of a closed function, of earlier rows, with arguments of their class
-    scopes    in a function stand its own parameters and no others
-    built     types fit together, of sizes that an array can have
+    rows      each is an operation on earlier rows, with an argument of its class
+    scopes    a function refers to its own parameters and to no others
+    built     types fit together, and sizes are possible
 
-Every check takes time in proportion to the bytes, whatever they say.
+Every check takes time linear in the number of bytes.
 """
 
 from __future__ import annotations
@@ -48,22 +49,22 @@ from tfn.trace.op import BINARY, COMPARE, MONOIDS, SEVERAL, UNARY, Op
 from tfn.trace.uop import UOp
 
 SIZE_LIMIT = 2**63 - 1
-"""Of an axis, and of an array in bytes: what an index of 64 bits reaches."""
+"""The size of an axis, and of an array in bytes: the range of a 64-bit index."""
 RANK_LIMIT = 64
-"""Axes of an array: those of NumPy."""
+"""Axes of an array, as in NumPy."""
 DEGREE_LIMIT = 8
-"""Symbols in a product: a size is a product of a few axes."""
+"""Factors of a product: a size is a product of few axes."""
 SYMBOL_LIMIT = 3
-"""Symbols of a function: sizes at which to trace it grow with their square."""
+"""Symbols of a function: the number of sizes at which to trace it grows with their square."""
 TERM_LIMIT = 256
 """Products in a polynomial."""
 SHARED_LIMIT = 1 << 22
-"""Rows of functions, where a row counts once for each function that it is in: a second or two."""
+"""Rows of all functions, a shared row counted for each: checking them takes a second or two."""
 
 Row = tuple[Op, tuple[int, ...], Any]
 Symbols = frozenset[str]
 Check = Callable[[Any, Symbols], bool]
-"""Whether a value is of a kind, if sizes may be polynomials in some symbols."""
+"""Whether a value is of a kind; sizes may be polynomials in these symbols."""
 
 
 # Kinds of values.
@@ -106,10 +107,10 @@ def _polynomial(p: Any, symbols: Symbols) -> bool:
 def _each(check: Check, most: int = RANK_LIMIT) -> Check:
     """A tuple of values of a kind."""
 
-    def found(x: Any, symbols: Symbols) -> bool:
+    def each(x: Any, symbols: Symbols) -> bool:
         return type(x) is tuple and len(x) <= most and all(check(item, symbols) for item in x)
 
-    return found
+    return each
 
 
 def _one_of(*values: Any) -> Check:
@@ -152,7 +153,7 @@ def _record(kind: type[Any]) -> Check:
     def check(x: Any, symbols: Symbols) -> bool:
         if type(x) is not kind:
             return False
-        return all(found(getattr(x, name), symbols) for name, found in checks.items())
+        return all(fits(getattr(x, name), symbols) for name, fits in checks.items())
 
     return check
 
@@ -221,7 +222,7 @@ def _key(x: Any) -> bool:
 
 
 def path(x: Any, symbols: Symbols) -> bool:
-    """Where an input stands: the position or the name of an argument, then keys."""
+    """A path of an input: the position or the name of an argument, then keys."""
     if type(x) is not tuple or not x or not all(map(_key, x)):
         return False
     return type(x[0]) is str or x[0] >= 0
@@ -242,7 +243,7 @@ def array(x: Any, symbols: Symbols) -> bool:
 
 
 def outline(x: Any) -> bool:
-    """How results are nested, as `portable.Outline`."""
+    """A tree of results, as `portable.Outline`."""
     if x is None or type(x) is int:
         return True
     if type(x) is not tuple or len(x) != 3 or type(x[1]) is not tuple or type(x[2]) is not tuple:
@@ -253,20 +254,20 @@ def outline(x: Any) -> bool:
 
 
 def signature(inputs: Any, arrays: Any, outputs: Any, weak: Any, constraints: Any) -> Symbols:
-    """The symbols of a signature: what is serialized beside rows.
+    """Checks a signature, and returns its symbols.
 
     Raises:
-        ExportError: naming the part that is none.
+        ExportError: naming the part that is malformed.
     """
     symbols = frozenset(
         s
-        for given in inputs
-        for size in given[1]
+        for row in inputs
+        for size in row[1]
         if type(size) is Polynomial
         for product, _ in size.terms
         for s in product
     )
-    paths = {given[0] for given in inputs}
+    paths = {row[0] for row in inputs}
     if len(symbols) > SYMBOL_LIMIT or not all(map(str.isidentifier, symbols)):
         raise refused(f"the sizes {', '.join(map(repr, symbols))}"[:80])
     if not _every(inputs, entry, symbols) or len(paths) != len(inputs):
@@ -289,7 +290,7 @@ def _every(x: Any, check: Check, symbols: Symbols) -> bool:
 
 @frozen
 class Form:
-    """How many sources an operation takes, and which argument."""
+    """The number of sources of an operation, and the kind of its argument."""
 
     least: int
     most: int | None
@@ -344,7 +345,7 @@ FUNCTIONS: dict[Op, Callable[[Any], range]] = {
     Op.CALL: lambda arg: range(1),
     Op.COND: lambda arg: range(1, 1 + arg.branches),
 }
-"""Which sources of an operation are functions; all others are values."""
+"""The sources of an operation that are functions; all others are values."""
 
 _LEAST: dict[Op, Callable[[Any], int]] = {
     Op.SCAN: lambda arg: 1 + arg.consts + arg.carries,
@@ -352,38 +353,38 @@ _LEAST: dict[Op, Callable[[Any], int]] = {
     Op.WHILE: lambda arg: 2 + arg.cond_consts + arg.body_consts,
     Op.SORT: lambda arg: arg.keys,
 }
-"""How many sources an argument speaks of."""
+"""The least number of sources that an argument implies."""
 
 
 def refused(got: str) -> ExportError:
-    """The error for bytes that are whole, and no function."""
+    """The error for bytes that are undamaged, but no function."""
     return ExportError(
         "serialized bytes are not a function", got=got, hint="serialize it again with this tfn"
     )
 
 
-def rows(found: Any, symbols: Symbols = frozenset()) -> tuple[Row, ...]:
-    """Rows of a closed function, as they are; sizes may be polynomials in symbols.
+def rows(table: Any, symbols: Symbols = frozenset()) -> tuple[Row, ...]:
+    """Checks the rows of a closed function, and returns them; sizes may be polynomials.
 
     Raises:
-        ExportError: naming a row that is no operation of earlier rows, or has not its argument.
+        ExportError: naming a row that is no operation on earlier rows, or has a wrong argument.
     """
-    if type(found) not in (tuple, list) or not found:
+    if type(table) not in (tuple, list) or not table:
         raise refused("no rows")
-    used = bytearray(len(found))
-    for i, row in enumerate(found):
-        if not (type(row) is tuple and len(row) == 3 and _row(i, row, found, symbols)):
+    used = bytearray(len(table))
+    for i, row in enumerate(table):
+        if not (type(row) is tuple and len(row) == 3 and _row(i, row, table, symbols)):
             raise refused(f"row {i}: {row[0] if type(row) is tuple and row else row!r}"[:80])
         for s in row[1]:
             used[s] = True
-    if found[-1][0] is not Op.FUNCTION or used.count(0) > 1:
+    if table[-1][0] is not Op.FUNCTION or used.count(0) > 1:
         raise refused("the last row is no function of all others")
-    scopes(found)
-    return tuple(found)
+    scopes(table)
+    return tuple(table)
 
 
-def _row(i: int, row: tuple[Any, Any, Any], found: Sequence[Any], symbols: Symbols) -> bool:
-    """Whether a row is well formed, if those before it are."""
+def _row(i: int, row: tuple[Any, Any, Any], table: Sequence[Any], symbols: Symbols) -> bool:
+    """Whether a row is well formed, given that earlier rows are."""
     op, src, arg = row
     form = FORMS.get(op) if type(op) is Op else None
     if form is None or type(src) is not tuple or not form.argument(arg, symbols):
@@ -395,22 +396,21 @@ def _row(i: int, row: tuple[Any, Any, Any], found: Sequence[Any], symbols: Symbo
         return False
     functions = FUNCTIONS[op](arg) if op in FUNCTIONS else ()
     for at, s in enumerate(src):
-        other = found[s][0]
+        other = table[s][0]
         if (other is Op.FUNCTION) != (at in functions) or (other in SEVERAL) != (op is Op.GET):
             return False
     return True
 
 
-def scopes(found: Sequence[Row]) -> None:
-    """Refuse a function in which another one's parameters stand.
+def scopes(table: Sequence[Row]) -> None:
+    """Refuse a function that refers to parameters of another function.
 
     Raises:
-        ExportError: naming it; or if functions share so many rows that to look at each of them
-            would take long.
+        ExportError: naming it; or if functions share so many rows that the check would take long.
     """
-    left = SHARED_LIMIT
-    open_ = bytearray(len(found))  # whether parameters are below a row
-    for i, (op, src, arg) in enumerate(found):
+    budget = SHARED_LIMIT
+    open_ = bytearray(len(table))  # whether a row depends on parameters
+    for i, (op, src, arg) in enumerate(table):
         open_[i] = op is Op.PARAM or (op is not Op.FUNCTION and any(open_[s] for s in src))
         if op is not Op.FUNCTION:
             continue
@@ -421,32 +421,32 @@ def scopes(found: Sequence[Row]) -> None:
             if s in seen or not open_[s]:
                 continue
             seen.add(s)
-            below = found[s]
+            below = table[s]
             if below[0] is Op.PARAM:
                 params = arg.params
                 if below[2].index >= len(params) or below[2] != params[below[2].index]:
                     raise refused(f"row {i}: a function with a parameter of another")
             stack += below[1]
-        left -= len(seen)
-        if left < 0:
+        budget -= len(seen)
+        if budget < 0:
             raise refused("functions that share too many operations")
 
 
 # Types.
 
 
-def built(found: Iterable[Row]) -> UOp:
-    """The function of rows that are well formed, whose sizes are numbers.
+def built(table: Iterable[Row]) -> UOp:
+    """Builds the function of well-formed rows whose sizes are integers.
 
     Raises:
         ExportError: naming a row whose operands do not fit.
     """
     nodes: list[UOp] = []
-    for i, (op, src, arg) in enumerate(found):
+    for i, (op, src, arg) in enumerate(table):
         sources = tuple([nodes[s] for s in src])
         try:
             node = UOp(op, sources, arg)
-        except Exception as error:  # of many classes: a type rule believes those who build graphs
+        except Exception as error:  # of many classes: a type rule trusts code that builds graphs
             what = error.what if isinstance(error, TfnError) else "operands that do not fit"
             kinds = ", ".join(map(shown, sources[:4]))
             raise refused(f"row {i}: {op.value} of {kinds}: {what}"[:300]) from None

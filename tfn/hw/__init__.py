@@ -1,12 +1,12 @@
-"""Hardware: parts, and the devices made of them.
+"""Hardware: the parts of a device, and the devices made of them.
 
 In reading order:
-    buffer: bytes with an owner.
+    buffer: memory with an owner.
     device: the five parts of a device, as protocols.
-    compile: text to bytes.
-    memory: pooled memory of the host.
-    guards: memory that shows mistakes.
-    python: the oracle as a device.
-    null: a device that runs nothing.
+    compile: LLVM IR to object files; caches on disk.
+    memory: pooling allocator of host memory.
+    guards: memory checker: red zones around blocks, poison in free ones.
+    python: the reference device, which evaluates op by op.
+    null: a device that compiles programs and runs none.
     cpu: this machine's cores.
 """

@@ -1,4 +1,4 @@
-"""Bytes with an owner: an address, a size, and whatever must stay alive for both."""
+"""Buffers: an address, a size in bytes, and the object that owns the memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 from tfn.dtypes import DType
 
 ALIGNMENT = 64
-"""Bytes: every buffer begins at a cache line, and can be loaded by the widest vectors."""
+"""Bytes.  A buffer begins at a cache line, and aligned loads of the widest vectors can read it."""
+LARGE_BYTES = 256 << 10
+"""Blocks above this are large: they are requested from the system, and returned, one by one."""
 _BYTE = np.dtype(np.uint8)
 
 
@@ -20,10 +22,10 @@ class Buffer:
 
     Attributes:
         address: of the first byte, a multiple of 64.
-        size_bytes: how many bytes there are.
-        owner: the object whose life the memory depends on.
-        exclusive: whether nobody else has seen the memory, so that a donated buffer may be
-            written in place; false for memory shared with NumPy, in either direction.
+        size_bytes: of the contents; the block of memory may be larger.
+        owner: the object that keeps the memory alive.
+        exclusive: whether no view of the memory exists elsewhere, so that a donated buffer may be
+            overwritten; false for memory shared with NumPy, in either direction.
     """
 
     __slots__ = ("__weakref__", "address", "exclusive", "owner", "size_bytes")
@@ -38,7 +40,7 @@ class Buffer:
         if size_bytes == 0:
             return np.empty(shape, dtype)
         memory: Any = (ctypes.c_char * size_bytes).from_address(self.address)
-        memory.buffer = self  # the view's base keeps us alive
+        memory.buffer = self  # the base of the view keeps the buffer alive
         return np.ndarray(shape, dtype, memory)
 
     def read(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,12 +11,17 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.object_cache import Counts
-from tfn.lower.program import Program, kernel_times_ns
+from tfn.lower.program import Kernel, Program, kernel_times_ns
 from tfn.lower.target.target import Target
 from tfn.trace.op import Shape
 
-NO_TIME = 10_000
-"""A kernel that takes less than this part of a program's time takes none."""
+MIN_SHARE_TO_OPTIMIZE = 1 / 10_000
+"""Kernels below this share of a program's estimated time are compiled at level 0: careful code
+takes four times as long to make, and could save less than is measurable."""
+
+Entry = Callable[..., Any]
+"""A native function of the user's arguments as they are; it answers NotImplemented, and has done
+nothing, if they do not fit.  See `Executable.entry`."""
 
 
 class Compiler(Protocol):
@@ -32,13 +37,13 @@ class Compiler(Protocol):
 
 
 class Memory(Protocol):
-    """Where buffers live."""
+    """Allocates buffers, and moves data in and out."""
 
     def allocate(self, size_bytes: int) -> Buffer:
         """Uninitialised memory.  Raises OutOfMemoryError."""
 
     def check_room(self, size_bytes: int) -> None:
-        """Raise OutOfMemoryError if so much more would pass the limit."""
+        """Raise OutOfMemoryError if `size_bytes` more would pass the limit."""
 
     def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The elements of a NumPy array.  Raises OutOfMemoryError."""
@@ -50,24 +55,97 @@ class Memory(Protocol):
         """A read-only NumPy array of the contents.  Raises DeviceError if data cannot leave."""
 
 
+@frozen
+class EntryInput:
+    """An array that an entry takes, recognised by the identity of what describes it.
+
+    Attributes:
+        kind: shape and dtype as one object.
+        weak: whether its dtype is weak; None for either.
+        donated: whether the array loses its buffer.
+    """
+
+    kind: Any
+    weak: bool | None = None
+    donated: bool = False
+
+
+@frozen
+class EntryOutput:
+    """An array that an entry makes.
+
+    Attributes:
+        kind: shape and dtype as one object.
+        weak: whether its dtype is weak.
+        size_bytes: of its buffer, unless it shares one.
+        alias: number of the buffer that it shares, inputs counted first, then outputs; -1 if none.
+        in_place: number of the donated input whose buffer it takes, where no other array has that
+            buffer; -1 if none.
+    """
+
+    kind: Any
+    weak: bool
+    size_bytes: int
+    alias: int = -1
+    in_place: int = -1
+
+
 class Executable(Protocol):
     """A program made ready to run on one device."""
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         """Run it once."""
 
-    def given(self, functions: Sequence[Any]) -> Executable:
+    def with_callbacks(self, functions: Sequence[Any]) -> Executable:
         """The same program with functions of the host in its slots."""
+
+    def entry(
+        self,
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
+        keep: object = None,
+    ) -> Entry | None:
+        """A native function that runs the program; None if the device has none for these trees.
+
+        Args:
+            inputs, outputs: a row for each input and output of the program.
+            arguments: trees of the function's arguments, with numbers of inputs for arrays.
+            result: the tree of its result, with numbers of outputs for arrays.
+            captured: the arrays of the last inputs, which are no arguments.
+            keep: an object that lives as long as the entry.
+        """
 
 
 class Queue(Protocol):
-    """What runs programs."""
+    """Runs programs."""
+
+    def serve(self, array: type) -> None:
+        """Learn the class of the arrays that entries take and make; comes before the first."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
         """Make a program ready; `objects` holds the compiled text by symbol name."""
 
     def synchronize(self) -> None:
         """Wait until all that was started has finished."""
+
+
+class KernelTimer(Protocol):
+    """Times kernels one by one; a context, which ends what it has started."""
+
+    def __enter__(self) -> KernelTimer: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def measure(self, kernel: Kernel, buffers: Sequence[tuple[int, DType]]) -> float:
+        """Nanoseconds of one launch on one core; inf if it fails.
+
+        Args:
+            kernel: compiled here, with all its tiles.
+            buffers: number of elements and dtype of each operand.
+        """
 
 
 @frozen
@@ -78,6 +156,7 @@ class Device:
         name: ``cpu``, ``python``, ``null``, ...
         target: what code is generated for.
         compiler: None for devices that run no code.
+        kernel_timer: makes a timer, for `tfn.tune`; None where kernels cannot be timed.
     """
 
     name: str
@@ -85,20 +164,18 @@ class Device:
     compiler: Compiler | None
     memory: Memory
     queue: Queue
+    kernel_timer: Callable[[Target], KernelTimer] | None = None
 
     def load(self, program: Program) -> Executable:
-        """Compile the texts of a program and make it ready to run.
-
-        Careful code takes four times as long to make: where no time is spent, it is made quickly.
-        """
+        """Compile the texts of a program and make it ready to run."""
         if self.compiler is None:
             return self.queue.load(program, {})
         times = kernel_times_ns(program.steps)
-        least = times.total() / NO_TIME
+        least = times.total() * MIN_SHARE_TO_OPTIMIZE
         objects: dict[str, bytes] = {}
         for level, careful in ((2, True), (0, False)):
             kernels = [k for k in program.kernels if (times[k.name] >= least) is careful]
-            made = self.compiler.compile_all([k.text for k in kernels], self.target, level)
-            objects |= zip([k.name for k in kernels], made, strict=True)
+            compiled = self.compiler.compile_all([k.text for k in kernels], self.target, level)
+            objects |= zip([k.name for k in kernels], compiled, strict=True)
         objects[program.name] = self.compiler.compile(program.text, self.target, 0)
         return self.queue.load(program, objects)

@@ -1,8 +1,13 @@
-"""Pooled memory of the host.
+"""Pooling allocator of host memory: free lists by size class.
 
-Fresh pages are dear: the first touch of each costs more than the arithmetic of a streaming op.  So
-memory is asked from the system once, and comes back to a shelf when the last view of a buffer
-is gone.  Sizes are rounded up to classes, four in each doubling, so that shelves are found again.
+The first touch of a page costs more than the arithmetic of a streaming operation on it.  So memory
+is requested from the system once: when the last view of a buffer is gone, its block goes to the
+free list of its size class, from which the next allocation takes it.  Sizes are rounded up to four
+classes per doubling, which wastes at most a quarter and lets blocks be reused across sizes::
+
+    slab of 1 MiB          -> blocks of up to 256 KiB, many at once; never returned
+    region of huge pages   -> blocks of up to 2 MiB, one by one
+    mapping of its own     -> larger blocks
 """
 
 from __future__ import annotations
@@ -21,15 +26,20 @@ import numpy as np
 from tfn.config import config
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, OutOfMemoryError
-from tfn.hw.buffer import ALIGNMENT, Buffer
+from tfn.hw.buffer import ALIGNMENT, LARGE_BYTES, Buffer
 from tfn.hw.guards import Guards, guards, red_bytes
 from tfn.trace.op import Shape
 
-HUGE_BYTES = 2 << 20  # a huge page, and the size from which blocks ask for them
-SLAB_BYTES = 1 << 20  # blocks up to a quarter of this are cut from slabs, which are never returned
-SLAB_BLOCKS = 64  # the most blocks cut at once
-REGION_BYTES = 4 * HUGE_BYTES  # of huge pages, from which larger blocks are cut
-SMALL_BYTES = 16 << 10  # up to this size, to copy twice costs less than to make a view
+HUGE_BYTES = 2 << 20
+"""The size of a huge page; blocks of at least this size have huge pages of their own."""
+SLAB_BYTES = 4 * LARGE_BYTES
+"""The size of a slab, which is cut into small blocks: one system call for all of them."""
+MAX_SLAB_BLOCKS = 64
+"""Cut at once: a slab of 64-byte blocks would be 16,384 objects for one allocation."""
+REGION_BYTES = 4 * HUGE_BYTES
+"""The size of a region of huge pages, from which large blocks below a huge page are cut."""
+COPY_TWICE_MAX_BYTES = 16 << 10
+"""Up to this size, copying by way of `bytes` costs less than making a NumPy view of the buffer."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap, _munmap, _madvise = _libc.mmap, _libc.munmap, _libc.madvise
@@ -42,7 +52,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 @lru_cache(maxsize=4096)
 def size_class(size_bytes: int) -> int:
-    """The size that is really allocated: 64 times 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...
+    """Bytes of the block for a size: 64 times 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...
 
     Example:
         >>> size_class(1), size_class(600), size_class(1 << 20)
@@ -61,7 +71,7 @@ def physical_bytes() -> int:
 
 @lru_cache(maxsize=1)
 def _swap_bytes() -> int:
-    """What the system can move to disk; 0 where it does not tell."""
+    """Swap space; 0 where the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -69,8 +79,8 @@ def _swap_bytes() -> int:
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("SwapTotal:"))
 
 
-def keep_limit() -> int:
-    """How many bytes to keep for later: a quarter of the machine's memory."""
+def free_limit() -> int:
+    """Bytes that free lists may keep: a quarter of the machine's memory."""
     return physical_bytes() // 4
 
 
@@ -84,7 +94,7 @@ def over_limit(size_bytes: int, live_bytes: int, limit: int) -> OutOfMemoryError
 
 
 def unshared(why: str) -> ArgumentError:
-    """The error for memory of others that an array cannot use."""
+    """The error for foreign memory that an array cannot share."""
     return ArgumentError(
         "the memory of this array cannot be shared, which copy=False asks for",
         got=why,
@@ -93,12 +103,12 @@ def unshared(why: str) -> ArgumentError:
 
 
 def check_machine(size_bytes: int) -> None:
-    """Whether the machine could ever hold a buffer.
+    """Refuse a buffer that is larger than memory and swap space together.
 
-    A system that promises more memory than it has would end the process when the buffer is used.
+    A system that overcommits memory would kill the process when the buffer is used.
 
     Raises:
-        OutOfMemoryError: if it could not.
+        OutOfMemoryError: if it is.
     """
     if size_bytes > physical_bytes() and size_bytes > physical_bytes() + _swap_bytes():
         raise OutOfMemoryError(
@@ -110,17 +120,16 @@ def check_machine(size_bytes: int) -> None:
 
 
 def pages(size_bytes: int, live_bytes: int) -> int:
-    """The address of new pages from the system; huge ones, if it has any, for huge blocks.
+    """The address of new pages from the system; huge pages, if it has any, from `HUGE_BYTES` on.
 
     Raises:
-        OutOfMemoryError: if it refuses, saying that `live_bytes` are in use.
+        OutOfMemoryError: if the system refuses; the error says that `live_bytes` are in use.
     """
     check_machine(size_bytes)
     huge = size_bytes >= HUGE_BYTES
-    asked = size_bytes + HUGE_BYTES if huge else size_bytes
-    start = _mmap(
-        None, asked, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
-    )
+    mapped_bytes = size_bytes + HUGE_BYTES if huge else size_bytes
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    start = _mmap(None, mapped_bytes, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     if start == _FAILED:
         raise OutOfMemoryError(
             f"the system has no {size_bytes:,} bytes left",
@@ -129,25 +138,25 @@ def pages(size_bytes: int, live_bytes: int) -> int:
         )
     if not huge:
         return int(start)
-    # A huge page must begin at a multiple of its size: what is before and after goes back.
+    # A huge page must begin at a multiple of its size: unmap the excess before and after.
     page = mmap.PAGESIZE
     first = -(-start // HUGE_BYTES) * HUGE_BYTES
     last = -(-(first + size_bytes) // page) * page
     if first > start:
         _munmap(start, first - start)
-    if start + asked > last:
-        _munmap(last, start + asked - last)
+    if start + mapped_bytes > last:
+        _munmap(last, start + mapped_bytes - last)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         _madvise(first, size_bytes, mmap.MADV_HUGEPAGE)
     return int(first)
 
 
 class Regions:
-    """Blocks larger than those of slabs, of huge pages even where one alone would not fill any.
+    """Cuts large blocks from huge pages, even blocks that are smaller than one huge page.
 
-    A matrix of a megabyte has 256 small pages: more than the processor knows the places of, when a
-    kernel goes down its columns.  What a region has left, when it is too little for a block, is
-    never touched.
+    A matrix of a megabyte has 256 small pages, more than the processor's first TLB holds when a
+    kernel runs down its columns.  The rest of a region that is too small for a block stays unused,
+    and untouched.
     """
 
     def __init__(self) -> None:
@@ -169,24 +178,24 @@ class Regions:
         return start
 
     def blocks(self, block_bytes: int, live_bytes: int, guards: Guards | None) -> list[int]:
-        """The addresses of new blocks: large ones come one by one, small ones many at once.
+        """The addresses of new blocks: one if they are large, else as many as a slab holds.
 
         Raises:
             OutOfMemoryError: as `pages`.
         """
         red = red_bytes(block_bytes) if guards else 0
-        room, large = block_bytes + 2 * red, block_bytes > SLAB_BYTES // 4
-        count = 1 if large else min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
+        room, large = block_bytes + 2 * red, block_bytes > LARGE_BYTES
+        count = 1 if large else min(SLAB_BYTES // block_bytes, MAX_SLAB_BLOCKS)
         start = self.cut(room, live_bytes) if large else pages(count * room, live_bytes)
-        found = [start + i * room + red for i in reversed(range(count))]
+        addresses = [start + i * room + red for i in reversed(range(count))]
         if guards:
-            for address in found:
-                guards.lay(address, block_bytes)
-        return found
+            for address in addresses:
+                guards.mark_free(address, block_bytes)
+        return addresses
 
 
-class _Lease:
-    """A block in use; when it dies, the block is back on its shelf."""
+class _Block:
+    """The owner of a block in use; when it dies, the block goes back to its free list."""
 
     __slots__ = ("address", "block_bytes", "pool")
 
@@ -194,27 +203,28 @@ class _Lease:
         self.address, self.block_bytes, self.pool = address, block_bytes, pool
 
     def __del__(self) -> None:
-        self.pool.take_back(self.address, self.block_bytes)
+        self.pool.free(self.address, self.block_bytes)
 
 
 class Pool:
     """Blocks by size class.
 
     Attributes:
-        live_bytes: of the buffers in use, as rounded up.
-        peak_bytes: the most there ever were; may be set back.
-        kept_bytes: on the shelves.
-        keep_limit_bytes: above this, big blocks go back to the system.
-        asked: how many times there was no block of a size, and new memory was taken.
+        live_bytes: of the blocks in use.
+        peak_bytes: the maximum of `live_bytes`; may be set back.
+        free_bytes: of the blocks in free lists.
+        free_limit_bytes: while free lists hold more, large blocks go back to the system.
+        refills: the number of times that a free list was empty and new memory was requested.
     """
 
-    def __init__(self, keep_limit_bytes: int | None = None) -> None:
-        self.live_bytes = self.peak_bytes = self.kept_bytes = self.asked = 0
-        self.keep_limit_bytes = keep_limit() if keep_limit_bytes is None else keep_limit_bytes
-        self._shelves: dict[int, list[int]] = {}
-        self._big, self._return = SLAB_BYTES // 4, _munmap  # still here when the process ends
+    def __init__(self, free_limit_bytes: int | None = None) -> None:
+        self.live_bytes = self.peak_bytes = self.free_bytes = self.refills = 0
+        self.free_limit_bytes = free_limit() if free_limit_bytes is None else free_limit_bytes
+        self._free_lists: dict[int, list[int]] = {}
+        # Globals are None when the process ends and the last buffers die.
+        self._large_bytes, self._unmap = LARGE_BYTES, _munmap
         self._regions, self._guards = Regions(), guards()
-        # Reentrant, because a garbage collection inside it may bring blocks back.
+        # Reentrant, because a garbage collection inside it may free blocks.
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._after_fork)
 
@@ -232,18 +242,18 @@ class Pool:
         with self._lock:
             if limit and self.live_bytes + block_bytes > limit:
                 raise over_limit(size_bytes, self.live_bytes, limit)
-            shelf = self._shelves.get(block_bytes)
-            if shelf:
-                address = shelf.pop()
-                self.kept_bytes -= block_bytes
+            free_list = self._free_lists.get(block_bytes)
+            if free_list:
+                address = free_list.pop()
+                self.free_bytes -= block_bytes
             else:
-                address = self._ask(block_bytes)
+                address = self._refill(block_bytes)
             self.live_bytes += block_bytes
             if self.live_bytes > self.peak_bytes:
                 self.peak_bytes = self.live_bytes
-        buffer = Buffer(address, size_bytes, _Lease(address, block_bytes, self), True)
+        buffer = Buffer(address, size_bytes, _Block(address, block_bytes, self), True)
         if self._guards:
-            self._guards.give(address, block_bytes, size_bytes)
+            self._guards.allocated(address, block_bytes, size_bytes)
         return buffer
 
     def copy(self, data: bytes) -> Buffer:
@@ -256,40 +266,40 @@ class Pool:
         ctypes.memmove(buffer.address, data, len(data))
         return buffer
 
-    def take_back(self, address: int, block_bytes: int) -> None:
-        """A block that nothing refers to any more; for its lease only."""
+    def free(self, address: int, block_bytes: int) -> None:
+        """Put a block back; only its `_Block` calls this."""
         try:
             if self._guards:
-                self._guards.free(address, block_bytes)
+                self._guards.freed(address, block_bytes)
         finally:
             with self._lock:
                 self.live_bytes -= block_bytes
-                too_much = self.kept_bytes + block_bytes > self.keep_limit_bytes
-                if block_bytes > self._big and too_much:
-                    self._return(address, block_bytes)
+                full = self.free_bytes + block_bytes > self.free_limit_bytes
+                if block_bytes > self._large_bytes and full:
+                    self._unmap(address, block_bytes)
                 else:
-                    self._shelves.setdefault(block_bytes, []).append(address)
-                    self.kept_bytes += block_bytes
+                    self._free_lists.setdefault(block_bytes, []).append(address)
+                    self.free_bytes += block_bytes
 
     def release(self) -> None:
-        """Return the big blocks on the shelves to the system."""
+        """Return the large free blocks to the system."""
         with self._lock:
-            for block_bytes, shelf in self._shelves.items():
-                while block_bytes > SLAB_BYTES // 4 and shelf:
-                    _munmap(shelf.pop(), block_bytes)
-                    self.kept_bytes -= block_bytes
+            for block_bytes, free_list in self._free_lists.items():
+                while block_bytes > LARGE_BYTES and free_list:
+                    _munmap(free_list.pop(), block_bytes)
+                    self.free_bytes -= block_bytes
 
-    def _ask(self, block_bytes: int) -> int:
-        """A block of new memory; small ones bring a shelf of their like."""
-        self.asked += 1
+    def _refill(self, block_bytes: int) -> int:
+        """A block of new memory; the others of a slab go to the free list."""
+        self.refills += 1
         *others, first = self._regions.blocks(block_bytes, self.live_bytes, self._guards)
-        self._shelves.setdefault(block_bytes, []).extend(others)
-        self.kept_bytes += len(others) * block_bytes
+        self._free_lists.setdefault(block_bytes, []).extend(others)
+        self.free_bytes += len(others) * block_bytes
         return first
 
 
 class Blocks(Protocol):
-    """A pool, in Python or native."""
+    """The part of a pool that `HostMemory` needs; pools are `Pool` and `tfn.hw.cpu.pool.Pool`."""
 
     def allocate(self, size_bytes: int) -> Buffer:
         """Uninitialised memory.  Raises OutOfMemoryError."""
@@ -302,9 +312,9 @@ class HostMemory:
     """Memory of this process.
 
     Attributes:
-        pool: where blocks come from.
+        pool: allocates blocks.
         wrap: makes a buffer of (address, size in bytes, owner).
-        allocate: gives uninitialised memory, or raises OutOfMemoryError.
+        allocate: returns uninitialised memory, or raises OutOfMemoryError.
     """
 
     def __init__(
@@ -315,10 +325,10 @@ class HostMemory:
         self.wrap = wrap
 
     def check_room(self, size_bytes: int) -> None:
-        """Whether so much more would pass `config.memory_limit_bytes`, or what the machine has.
+        """Check the machine and `config.memory_limit_bytes` before `size_bytes` more are allocated.
 
         Raises:
-            OutOfMemoryError: if it would.
+            OutOfMemoryError: if they would pass it.
         """
         check_machine(size_bytes)
         limit = config.memory_limit_bytes
@@ -326,14 +336,14 @@ class HostMemory:
             raise over_limit(size_bytes, self.pool.live_bytes, limit)
 
     def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
-        """The elements of a NumPy array, one row after the other.
+        """The elements of a NumPy array in row-major order.
 
         Raises:
             OutOfMemoryError: as `allocate`.
         """
-        if x.nbytes <= SMALL_BYTES:
-            copied: Buffer = self.pool.copy(x.tobytes())
-            return copied
+        if x.nbytes <= COPY_TWICE_MAX_BYTES:
+            small: Buffer = self.pool.copy(x.tobytes())
+            return small
         buffer = self.allocate(x.nbytes)
         buffer.view(x.shape, x.dtype)[...] = x
         return buffer

@@ -1,8 +1,8 @@
-"""A device that runs nothing: programs are lowered and compiled for it, and their results are NaN.
+"""The null device: programs are lowered and compiled for it, but not run; their results are NaN.
 
-With it, all that happens before the hardware can be tested and timed anywhere.  Float outputs are
-filled with NaN and all others with 0xAB, never with zeros, which would look like results; and no
-data can be read back.
+With it, everything before the hardware can be tested and timed on any machine.  Outputs of floats
+are filled with NaN and all others with 0xAB, never with zeros, which would look like results; and
+no data can be read back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tfn.dtypes import INEXACT, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.device import Device, Executable
+from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -26,7 +26,7 @@ NULL_TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 
 
 def fill(buffer: Buffer, shape: Shape, dtype: DType) -> None:
-    """NaN for floats and complex numbers, bytes of 0xAB for all else."""
+    """Fill with NaN, or with bytes of 0xAB where the dtype has none."""
     if dtype in INEXACT:
         buffer.view(shape, dtype)[...] = np.nan
     else:
@@ -48,10 +48,10 @@ class NullMemory:
         return self._host.allocate(size_bytes)
 
     def check_room(self, size_bytes: int) -> None:
-        """Whether so much more would pass the limit.
+        """Check the limit of memory before `size_bytes` more are allocated.
 
         Raises:
-            OutOfMemoryError: if it would.
+            OutOfMemoryError: if they would pass it.
         """
         self._host.check_room(size_bytes)
 
@@ -72,7 +72,7 @@ class NullMemory:
         return self._host.adopt(x)
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> NoReturn:
-        """Nothing.
+        """Refuse: there is no data.
 
         Raises:
             DeviceError: always.
@@ -85,33 +85,47 @@ class NullMemory:
 
 
 class NullExecutable:
-    """Fills outputs with what nobody takes for a result."""
+    """Fills outputs with values that do not look like results."""
 
     def __init__(self, program: Program) -> None:
         aliased = dict(program.aliases)
         self._written = [(i, *of) for i, of in enumerate(program.outputs) if i not in aliased]
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
-        """Run nothing."""
+        """Fill the outputs that share no buffer."""
         for i, shape, dtype in self._written:
             fill(outputs[i], shape, dtype)
 
-    def given(self, functions: Sequence[Any]) -> NullExecutable:
+    def with_callbacks(self, functions: Sequence[Any]) -> NullExecutable:
         """The same: nothing is called."""
         return self
 
+    def entry(
+        self,
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
+        keep: object = None,
+    ) -> None:
+        """None: this device has no native entries."""
+
 
 class NullQueue:
-    """Runs no program."""
+    """Loads programs, and runs none."""
+
+    def serve(self, array: type) -> None:
+        """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
-        """What fills the outputs."""
+        """An executable that fills the outputs."""
         return NullExecutable(program)
 
     def synchronize(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing: every call has finished when it returns."""
 
 
 def null() -> Device:
-    """The device."""
+    """Makes the device."""
     return Device("null", NULL_TARGET, LlvmCompiler(), NullMemory(), NullQueue())

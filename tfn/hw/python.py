@@ -1,4 +1,4 @@
-"""The oracle as a device: programs are evaluated on NumPy, op by op.  Slow, and always right."""
+"""The reference device: the oracle evaluates programs op by op on NumPy.  Slow and right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import Device, Executable
+from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -20,7 +20,7 @@ from tfn.trace.uop import UOp
 
 
 class OracleExecutable:
-    """Evaluates a function."""
+    """Evaluates the graph of a function."""
 
     def __init__(self, function: UOp) -> None:
         self.function = function
@@ -33,27 +33,41 @@ class OracleExecutable:
         for out, value in zip(outputs, results, strict=True):
             out.view(value.shape, value.dtype)[...] = value
 
-    def given(self, functions: Sequence[Any]) -> OracleExecutable:
+    def with_callbacks(self, functions: Sequence[Any]) -> OracleExecutable:
         """The same function with functions of the host in its slots."""
 
         def filling(u: UOp) -> Sequence[UOp]:
             return several(UOp(u.op, u.src, replace(u.arg, run=filled(u.arg.run, functions))))
 
-        made = unfold(self.function.src, {Op.HOST: filling})
-        return OracleExecutable(UOp(Op.FUNCTION, tuple(made), self.function.arg))
+        outputs = unfold(self.function.src, {Op.HOST: filling})
+        return OracleExecutable(UOp(Op.FUNCTION, tuple(outputs), self.function.arg))
+
+    def entry(
+        self,
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
+        keep: object = None,
+    ) -> None:
+        """None: this device has no native entries."""
 
 
 class OracleQueue:
     """Evaluates the function that a program was lowered from."""
 
+    def serve(self, array: type) -> None:
+        """Nothing: there are no native entries."""
+
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
-        """The function."""
+        """An executable of the function itself; there are no objects."""
         return OracleExecutable(program.function)
 
     def synchronize(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing: every call has finished when it returns."""
 
 
 def python() -> Device:
-    """The device."""
+    """Makes the device."""
     return Device("python", Target("", "", ""), None, HostMemory(), OracleQueue())

@@ -22,8 +22,7 @@ from tfn._support.validate import real_number
 from tfn.eager import run
 from tfn.errors import ArgumentError, SplitError
 from tfn.hw.compile import tuning_cache
-from tfn.hw.cpu.kernel_timer import Trials
-from tfn.hw.cpu.queue import CpuQueue
+from tfn.hw.device import KernelTimer
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import search
@@ -139,7 +138,7 @@ def tune(
         True
     """
     device = run.device()
-    if not isinstance(device.queue, CpuQueue):
+    if device.kernel_timer is None:
         raise ArgumentError(
             "tune times kernels on the cpu",
             got=f"the device {device.name}",
@@ -156,12 +155,12 @@ def tune(
     order = sorted(bodies, key=lambda name: -_kernel(program.kernels, name).work_ns * counts[name])
     end = time.monotonic() + seconds
     rows = []
-    with Trials(target) as trials, Progress(disable=quiet) as progress:
+    with device.kernel_timer(target) as timer, Progress(disable=quiet) as progress:
         task = progress.add_task("kernels", total=len(order))
         for name in order:
             if time.monotonic() > end:
                 break
-            rows.append(_search_kernel(bodies[name], counts[name], target, trials, end))
+            rows.append(_search_kernel(bodies[name], counts[name], target, timer, end))
             progress.advance(task)
     run.forget()
     jitted.clear_cache()
@@ -172,7 +171,7 @@ def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
     return next(k for k in kernels if k.name == name)
 
 
-def _search_kernel(body: UOp, launches: int, target: Target, trials: Trials, end: float) -> Row:
+def _search_kernel(body: UOp, launches: int, target: Target, timer: KernelTimer, end: float) -> Row:
     """Searches for one kernel; cached opt-ops are a candidate, and stay unless one is faster."""
     simple = passes.decompose(body, target)
     plain = loop_nest.nest(simple)
@@ -184,7 +183,7 @@ def _search_kernel(body: UOp, launches: int, target: Target, trials: Trials, end
 
     def measure(n: loop_nest.Nest) -> float | None:
         late = time.monotonic() > end and n.opts not in (default.opts, cached_opts)
-        return None if late else trials.measure(pipeline.kernel_of_nest(n, target), buffers)
+        return None if late else timer.measure(pipeline.kernel_of_nest(n, target), buffers)
 
     winner = search(plain, target, measure, candidates)
     better = winner.ns < MAX_TIME_RATIO * winner.heuristic_ns

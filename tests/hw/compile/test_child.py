@@ -1,4 +1,4 @@
-"""Compiling in another process."""
+"""Compiler in a child process: equal objects, aborts, timeouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels on disk: the same as made anew; damaged or old ones are made again."""
+"""Kernel cache: kernels found on disk equal lowered ones; damaged or old files are ignored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kernels"
 
 
-def test_what_is_kept_is_found_for_one_body_and_target() -> None:
+def test_kernels_are_found_by_body_and_target() -> None:
     kept, target = KernelCache(), host()
     assert kept.find("body", target) is None
     kept.keep("body", target, WRITTEN)
@@ -34,7 +34,7 @@ def test_what_is_kept_is_found_for_one_body_and_target() -> None:
     assert kept.find("body", replace(target, vector_registers=7)) is None
 
 
-def test_damaged_files_are_not_believed(folder: Path) -> None:
+def test_damaged_files_are_ignored(folder: Path) -> None:
     kept, target = KernelCache(), host()
     kept.keep("body", target, WRITTEN)
     (file,) = folder.iterdir()

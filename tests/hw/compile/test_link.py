@@ -1,4 +1,4 @@
-"""Linking: what is missing is said, and no linker is an error with a way out."""
+"""Linker: libraries, missing symbols, a missing linker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def test_a_symbol_that_is_missing_is_named() -> None:
 
 
 @pytest.mark.parametrize("target", ["wasm32", "riscv64", "host"])
-def test_without_a_linker_there_is_a_way_out(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_linker_is_an_error_with_a_hint(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(linking.shutil, "which", lambda name: None)
     monkeypatch.setattr(linking.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CompileError, match="pip install ziglang; or export an object or C"):

@@ -1,4 +1,4 @@
-"""LLVM IR to objects, offline, for any target."""
+"""LLVM compiler: targets, caching of objects, errors, threads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_text_is_compiled_once(compiler, tmp_path):
     assert other.counts == Counts(from_disk=1)
 
 
-def test_whatever_decides_the_object_is_in_the_key(compiler, monkeypatch):
+def test_the_key_covers_everything_that_determines_the_object(compiler, monkeypatch):
     keys = {
         compiler.key(SCALE, HOST_FREE),
         compiler.key(SCALE + " ", HOST_FREE),
@@ -80,7 +80,7 @@ def numbered(i):
     return SCALE.replace("@scale", f"@scale{i}")
 
 
-def test_what_is_missing_is_compiled_as_one(compiler):
+def test_missing_texts_are_compiled_as_one_module(compiler):
     first = compiler.compile(numbered(0), HOST_FREE)
     found = compiler.compile_all([numbered(i) for i in (0, 1, 2, 1)], HOST_FREE)
     assert found[0] == first and found[1] is found[2] is found[3] is not first
@@ -90,7 +90,7 @@ def test_what_is_missing_is_compiled_as_one(compiler):
     assert compiler.compile_all([], HOST_FREE) == []
 
 
-def test_each_is_found_on_disk_wherever_it_is(compiler):
+def test_each_text_of_a_module_is_found_on_disk(compiler):
     found = compiler.compile_all([numbered(i) for i in range(3)], HOST_FREE)
     other = LlvmCompiler()
     assert other.compile(numbered(1), HOST_FREE) == found[1]
@@ -99,7 +99,7 @@ def test_each_is_found_on_disk_wherever_it_is(compiler):
     assert other.counts == Counts(compiled=1, from_disk=2)
 
 
-def test_an_object_that_is_gone_is_made_again(compiler, tmp_path):
+def test_a_missing_object_is_compiled_again(compiler, tmp_path):
     """As when the cache was pruned, or is damaged: what names it is not believed."""
     texts = [numbered(i) for i in range(3)]
     whole = compiler.compile_all(texts, HOST_FREE)[0]
@@ -146,14 +146,14 @@ def test_objects_in_memory_are_bounded(compiler, monkeypatch):
         ("define i32 @f() { ret void }", "value doesn't match function result type"),
     ],
 )
-def test_errors_are_what_llvm_says(compiler, text, says):
+def test_errors_have_the_message_of_llvm(compiler, text, says):
     with pytest.raises(CompileError, match=says) as caught:
         compiler.compile(text, HOST_FREE)
     assert "x86_64-unknown-linux-gnu" in str(caught.value)
     assert compiler.counts == Counts()
 
 
-def test_verifying_finds_what_parses_but_is_ill_formed(compiler):
+def test_verifier_refuses_ill_formed_text(compiler):
     text = """
     define void @f(i1 %c) {
       br i1 %c, label %a, label %b

@@ -1,4 +1,4 @@
-"""Files on disk: whose they are, damage, races, what is no file, folders that fail, and age."""
+"""Object cache: ownership, damage, races, special files, failing folders, pruning."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def test_what_is_stored_is_fetched(folder: Path) -> None:
+def test_stored_bytes_are_fetched(folder: Path) -> None:
     assert fetch() is None
     assert store() and fetch() == b"code"
     assert [p.name for p in folder.iterdir()] == [f"{KEY}.bin"]
@@ -112,7 +112,7 @@ def test_the_owner_is_compared_with_the_user(folder: Path, monkeypatch: pytest.M
         assert fetch() is None
 
 
-def test_a_file_of_another_user_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     store()
     real = os.fstat
 
@@ -127,7 +127,7 @@ def test_a_file_of_another_user_is_not_believed(monkeypatch: pytest.MonkeyPatch)
     assert fetch() == b"code"
 
 
-def test_above_the_folder_anybody_may_write(folder: Path) -> None:
+def test_parent_folders_may_be_writable_by_others(folder: Path) -> None:
     """Whoever puts a folder in the place of ours cannot make it the user's."""
     store()
     above = folder.parent.parent
@@ -228,7 +228,7 @@ STAYS = {"folder", "full folder"}
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_no_file_of_ours_is_not_believed(folder: Path, wrong: str) -> None:
+def test_files_of_other_programs_are_ignored(folder: Path, wrong: str) -> None:
     store()
     path = folder / f"{KEY}.bin"
     WRONG[wrong](path)
@@ -257,7 +257,7 @@ def test_a_file_cut_short_or_altered_anywhere_is_not_believed(folder: Path) -> N
     assert store() and path.read_bytes() == good
 
 
-def test_a_file_under_another_name_is_not_believed(folder: Path) -> None:
+def test_a_renamed_file_is_ignored(folder: Path) -> None:
     store()
     shutil.copy(folder / f"{KEY}.bin", folder / f"{OTHER}.bin")
     assert object_cache.fetch("objects", OTHER) is None
@@ -409,7 +409,7 @@ def test_the_oldest_are_pruned_first(folder: Path, aged: dict[str, str]) -> None
     assert sorted(p.stem for p in folder.iterdir()) == [aged["a"], aged["e"]]
 
 
-def test_what_is_not_ours_is_not_pruned(folder: Path, aged: dict[str, str]) -> None:
+def test_files_of_other_programs_are_not_pruned(folder: Path, aged: dict[str, str]) -> None:
     foreign = {
         "notes.txt": b"mine",
         f"{OTHER}.bin": b"not made by this library",
@@ -498,7 +498,7 @@ PARTS: dict[str, tuple[Callable[[], object], object]] = {
 @pytest.fixture
 def part(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a part with the files that its use has made."""
-    monkeypatch.setattr(tuning_cache, "_OWN", {})
+    monkeypatch.setattr(tuning_cache, "_UNSAVED", {})
     use, result = PARTS[request.param]
     assert use() == result == use()
     return folder.parent / request.param
@@ -509,7 +509,7 @@ every_part = pytest.mark.parametrize("part", PARTS, indirect=True)
 
 @every_part
 @pytest.mark.parametrize("wrong", WRONG)
-def test_every_part_is_made_again_whatever_lies_there(part: Path, wrong: str) -> None:
+def test_every_part_is_made_again_over_damaged_files(part: Path, wrong: str) -> None:
     use, result = PARTS[part.name]
     for path in list(part.iterdir()):
         WRONG[wrong](path)
@@ -563,7 +563,7 @@ SENSELESS = {
     indirect=["part"],
     ids=lambda value: str(value)[:20],
 )
-def test_content_that_makes_no_sense_is_not_believed(part: Path, content: bytes) -> None:
+def test_malformed_content_is_ignored(part: Path, content: bytes) -> None:
     """As another version might have written it; the checksum is right."""
     use, result = PARTS[part.name]
     for path in list(part.iterdir()):

@@ -1,4 +1,4 @@
-"""Opt-ops on disk: kept for one kernel and one kind of machine; what is damaged is not believed."""
+"""Tuning cache: opt-ops per kernel and machine, on disk or in the process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ HERE, THERE = Target("x86_64-unknown-linux-gnu", "znver4", ""), Target("aarch64"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     monkeypatch.setattr(config, "disk_cache", True)
-    monkeypatch.setattr(tuning_cache, "_OWN", {})
+    monkeypatch.setattr(tuning_cache, "_UNSAVED", {})
     monkeypatch.setattr(object_cache, "_warned", set())
     return tmp_path / "plans"
 
 
-def test_what_is_kept_is_found() -> None:
+def test_stored_opt_ops_are_found() -> None:
     assert tuning_cache.find("k1", HERE) is None
     tuning_cache.keep("k1", HERE, (("split",),))
     assert tuning_cache.find("k1", HERE) == (("split",),)
@@ -31,14 +31,14 @@ def test_what_is_kept_is_found() -> None:
     assert tuning_cache.find("k1", HERE) == ()
 
 
-def test_where_nothing_can_be_kept_it_is_known_to_this_process(folder: Path) -> None:
+def test_opt_ops_stay_in_the_process_if_the_disk_refuses(folder: Path) -> None:
     folder.write_text("not a folder")
     with pytest.warns(RuntimeWarning, match="not kept on disk"):
         tuning_cache.keep("k1", HERE, (("a",),))
     assert tuning_cache.find("k1", HERE) == (("a",),) and tuning_cache.find("k1", THERE) is None
     folder.unlink()
     tuning_cache.keep("k1", HERE, (("b",),))
-    assert tuning_cache.find("k1", HERE) == (("b",),) and not tuning_cache._OWN
+    assert tuning_cache.find("k1", HERE) == (("b",),) and not tuning_cache._UNSAVED
 
 
 def test_without_a_disk_cache_the_disk_is_left_alone(

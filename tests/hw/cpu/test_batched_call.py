@@ -1,4 +1,4 @@
-"""C functions of pointers, called for each of many places."""
+"""Batched calls of C functions: strides and copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBER = ctypes.POINTER(ctypes.c_int32)
 
 @pytest.mark.parametrize("arguments", [1, 2, 15])
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_arguments_move_by_their_strides(arguments, count):
+def test_arguments_advance_by_their_strides(arguments, count):
     seen = []
     kind = ctypes.CFUNCTYPE(None, *[NUMBER] * arguments)
     function = kind(lambda *places: seen.append([place[0] for place in places]))
@@ -27,7 +27,7 @@ def test_arguments_move_by_their_strides(arguments, count):
     assert seen == once * 2
 
 
-def test_what_is_worked_on_in_place_is_copied_first():
+def test_in_place_operands_are_copied_first():
     def double(place):
         place[0] *= 2
 

@@ -1,4 +1,4 @@
-"""The entry by which programs call functions of the host."""
+"""Host callbacks: results, errors, lifetime of the entry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tfn.dtypes import FLOAT32
-from tfn.hw.cpu.callbacks import _ENTRY, MOST_VIEWS, HostEntry
+from tfn.hw.cpu.callbacks import _ENTRY, MAX_BINDINGS, HostEntry
 from tfn.lower.program import HostCall
 from tfn.trace.argument import Host, VmapMethod
 
@@ -37,14 +37,14 @@ def double(results, operands):
 
 def test_results_are_written_in_place():
     made, ask = entry(double)
-    for i in range(2 * MOST_VIEWS):  # more places than are kept
+    for i in range(2 * MAX_BINDINGS):  # more places than are kept
         x, y = np.full(3, i, np.float32), np.zeros(3, np.float32)
         assert ask(0, y, x) == 1
         assert y.tolist() == [2 * i] * 3
     made.check()
 
 
-def test_an_entry_dies_without_a_collection():
+def test_an_entry_is_freed_by_reference_counting():
     """Its functions may hold arrays."""
     made, ask = entry(double)
     sites = weakref.ref(made)
@@ -56,7 +56,7 @@ def test_an_entry_dies_without_a_collection():
         gc.enable()
 
 
-def test_a_failure_is_told_once_and_only_where_it_happened():
+def test_a_failure_is_raised_once_and_in_its_thread():
     def bad(results, operands):
         raise ValueError(threading.get_ident())
 

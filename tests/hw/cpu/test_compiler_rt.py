@@ -1,4 +1,4 @@
-"""Conversions against NumPy's, on every half and on numbers that are hard to round."""
+"""Conversions of float16 and bfloat16 against NumPy: all halves, and numbers hard to round."""
 
 from __future__ import annotations
 

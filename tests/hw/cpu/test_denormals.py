@@ -1,4 +1,4 @@
-"""Denormal numbers: by all threads of programs, and by nobody else."""
+"""Denormal numbers: flushed by all threads of programs, and by no others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kept_again() -> Iterator[None]:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [8, 1 << 20])
-def test_until_they_are_wanted_again(
+def test_flushing_can_be_switched_off_again(
     size: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config, "device", "cpu")
@@ -38,7 +38,7 @@ def test_until_they_are_wanted_again(
         assert TINY * np.float32(0.5) > 0  # the caller's own arithmetic stays as it is
 
 
-def test_a_device_that_is_made_later_does_so_too() -> None:
+def test_later_devices_follow_the_mode() -> None:
     tfn.flush_denormals()
     word = ctypes.c_uint32.from_address(cpu().queue.runtime.addresses["float_mode"])
     assert word.value == denormals.mode()
@@ -47,7 +47,7 @@ def test_a_device_that_is_made_later_does_so_too() -> None:
 
 
 @pytest.mark.parametrize("on", ["off", 1, None], ids=repr)
-def test_what_is_neither_true_nor_false_changes_nothing(on: Any) -> None:
+def test_only_booleans_are_accepted(on: Any) -> None:
     before = denormals.mode()
     with pytest.raises(tfn.errors.ArgumentError, match="takes True or False"):
         tfn.flush_denormals(on)

@@ -1,4 +1,4 @@
-"""Native code meets the interpreter: tables, types, and the switch to do without."""
+"""Dispatch: encoded trees; equal behaviour with and without native entries; fork and exit."""
 
 from __future__ import annotations
 
@@ -14,79 +14,41 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.hw.doors import Toy, device, door, numbers, toy
+from tests.hw.entries import device, entry, numbers, toy
 from tfn.config import config
 from tfn.eager import run
 from tfn.errors import DeletedArrayError, OutOfMemoryError
-from tfn.hw import memory
 from tfn.hw.cpu import native
-from tfn.hw.cpu.device import cpu
-from tfn.hw.cpu.dispatch import encode, offsets, shelf_of, supported
+from tfn.hw.cpu.dispatch import encode
 
 
-def test_every_size_has_a_shelf_of_its_own() -> None:
-    sizes = sorted({memory.size_class(int(1.1**i)) for i in range(330)})
-    shelves = [shelf_of(size) for size in sizes]
-    assert [block for block, _ in shelves] == sizes
-    numbers = [number for _, number in shelves]
-    assert numbers == sorted(set(numbers)) and numbers[-1] < native.SHELVES
-
-
-def test_slots_are_found_where_they_are() -> None:
-    names = ["kind", "buffer", "known"]
-    found = offsets(Toy, names)
-    assert len(set(found)) == 3 and all(16 <= at < Toy.__basicsize__ for at in found)
-    assert sorted(names, key=lambda name: found[names.index(name)]) == sorted(names)
-
-
-def test_words_of_a_tree() -> None:
+def test_encoding_of_a_tree() -> None:
     words: list[int] = []
     assert encode([0, (None, 1), {"a": 2}], words)
-    assert words == [
-        native.LIST,
-        3,
-        native.LEAF,
-        0,
-        native.TUPLE,
-        id(tuple),
-        2,
-        native.NOTHING,
-        native.LEAF,
-        1,
-        native.DICT,
-        1,
-        words[-3],
-        native.LEAF,
-        2,
-    ]
+    leaf, none, list_, tuple_, dict_, _ = native.TREE.values()
+    key = words[-3]
+    assert words == [list_, 3, leaf, 0, tuple_, id(tuple), 2, none, leaf, 1, dict_, 1, key, leaf, 2]
     assert not encode({1: 0}, []) and not encode([0.5], []) and not encode({"a": {2}}, [])
 
 
-def test_devices_are_apart() -> None:
+def test_entries_refuse_buffers_of_another_device() -> None:
     one, other = device(), device()
-    assert door(one)(toy(other)) is NotImplemented
-    assert numbers(one, door(one)(toy(one))) == [3] * 5
+    assert entry(one)(toy(other)) is NotImplemented
+    assert numbers(one, entry(one)(toy(one))) == [3] * 5
 
 
-def test_an_interpreter_without_doors(monkeypatch: Any) -> None:
-    monkeypatch.setattr(sys.implementation, "name", "pypy")
-    assert not supported()
-    plain: Any = cpu()
-    assert plain.queue.dispatch is None and isinstance(plain.memory.pool, memory.Pool)
-
-
-@pytest.fixture(params=["doors", "ctypes"])
+@pytest.fixture(params=["native", "ctypes"])
 def way(request: Any, monkeypatch: Any) -> Iterator[str]:
     """Both ways of the real device."""
     monkeypatch.setattr(config, "device", "cpu")
     monkeypatch.setattr(run, "_DEVICES", {})
-    monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "doors")
+    monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "native")
     run.forget()
     yield request.param
     run.forget()
 
 
-def test_both_ways_do_the_same(way: str) -> None:
+def test_results_equal_with_and_without_native_entries(way: str) -> None:
     f = tfn.jit(lambda x, y: {"sum": x + y, "same": x, "both": (y * 2, y * 2)})
     x, y = tnp.arange(5.0), tnp.ones(5)
     for _ in range(3):
@@ -94,10 +56,10 @@ def test_both_ways_do_the_same(way: str) -> None:
         assert found["sum"].tolist() == [1, 2, 3, 4, 5] and found["same"].tolist() == x.tolist()
         assert found["both"][0].tolist() == found["both"][1].tolist() == [2] * 5
         assert tnp.sin(x * 2 + 0.5).tolist() == pytest.approx(np.sin(np.arange(5) * 2 + 0.5))
-    assert len(f._direct) == (way == "doors")
+    assert len(f._direct) == (way == "native")
 
 
-def test_both_ways_donate_and_delete(way: str) -> None:
+def test_donated_arrays_are_deleted(way: str) -> None:
     f = tfn.jit(lambda state, x: ({"w": state["w"] + x}, x), donate_argnums=0)
     state, x = {"w": tnp.ones(3)}, tnp.ones(3)
     for i in range(4):
@@ -124,7 +86,7 @@ def counting(n: int, look: Any) -> Any:
     return tfn.jit(lambda x: tfn.lax.scan(step, x, None, n)[0], donate_argnums=0)
 
 
-def test_both_ways_hide_what_is_donated_before_it_is_overwritten(way: str) -> None:
+def test_donated_arrays_are_deleted_before_they_are_overwritten(way: str) -> None:
     """A callback of the program, or another thread, must not see an array change."""
     seen: list[Any] = []
     x = tnp.zeros(4)
@@ -135,7 +97,7 @@ def test_both_ways_hide_what_is_donated_before_it_is_overwritten(way: str) -> No
     assert seen == [True] * 6
 
 
-def test_both_ways_delete_what_is_donated_to_a_program_that_fails(way: str) -> None:
+def test_donated_arrays_are_deleted_if_the_program_fails(way: str) -> None:
     def look(c: Any) -> None:
         if c[0] > 2:
             raise KeyError("third")
@@ -149,7 +111,7 @@ def test_both_ways_delete_what_is_donated_to_a_program_that_fails(way: str) -> N
         assert x.is_deleted() and view.tolist() == [0] * 4
 
 
-def test_both_ways_keep_what_is_seen(way: str) -> None:
+def test_donated_memory_with_numpy_views_is_not_overwritten(way: str) -> None:
     f = tfn.jit(lambda x: x + 1, donate_argnums=0)
     run = f.lower(tnp.zeros(400)).compile()
     for add in (f, f, run):
@@ -160,7 +122,7 @@ def test_both_ways_keep_what_is_seen(way: str) -> None:
             assert x.is_deleted() and not np.asarray(seen).any()
 
 
-def test_both_ways_keep_weak_types(way: str) -> None:
+def test_weak_types_are_preserved(way: str) -> None:
     f = tfn.jit(lambda x: (x * 2, x.astype("float32")))
     for _ in range(3):
         assert [y.weak_type for y in f(1.5)] == [True, False]
@@ -169,7 +131,7 @@ def test_both_ways_keep_weak_types(way: str) -> None:
         assert (tnp.asarray(1) + 2).weak_type and not (tnp.ones(2) + 2).weak_type
 
 
-def test_both_ways_respect_the_limit_of_memory(way: str, monkeypatch: Any) -> None:
+def test_memory_limit_is_respected(way: str, monkeypatch: Any) -> None:
     f, x = tfn.jit(lambda x: x + 1), tnp.zeros(1 << 18)
     f(x)
     monkeypatch.setattr(config, "memory_limit_bytes", 1 << 19)
@@ -227,7 +189,7 @@ WITHOUT_NATIVE_CALLS = "import tfn.hw.cpu.device as d\nd.supported = lambda: Fal
 
 
 @pytest.mark.parametrize("before", [WITHOUT_NATIVE_CALLS, ""], ids=["ctypes", "native"])
-def test_a_process_forks_and_ends_in_peace(before: str) -> None:
+def test_a_process_with_entries_forks_and_exits(before: str) -> None:
     environment = os.environ | {"TFN_DEVICE": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", before + PROGRAM],
@@ -253,7 +215,7 @@ time.sleep(0.2)
 """
 
 
-def test_a_process_ends_while_threads_go_through_doors() -> None:
+def test_a_process_ends_while_threads_call_entries() -> None:
     environment = os.environ | {"TFN_DEVICE": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", DAEMONS], env=environment, capture_output=True, text=True, timeout=60

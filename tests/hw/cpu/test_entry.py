@@ -1,4 +1,4 @@
-"""The body of every compiled function: what it refuses, what it holds, what it lets go of."""
+"""Native entries: mismatched arguments, memory, donation, references, threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hw.doors import KIND, SIZE, Toy, device, door, numbers, toy
+from tests.hw.entries import KIND, SIZE, Toy, device, entry, numbers, toy
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.buffer import Buffer
@@ -26,7 +26,7 @@ def on() -> Any:
 
 
 def test_a_call_computes_and_makes_an_array(on: Any) -> None:
-    enter, x = door(on), toy(on, 2)
+    enter, x = entry(on), toy(on, 2)
     y = enter(x)
     assert y.kind is KIND and y.shape == (SIZE,) and y.dtype == FLOAT32 and y.weak_type is False
     assert y.uop is None and y.trace is None and y.known is True
@@ -56,8 +56,8 @@ def misfits(on: Any) -> list[Any]:
     ]
 
 
-def test_what_does_not_fit_is_refused_before_anything_happens(on: Any) -> None:
-    enter, x = door(on, (0, 1), [0, 1], count=2, donated=True), toy(on)
+def test_mismatched_arguments_are_refused_without_effects(on: Any) -> None:
+    enter, x = entry(on, (0, 1), [0, 1], count=2, donated=True), toy(on)
     live = on.memory.pool.live_bytes
     for other in misfits(on):
         assert enter(x, other) is NotImplemented
@@ -69,13 +69,13 @@ def test_what_does_not_fit_is_refused_before_anything_happens(on: Any) -> None:
     assert on.memory.pool.live_bytes == live
 
 
-def test_weakness_may_be_of_no_concern(on: Any) -> None:
-    enter = door(on, weak=None)
+def test_inputs_of_any_weakness(on: Any) -> None:
+    enter = entry(on, weak=None)
     assert numbers(on, enter(toy(on, 1, weak=True))) == numbers(on, enter(toy(on, 1)))
 
 
-def test_a_switch_and_another_device_close_the_door(on: Any, monkeypatch: Any) -> None:
-    enter, x = door(on), toy(on)
+def test_debug_nans_and_other_devices_disable_entries(on: Any, monkeypatch: Any) -> None:
+    enter, x = entry(on), toy(on)
     for name, value in (("debug_nans", True), ("device", "python")):
         with monkeypatch.context() as patch:
             patch.setattr(config, name, value)
@@ -83,10 +83,10 @@ def test_a_switch_and_another_device_close_the_door(on: Any, monkeypatch: Any) -
         assert enter(x) is not NotImplemented
 
 
-def test_the_limit_of_memory_refuses_and_leaves_nothing(on: Any, monkeypatch: Any) -> None:
-    enter = door(on, (0, 1, 2), [0, 1, 2], count=3, arena_bytes=64)
+def test_memory_limit_refuses_without_effects(on: Any, monkeypatch: Any) -> None:
+    enter = entry(on, (0, 1, 2), [0, 1, 2], count=3, arena_bytes=64)
     xs = [toy(on, i) for i in range(3)]
-    keep = enter(*xs)  # so that the shelves are full
+    keep = enter(*xs)  # so that the free lists are full
     del keep
     pool = on.memory.pool
     live = pool.live_bytes
@@ -98,8 +98,8 @@ def test_the_limit_of_memory_refuses_and_leaves_nothing(on: Any, monkeypatch: An
     assert [numbers(on, y)[0] for y in enter(*xs)] == [0, 3, 6]
 
 
-def test_an_empty_shelf_refuses(on: Any) -> None:
-    enter, x, ys = door(on), toy(on), []
+def test_an_empty_free_list_refuses(on: Any) -> None:
+    enter, x, ys = entry(on), toy(on), []
     while (y := enter(x)) is not NotImplemented:
         ys.append(y)
     assert len(ys) < 1000  # a slab ends some time
@@ -110,18 +110,18 @@ def test_an_empty_shelf_refuses(on: Any) -> None:
 
 
 def test_donated_arrays_lose_their_buffers(on: Any) -> None:
-    enter = door(on, (0,), 0, donated=True)
+    enter = entry(on, (0,), 0, donated=True)
     x = toy(on, 2)
     assert numbers(on, enter(x)) == [6] * SIZE
     assert x.buffer is None and enter(x) is NotImplemented
-    both, x = door(on, (0, 1), [0, 1], count=2, donated=True), toy(on)
+    both, x = entry(on, (0, 1), [0, 1], count=2, donated=True), toy(on)
     assert [numbers(on, y) for y in both(x, x)] == [[3] * SIZE] * 2
     assert x.buffer is None
 
 
 def test_outputs_that_are_inputs_share_their_buffers(on: Any) -> None:
     aliases = ((1, Slot(Space.INPUT, 0)),)
-    enter, x = door(on, (0, 1), [0, 1], count=2, aliases=aliases, donated=True), toy(on, 7)
+    enter, x = entry(on, (0, 1), [0, 1], count=2, aliases=aliases, donated=True), toy(on, 7)
     buffer = x.buffer
     _, same = enter(x, toy(on))
     count = sys.getrefcount(buffer)
@@ -130,7 +130,7 @@ def test_outputs_that_are_inputs_share_their_buffers(on: Any) -> None:
 
 def test_captured_arrays_are_no_arguments(on: Any) -> None:
     captured = toy(on, 5, weak=True)
-    enter = door(on, (0,), [0, 1], count=2, captured=(captured,))
+    enter = entry(on, (0,), [0, 1], count=2, captured=(captured,))
     assert [numbers(on, y)[0] for y in enter(toy(on))] == [3, 15]
     captured.buffer = None
     assert enter(toy(on)) is NotImplemented
@@ -139,7 +139,7 @@ def test_captured_arrays_are_no_arguments(on: Any) -> None:
 @pytest.mark.parametrize("work", [0, 10**9], ids=["short", "long"])
 def test_nothing_leaks(on: Any, work: int) -> None:
     """References are counted for all that a call touches, when it works and when it refuses."""
-    enter = door(on, (0, [1]), {"a": 0, "b": (1, None)}, count=2, work=work, arena_bytes=640)
+    enter = entry(on, (0, [1]), {"a": 0, "b": (1, None)}, count=2, work_ns=work, arena_bytes=640)
     x, other = toy(on), toy(on, weak=True)
     enter(x, [x])
     watched = [
@@ -169,11 +169,11 @@ def test_nothing_leaks(on: Any, work: int) -> None:
     assert all(abs(a - b) < 1000 for a, b in zip(singletons, after, strict=True))
 
 
-def test_a_long_program_holds_what_others_let_go_of(on: Any) -> None:
+def test_unlocked_programs_hold_their_arguments(on: Any) -> None:
     """While it runs without the lock, its arguments are deleted and its list is emptied."""
     size = 3_000_000
     kind = kind_of((size,), FLOAT32)
-    enter = door(on, [[0]], kind=kind, work=10**7)
+    enter = entry(on, [[0]], kind=kind, work_ns=10**7)
     spare = [on.memory.allocate(4 * size) for _ in range(4)]
     del spare
     for _ in range(5):
@@ -200,14 +200,14 @@ def test_a_long_program_holds_what_others_let_go_of(on: Any) -> None:
 
 def test_many_threads_enter_at_once(on: Any) -> None:
     for work in (0, 10**9):
-        enter = door(on, (0, 1), (0, 1), count=2, work=work, arena_bytes=64)
+        enter = entry(on, (0, 1), (0, 1), count=2, work_ns=work, arena_bytes=64)
         wrong: list[Any] = []
 
         def call(mark: int, enter: Any = enter, wrong: list[Any] = wrong) -> None:
             x, y = toy(on, mark), toy(on, -mark)
             for _ in range(2000):
                 found = enter(x, y)
-                if found is NotImplemented:  # the shelves were empty
+                if found is NotImplemented:  # the free lists were empty
                     on.memory.allocate(4 * SIZE)
                 elif numbers(on, found[0])[0] != 3 * mark or numbers(on, found[1])[0] != -3 * mark:
                     wrong.append(found)
@@ -220,8 +220,8 @@ def test_many_threads_enter_at_once(on: Any) -> None:
         assert not wrong
 
 
-def test_an_error_of_the_pool_is_raised_and_leaves_nothing(on: Any, monkeypatch: Any) -> None:
-    enter, x = door(on, parallel=True), toy(on)
+def test_an_error_of_the_thread_pool_is_raised_without_leaks(on: Any, monkeypatch: Any) -> None:
+    enter, x = entry(on, parallel=True), toy(on)
     monkeypatch.setattr(config, "threads", 1)
     assert numbers(on, enter(x)) == [3] * SIZE
     counts, live = (sys.getrefcount(x), sys.getrefcount(x.buffer)), on.memory.pool.live_bytes
@@ -237,8 +237,8 @@ def test_an_error_of_the_pool_is_raised_and_leaves_nothing(on: Any, monkeypatch:
     assert on.memory.pool.live_bytes == live and x.buffer.size_bytes <= size_class(1)
 
 
-def test_a_donated_buffer_becomes_that_of_the_result(on: Any) -> None:
-    enter = door(on, (0, 1), [0, 1], count=2, donated=True, over=0)
+def test_a_donated_buffer_is_reused_for_the_result(on: Any) -> None:
+    enter = entry(on, (0, 1), [0, 1], count=2, donated=True, in_place=0)
     x, other = toy(on, 2), toy(on, 5)
     address, live = x.buffer.address, on.memory.pool.live_bytes
     y, z = enter(x, other)
@@ -248,8 +248,8 @@ def test_a_donated_buffer_becomes_that_of_the_result(on: Any) -> None:
     assert numbers(on, y) == [6] * SIZE and numbers(on, z) == [15] * SIZE
 
 
-def test_a_buffer_that_others_have_is_not_overwritten(on: Any) -> None:
-    enter = door(on, (0, 1), [0, 1], count=2, donated=True, over=0)
+def test_a_shared_buffer_is_not_overwritten(on: Any) -> None:
+    enter = entry(on, (0, 1), [0, 1], count=2, donated=True, in_place=0)
     x, seen, kept = toy(on, 2), toy(on, 3), toy(on, 4)
     data, second = on.memory.read(seen.buffer, (SIZE,), FLOAT32), toy(on)
     second.buffer = kept.buffer

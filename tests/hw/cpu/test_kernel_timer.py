@@ -1,4 +1,4 @@
-"""Kernels timed in a child: what fails there is slow for ever, and harms nobody."""
+"""Kernel timer: kernels that fail, crash or hang in the child."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from tfn.dtypes import FLOAT32
-from tfn.hw.cpu.kernel_timer import Trials, _filled
+from tfn.hw.cpu.kernel_timer import ChildTimer, _filled
 from tfn.hw.cpu.target import host
 from tfn.lower.program import Kernel
 from tfn.trace.uop import const
@@ -27,17 +27,17 @@ def kernel(text: str) -> Kernel:
     return Kernel("kernel", const(0, FLOAT32), (), 1, text, 0)
 
 
-def test_what_fails_takes_for_ever_and_the_next_has_a_new_child() -> None:
-    with Trials(host(), timeout_seconds=20) as trials:
-        assert 0 < trials.measure(kernel(GOOD), [(8, FLOAT32)]) < 1e9
-        child = trials._child
-        assert trials.measure(kernel(NONSENSE), []) == inf
-        assert trials._child is child
-        assert trials.measure(kernel(CRASHES), []) == inf
-        assert 0 < trials.measure(kernel(GOOD), []) < 1e9
-        trials.timeout_seconds = 0.5
-        assert trials.measure(kernel(ENDLESS), []) == inf
-    assert trials._child is None
+def test_failed_kernels_are_inf_and_the_next_has_a_new_child() -> None:
+    with ChildTimer(host(), timeout_seconds=20) as timer:
+        assert 0 < timer.measure(kernel(GOOD), [(8, FLOAT32)]) < 1e9
+        child = timer._child
+        assert timer.measure(kernel(NONSENSE), []) == inf
+        assert timer._child is child
+        assert timer.measure(kernel(CRASHES), []) == inf
+        assert 0 < timer.measure(kernel(GOOD), []) < 1e9
+        timer.timeout_seconds = 0.5
+        assert timer.measure(kernel(ENDLESS), []) == inf
+    assert timer._child is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 17])

@@ -1,4 +1,4 @@
-"""Objects to addresses."""
+"""JIT linker: symbols, sharing of loaded code, unloading."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_code_may_use_the_c_library_and_its_own_constants(compiler):
     assert [look(i) for i in range(4)] == [1, 2, 4, 8]
 
 
-def test_an_object_is_loaded_once_and_leaves_with_its_last_user(compiler):
+def test_an_object_is_loaded_once_and_unloaded_with_its_last_user(compiler):
     loader, data = Loader(compiler), compiler.compile(SCALE, host())
     first = loader.load_once({"scale": data})["scale"]
     assert loader.load_once({"scale": data})["scale"] is first
@@ -99,7 +99,7 @@ def test_an_object_of_several_functions_is_linked_once_for_all(compiler):
     assert loader.load_once({}) == {}
 
 
-def test_what_has_left_leaves_nothing_behind(compiler):
+def test_unloaded_code_leaks_no_memory(compiler):
     """LLVM's own memory, too: 9 KB a library would be 180 MB after 10,000 programs."""
     loader, data = Loader(compiler), compiler.compile(SCALE, host())
 
@@ -146,7 +146,7 @@ def run_main(code):
     return list(y)
 
 
-def test_a_function_is_one_library_with_those_that_it_calls(compiler):
+def test_a_driver_and_its_kernels_are_one_library(compiler):
     """But for those that are loaded already; and they are found by others from then on."""
     loader, caller = Loader(compiler), compiler.compile(CALLER, host())
     data = [compiler.compile(SCALE.replace("@scale", f"@scale{i}"), host()) for i in range(2)]
@@ -158,7 +158,7 @@ def test_a_function_is_one_library_with_those_that_it_calls(compiler):
     assert set(second.addresses) == {"main"} and run_main(second) == [3, 6, 9, 12]
 
 
-def test_objects_that_have_a_function_in_common_are_linked_apart(compiler):
+def test_objects_with_a_common_function_are_separate_libraries(compiler):
     loader, caller = Loader(compiler), compiler.compile(CALLER, host())
     texts = [SCALE.replace("@scale", f"@scale{i}") for i in range(2)]
     both = compiler.compile_all(texts, host())[0]

@@ -1,4 +1,4 @@
-"""Native buffers: their attributes, their ends, and the text that they are made of."""
+"""Native buffers: attributes, references, reuse; well-formed text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hw.doors import device
+from tests.hw.entries import device
 from tfn.dtypes import FLOAT32
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import native
@@ -28,7 +28,7 @@ def test_the_text_is_well_formed(guarded: bool, monkeypatch: Any) -> None:
     assert LlvmCompiler(verify=True).compile(native.text(guarded), host())
 
 
-def test_a_buffer_is_what_python_expects(memory: Any) -> None:
+def test_attributes_and_buffer_protocol_of_a_native_buffer(memory: Any) -> None:
     buffer = memory.allocate(100)
     assert buffer.size_bytes == 100 and buffer.address % 64 == 0
     assert buffer.owner is None and buffer.exclusive is True
@@ -44,7 +44,7 @@ def test_a_buffer_is_what_python_expects(memory: Any) -> None:
     assert (view == 3).all()
 
 
-def test_a_dead_buffer_comes_back_as_new(memory: Any) -> None:
+def test_a_freed_buffer_is_reused(memory: Any) -> None:
     buffer = memory.allocate(100)
     memory.read(buffer, (25,), FLOAT32)
     address, identity = buffer.address, id(buffer)
@@ -54,7 +54,7 @@ def test_a_dead_buffer_comes_back_as_new(memory: Any) -> None:
     assert again.exclusive and sys.getrefcount(again) == 2
 
 
-def test_an_adopted_buffer_lets_its_owner_go(memory: Any) -> None:
+def test_an_adopted_buffer_releases_its_owner(memory: Any) -> None:
     class Owner:
         pass
 
@@ -73,8 +73,8 @@ def test_an_adopted_buffer_lets_its_owner_go(memory: Any) -> None:
     assert alive() is None and memory.pool.live_bytes == live
 
 
-def test_the_type_is_counted(memory: Any) -> None:
-    """Each buffer that exists refers to its type, those on shelves included."""
+def test_references_to_the_buffer_type_are_counted(memory: Any) -> None:
+    """Each buffer refers to its type, also in a free list."""
     data = np.zeros(16, np.float32)
     kind = type(memory.allocate(64))
     before = sys.getrefcount(kind)
@@ -84,7 +84,7 @@ def test_the_type_is_counted(memory: Any) -> None:
     assert sys.getrefcount(kind) == before
 
 
-def test_bytes_are_copied(memory: Any) -> None:
+def test_pool_copies_bytes(memory: Any) -> None:
     for data in (b"", b"x", bytes(range(200))):
         buffer = memory.pool.copy(data)
         assert buffer.size_bytes == len(data)

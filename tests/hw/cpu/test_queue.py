@@ -1,4 +1,4 @@
-"""Programs on this machine's cores."""
+"""The CPU queue: programs on one thread and on several."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_equal_kernels_are_compiled_and_loaded_once():
     assert all(code.keeps[1] is first for code in others)  # where it was linked with the driver
 
 
-def test_programs_of_one_name_are_apart(device):
+def test_programs_of_one_name_are_distinct(device):
     runs = [device.load(scale(n)) for n in (3, 5)]
     outs = [np.zeros(5, np.float32) for _ in runs]
     for run, out in zip(runs, outs, strict=True):
@@ -98,7 +98,7 @@ def test_workers_do_take_part(device, threads):
         assert count in {sums(device, run, x)[1] for _ in range(200)}
 
 
-def test_a_program_that_is_not_parallel_wakes_nobody(threads):
+def test_serial_programs_wake_no_workers(threads):
     device = cpu()
     threads(3)
     before = threading.active_count()
@@ -153,10 +153,10 @@ def test_working_memory_returns_to_the_pool():
         before = pool.live_bytes
         run([x], [y])
         assert pool.live_bytes == before
-        asked = pool.asked
+        refills = pool.refills
         for _ in range(5):
             run([x], [y])
-        assert pool.asked == asked and pool.live_bytes == before
+        assert pool.refills == refills and pool.live_bytes == before
 
 
 def test_the_memory_limit_stops_a_program_before_it_runs(monkeypatch):

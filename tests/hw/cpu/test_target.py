@@ -1,4 +1,4 @@
-"""What the host is said to be."""
+"""CPU targets: the host as it is detected, and targets by name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_vectors(architecture, features, expected):
     assert vectors(architecture, features) == expected
 
 
-def test_caches_are_read_as_linux_writes_them(tmp_path):
+def test_cache_sizes_from_sysfs(tmp_path):
     table = [
         ("Data", "1", "48K"),
         ("Instruction", "1", "32K"),
@@ -70,7 +70,7 @@ def test_tile_registers_are_used_if_the_system_allows(monkeypatch: pytest.Monkey
         assert Op.MMA in module._lacks("aarch64", {"amx-tile": True})
 
 
-def test_the_system_is_asked_without_harm_wherever_this_runs(
+def test_requests_for_tile_registers_are_harmless(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module.sys, "platform", "darwin")

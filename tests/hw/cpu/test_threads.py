@@ -1,4 +1,4 @@
-"""Workers and the life of a process: its end, its children, its signals."""
+"""Worker threads through the life of a process: exit, fork, interrupts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.hw.programs import summed
 from tfn.config import config
-from tfn.hw.cpu import runtime
+from tfn.hw.cpu import thread_pool
 from tfn.hw.cpu.device import cpu
 
 START = """
@@ -65,7 +65,7 @@ def test_a_process_ends_while_another_thread_runs_programs():
     assert process(code) == "end\n"
 
 
-def test_programs_run_after_the_workers_were_sent_home():
+def test_programs_run_after_the_workers_ended():
     code = """
     device.queue.threads.close()
     print(sums(device, run, x) == (expected, 1), threading.active_count())
@@ -109,14 +109,14 @@ def test_a_child_has_workers_of_its_own():
 
 
 @pytest.mark.parametrize("lock", ["runtime", "llvmlite"])
-def test_a_child_compiles_whatever_another_thread_was_about(lock: str) -> None:
+def test_a_forked_child_compiles_while_another_thread_compiled(lock: str) -> None:
     """A lock that a thread holds while the process forks would stay locked in the child."""
     code = f"""
     import warnings
     from tfn.hw.compile.llvm import binding
-    from tfn.hw.cpu import runtime
+    from tfn.hw.cpu import thread_pool
     warnings.simplefilter("ignore")
-    inside, text = threading.Event(), runtime.text
+    inside, text = threading.Event(), thread_pool.text
 
     def slow_text():
         inside.set()
@@ -128,7 +128,7 @@ def test_a_child_compiles_whatever_another_thread_was_about(lock: str) -> None:
             inside.set()
             time.sleep(0.3)
 
-    runtime.text, fresh = slow_text, cpu()
+    thread_pool.text, fresh = slow_text, cpu()
     work = (lambda: fresh.load(summed(70))) if {lock!r} == "runtime" else slow_call
     other = threading.Thread(target=work)
     other.start()
@@ -194,7 +194,7 @@ def test_as_many_threads_as_cores_by_default(monkeypatch):
     device = cpu()
     device.load(summed(3))
     pool = device.queue.threads
-    assert pool.cores == runtime.cores() >= 1
+    assert pool.cores == thread_pool.cores() >= 1
     assert (pool.pool() != 0) is (pool.cores > 1)
     pool.close()
     assert pool.pool() == 0

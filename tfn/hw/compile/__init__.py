@@ -1,10 +1,10 @@
 """Compilers: text to bytes, offline, for any target.
 
 In reading order:
-    object_cache: objects on disk.
-    tuning_cache: opt-ops that a search has found.
+    object_cache: files on disk by digest; checks of ownership and content.
+    tuning_cache: opt-ops that a search has chosen, on disk.
     kernel_cache: lowered kernels on disk.
-    llvm: LLVM IR to objects, through llvmlite.
-    child: the same in another process, for what may abort.
-    link: objects to shared libraries and WebAssembly.
+    llvm: LLVM IR to object files, through llvmlite.
+    child: the same in a child process, where LLVM may abort.
+    link: object files to shared libraries and WebAssembly.
 """

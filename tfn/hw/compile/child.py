@@ -1,8 +1,8 @@
-"""Compiling in another process, which LLVM may end.
+"""Compiler in a child process, which LLVM may abort.
 
-An instruction that a target lacks, or a feature that LLVM half knows, makes LLVM call abort().
-Where that may happen (targets nobody compiles for daily, a search that tries what comes) the text
-goes to a child with a deadline; its end is an error like any other.
+An instruction that a target lacks, or a feature that LLVM supports in part, makes LLVM abort the
+process.  Where that may happen (rare targets, texts of a search) the text goes to a child process
+with a timeout, whose death is an error like any other.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tfn.errors import CompileError
 from tfn.hw.compile.llvm import CAREFUL, LlvmCompiler
 from tfn.lower.target.target import Target
 
-_MESSAGE_LINES = 3
+_MAX_MESSAGE_LINES = 3
 
 
 def command(module: str) -> list[str]:
-    """What runs ``main()`` of a module of ours in another process.
+    """The command line that runs ``main()`` of a module of tfn in another process.
 
-    It imports from where this process does.  With ``-m`` it would begin with the working folder,
-    in which anybody may have put a ``json.py``.
+    It imports from the folders that this process imports from.  With ``-m`` it would search the
+    working folder first, where another user may have put a ``json.py``.
 
     Example:
         >>> python, option, text = command("tfn.hw.compile.child")
@@ -35,25 +35,25 @@ def command(module: str) -> list[str]:
 
 
 class ChildCompiler:
-    """A compiler whose every call is a process of its own, sharing the cache on disk.
+    """A compiler that starts a process for each call; they share the cache on disk.
 
     Attributes:
-        timeout_seconds: after which the child is ended.
+        timeout_seconds: after which the child is killed.
     """
 
     def __init__(self, timeout_seconds: float = 60.0) -> None:
         self.timeout_seconds = timeout_seconds
 
     def compile(self, text: str, target: Target, level: int = CAREFUL) -> bytes:
-        """An object file from LLVM IR, at one of LLVM's levels, 0 to 3.
+        """An object file from LLVM IR; `level` is LLVM's, 0 to 3.
 
         Raises:
-            CompileError: with what LLVM said, also where it ended the process.
+            CompileError: with LLVM's message, also where LLVM aborted the process.
         """
-        asked = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
-        request = json.dumps({"text": text, "level": level, "target": asked})
+        fields = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
+        request = json.dumps({"text": text, "level": level, "target": fields})
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command(__name__),
                 input=request.encode(),
                 capture_output=True,
@@ -66,12 +66,13 @@ class ChildCompiler:
                 got=f"{len(text):,} characters of LLVM IR",
                 hint="make the kernel smaller",
             ) from None
-        if done.returncode == 0:
-            return done.stdout
-        said = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        if process.returncode == 0:
+            return process.stdout
+        text = process.stderr.decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
         raise CompileError(
             f"LLVM cannot compile a text for {target.triple}",
-            got="\n       ".join(said[:_MESSAGE_LINES]) or f"exit status {done.returncode}",
+            got="\n       ".join(lines[:_MAX_MESSAGE_LINES]) or f"exit status {process.returncode}",
             hint="the text may need a feature that the target lacks",
         )
 

@@ -1,7 +1,7 @@
-"""Lowered kernels on disk: what a body over ranges has become, for the next process.
+"""Kernel cache: lowered kernels on disk, so that the next process need not lower them again.
 
-A kernel is found by the digest of its body, the target, and the version of this package: the names,
-sizes and times of the files that lower.  Whatever a search finds later makes a new version too.
+The key is the digest of a kernel's body, of the target, and of the version of the compiler: the
+names, sizes and times of its files.  A later search for opt-ops changes the version too.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class KernelCache:
     tuned = staticmethod(tuning_cache.find)
 
     def find(self, body: str, target: Target) -> CachedKernel | None:
-        """What was kept for the digest of a body; None if nothing was, or if it is damaged."""
+        """The kernel of the body with this digest; None if there is none, or it is damaged."""
         if not config.disk_cache:
             return None
-        kept = object_cache.fetch(PART, _key(body, target))
-        return None if kept is None else _written(kept)
+        data = object_cache.fetch(PART, _key(body, target))
+        return None if data is None else _decoded(data)
 
     def keep(self, body: str, target: Target, kernel: CachedKernel) -> None:
-        """Keep what a body has become."""
+        """Store the kernel of the body with this digest."""
         if config.disk_cache:
             head = json.dumps([kernel.name, kernel.opts, kernel.tiles, kernel.work_ns])
             object_cache.store(PART, _key(body, target), f"{head}\n{kernel.text}".encode())
 
 
-def _written(kept: bytes) -> CachedKernel | None:
-    """What the content of a file says; None if that makes no sense."""
-    head, _, text = kept.partition(b"\n")
+def _decoded(data: bytes) -> CachedKernel | None:
+    """The kernel in the content of a file; None if it is damaged."""
+    head, _, text = data.partition(b"\n")
     try:
         name, opts, tiles, work = json.loads(head)
         decoded = text.decode()
@@ -60,12 +60,12 @@ def _written(kept: bytes) -> CachedKernel | None:
 
 
 def _key(body: str, target: Target) -> str:
-    parts = body, repr(target), version(), _searched()
+    parts = body, repr(target), version(), _last_search()
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _searched() -> str:
-    """When opt-ops were last kept."""
+def _last_search() -> str:
+    """The time at which opt-ops were last stored."""
     try:
         return str((config.cache_dir / tuning_cache.PART).stat().st_mtime_ns)
     except OSError:
@@ -74,10 +74,10 @@ def _searched() -> str:
 
 @once
 def version() -> str:
-    """The digest of the names, sizes and times of the files that decide how kernels look."""
+    """The digest of the names, sizes and times of the files that decide what kernels are."""
     folders = Path(program.__file__).parent, Path(trace.__file__).parent
-    found = [stamp for folder in folders for stamp in sorted(_stamps(folder))]
-    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+    stamps = [stamp for folder in folders for stamp in sorted(_stamps(folder))]
+    return hashlib.sha256("\n".join(stamps).encode()).hexdigest()
 
 
 def _stamps(folder: Path) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Objects to files that a system can load: shared libraries, and modules of WebAssembly.
+"""Linker: object files become shared libraries and modules of WebAssembly.
 
-LLVM links nothing by itself; a linker is a program that the machine has or has not: the system's
-compiler driver for its own processor, LLD for all of them, also that in the package ``ziglang``.
+LLVM's libraries do not link.  The linker is a program that a machine may lack: the compiler driver
+of the system for its own processor, or LLD for all, also as part of the package ``ziglang``.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from tfn.errors import CompileError
 from tfn.lower.target.target import Target
 
 _LLD = {"elf": "ld.lld", "wasm": "wasm-ld"}
-_VERSIONS = range(24, 10, -1)
+_LLD_VERSIONS = range(24, 10, -1)
 _EMULATIONS = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux", "riscv64": "elf64lriscv"}
 STACK_BYTES = 1 << 16
-_MESSAGE_LINES = 5
+"""The stack of a module of WebAssembly."""
+_MAX_MESSAGE_LINES = 5
 
 
 def lld(form: str) -> list[str] | None:
     """The command of LLD for "elf" or "wasm"; None if the machine has none."""
     name = _LLD[form]
-    for candidate in (name, *(f"{name}-{version}" for version in _VERSIONS)):
-        found = shutil.which(candidate)
-        if found:
-            return [found]
+    for candidate in (name, *(f"{name}-{version}" for version in _LLD_VERSIONS)):
+        path = shutil.which(candidate)
+        if path:
+            return [path]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-P", "-m", "ziglang", name]  # -P: not one in the working folder
+        return [sys.executable, "-P", "-m", "ziglang", name]  # -P: never one in the working folder
     return None
 
 
@@ -60,7 +61,7 @@ def linker(target: Target, threads: bool = False) -> list[str] | None:
 
 
 def link(data: bytes, target: Target, exports: Sequence[str], threads: bool = False) -> bytes:
-    """A shared library, or a module of WebAssembly, of one object.
+    """Link one object file to a shared library, or to a module of WebAssembly.
 
     Raises:
         CompileError: if there is no linker, or it refuses: a symbol may be missing.
@@ -74,16 +75,16 @@ def link(data: bytes, target: Target, exports: Sequence[str], threads: bool = Fa
     if target.triple.startswith("wasm"):
         command += [f"--export={name}" for name in (*exports, "__heap_base")]
     with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder, "in.o"), Path(folder, "out")
+        source, output = Path(folder, "in.o"), Path(folder, "out")
         source.write_bytes(data)
-        done = subprocess.run(
-            [*command, str(source), "-o", str(made)], capture_output=True, check=False
+        process = subprocess.run(
+            [*command, str(source), "-o", str(output)], capture_output=True, check=False
         )
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
+        if process.returncode:
+            lines = process.stderr.decode(errors="replace").strip().splitlines()
             raise CompileError(
                 f"{Path(command[0]).name} cannot link for {target.triple}",
-                got="\n       ".join(said[:_MESSAGE_LINES]),
+                got="\n       ".join(lines[:_MAX_MESSAGE_LINES]),
                 hint="install the libraries of the target, or take kind='obj'",
             )
-        return made.read_bytes()
+        return output.read_bytes()

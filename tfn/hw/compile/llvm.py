@@ -1,4 +1,4 @@
-"""LLVM IR text to object bytes, for any target, without a device.
+"""LLVM compiler: LLVM IR text becomes an object file, for any target, without a device.
 
 Kernels come tiled, vectorised and unrolled, so LLVM selects instructions and allocates registers
 at codegen level 2 and runs no pass pipeline: measured on tiled kernels, passes double the compile
@@ -23,20 +23,20 @@ from tfn.hw.compile import object_cache
 from tfn.hw.compile.object_cache import Counts
 from tfn.lower.target.target import Target
 
-CAREFUL = 2  # codegen level
+CAREFUL = 2  # LLVM's codegen level for kernels
 PART = "objects"  # of the cache on disk
-_MESSAGE_LINES = 6
-_SEE = b"see "  # how an entry begins that names another, where the object is
+_MAX_MESSAGE_LINES = 6
+_SEE = b"see "  # begins an entry that only names another, which has the object
 
 LOCK = threading.RLock()
-"""LLVM is entered by one thread at a time, and by none while the process forks, or ends: then the
-destructors of LLVM's globals run."""
-END_PATIENCE_SECONDS = 5.0  # an ending process waits so long for what is being compiled
+"""LLVM is entered by one thread at a time, and by none while the process forks or exits: at exit
+the destructors of LLVM's globals run."""
+EXIT_PATIENCE_SECONDS = 5.0  # an exiting process waits this long for a running compilation
 _BINDING: list[Any] = []
 
 
 def _lock_all() -> None:
-    """Take LOCK, then llvmlite's own, which a dying object enters LLVM with."""
+    """Take LOCK, then llvmlite's own, under which objects of LLVM are freed."""
     LOCK.acquire()
     for llvm in _BINDING:
         llvm.ffi.lib._lock.__enter__()
@@ -49,11 +49,11 @@ def _unlock_all() -> None:
 
 
 os.register_at_fork(before=_lock_all, after_in_parent=_unlock_all, after_in_child=_unlock_all)
-atexit.register(LOCK.acquire, timeout=END_PATIENCE_SECONDS)
+atexit.register(LOCK.acquire, timeout=EXIT_PATIENCE_SECONDS)
 
 
 def binding() -> Any:
-    """The module ``llvmlite.binding``, ready for this machine's own target."""
+    """The module ``llvmlite.binding``, initialised for this machine's own target."""
     with LOCK:
         if not _BINDING:
             from llvmlite import binding as llvm
@@ -73,7 +73,7 @@ def _all_targets() -> None:
 
 @once
 def llvmlite_version() -> str:
-    """Of the package alone: this does not load LLVM."""
+    """The version of the package; LLVM itself is not loaded for it."""
     import llvmlite
 
     return str(llvmlite.__version__)
@@ -81,7 +81,7 @@ def llvmlite_version() -> str:
 
 @once
 def machine(target: Target, level: int = CAREFUL) -> Any:
-    """The TargetMachine of a target, which only the holder of LOCK may use.
+    """The TargetMachine of a target; only the holder of LOCK may use it.
 
     Raises:
         CompileError: if LLVM does not know the triple.
@@ -89,16 +89,16 @@ def machine(target: Target, level: int = CAREFUL) -> Any:
     llvm = binding()
     if target.triple.split("-")[0] != llvm.get_process_triple().split("-")[0]:
         _all_targets()
-    # Code is loaded wherever there is room, so it must not depend on its address; linkers of
-    # these two expect plain code.
-    fixed = target.triple.startswith(("wasm", "hexagon"))
+    # Code is loaded at any address, so it must be position-independent; the linkers of these two
+    # expect static code.
+    static = target.triple.startswith(("wasm", "hexagon"))
     with LOCK:
         try:
             return llvm.Target.from_triple(target.triple).create_target_machine(
                 cpu=target.cpu,
                 features=target.features,
                 opt=level,
-                reloc="static" if fixed else "pic",
+                reloc="static" if static else "pic",
                 codemodel="default",
             )
         except RuntimeError as error:
@@ -110,7 +110,7 @@ def machine(target: Target, level: int = CAREFUL) -> Any:
 
 
 def assembly(text: str, target: Target) -> str:
-    """Machine code of a text, as an assembler would read it.
+    """The assembly code of a text.
 
     Raises:
         CompileError: if LLVM does not know the triple.
@@ -123,10 +123,10 @@ def assembly(text: str, target: Target) -> str:
 
 
 def signature(text: str, name: str) -> str:
-    """The type of a function that a text defines, as in ``void (i64, ptr)``.
+    """The type of a function that a text defines, like ``void (i64, ptr)``.
 
     Raises:
-        CompileError: if LLVM cannot read it, or there is none of the name.
+        CompileError: if LLVM cannot parse the text, or it has no function of this name.
     """
     llvm = binding()
     with LOCK:
@@ -146,16 +146,16 @@ class LlvmCompiler:
 
     Attributes:
         verify: whether LLVM checks the text beyond its syntax; without it, ill-formed text that
-            parses may end the process.
-        counts: where objects came from.
+            parses may crash the process.
+        counts: of texts compiled, and of objects from either cache.
     """
 
     def __init__(self, verify: bool = False) -> None:
         self.verify, self.counts = verify, Counts()
-        self._kept: Cache[bytes] = Cache("objects", len)
+        self._memory: Cache[bytes] = Cache("objects", len)
 
     def key(self, text: str, target: Target, level: int = CAREFUL) -> str:
-        """The digest of all that decides what the object is."""
+        """The digest of everything that determines the object."""
         parts = (llvmlite_version(), target.triple, target.cpu, target.features, str(level))
         return hashlib.sha256("\0".join((*parts, text)).encode()).hexdigest()
 
@@ -163,62 +163,62 @@ class LlvmCompiler:
         """An object file from LLVM IR; PTX for NVIDIA's targets.  `level` is LLVM's, 0 to 3.
 
         Raises:
-            CompileError: with what LLVM says about the text.
+            CompileError: with LLVM's message.
         """
         return self.compile_all([text], target, level)[0]
 
     def compile_all(
         self, texts: Sequence[str], target: Target, level: int = CAREFUL
     ) -> list[bytes]:
-        """For each text an object that holds it.
+        """For each text an object that defines its functions.
 
-        What is not there yet is compiled as one: LLVM takes a millisecond to begin with a module.
+        Texts that are in no cache are compiled as one module: to start one takes LLVM 1 ms.
 
         Raises:
-            CompileError: with what LLVM says about a text.
+            CompileError: with LLVM's message.
         """
         keys = [self.key(text, target, level) for text in texts]
         with LOCK:
-            found = {key: data for key in keys if (data := self._find(key)) is not None}
-            missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+            objects = {key: data for key in keys if (data := self._find(key)) is not None}
+            missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in objects}
             if missing:
-                made = self._translate(list(missing.values()), target, level)
+                compiled = self._translate(list(missing.values()), target, level)
                 self.counts.compiled += len(missing)
-                found |= dict.fromkeys(missing, made)
-                self._store(list(missing), made)
-            return [found[key] for key in keys]
+                objects |= dict.fromkeys(missing, compiled)
+                self._store(list(missing), compiled)
+            return [objects[key] for key in keys]
 
     def _find(self, key: str) -> bytes | None:
-        """The object kept under a key, or under the key that is kept there."""
-        data = self._kept.find(key)
+        """The object under a key, or under the key that the entry names."""
+        data = self._memory.find(key)
         if data is not None:
             self.counts.from_memory += 1
         elif (data := object_cache.fetch(PART, key)) is not None:
             self.counts.from_disk += 1
-            self._kept.keep(key, data)
+            self._memory.keep(key, data)
         if data is None or not data.startswith(_SEE):
             return data
         whole = data[len(_SEE) :].decode(errors="replace")
-        data = self._kept.find(whole)
+        data = self._memory.find(whole)
         if data is None and (data := object_cache.fetch(PART, whole)) is not None:
-            self._kept.keep(whole, data)
+            self._memory.keep(whole, data)
         return data
 
     def _store(self, keys: Sequence[str], data: bytes) -> None:
-        """Keep an object of one text under its key; one of several under all of theirs."""
+        """Store an object under the key of its text; of several texts, under a digest they name."""
         entries = {keys[0]: data}
         if len(keys) > 1:
             whole = hashlib.sha256("\0".join(keys).encode()).hexdigest()
             entries = {whole: data} | dict.fromkeys(keys, _SEE + whole.encode())
         for key, content in entries.items():
             object_cache.store(PART, key, content)
-            self._kept.keep(key, content)
+            self._memory.keep(key, content)
 
     def _translate(self, texts: Sequence[str], target: Target, level: int) -> bytes:
         llvm, to = binding(), machine(target, level)
         layout = str(to.target_data)
         try:
-            # The global context would be shared with others and grow for ever.
+            # The global context would be shared with other users of LLVM, and never shrink.
             context, whole = llvm.create_context(), None
             for text in texts:
                 module = llvm.parse_assembly(text, context)
@@ -236,6 +236,6 @@ class LlvmCompiler:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise CompileError(
                 f"LLVM does not accept a text for {target.triple}",
-                got="\n       ".join(lines[:_MESSAGE_LINES]),
+                got="\n       ".join(lines[:_MAX_MESSAGE_LINES]),
                 hint="this is a fault of tfn, or of a kernel written by hand",
             ) from None

@@ -1,14 +1,14 @@
-"""Files for later processes: bytes under a digest of everything that went into them.
+"""Object cache on disk: bytes under a digest of everything that determines them.
 
-Objects are run, so whoever may write to the cache may do everything that its user may.  A checksum
-is no proof of where a file comes from; its owner is.  A folder is believed if it belongs to the
-user of this process and nobody else may write to it, and so is a file, which must not be a link.
-Both are looked at after they were opened: where they lie, who may rename what is above them, and
-what lies at their names afterwards makes no difference.
+Objects are executed, so write access to the cache is code execution as its user.  A checksum
+does not prove where a file comes from; its owner does.  A folder is trusted if it belongs to the
+user of this process and no other user may write to it; a file likewise, and it must not be a link.
+Both are checked after they were opened, so it makes no difference who may rename a parent folder,
+or replace a name later.
 
-A file is a mark, a checksum of its key and its content, and the content.  Files appear by rename,
-so that processes may share a folder.  One that is cut short, altered or renamed is as good as none:
-what it held is made and written again.
+A file is a magic string, a checksum of key and content, and the content.  Files appear by rename,
+so that processes may share a folder.  A file that is truncated, altered or renamed counts as
+absent: its content is made and written again.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pathlib import Path
 from tfn.config import config
 
 LIMIT_BYTES = 512 << 20
-"""How much a part may hold; the files that were not used for longest are removed."""
+"""The size limit of a part; beyond it, the least recently used files are removed."""
 UNFINISHED_SECONDS = 3600
-"""After which an unfinished file is one whose process has died."""
+"""An unfinished file older than this belongs to a process that has died."""
 
-_MARK = b"tfn cache 1\n"
-_HEAD_BYTES = len(_MARK) + hashlib.sha256().digest_size
+_MAGIC = b"tfn cache 1\n"
+_HEAD_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 _KEY = re.compile("[0-9a-f]{64}")
 _FILE = re.compile(_KEY.pattern + "[.]bin")
 _UNFINISHED = re.compile(_KEY.pattern + "[.][0-9a-f]{16}[.]part")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is not waited for
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # opening a pipe must not block
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _warned: set[Path] = set()
@@ -44,7 +44,7 @@ _warned: set[Path] = set()
 
 @dataclass
 class Counts:
-    """How often a text was compiled, and how often its object was found."""
+    """Counts of texts that were compiled, and of objects that were found in a cache."""
 
     compiled: int = 0
     from_disk: int = 0
@@ -52,7 +52,7 @@ class Counts:
 
 
 def fetch(part: str, key: str) -> bytes | None:
-    """What a part of the cache holds under a key; None if nothing, or nothing to be believed.
+    """The bytes under a key in a part of the cache; None if there are none to be trusted.
 
     Args:
         part: the name of a folder within the cache folder.
@@ -82,10 +82,10 @@ def fetch(part: str, key: str) -> bytes | None:
 
 
 def store(part: str, key: str, data: bytes) -> bool:
-    """Keep bytes under a key, if that can be done; the first failure gives a warning.
+    """Store bytes under a key, if possible; the first failure gives a warning.
 
     Returns:
-        Whether they are kept.
+        Whether they were stored.
     """
     if not config.disk_cache:
         return False
@@ -95,7 +95,7 @@ def store(part: str, key: str, data: bytes) -> bool:
             _write(folder, key, _head(key, data) + data)
         finally:
             os.close(folder)
-        if key.startswith("00"):  # one store in 256 pays for looking through the folder
+        if key.startswith("00"):  # one store in 256 pays for a scan of the folder
             prune(part)
     except OSError as error:
         _warn(error)
@@ -104,26 +104,26 @@ def store(part: str, key: str, data: bytes) -> bool:
 
 
 def prune(part: str, limit_bytes: int = LIMIT_BYTES) -> None:
-    """Remove the files that were not used for longest until the rest fits the limit.
+    """Remove the least recently used files until the rest fits the limit.
 
-    Files that are not ours, by their names or by how they begin, stay.
+    Files of other programs, recognised by their names and by the magic string, stay.
 
     Raises:
         OSError: if the folder is not the user's own, or cannot be read.
     """
     folder = _open(part)
     try:
-        found, total, late = [], 0, time.time() - UNFINISHED_SECONDS
+        files, total, oldest = [], 0, time.time() - UNFINISHED_SECONDS
         with os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(OSError):  # another process may prune too
                     name, status = entry.name, entry.stat(follow_symlinks=False)
                     if _own(status) and _FILE.fullmatch(name):
-                        found.append((status.st_mtime, status.st_size, name))
+                        files.append((status.st_mtime, status.st_size, name))
                         total += status.st_size
-                    elif _UNFINISHED.fullmatch(name) and status.st_mtime < late:
+                    elif _UNFINISHED.fullmatch(name) and status.st_mtime < oldest:
                         _remove(folder, name)
-        for _, size, name in sorted(found):
+        for _, size, name in sorted(files):
             if total <= limit_bytes:
                 return
             total -= size
@@ -134,10 +134,10 @@ def prune(part: str, limit_bytes: int = LIMIT_BYTES) -> None:
 
 
 def _head(key: str, data: bytes) -> bytes:
-    """How a file begins.  The key is checked, too: it says that the content is the right one."""
+    """The first bytes of a file.  The checksum covers the key: a renamed file is refused."""
     checksum = hashlib.sha256(key.encode())
     checksum.update(data)
-    return _MARK + checksum.digest()
+    return _MAGIC + checksum.digest()
 
 
 def _open(part: str, make: bool = False) -> int:
@@ -149,11 +149,11 @@ def _open(part: str, make: bool = False) -> int:
     """
     root = config.cache_dir
     try:
-        above = _checked(os.open(root, _FOLDER), root)
+        parent = _checked(os.open(root, _FOLDER), root)
         try:
-            return _checked(os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above), root / part)
+            return _checked(os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=parent), root / part)
         finally:
-            os.close(above)
+            os.close(parent)
     except FileNotFoundError:
         if not make:
             raise
@@ -180,7 +180,7 @@ def _checked(folder: int, path: Path) -> int:
 
 
 def _own(status: os.stat_result) -> bool:
-    """Whether a file is one that only the user can have written."""
+    """Whether a file is regular, belongs to the user, and is writable by no one else."""
     return (
         stat.S_ISREG(status.st_mode)
         and status.st_uid == os.geteuid()
@@ -189,7 +189,7 @@ def _own(status: os.stat_result) -> bool:
 
 
 def _read(folder: int, name: str, size_bytes: int | None = None) -> bytes:
-    """The content of a file, or how it begins; nothing if it is not to be believed."""
+    """The content of a file, or its first `size_bytes`; empty if it is not to be trusted."""
     file = os.open(name, _READ, dir_fd=folder)
     try:
         status = os.fstat(file)
@@ -217,13 +217,13 @@ def _write(folder: int, key: str, content: bytes) -> None:
 
 
 def _remove(folder: int, name: str) -> None:
-    """Remove a file that begins like ours."""
-    if _read(folder, name, len(_MARK)) == _MARK:
+    """Remove a file if it begins with the magic string."""
+    if _read(folder, name, len(_MAGIC)) == _MAGIC:
         os.unlink(name, dir_fd=folder)
 
 
 def _warn(error: OSError) -> None:
-    """Say once why nothing is kept."""
+    """Warn once that nothing is stored, and why."""
     if config.cache_dir not in _warned:
         _warned.add(config.cache_dir)
         warnings.warn(

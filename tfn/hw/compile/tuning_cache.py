@@ -1,7 +1,8 @@
-"""Opt-ops that a search has found, on disk: one small file for each kernel and kind of machine.
+"""Tuning cache: opt-ops that a search has chosen, one small file per kernel and kind of machine.
 
-A kernel is known by the name that the model's choice gives it, a digest of its text, so that what
-was found for another compiler is never believed.  Without a disk cache they are this process's own.
+The key is the name that the heuristics' choice gives the kernel, which is a digest of its text: the
+opt-ops chosen with another version of the compiler are never used.  Without a disk cache they are
+kept in this process.
 """
 
 from __future__ import annotations
@@ -18,36 +19,36 @@ PART = "plans"  # of the cache on disk
 Rows = tuple[tuple[str | int, ...], ...]
 """Opt-ops as `lower.loops.opt_ops.to_rows` writes them."""
 
-_OWN: dict[tuple[str, Target], Rows] = {}
-"""What was found and is not on disk."""
+_UNSAVED: dict[tuple[str, Target], Rows] = {}
+"""Opt-ops that could not be written to disk."""
 
 
 def _key(name: str, target: Target) -> str:
-    what = "\0".join((name, target.triple, target.cpu, target.features))
-    return hashlib.sha256(what.encode()).hexdigest()
+    parts = name, target.triple, target.cpu, target.features
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def find(name: str, target: Target) -> Rows | None:
-    """The opt-ops for a kernel; None if none were kept, or the file is damaged."""
-    kept = object_cache.fetch(PART, _key(name, target))
-    if kept is not None:
+    """The opt-ops of a kernel; None if there are none, or the file is damaged."""
+    data = object_cache.fetch(PART, _key(name, target))
+    if data is not None:
         with suppress(ValueError, RecursionError):
-            opts = rows(json.loads(kept))
+            opts = rows(json.loads(data))
             if opts is not None:
                 return opts
-    return _OWN.get((name, target))
+    return _UNSAVED.get((name, target))
 
 
 def keep(name: str, target: Target, opts: Rows) -> None:
-    """Keep opt-ops, on disk if that can be done."""
+    """Store the opt-ops of a kernel: on disk, or in this process if the disk refuses."""
     if object_cache.store(PART, _key(name, target), json.dumps(opts).encode()):
-        _OWN.pop((name, target), None)
+        _UNSAVED.pop((name, target), None)
     else:
-        _OWN[name, target] = opts
+        _UNSAVED[name, target] = opts
 
 
 def rows(value: Any) -> Rows | None:
-    """Opt-ops as JSON gives them, as tuples of strings and integers; None if it is anything else.
+    """Opt-ops decoded from JSON, as tuples of strings and integers; None for any other value.
 
     Example:
         >>> rows([["split", 0, 8, "lane"]]), rows(["split"])

@@ -2,18 +2,25 @@
 
 In reading order:
     target: what the machine is.
-    compiler_rt: conversions that a CPU may lack.
+    compiler_rt: conversions that a CPU may lack; float16.ll, bfloat16.ll.
     loader: objects to addresses.
-    denormals: kept, or taken for zero.
-    runtime: what threads do, as LLVM IR.
+    denormals: kept, or flushed to zero.
+    ir: the text of `.ll` files, with their holes filled.
+    thread_pool: the native part of the thread pool; thread_pool.ll, sleep_futex.ll, sleep_poll.ll.
     threads: the workers.
     kernel_timer: kernels timed in another process.
-    native: buffers in native code, and the words it knows, as LLVM IR.
-    trees: arguments taken apart, results put together, as LLVM IR.
-    entry: the body of every compiled function, as LLVM IR.
-    dispatch: compiled functions as builtins: native code meets the interpreter.
+    native: layouts that native code and Python share; buffers.ll, pytrees.ll, entry.ll,
+        guard_hooks.ll.
+    interpreter: the Python/C API: builtins and types of native code.
+    pool: the native memory pool.
+    dispatch: the entries of programs, builtins that run them on a user's arguments.
     callbacks: functions of the host, called from within a program.
-    batched_call: a C function, called for each of many places.
+    batched_call: a loop of calls of a C function.
     queue: programs ready to run.
     device: the five parts together.
 """
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.hw.cpu import kernel_timer as kernel_timer

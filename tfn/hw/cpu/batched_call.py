@@ -1,8 +1,8 @@
-"""A C function of pointers, such as those of LAPACK, called in turn for each of many places.
+"""Batched calls: a C function of pointers, such as LAPACK's, called in a native loop over a batch.
 
-The loop is native code: Python is asked once for all of them.  It reads words: the address of the
-function, how often, to where, from where and how many bytes are copied first, and two for each
-argument.
+Python is entered once for the whole batch.  The loop reads words: the address of the function, the
+number of calls, destination, source and size of a copy that comes first, and the begin and stride
+of each argument.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 
 def text(count: int) -> str:
-    """LLVM IR of the loop over a function of so many pointers.
+    """LLVM IR of the loop over a function of `count` pointers.
 
     Example:
         >>> "call void %function(ptr %p0, ptr %p1)" in text(2)
@@ -72,7 +72,7 @@ def _loader() -> Loader:
 
 @once
 def _loop(count: int) -> tuple[Callable[[Any], None], Code]:
-    """The loop over a function of so many pointers, and what keeps it loaded."""
+    """The loop over a function of `count` pointers, and the code that must stay loaded."""
     loader = _loader()
     code = loader.load(loader.compiler.compile(text(count), host()), ("each",))
     return _CALL(code.addresses["each"]), code
@@ -85,14 +85,14 @@ def each(
     copy: tuple[int, int, int] = (0, 0, 0),
     keeps: object = None,
 ) -> Callable[[], None]:
-    """What calls the function at an address so many times, when it is called.
+    """Returns a function that calls the C function at an address `count` times.
 
     Args:
         function: the address of a C function of pointers that returns nothing.
-        count: how often.
-        places: for each argument, the address the first time, and by how many bytes it moves.
-        copy: what is copied before: to where, from where, how many bytes.
-        keeps: what must live as long as the result.
+        count: the number of calls.
+        places: for each argument, its address in the first call and its stride in bytes.
+        copy: destination, source and size in bytes of a copy before the first call.
+        keeps: an object that must live as long as the result.
 
     Example:
         >>> import ctypes
@@ -106,6 +106,6 @@ def each(
         [1, 2, 3]
     """
     words = [function, count, *copy, *[word for place in places for word in place]]
-    held = (ctypes.c_uint64 * len(words))(*[w & (2**64 - 1) for w in words]), keeps
+    alive = (ctypes.c_uint64 * len(words))(*[w & (2**64 - 1) for w in words]), keeps
     run, _ = _loop(len(places))
-    return lambda: run(held[0])
+    return lambda: run(alive[0])

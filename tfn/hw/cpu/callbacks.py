@@ -1,7 +1,7 @@
-"""Functions of the host, called from within a running program.
+"""Host callbacks: Python functions called from within a running program.
 
-A program holds no address of a function: it asks one entry for a call by its number.  The entry
-takes the interpreter's lock, shows the function the program's own memory as NumPy arrays, and
+A program holds no address of a function: it calls one entry with the number of a call site.  The
+entry takes the interpreter's lock, shows the function the program's own memory as NumPy arrays, and
 writes a word if it succeeded; if not, all threads leave the program, and the caller raises what
 the function raised, with its frames.
 """
@@ -20,13 +20,14 @@ import numpy as np
 from tfn.lower.program import HostCall
 from tfn.trace.argument import filled
 
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)  # takes the lock
-MOST_VIEWS = 64
-"""For how many places of its operands a call is kept bound."""
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)  # takes the interpreter's lock
+MAX_BINDINGS = 64
+"""Sets of operand addresses for which one call site keeps its arrays.  A program called in a loop
+comes back with the same few sets; more would keep arrays of addresses that are gone."""
 
 
 class _Site:
-    """One call: its function, bound to the places of memory that it is called with."""
+    """One call site: its function, bound to the operands that it was called with."""
 
     def __init__(self, call: HostCall, functions: Sequence[Any]) -> None:
         run = filled(call.host.run, functions)
@@ -37,17 +38,17 @@ class _Site:
 
     def bound(self, pointers: bytes) -> Callable[[], None]:
         """The call on arrays at these addresses."""
-        found = self._bound.get(pointers)
-        if found is None:
-            if len(self._bound) >= MOST_VIEWS:
+        bound = self._bound.get(pointers)
+        if bound is None:
+            if len(self._bound) >= MAX_BINDINGS:
                 self._bound.clear()
             addresses = memoryview(pointers).cast("Q")
             arrays = [_view(at, *kind) for at, kind in zip(addresses, self._types, strict=True)]
             for x in arrays[self._results :]:
                 x.flags.writeable = False
-            found = self._bind(arrays[: self._results], arrays[self._results :])
-            self._bound[pointers] = found
-        return found
+            bound = self._bind(arrays[: self._results], arrays[self._results :])
+            self._bound[pointers] = bound
+        return bound
 
 
 def _view(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
@@ -57,10 +58,10 @@ def _view(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, A
     return np.ndarray(shape, dtype, (ctypes.c_char * size_bytes).from_address(address))
 
 
-def _ask(sites: Sequence[_Site], failed: threading.local, number: int, pointers: int) -> None:
+def _call(sites: Sequence[_Site], failed: threading.local, number: int, pointers: int) -> None:
     """Run one call and write 1 into the word after its operands; 0 if it raised.
 
-    The answer is a word in memory because the result of a ctypes function that was interrupted
+    The status is a word in memory because the result of a ctypes function that was interrupted
     before its first line is whatever the register held.
     """
     if number < 0:  # The last call failed: without an error of its own, by an interrupt.
@@ -68,12 +69,12 @@ def _ask(sites: Sequence[_Site], failed: threading.local, number: int, pointers:
         ctypes.memset(pointers, 1, 1)
         return
     site = sites[number]
-    answer = pointers + site.pointer_bytes
+    status = pointers + site.pointer_bytes
     try:
         site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
-        ctypes.memset(answer, 1, 1)
+        ctypes.memset(status, 1, 1)
     except BaseException as error:  # The caller raises it, of whatever class.
-        ctypes.memset(answer, 0, 1)  # An interrupt may also come after the last line above.
+        ctypes.memset(status, 0, 1)  # An interrupt may also come after the last line above.
         failed.error = error
 
 
@@ -81,15 +82,16 @@ class HostEntry:
     """The entry of one program, with functions in its slots.
 
     Attributes:
-        address: of a C function (number of the call, addresses of its operands and a word), which
-            makes the word 1 if the call succeeded.  The number -1 says that one did not.
+        address: of a C function (number of the call site, addresses of its operands and a word),
+            which sets the word to 1 if the call succeeded.  Number -1 reports that one did not.
     """
 
     def __init__(self, calls: Sequence[HostCall], functions: Sequence[Any] = ()) -> None:
         self._failed = threading.local()  # a thread that calls a program asks the host itself
-        # The entry knows the functions, but not us: so they die with us, and not at a collection.
+        # The C function refers to the sites, not to this object: a cycle would keep the user's
+        # functions alive until a garbage collection.
         sites = [_Site(call, functions) for call in calls]
-        self._entry = _ENTRY(partial(_ask, sites, self._failed))
+        self._entry = _ENTRY(partial(_call, sites, self._failed))
         self.address = ctypes.c_void_p.from_buffer(self._entry).value or 0
 
     def check(self) -> None:
@@ -99,11 +101,11 @@ class HostEntry:
             del self._failed.error
             raise error
 
-    def guarded(self, door: Callable[..., Any]) -> Callable[..., Any]:
-        """A door that raises what a function raised."""
+    def checked(self, entry: Callable[..., Any]) -> Callable[..., Any]:
+        """An entry that raises what a function raised."""
 
         def enter(*arguments: Any) -> Any:
-            result = door(*arguments)
+            result = entry(*arguments)
             self.check()
             return result
 

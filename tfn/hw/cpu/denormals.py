@@ -1,4 +1,4 @@
-"""Numbers below the smallest normal one: kept, or taken for zero, by all threads of programs."""
+"""Denormal numbers: kept, or flushed to zero, by all threads of programs."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from tfn.hw.cpu.loader import Code
 
 _KEEP, _FLUSH = 0, 1
 _MODES = {"x86_64": (0x1F80, 0x9FC0), "aarch64": (0, 1 << 24), "arm64": (0, 1 << 24)}
-_FOLLOWING: list[tuple[ctypes.c_uint32, Code]] = []
-_now = [_KEEP]
+_FOLLOWERS: list[tuple[ctypes.c_uint32, Code]] = []
+_current = [_KEEP]
 
 
 def mode() -> int:
-    """The control word of the threads of programs at present, on this machine.
+    """The floating-point control word that threads of programs have now, on this machine.
 
     Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, MXCSR; Arm
     Architecture Reference Manual for A-profile, FPCR.
     """
-    return _MODES.get(platform.machine(), (0, 0))[_now[0]]
+    return _MODES.get(platform.machine(), (0, 0))[_current[0]]
 
 
 def follow(code: Code) -> None:
-    """Keep the word `float_mode` of a native part as `mode` says, from now on and for ever."""
+    """Set the word `float_mode` of loaded code to `mode()`, now and at every change."""
     word = ctypes.c_uint32.from_address(code.addresses["float_mode"])
     word.value = mode()
-    _FOLLOWING.append((word, code))  # which must stay loaded, or the word would be gone
+    _FOLLOWERS.append((word, code))  # the code stays loaded, and with it the word
 
 
 def flush_denormals(on: bool = True) -> None:
-    """Take denormal numbers for zero in all programs that run from now on, or keep them again.
+    """Treat denormal numbers as zero in all programs that run from now on, or keep them again.
 
-    They are kept unless this is asked for, as by NumPy; JAX takes them for zero on CPUs.  Where
-    they abound, as in the moments that an optimizer keeps of units that have died, processors
-    become slow: a vector that holds one takes some ten cycles more to divide on some, and two
-    hundred to do anything with on others.  Python and other libraries go on as before, and so does
-    the device ``python``.
+    The default is to keep them, as NumPy does; JAX flushes them on CPUs.  Where they abound, as in
+    an optimizer's moments of units that have died, processors become slow: an operation on a
+    vector that holds one takes from ten cycles more (a division, on some processors) to two
+    hundred (any operation, on others).  Python, other libraries and the device ``python`` are not
+    affected.
 
     Raises:
         ArgumentError: if `on` is no bool.
@@ -58,6 +58,6 @@ def flush_denormals(on: bool = True) -> None:
             got=f"on={on!r}",
             hint="True takes denormal numbers for zero",
         )
-    _now[0] = _FLUSH if on else _KEEP
-    for word, _ in _FOLLOWING:
+    _current[0] = _FLUSH if on else _KEEP
+    for word, _ in _FOLLOWERS:
         word.value = mode()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from tfn.config import config
+from tfn.hw import cpu as package
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import native
-from tfn.hw.cpu.dispatch import SYMBOLS, Dispatch, supported
+from tfn.hw.cpu.dispatch import SYMBOLS, Dispatch
+from tfn.hw.cpu.interpreter import supported
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.queue import CpuQueue
 from tfn.hw.cpu.target import host
-from tfn.hw.device import Device
+from tfn.hw.device import Device, KernelTimer
 from tfn.hw.guards import DEBUG
 from tfn.hw.memory import HostMemory
+from tfn.lower.target.target import Target
 
 
 def cpu() -> Device:
@@ -20,10 +23,17 @@ def cpu() -> Device:
     name = DEBUG if guarded else "cpu"
     compiler = LlvmCompiler()
     loader = Loader(compiler)
+    dispatch: Dispatch | None = None
     if supported():
         code = loader.load(compiler.compile(native.text(guarded), host()), SYMBOLS)
         dispatch = Dispatch(code, name)
         memory = HostMemory(dispatch.pool, dispatch.adopt)
-        return Device(name, host(), compiler, memory, CpuQueue(loader, memory, dispatch))
-    memory = HostMemory()
-    return Device(name, host(), compiler, memory, CpuQueue(loader, memory))
+    else:
+        memory = HostMemory()
+    queue = CpuQueue(loader, memory, dispatch)
+    return Device(name, host(), compiler, memory, queue, _kernel_timer)
+
+
+def _kernel_timer(target: Target) -> KernelTimer:
+    """Loads its file only now: programs that tune nothing need no subprocesses."""
+    return package.kernel_timer.ChildTimer(target)

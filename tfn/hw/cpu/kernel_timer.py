@@ -1,8 +1,9 @@
-"""Kernels timed in another process, which they may end or keep waiting.
+"""Kernel timer: runs kernels in a child process, which they may crash or hang.
 
-Each trial is one line of JSON to the child and one back: the text, the sizes of its buffers; the
-nanoseconds of its fastest run, of CPU time, since others may want the core, too.  A child that does
-not answer in time is ended, and the next trial has a new one.
+For each kernel one line of JSON goes to the child, with the text and the sizes of its buffers, and
+one comes back, with the nanoseconds of its fastest run.  They are of CPU time, which other
+processes on the core do not lengthen.  A child that does not answer in time is killed, and the next
+kernel has a new one.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ from tfn.hw.cpu.target import host
 from tfn.lower.program import Kernel
 from tfn.lower.target.target import Target
 
-SAMPLES, SAMPLE_NS, ALL_NS = 5, 20_000, 20_000_000
-"""At least so many samples, each so long that reading the clock is nothing; so long in all."""
+MIN_SAMPLES = 5
+"""The fastest sample counts: others have met interrupts and cold caches."""
+MIN_SAMPLE_NS = 20_000
+"""A sample repeats the kernel for this long, so that reading the clock does not distort it."""
+MIN_TOTAL_NS = 20_000_000
+"""All samples of a kernel together."""
 
 
-class Trials:
-    """A child that times kernels.  A context: at its end there is no child.
+class ChildTimer:
+    """A child process that times kernels.  A context, whose end ends the child.
 
     Attributes:
         timeout_seconds: for compiling and timing one kernel.
@@ -43,7 +48,7 @@ class Trials:
         self.target, self.timeout_seconds = target, timeout_seconds
         self._child: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Trials:
+    def __enter__(self) -> ChildTimer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,8 +62,8 @@ class Trials:
             self._child = None
 
     def measure(self, kernel: Kernel, buffers: Sequence[tuple[int, DType]]) -> float:
-        """The nanoseconds of all tiles on one core; inf if the kernel fails or takes too long."""
-        asked = {
+        """Nanoseconds of all tiles on one core; inf if the kernel fails or takes too long."""
+        target = {
             "triple": self.target.triple,
             "cpu": self.target.cpu,
             "features": self.target.features,
@@ -67,7 +72,7 @@ class Trials:
             "name": kernel.name,
             "text": kernel.text,
             "tiles": kernel.tiles,
-            "target": asked,
+            "target": target,
             "buffers": [(n, dtype.name) for n, dtype in buffers],
         }
         if self._child is None:
@@ -105,20 +110,24 @@ def timed(request: dict[str, Any]) -> float:
     )
     buffers = [_filled(n, np.dtype(name)) for n, name in request["buffers"]]
     operands = (ctypes.c_void_p * len(buffers))(*(b.ctypes.data for b in buffers))
-    best, count, samples, spent = inf, 1, 0, 0
+    best_ns, repeats, samples, total_ns = inf, 1, 0, 0
     run(0, request["tiles"], operands)
-    while samples < SAMPLES or spent < ALL_NS:
-        before = time.thread_time_ns()
-        for _ in range(count):
+    while samples < MIN_SAMPLES or total_ns < MIN_TOTAL_NS:
+        begin_ns = time.thread_time_ns()
+        for _ in range(repeats):
             run(0, request["tiles"], operands)
-        took = time.thread_time_ns() - before
-        best, samples, spent = min(best, took / count), samples + 1, spent + took
-        count = max(count, int(SAMPLE_NS / max(best, 1)))
-    return best
+        sample_ns = time.thread_time_ns() - begin_ns
+        best_ns, samples, total_ns = (
+            min(best_ns, sample_ns / repeats),
+            samples + 1,
+            total_ns + sample_ns,
+        )
+        repeats = max(repeats, int(MIN_SAMPLE_NS / max(best_ns, 1)))
+    return best_ns
 
 
 def _filled(size: int, dtype: DType) -> np.ndarray[Any, Any]:
-    """Numbers that are neither huge nor tiny; integers, which may be indices, are 0."""
+    """Operands of ordinary magnitude; integers, which may be indices, are 0."""
     start = np.zeros(size + 64 // dtype.itemsize, dtype)
     offset = -start.ctypes.data % 64 // dtype.itemsize
     out = start[offset : offset + size]
@@ -129,7 +138,7 @@ def _filled(size: int, dtype: DType) -> np.ndarray[Any, Any]:
 
 def main() -> None:
     """The child: one answer for each line, until there are no more."""
-    host()  # which asks for the registers that this process may use
+    host()  # has a side effect: Linux must be asked for the matrix registers, once a process
     for line in sys.stdin:
         sys.stdout.write(json.dumps(timed(json.loads(line))) + "\n")
         sys.stdout.flush()

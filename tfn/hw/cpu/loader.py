@@ -1,8 +1,8 @@
-"""Objects to addresses: machine code linked into this process.
+"""JIT linker: object files become addresses of functions in this process.
 
 Each kernel is loaded once, into a library with those that were compiled with it; a driver is
-linked against the addresses of its kernels.  Code leaves memory when the last `Code` that refers to
-it is gone.
+linked against the addresses of its kernels.  Code is unloaded when the last `Code` that refers to
+it is freed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tfn.hw.device import Compiler
 _NUMBERS = itertools.count()  # a library's name cannot be used twice
 _LINKER: list[Any] = []
 LINKER_LIBRARIES = 32
-"""How many libraries one linker of LLVM makes.  It takes 120 KB and a millisecond to make, and of
-each library that has left memory it keeps 9 KB until it goes itself: with its last library."""
+"""Libraries per linker of LLVM.  A linker takes 120 KB and a millisecond to make; and it keeps 9 KB
+of each library that was unloaded until it is freed itself, with its last library."""
 
 
 def _linker(number: int) -> Any:
-    """LLVM's linker for the library of this number; for the holder of LOCK."""
+    """LLVM's linker for the library of this number; only the holder of LOCK may call it."""
     if number % LINKER_LIBRARIES == 0:
         _LINKER[:] = [binding().create_lljit_compiler(use_jit_link=True)]
     return _LINKER[0]
@@ -39,8 +39,8 @@ class Code:
     """Loaded functions.
 
     Attributes:
-        addresses: where each begins.
-        keeps: what must stay loaded while they may run.
+        addresses: of the first byte of each.
+        keeps: code and libraries that they call, which stay loaded with them.
     """
 
     addresses: Mapping[str, int]
@@ -59,7 +59,7 @@ class Loader:
     @cached_property
     def support(self) -> Code:
         """Conversions that the process may lack, loaded when code first calls one."""
-        return self.load(self.compiler.compile(compiler_rt.TEXT, host()), compiler_rt.NAMES)
+        return self.load(self.compiler.compile(compiler_rt.text(), host()), compiler_rt.NAMES)
 
     def load(
         self,
@@ -68,21 +68,21 @@ class Loader:
         imports: Mapping[str, Code] | None = None,
         more: Sequence[bytes] = (),
     ) -> Code:
-        """Functions of an object and some more, which may call `imports` and the C library.
+        """Link functions of `data` and `more`; they may call `imports` and the C library.
 
         Raises:
-            CompileError: if a symbol is missing, or two of them have one function.
+            CompileError: if a symbol is missing, or defined twice.
         """
-        needs = dict(imports or {})
+        imported = dict(imports or {})
         for symbol in compiler_rt.NAMES:
             used = any(symbol.encode() in part for part in (data, *more))
             if used and symbol not in names:
-                needs[symbol] = self.support
+                imported[symbol] = self.support
         with LOCK:
             builder = binding().JITLibraryBuilder().add_current_process()
             for part in (data, *more):
                 builder.add_object_img(part)
-            for symbol, code in needs.items():
+            for symbol, code in imported.items():
                 builder.import_symbol(symbol, code.addresses[symbol])
             for name in names:
                 builder.export_symbol(name)
@@ -95,56 +95,58 @@ class Loader:
                     got=str(error).strip(),
                     hint="a text may call what LLVM itself provides",
                 ) from None
-        return Code({name: tracker[name] for name in names}, (tracker, *needs.values()))
+        return Code({name: tracker[name] for name in names}, (tracker, *imported.values()))
 
     def load_once(self, objects: Mapping[str, bytes]) -> dict[str, Code]:
-        """Functions by their names, each from an object, which may hold several: those that are
-        not loaded yet are linked object by object.
+        """Functions by name, linked object by object unless they are loaded already.
+
+        Args:
+            objects: for each name the object that defines it; one may define several.
 
         Raises:
             CompileError: if a symbol is missing.
         """
         with LOCK:
-            found, missing = self._sorted(objects)
+            loaded, missing = self._loaded_and_missing(objects)
             for data, names in missing.items():
-                found |= self._note(self.load(data, names), data, names)
-            return found
+                loaded |= self._remember(self.load(data, names), data, names)
+            return loaded
 
     def load_with(self, name: str, data: bytes, objects: Mapping[str, bytes]) -> Code:
-        """A function that calls others: as if they were loaded once, and then it.
+        """Link a function and the functions of `objects` that it calls.
 
-        They become one library where that can be, since each takes 40 KB beside its code.
+        They become one library where possible, since each library takes 40 KB beside its code.
 
         Raises:
             CompileError: if a symbol is missing.
         """
         with LOCK:
-            found, missing = self._sorted(objects)
-            together = [name, *itertools.chain(*missing.values())]
+            loaded, missing = self._loaded_and_missing(objects)
+            symbols = [name, *itertools.chain(*missing.values())]
             try:
-                code = self.load(data, together, found, list(missing))
-            except CompileError:  # objects of several functions may have some of them in common
+                code = self.load(data, symbols, loaded, list(missing))
+            except CompileError:  # two objects may define the same function
                 return self.load(data, [name], self.load_once(objects))
             for part, names in missing.items():
-                self._note(code, part, names)
+                self._remember(code, part, names)
             return code
 
-    def _sorted(
+    def _loaded_and_missing(
         self, objects: Mapping[str, bytes]
     ) -> tuple[dict[str, Code], dict[bytes, list[str]]]:
-        """The functions that are loaded, and the objects of the others, with their names."""
-        found: dict[str, Code] = {}
+        """The functions that are loaded, and the objects of the others with their names."""
+        loaded: dict[str, Code] = {}
         missing: dict[bytes, list[str]] = {}
         for name, data in objects.items():
             code = self._loaded.get((name, data))
             if code is None:
                 missing.setdefault(data, []).append(name)
             else:
-                found[name] = code
-        return found, missing
+                loaded[name] = code
+        return loaded, missing
 
-    def _note(self, code: Code, data: bytes, names: Sequence[str]) -> dict[str, Code]:
-        """Find these functions of an object there from now on."""
+    def _remember(self, code: Code, data: bytes, names: Sequence[str]) -> dict[str, Code]:
+        """Remember that these functions of an object are loaded."""
         for name in names:
             self._loaded[name, data] = code
         return dict.fromkeys(names, code)

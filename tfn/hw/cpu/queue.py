@@ -1,4 +1,4 @@
-"""Programs made ready to run on this machine's cores."""
+"""The CPU queue: links programs with their kernels, and runs them on this machine's cores."""
 
 from __future__ import annotations
 
@@ -11,37 +11,46 @@ from typing import Any
 from tfn._support.sections import cached_property
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.compile.llvm import LOCK
-from tfn.hw.cpu import denormals, runtime
+from tfn.hw.cpu import denormals, thread_pool
 from tfn.hw.cpu.callbacks import HostEntry
-from tfn.hw.cpu.dispatch import Dispatch, Door, Given, Made
+from tfn.hw.cpu.dispatch import Dispatch
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads
+from tfn.hw.device import Entry, EntryInput, EntryOutput
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Launch, Program
 
-LONG_NS = 5_000  # a program that runs longer lets other Python threads run
+UNLOCKED_MIN_NS = 5_000
+"""Estimated time above which a program runs without the interpreter's lock.  Below it, other Python
+threads wait; above it, each call pays for releasing and taking the lock."""
+MIN_PATIENCE_NS = 2_000
+"""Enough for workers that still spin after the job before."""
+MAX_PATIENCE_NS = 100_000
+"""A bound for long programs: workers that are not awake by then have no core of their own."""
+PATIENCE_SHARE = 1 / 8
+"""The patience as a share of a program's estimated time: less than one more thread would save."""
 _RUN = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p
 )  # releases the interpreter's lock
 
 
 def patience_ns(program: Program) -> int:
-    """How long to wait for sleeping workers: less than they would save, and not for ever."""
-    return min(max(program.work_ns // 8, 2_000), 100_000)
+    """The time for which a caller waits for workers that sleep, before it runs without them."""
+    return min(max(int(program.work_ns * PATIENCE_SHARE), MIN_PATIENCE_NS), MAX_PATIENCE_NS)
 
 
 class CpuExecutable:
     """A program linked with its kernels.
 
-    A call packs the addresses of the buffers and enters `runtime`'s native `run`; what that needs
-    to know of the program is packed once, into `call`.
+    A call packs the addresses of the buffers and enters `run` of `thread_pool.ll`; the words of the
+    program that `run` reads are packed once, into `call`.
 
     Attributes:
         code: keeps the program loaded.
-        call: what `runtime` reads: entry, offset and bytes of sync, patience, the host's entry.
+        call: the words of `thread_pool.CALL`.
         work_bytes: arena and sync together.
-        long: whether others should run meanwhile.
+        unlocked: whether it runs without the interpreter's lock.
     """
 
     __slots__ = (
@@ -56,7 +65,7 @@ class CpuExecutable:
         "_words",
         "call",
         "code",
-        "long",
+        "unlocked",
         "work_bytes",
     )
 
@@ -74,22 +83,25 @@ class CpuExecutable:
         self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
         self._calls = program.host_calls
         self._words = entry, arena_bytes, program.sync_bytes, patience_ns(program)
-        self._call_host(HostEntry(self._calls) if self._calls else None)
-        endless = any(not isinstance(step, Launch) for step in program.steps)
-        self.long = pool is not None or endless or program.work_ns > LONG_NS
+        self._set_host(HostEntry(self._calls) if self._calls else None)
+        # Loops may be endless, and callbacks take the lock: another thread must be able to run.
+        blocks = any(not isinstance(step, Launch) for step in program.steps)
+        self.unlocked = pool is not None or blocks or program.work_ns > UNLOCKED_MIN_NS
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
         self._native, self._run = native, _RUN(native.addresses["run"])
         self._pool, self._memory, self._dispatch = pool, memory, dispatch
 
-    def _call_host(self, host: HostEntry | None) -> None:
+    def _set_host(self, host: HostEntry | None) -> None:
         self._host = host
-        self.call = struct.pack("5Q", *self._words, host.address if host else 0)
+        self.call = struct.pack(
+            f"{len(thread_pool.CALL)}Q", *self._words, host.address if host else 0
+        )
 
-    def given(self, functions: Sequence[Any]) -> CpuExecutable:
+    def with_callbacks(self, functions: Sequence[Any]) -> CpuExecutable:
         """The same program with functions of the host in its slots."""
-        found = copy(self)
-        found._call_host(HostEntry(self._calls, functions))
-        return found
+        other = copy(self)
+        other._set_host(HostEntry(self._calls, functions))
+        return other
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         """Run it once, and return when it has finished.
@@ -104,19 +116,16 @@ class CpuExecutable:
         if self._host:
             self._host.check()
 
-    def door(
+    def entry(
         self,
-        given: Sequence[Given],
-        made: Sequence[Made],
-        takes: Sequence[Any],
-        gives: Any,
-        captured: Sequence[Any],
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
         keep: object = None,
-    ) -> Door | None:
-        """A builtin that runs the program; None if there can be none.  See `Dispatch.door`.
-
-        What is to be kept lives as long as the builtin.
-        """
+    ) -> Entry | None:
+        """A builtin that runs the program; see `tfn.hw.device.Executable.entry`."""
         if self._dispatch is None:
             return None
         words = {
@@ -124,24 +133,31 @@ class CpuExecutable:
             "call": ctypes.c_void_p.from_buffer(ctypes.c_char_p(self.call)).value or 0,
             "pool": id(self._pool) if self._pool else 0,
             "work_bytes": self.work_bytes,
-            "long": self.long,
+            "unlocked": self.unlocked,
         }
-        door = self._dispatch.door(words, (self, keep), given, made, takes, gives, captured)
-        return self._host.guarded(door) if self._host and door else door
+        entry = self._dispatch.entry(
+            words, (self, keep), inputs, outputs, arguments, result, captured
+        )
+        return self._host.checked(entry) if self._host and entry else entry
 
 
 class CpuQueue:
-    """Runs programs at once: in the caller's thread, and on workers where they are worth it."""
+    """Runs programs synchronously: in the caller's thread, and on workers if they are parallel."""
 
     def __init__(
         self, loader: Loader, memory: HostMemory, dispatch: Dispatch | None = None
     ) -> None:
         self.loader, self.memory, self.dispatch = loader, memory, dispatch
 
+    def serve(self, array: type) -> None:
+        """See `tfn.hw.device.Queue.serve`."""
+        if self.dispatch:
+            self.dispatch.serve(array)
+
     @cached_property
     def runtime(self) -> Code:
-        """The native part, compiled at first use, and quickly: it calls, and waits."""
-        data = self.loader.compiler.compile(runtime.text(), host(), level=0)
+        """The native part, compiled at first use, at level 0: it calls and waits, no more."""
+        data = self.loader.compiler.compile(thread_pool.text(), host(), level=0)
         code = self.loader.load(data, ("run", "work", "stop", "float_mode"))
         denormals.follow(code)
         return code
@@ -159,7 +175,7 @@ class CpuQueue:
         """
         kernels = {k.name: objects[k.name] for k in program.kernels}
         code = self.loader.load_with(program.name, objects[program.name], kernels)
-        with LOCK:  # not a lock of its own, which a fork would have to know
+        with LOCK:  # which forks know already: a lock of its own would be one more for them
             native = self.runtime
             pool = self.threads.pool if program.parallel else None
         return CpuExecutable(program, code, native, pool, self.memory, self.dispatch)

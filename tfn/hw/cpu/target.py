@@ -1,4 +1,4 @@
-"""What processors are: this machine's Target, and those that code is sent to."""
+"""CPU targets: this machine's, detected, and others by name for cross-compilation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# Per architecture and its widest vectors: a feature that shows it, bytes, registers.
+_UNIT_BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+# Per architecture, widest vectors first: the feature that has them, bytes, registers.
 # fmt: off
 _VECTORS: dict[str, tuple[tuple[str, int, int], ...]] = {
     "x86_64":  (("avx512f", 64, 32), ("avx", 32, 16), ("sse2", 16, 16)),
@@ -28,7 +28,9 @@ _ROUNDS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
 _FUSES = frozenset({Op.FMA})
 _SCALES = frozenset({Op.LDEXP})
 _MULTIPLIES = frozenset({Op.MMA})
-_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18
+_SYS_ARCH_PRCTL = 158  # the number of the system call
+_ARCH_REQ_XCOMP_PERM = 0x1023
+_XTILEDATA = 18
 
 TARGETS: dict[str, Target] = {
     "x86-64":    Target(_X86, "x86-64", "", 16, 16,
@@ -41,7 +43,7 @@ TARGETS: dict[str, Target] = {
     "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16,
                         lacks=_FUSES | _SCALES),
 }
-"""Processors by name, for those who build for other machines."""
+"""Processors by name, for cross-compilation."""
 # fmt: on
 
 
@@ -65,22 +67,22 @@ def named(name: str) -> Target:
 
 
 def cache_bytes(folder: Path = _CACHES) -> dict[int, int]:
-    """Bytes of the data cache of each level, as Linux tells them; empty elsewhere."""
-    found = {}
+    """Bytes of the data cache of each level, as Linux reports them; empty elsewhere."""
+    sizes = {}
     for index in sorted(folder.glob("index*")):
         try:
             kind = (index / "type").read_text().strip()
             level = int((index / "level").read_text())
             size = (index / "size").read_text().strip()
             if kind != "Instruction":
-                found[level] = int(size.rstrip("KMG")) * _UNITS.get(size[-1], 1)
-        except (OSError, ValueError):  # some virtual machines show half of it
+                sizes[level] = int(size.rstrip("KMG")) * _UNIT_BYTES.get(size[-1], 1)
+        except (OSError, ValueError):  # some virtual machines lack a few of the files
             continue
-    return found
+    return sizes
 
 
 def vectors(architecture: str, features: dict[str, bool]) -> tuple[int, int]:
-    """Bytes of a vector register, and how many there are."""
+    """Bytes of a vector register, and the number of registers."""
     for feature, size_bytes, registers in _VECTORS.get(architecture, ()):
         if features.get(feature):
             return size_bytes, registers
@@ -110,27 +112,28 @@ def host() -> Target:
 
 
 def _may_use_tiles() -> bool:
-    """Whether Linux lets this process use the tile registers, which it has to be asked for once.
+    """Asks Linux for the tile registers of AMX, once for all threads of a process.
 
-    All threads may then.  Refused, or elsewhere, code does without.
+    Returns:
+        Whether they may be used.  Where they are refused, the target has no matrix unit.
 
     Source: Linux, Documentation/arch/x86/xstate.rst.
     """
     if sys.platform != "linux":
         return False
     try:
-        return not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA)
+        return not ctypes.CDLL(None).syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA)
     except (OSError, AttributeError):
         return False
 
 
 def _lacks(architecture: str, features: dict[str, bool]) -> frozenset[Op]:
-    """What the processor has no instruction for."""
+    """Operations for which the processor has no instruction."""
     needs = {
         "x86_64": (("sse4.1", _ROUNDS), ("fma", _FUSES), ("avx512f", _SCALES)),
         "riscv64": (("zfa", _ROUNDS), ("", _SCALES)),
     }
-    asked = needs.get(architecture, (("", _SCALES),))
+    rows = needs.get(architecture, (("", _SCALES),))
     if not (features.get("amx-tile") and architecture == "x86_64" and _may_use_tiles()):
-        asked = (*asked, ("", _MULTIPLIES))
-    return frozenset().union(*(ops for feature, ops in asked if not features.get(feature)))
+        rows = (*rows, ("", _MULTIPLIES))
+    return frozenset().union(*(ops for feature, ops in rows if not features.get(feature)))

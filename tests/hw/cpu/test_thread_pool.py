@@ -1,4 +1,4 @@
-"""The threads' native part."""
+"""The native part of the thread pool, and its text for other systems."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.cpu import runtime
+from tfn.hw.cpu import thread_pool
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
 from tfn.lower.target.target import Target
@@ -29,7 +29,7 @@ def test_sync_is_zero_whenever_a_program_starts():
     compiler = LlvmCompiler()
     loader = Loader(compiler)
     count = loader.load(compiler.compile(COUNT, host()), ("count",))
-    native = loader.load(compiler.compile(runtime.text(), host()), ("run",))
+    native = loader.load(compiler.compile(thread_pool.text(), host()), ("run",))
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p, ctypes.c_char_p] * 2)(native.addresses["run"])
     work = ctypes.create_string_buffer(b"x" * 128, 128)
     call = struct.pack("5Q", count.addresses["count"], 64, 32, 0, 0)
@@ -39,8 +39,8 @@ def test_sync_is_zero_whenever_a_program_starts():
     assert work.raw[96:] == b"x" * 32  # beyond sync
 
 
-def test_cores_are_those_this_process_may_use():
-    assert 1 <= runtime.cores() <= (os.cpu_count() or 1)
+def test_cores_are_within_the_affinity_mask():
+    assert 1 <= thread_pool.cores() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,9 @@ def test_cores_are_those_this_process_may_use():
         ("freebsd", "x86_64", Target("x86_64-unknown-freebsd", "", ""), "mxcsr", "syscall"),
     ],
 )
-def test_the_runtime_can_be_made_for_other_systems(
-    monkeypatch, system, machine, target, has, lacks
-):
-    monkeypatch.setattr(runtime.sys, "platform", system)
-    monkeypatch.setattr(runtime.platform, "machine", lambda: machine)
-    text = runtime.text()
+def test_text_compiles_for_other_systems(monkeypatch, system, machine, target, has, lacks):
+    monkeypatch.setattr(thread_pool.sys, "platform", system)
+    monkeypatch.setattr(thread_pool.platform, "machine", lambda: machine)
+    text = thread_pool.text()
     assert has in text and lacks not in text
     assert LlvmCompiler(verify=True).compile(text, target)

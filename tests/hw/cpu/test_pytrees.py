@@ -1,4 +1,4 @@
-"""Trees in native code: what Python's containers become, and what comes back."""
+"""Pytrees in native code: containers of arguments and of results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hw.doors import device, door, numbers, toy
+from tests.hw.entries import device, entry, numbers, toy
 from tfn import tree
 from tfn.dtypes import FLOAT32
 
@@ -83,17 +83,17 @@ def the_device() -> Any:
 
 
 @given(st.lists(shapes, max_size=3), st.randoms(use_true_random=False))
-def test_any_tree_goes_in_and_any_comes_out(arguments: list[Any], random: Any) -> None:
+def test_trees_of_arguments_and_results_round_trip(arguments: list[Any], random: Any) -> None:
     on = the_device()
     count = len(tree.leaves(arguments))
     order = random.sample(range(count), count)
     takes, gives = filled(arguments, iter(range(count))), filled(arguments, iter(order))
-    enter = door(on, takes, gives, count=count)
+    enter = entry(on, takes, gives, count=count)
     xs = [toy(on, i + 1) for i in range(count)]
     live = on.memory.pool.live_bytes
     for _ in range(3):
         found = enter(*filled(arguments, iter(xs)))
-        if found is NotImplemented:  # an empty shelf
+        if found is NotImplemented:  # an empty free list
             spare = [on.memory.allocate(20) for _ in range(count)]
             del spare
             found = enter(*filled(arguments, iter(xs)))
@@ -102,8 +102,8 @@ def test_any_tree_goes_in_and_any_comes_out(arguments: list[Any], random: Any) -
     assert on.memory.pool.live_bytes == live
 
 
-def test_dicts_keep_the_order_of_the_result_and_take_any(on: Any) -> None:
-    enter = door(on, [{"a": 0, "b": 1}], {"z": 1, "y": 0}, count=2)
+def test_dicts_match_in_any_order_and_results_keep_theirs(on: Any) -> None:
+    enter = entry(on, [{"a": 0, "b": 1}], {"z": 1, "y": 0}, count=2)
     found = enter({"b": toy(on, 2), "a": toy(on, 1)})
     assert list(found) == ["z", "y"]
     assert [numbers(on, y)[0] for y in found.values()] == [6, 3]
@@ -111,7 +111,7 @@ def test_dicts_keep_the_order_of_the_result_and_take_any(on: Any) -> None:
 
 def test_other_containers_are_refused(on: Any) -> None:
     x = toy(on)
-    enter = door(on, [[0, (1,), {"a": 2}, None]], [0, 1, 2], count=3)
+    enter = entry(on, [[0, (1,), {"a": 2}, None]], [0, 1, 2], count=3)
     assert enter([x, (x,), {"a": x}, None]) is not NotImplemented
     for other in (
         [x, (x,), {"b": x}, None],
@@ -136,7 +136,7 @@ def test_other_containers_are_refused(on: Any) -> None:
     assert sys.exc_info() == (None, None, None)
 
 
-def test_a_key_that_cannot_be_compared_is_no_error_of_ours(on: Any) -> None:
+def test_errors_of_key_comparison_are_not_raised(on: Any) -> None:
     class Bad:
         def __hash__(self) -> int:
             return hash("a")
@@ -144,27 +144,27 @@ def test_a_key_that_cannot_be_compared_is_no_error_of_ours(on: Any) -> None:
         def __eq__(self, other: object) -> bool:
             raise RuntimeError("no")
 
-    enter = door(on, [{"a": 0}])
+    enter = entry(on, [{"a": 0}])
     assert enter({Bad(): toy(on)}) is NotImplemented
 
 
 @pytest.mark.parametrize("takes", [({1: 0},), (OrderedDict(a=0),), (1.5,)], ids=str)
-def test_what_has_no_door(on: Any, takes: Any) -> None:
-    assert door(on, takes) is None
+def test_trees_without_native_entries(on: Any, takes: Any) -> None:
+    assert entry(on, takes) is None
 
 
-def test_no_door_is_too_deep_or_too_wide(on: Any) -> None:
+def test_depth_and_width_of_entries_are_limited(on: Any) -> None:
     deep: Any = 0
     for _ in range(2000):
         deep = [deep]
-    assert door(on, [deep]) is None
-    assert door(on, [list(range(3000))], list(range(3000)), count=3000) is None
+    assert entry(on, [deep]) is None
+    assert entry(on, [list(range(3000))], list(range(3000)), count=3000) is None
 
 
 def test_named_tuples_and_dataclasses(on: Any) -> None:
     name = "first"
     takes = [Layer(0, name, Pair(1, Slotted([2])))]
-    enter = door(on, takes, Pair(Slotted(2), Layer(0, name, {"a": 1})), count=3)
+    enter = entry(on, takes, Pair(Slotted(2), Layer(0, name, {"a": 1})), count=3)
     xs = [toy(on, i) for i in range(3)]
     x = Layer(xs[0], name, Pair(xs[1], Slotted([xs[2]])))
     watched = [*xs, x, Pair, Layer, Slotted, name, tuple.__new__]
@@ -195,6 +195,6 @@ def test_named_tuples_and_dataclasses(on: Any) -> None:
     assert enter(x) is not NotImplemented
 
 
-def test_a_field_that_is_not_held_is_refused(on: Any) -> None:
-    enter = door(on, [Lazy(0)])
+def test_computed_attributes_are_refused(on: Any) -> None:
+    enter = entry(on, [Lazy(0)])
     assert enter is not None and enter(Lazy(toy(on))) is NotImplemented

@@ -1,4 +1,4 @@
-"""A device that serves a class of arrays of the tests' own, and doors to a program."""
+"""A device that serves a class of arrays of the tests' own, and entries of a program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import numpy as np
 from tests.hw.programs import scale
 from tfn.dtypes import FLOAT32
 from tfn.hw.cpu.device import cpu
-from tfn.hw.cpu.dispatch import Given, Made
-from tfn.hw.cpu.queue import CpuQueue
-from tfn.hw.device import Device
+from tfn.hw.device import Device, EntryInput, EntryOutput
 from tfn.lower.program import Launch, Program, Slot, Space
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import zeros
@@ -30,10 +28,9 @@ class Toy:
 
 def device() -> Device:
     """A CPU of its own, so that its figures are not moved by others."""
-    made = cpu()
-    assert isinstance(made.queue, CpuQueue) and made.queue.dispatch is not None
-    made.queue.dispatch.serve(Toy)
-    return made
+    own = cpu()
+    own.queue.serve(Toy)
+    return own
 
 
 def toy(on: Device, value: float = 1, weak: bool = False, kind: Kind = KIND) -> Toy:
@@ -92,25 +89,26 @@ define void @main(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync
     return replace(program, **changes)
 
 
-def door(
+def entry(
     on: Device,
-    takes: Any = (0,),
-    gives: Any = 0,
+    arguments: Any = (0,),
+    result: Any = 0,
     count: int = 1,
     weak: bool | None = False,
     donated: bool = False,
     captured: Any = (),
     kind: Kind = KIND,
-    over: int = -1,
+    in_place: int = -1,
     **changes: Any,
 ) -> Any:
-    """A door to `scaled`."""
-    given = [Given(kind, weak, donated)] * (count - len(captured))
-    given += [Given(kind)] * len(captured)
+    """An entry of `scaled`."""
+    inputs = [EntryInput(kind, weak, donated)] * (count - len(captured))
+    inputs += [EntryInput(kind)] * len(captured)
     program = scaled(count, kind, **changes)
     aliases = {i: slot.at for i, slot in program.aliases}
-    made = [
-        Made(kind, False, 4 * kind.shape[0], aliases.get(i, -1), over if i == 0 else -1)
+    size_bytes = 4 * kind.shape[0]
+    outputs = [
+        EntryOutput(kind, False, size_bytes, aliases.get(i, -1), in_place if i == 0 else -1)
         for i in range(count)
     ]
-    return on.load(program).door(given, made, takes, gives, captured)  # type: ignore[attr-defined]
+    return on.load(program).entry(inputs, outputs, arguments, result, captured)
