@@ -200,16 +200,17 @@ def _render_kernel(language: Language, items: Sequence[UOp], name: str) -> str:
 def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
     """The instructions of a kernel, lowered again from its source.
 
-    There are two possibilities: records of opt-ops do not say whether simplification followed.
+    Schedules end by simplification.  Kernels whose opt-ops were given by hand may lack it, which
+    their records do not say.
     """
     body = kernel.source
     assert body is not None, "a kernel of `pipeline.kernel`"
     if body.op is Op.SINK:
         plain = loop_nest.nest(passes.decompose(body, target))
         n = opt_ops.replay(plain, kernel.opts)
+        yield _instructions_of_nest(loop_nest.simplified(n), target)
         with suppress(SplitError):
             yield _instructions_of_nest(n, target)
-        yield _instructions_of_nest(loop_nest.simplified(n), target)
     else:
         for step in passes.of_kernel(body):
             yield step(body, target)

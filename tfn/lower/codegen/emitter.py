@@ -271,7 +271,9 @@ class Emitter:
         predicate = self.predicate(node, condition, lanes)
         if predicate is None and not base.shape and abs(stride) > 1:
             across = self._transposable_range(node, lanes)
-            if across is not None:
+            # A condition on it is true here; in other columns of the block it may be false.
+            constrained = {r for c in node.src[2:] for r in self.at.depends[c]}
+            if across is not None and across not in constrained:
                 return self._load_transposed(node, across, base, offset, stride)
         access = Access(offset, 1 if base.shape else lanes, stride)
         if condition is not None and lanes > 1 and not base.shape and abs(stride) == 1:

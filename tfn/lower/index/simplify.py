@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from tfn.lower.index.folds import FOLDS
 from tfn.lower.index.intervals import Facts, Interval
 from tfn.lower.index.laws import LAWS
+from tfn.trace.op import Op
 from tfn.trace.rewrite import rewrite, rules
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, walk
 
 RULES = rules(FOLDS, LAWS)
 """The rules of each op: its folds, then the laws whose left side it heads."""
@@ -52,12 +53,16 @@ def simplify_all(
 
     Args:
         roots: nodes of any stage.
-        assumed: intervals of nodes, beside those that follow from their ops.
+        assumed: intervals of nodes, beside those that follow from their ops; loads are left alone
+            then.
         hits: counts the uses of each rule by name.
     """
     if assumed or hits is not None:
         # Forms that hold under an assumption must not be remembered without it.
-        return rewrite(roots, RULES, Facts(assumed), {}, hits)
+        roots = list(roots)
+        # Loads happen whether it holds or not: they must keep the predicates that it implies.
+        loads = [u for u in walk(roots) if u.op is Op.LOAD] if assumed else ()
+        return rewrite(roots, RULES, Facts(assumed), {u: u for u in loads}, hits)
     if len(_MEMO[0].simplified) > MAX_REMEMBERED_NODES:
         forget()
     memo = _MEMO[0]

@@ -135,7 +135,14 @@ def simplified(n: Nest) -> Nest:
     for node in nodes(n.body):
         src = tuple([new[s] for s in node.src])
         if node.op in (Op.LOAD, Op.STORE) and _divides(src[1]):
-            src = (src[0], simplify(src[1]), *src[2:])
+            # The predicate too: it bounds the values that the index is computed from.
+            predicate = slice(2 if node.op is Op.LOAD else 3, None)
+            src = (
+                src[0],
+                simplify(src[1]),
+                *src[2 : predicate.start],
+                *map(simplify, src[predicate]),
+            )
         elif node.op is Op.CARRY:  # simplified once here: an address may hold the same node
             src = (src[0], *map(simplify, src[1:]))
         if _narrows(node):
