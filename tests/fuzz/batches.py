@@ -78,6 +78,8 @@ class Batch:
             raise
         self.seconds["draw"] += time.monotonic() - now  # type: ignore[assignment]
         chosen = tuple(n for n, c in CHECKS.items() if data.draw(st.integers(0, 99)) < c.share)
+        if self.failure is not None:  # a smaller program has to fail in the same way
+            chosen = tuple(name for name in chosen if name == self.failure[0])
         for name in chosen:
             start = time.monotonic()
             try:

@@ -152,7 +152,7 @@ def coarsest(program: Program) -> str:
     """The dtype of least precision that a program computes in."""
     dtypes = {"float32"} | {x.dtype for x in program.inputs.values()}
     dtypes |= {value.dtype for value in program.evaluated().values()}
-    dtypes |= {line.coarsest for line in program.lines}
+    dtypes |= {line.coarsest for line in program.lines if line.coarsest}
     return max(dtypes & {*FLOATS}, key=lambda dtype: (precision(dtype)[0], dtype))
 
 

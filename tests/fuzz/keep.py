@@ -14,10 +14,13 @@ _TEMPLATE = '''"""Found by the fuzzer, check {check}.
 {message}
 """
 
-from numpy import inf, nan  # noqa: F401
+# ruff: noqa
+# fmt: off
+
+from numpy import inf, nan
 
 from tests.fuzz.checks import check
-from tests.fuzz.programs import Input, Line, Program  # noqa: F401
+from tests.fuzz.programs import Input, Line, Program
 
 PROGRAM = {program}
 """

@@ -12,7 +12,7 @@ have to agree on all of its values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
 from textwrap import indent
@@ -118,8 +118,8 @@ class Line:
     source: str
     exact: bool = False
     by_numpy: bool = False
-    coarsest: str = "float64"
-    """Dtype of the least precision inside the functions of the line."""
+    coarsest: str = ""
+    """Dtype of the least precision inside the functions of the line, if it has any."""
 
 
 Use = tuple[str, str, tuple[str, ...]]
@@ -162,9 +162,8 @@ class Program:
 
 def evaluate_line(line: Line, values: dict[str, Value]) -> dict[str, Value]:
     """The values that a line defines."""
-    results = evaluate(
-        line.source, line.names, values, line.exact, line.by_numpy, precision(line.coarsest)[0]
-    )
+    ulp = precision(line.coarsest)[0] if line.coarsest else 0.0
+    results = evaluate(line.source, line.names, values, line.exact, line.by_numpy, ulp)
     return dict(zip(line.names, results))
 
 
@@ -313,13 +312,14 @@ class Writer:
     def add(self, step: str, expression: str, exact: bool, by_numpy: bool = False) -> None:
         """A line, unless its result is large or depends on rounding too much."""
         name = f"v{next(self.numbers)}"
-        source = "".join(function.source for function in self.functions) + f"{name} = {expression}"
+        functions = "".join(function.source for function in self.functions)
+        source = f"{functions}{name} = {expression}"
         reads = [self.values[name].exact for name in operands(source, self.values)]
         inner = {dtype for function in self.functions for dtype in function.dtypes}
         coarsest = max(
             (dtype for dtype in inner if dtype in FLOATS or dtype in COMPLEX),
             key=lambda dtype: (precision(dtype)[0], dtype),
-            default="float64",
+            default="float32" if self.functions else "",
         )
         line = Line((name,), source, exact and all(reads), by_numpy, coarsest)
         try:
@@ -331,6 +331,9 @@ class Writer:
         value = made[name]
         if value.numbers.size > LARGEST or value.ndim > 5:
             return
+        if value.weak:
+            line = replace(line, source=f"{functions}{name} = ({expression}).astype({value.dtype})")
+            made = {name: replace(value, weak=False)}
         self.values = self.values | made
         self.lines.append(line)
         self.dtypes |= inner | {value.dtype}

@@ -169,7 +169,7 @@ def padded(w: Writer) -> str:
 
 
 def lax_padded(w: Writer) -> str:
-    a = w.value(REAL, least=1)
+    a = w.value(REAL, least=1, fits=lambda v: v.numbers.size > 0)
     widths = [w.one_of((0, 1, 0), (-1, 2, 0), (1, 0, 1), (0, -1, 2)) for _ in w.shape(a)]
     return f"lax.pad({a}, {a}.dtype.type(1), {widths})"
 

@@ -50,7 +50,7 @@ LIMIT = {"float16": 60.0, "bfloat16": 1e4, "float32": 1e4, "float64": 1e8, "comp
 """Largest magnitude of a rounded value: its square, summed over an array, must not overflow."""
 
 MAX_RELATIVE_ERROR = 0.1
-"""A value with a larger error, relative to the largest number beside it, tells nothing."""
+"""A value with a larger error, relative to the largest number beside it and 0.1, tells nothing."""
 
 LINE_FACTOR = 32.0
 """A line may err by so many times what moving its operands by one unit in the last place does."""
@@ -73,6 +73,8 @@ class Value:
 
     numbers: Numbers
     error: Numbers | None = None
+    weak: bool = False
+    """Whether its dtype gives way to others: a line that reads its numbers would not know."""
 
     @property
     def exact(self) -> bool:
@@ -153,11 +155,13 @@ def _run(source: str, names: Sequence[str], scope: dict[str, Any]) -> list[Numbe
     return [np.asarray(scope[name]) for name in names]
 
 
-def narrow(source: str, names: Sequence[str], values: Mapping[str, Value]) -> list[Numbers]:
-    """A line by the oracle."""
+def narrow(source: str, names: Sequence[str], values: Mapping[str, Value]) -> list[Value]:
+    """A line by the oracle, without errors."""
     with device("python"):
         reads = {name: tnp.asarray(values[name].numbers) for name in operands(source, values)}
-        return _run(source, names, NARROW | reads)
+        scope = NARROW | reads
+        numbers = _run(source, names, scope)
+        return [Value(x, weak=scope[name].weak_type) for name, x in zip(names, numbers)]
 
 
 def wide(
@@ -203,7 +207,7 @@ def evaluate(
     Args:
         exact: the bits must be the same in all ways.
         by_numpy: NumPy evaluates the line in float64; else the oracle does.
-        ulp: unit in the last place of the coarsest dtype that the line computes in.
+        ulp: unit in the last place of the coarsest dtype inside the functions of the line, or 0.
 
     Raises:
         Unfit: the line is ill conditioned on these operands.
@@ -215,13 +219,15 @@ def evaluate(
         if exact:
             if by_numpy:
                 inputs = {name: widened(value.numbers) for name, value in reads.items()}
-                for x, w in zip(results, wide(source, names, inputs, True)):
-                    require_same(widened(x), w.astype(widened(x).dtype), "oracle and NumPy")
-            return [Value(x) for x in results]
+                for value, w in zip(results, wide(source, names, inputs, True)):
+                    x = widened(value.numbers)
+                    require_same(x, w.astype(x.dtype), "oracle and NumPy")
+            return results
         for value in reads.values():
             if is_inexact(value.numbers.dtype):
                 _require_moderate(widened(value.numbers), value.dtype)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
+        largest = max((_largest(x) for x in inputs.values()), default=0.0)
         references = wide(source, names, inputs, by_numpy)
         random = np.random.default_rng(zlib.crc32(source.encode()))
         near = [
@@ -229,23 +235,34 @@ def evaluate(
             for _ in range(2)
         ]
         return [
-            _bounded(x, reference, samples, ulp)
-            for x, reference, *samples in zip(results, references, *near, strict=True)
+            _bounded(value, reference, samples, ulp, largest)
+            for value, reference, *samples in zip(results, references, *near, strict=True)
         ]
 
 
-def _require_moderate(x: Numbers, dtype: str) -> None:
+def _largest(x: Numbers) -> float:
     finite = np.abs(x[np.isfinite(x)])
-    if finite.size and finite.max() > LIMIT.get(dtype, 1e8):
+    return float(finite.max(initial=0))
+
+
+def _require_moderate(x: Numbers, dtype: str) -> None:
+    if _largest(x) > LIMIT.get(dtype, 1e8):
         raise Unfit
 
 
-def _bounded(x: Numbers, reference: Numbers, samples: Sequence[Numbers], ulp: float) -> Value:
-    """Numbers with the error that samples of moved operands show."""
+def _bounded(
+    value: Value,
+    reference: Numbers,
+    samples: Sequence[Numbers],
+    ulp: float,
+    largest_operand: float,
+) -> Value:
+    """A value with the error that samples of moved operands show."""
+    x = value.numbers
     if not is_inexact(x.dtype):
         if any(not np.array_equal(x, sample) for sample in (reference, *samples)):
             raise Unfit
-        return Value(x)
+        return value
     if x.shape != reference.shape:
         raise Disagreement(f"oracle and float64: shapes {x.shape} and {reference.shape}")
     if x.dtype.kind != "c" and reference.dtype.kind == "c":
@@ -256,7 +273,6 @@ def _bounded(x: Numbers, reference: Numbers, samples: Sequence[Numbers], ulp: fl
     _require_moderate(reference, x.dtype.name)
     got = widened(x)
     last, least = precision(x.dtype.name)
-    ulp = max(ulp, last)
     finite = places == 0
     zero = np.zeros(x.shape)
     spread = zero
@@ -265,7 +281,9 @@ def _bounded(x: Numbers, reference: Numbers, samples: Sequence[Numbers], ulp: fl
     # Random signs may cancel at one element: its neighbours say how much they do on average.
     if spread[finite].size:
         spread = np.maximum(spread, np.median(spread[finite]))
-    own = ulp * np.where(finite, np.abs(reference), 0) + 4 * least
+    own = last * np.where(finite, np.abs(reference), 0) + 4 * least
+    if ulp:  # terms that cancel inside a function are unknown: they are about as large as others
+        own = own + ulp * (1 + largest_operand + np.max(np.abs(reference[finite]), initial=0))
     if not np.array_equal(places, _places(got)):
         raise Disagreement(
             "oracle and float64: NaN or infinities at other places"
@@ -277,9 +295,9 @@ def _bounded(x: Numbers, reference: Numbers, samples: Sequence[Numbers], ulp: fl
         raise Disagreement("oracle and float64 differ" + shown(got, reference, off > tolerance))
     error = 2 * spread + 2 * own + off
     largest = np.max(np.abs(reference[finite]), initial=0)
-    if np.any(error > MAX_RELATIVE_ERROR * max(largest, ulp)):
+    if np.any(error > MAX_RELATIVE_ERROR * max(largest, 0.1)):
         raise Unfit
-    return Value(x, error)
+    return Value(x, error, value.weak)
 
 
 def shown(got: Numbers, expected: Numbers, where: Numbers) -> str:
