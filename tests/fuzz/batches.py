@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import coverage
-from tests.fuzz.checks import CHECKS
+from tests.fuzz.checks import CHECKS, check
 from tests.fuzz.programs import Broken, Program, programs
 from tfn.config import config
 
@@ -63,6 +63,9 @@ class Batch:
             except Exception as error:
                 if self.failure is None:
                     raise RuntimeError("the fuzzer itself failed") from error
+        if self.failure is not None:
+            name, program, message = self.failure
+            self.failure = name, smallest_slice(name, program), message
 
     def one(self, data: st.DataObject) -> None:
         """Draws a program and runs the checks that it draws."""
@@ -100,6 +103,17 @@ class Batch:
             self.failed_at = time.monotonic()
         if self.failure is None or len(program.source()) <= len(self.failure[1].source()):
             self.failure = name, program, f"{type(error).__name__}: {error}"
+
+
+def smallest_slice(name: str, program: Program) -> Program:
+    """The lines for one output, if that alone fails too."""
+    slices = [program.slice((output,)) for output in program.outputs]
+    for part in sorted(slices, key=lambda part: len(part.source())):
+        try:
+            check(name, part)
+        except Exception:
+            return part
+    return program
 
 
 def work(seed: int, jobs: int, job: int, deadline: float, reports: Any) -> None:

@@ -181,8 +181,8 @@ def adjoint(program: Program) -> None:
         gradients = tfn.vjp(f, *primals)[1](cotangents)
         terms = [np.asarray(a) * np.asarray(b) for a, b in zip(cotangents, changes)]
         duals = [np.asarray(a) * np.asarray(b) for a, b in zip(gradients, tangents)]
-    forward, reverse = (sum(float(np.sum(x)) for x in xs) for xs in (terms, duals))
-    scale = sum(float(np.sum(np.abs(x))) for x in (*terms, *duals))
+        forward, reverse = (sum(float(np.sum(x)) for x in xs) for xs in (terms, duals))
+        scale = sum(float(np.sum(np.abs(x))) for x in (*terms, *duals))
     if np.isfinite(scale) and abs(forward - reverse) > 1e-6 * scale + 1e-12:
         raise Disagreement(f"jvp and vjp are no adjoints: {forward!r} and {reverse!r}")
     if not any(step in KINKS for step, _, _ in program.uses):

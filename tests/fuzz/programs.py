@@ -11,7 +11,7 @@ have to agree on all of its values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
@@ -47,6 +47,8 @@ MAX_STEPS = 14
 """About a third of the steps finds no operands, or gives nothing that can be compared."""
 MAX_STEPS_OF_FUNCTION = 3
 MAX_DEPTH = 3
+STOP_PROGRAM, STOP_FUNCTION = 25, 3
+"""One step in so many ends a program, or a function."""
 
 
 class Skip(Exception):
@@ -121,6 +123,10 @@ class Line:
     coarsest: str = ""
     """Dtype of the least precision inside the functions of the line, if it has any."""
 
+    def reads(self, values: Mapping[str, Value]) -> list[str]:
+        """Names of values that the line reads."""
+        return [name for name in operands(self.source, values) if name not in self.names]
+
 
 Use = tuple[str, str, tuple[str, ...]]
 """An operation, the dtype of its result, and the transforms that it is inside of."""
@@ -142,6 +148,16 @@ class Program:
         result = f"return ({', '.join(self.outputs)},)"
         body = "\n".join([*(line.source for line in self.lines), result])
         return f"def f({', '.join(self.inputs)}):\n" + indent(body, "    ") + "\n"
+
+    def slice(self, outputs: tuple[str, ...]) -> Program:
+        """The lines and inputs that some outputs need."""
+        values, lines, needed = self.evaluated(), [], set(outputs)
+        for line in self.lines[::-1]:
+            if needed.intersection(line.names):
+                lines.append(line)
+                needed |= set(line.reads(values))
+        inputs = {name: x for name, x in self.inputs.items() if name in needed}
+        return replace(self, inputs=inputs, lines=tuple(lines[::-1]), outputs=outputs)
 
     def function(self, scope: dict[str, Any]) -> Callable[..., Any]:
         """The program as a function of arrays."""
@@ -261,8 +277,7 @@ class Writer:
             self.smooth or smooth,
             (*self.inside, transform),
         )
-        for _ in range(self.draw(st.integers(1, MAX_STEPS_OF_FUNCTION))):
-            child.step()
+        self.draw(steps(child, MAX_STEPS_OF_FUNCTION, STOP_FUNCTION))
         made = [line.names[0] for line in child.lines]
         result = next((v for v in made[::-1] if child.dtype(v) in gives), names[0])
         body = "\n".join([*(line.source for line in child.lines), f"return {result}"])
@@ -377,30 +392,33 @@ def programs(draw: st.DrawFn, max_steps: int = MAX_STEPS) -> Program:
     writer = Writer(
         draw, {name: Value(x.numbers()) for name, x in arrays.items()}, count(1), smooth
     )
-    for _ in range(draw(st.integers(2, max_steps))):
-        writer.step()
-    return program(arrays, tuple(writer.lines), writer)
-
-
-def program(arrays: dict[str, Input], lines: tuple[Line, ...], writer: Writer) -> Program:
-    """A program of some lines, with the inputs that they read."""
-    reads = {name for line in lines for name in operands(line.source, writer.values)}
+    draw(steps(writer, max_steps, STOP_PROGRAM))
+    lines = tuple(writer.lines)
     made = [name for line in lines for name in line.names]
-    unread = [
-        name
-        for name in made
-        if not any(
-            name in operands(line.source.split(f"{line.names[0]} =", 1)[-1], writer.values)
-            for line in lines
-            if name not in line.names
-        )
-    ]
-    outputs = tuple(unread) or ("x",)
-    return Program(
-        {name: x for name, x in arrays.items() if name in reads or name in outputs},
+    read = {name for line in lines for name in line.reads(writer.values)}
+    program = Program(
+        arrays,
         lines,
-        outputs,
-        writer.smooth,
+        tuple(name for name in made if name not in read) or ("x",),
+        smooth,
         tuple(writer.uses),
         writer.values,
     )
+    return program.slice(program.outputs)
+
+
+@st.composite
+def steps(draw: st.DrawFn, writer: Writer, largest: int, stop: int) -> None:
+    """Steps of a writer, each of which hypothesis can remove alone; one in `stop` is the last."""
+    for _ in range(largest):
+        if not draw(step(writer, stop)):
+            return
+
+
+@st.composite
+def step(draw: st.DrawFn, writer: Writer, stop: int) -> bool:
+    """One step, or none at the end."""
+    if draw(st.integers(0, stop)) == 0:
+        return False
+    writer.step()
+    return True

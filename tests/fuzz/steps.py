@@ -389,7 +389,8 @@ STEPS: dict[str, Step] = {
     "logsumexp": along("nn.logsumexp({a}, axis={i})", FLOATS, ROUNDED, numpy=False),
     "softmax": along(
         "xp.exp({a} - {a}.max({i}, keepdims=True)) / "
-        "xp.exp({a} - {a}.max({i}, keepdims=True)).sum({i}, keepdims=True)", FLOATS, ROUNDED),
+        "xp.exp({a} - {a}.max({i}, keepdims=True)).sum({i}, keepdims=True)", FLOATS, ROUNDED,
+        empty=False),
     "normalize": along(
         "({a} - {a}.mean({i}, keepdims=True)) / xp.sqrt({a}.var({i}, keepdims=True) + 1)",
         FLOATS, ROUNDED),
