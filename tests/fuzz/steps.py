@@ -85,16 +85,20 @@ def mixed(template: str) -> Step:
     return Step(write, ROUNDED, ARITHMETIC, numpy=False)
 
 
-def inner(template: str, takes: tuple[str, ...] = ARITHMETIC, **flags: bool) -> Step:
+def inner(template: str, takes: tuple[str, ...] = ARITHMETIC, empty: bool = True) -> Step:
     """A row of two operands with the same last axis, of size {n}."""
 
     def write(w: Writer) -> str:
         a = w.value(takes, least=1, fits=lambda v: v.shape[-1] > 0)
         n = w.shape(a)[-1]
-        b = w.value((w.dtype(a),), least=1, fits=lambda v: v.shape[-1] == n)
+        b = w.value(
+            (w.dtype(a),),
+            least=1,
+            fits=lambda v: v.shape[-1] == n and (empty or v.numbers.size > 0),
+        )
         return template.format(a=a, b=b, n=n)
 
-    return Step(write, ROUNDED, takes, **flags)
+    return Step(write, ROUNDED, takes)
 
 
 def narrowed(takes: tuple[str, ...], into: tuple[str, ...], result: str) -> Step:
@@ -415,7 +419,8 @@ STEPS: dict[str, Step] = {
     "dot": inner("xp.dot({a}, {b}.reshape(-1, {n}).T)"),
     "tensordot": inner("xp.tensordot({a}, {b}, (-1, -1))"),
     "outer": inner("xp.outer({a}[..., 0], {b}[..., 0])"),
-    "vecdot": inner("xp.vecdot({a}.reshape(-1, {n}), {b}.reshape(-1, {n})[:1])", INEXACT),
+    "vecdot": inner(
+        "xp.vecdot({a}.reshape(-1, {n}), {b}.reshape(-1, {n})[:1])", INEXACT, empty=False),
     "einsum": Step(einsum, ROUNDED, INEXACT),
     "conv": Step(convolution, ROUNDED, FLOATS, numpy=False),
     "reduce_window sum": Step(pooled, ROUNDED, FLOATS, numpy=False),

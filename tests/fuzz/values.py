@@ -226,6 +226,8 @@ def evaluate(
         for value in reads.values():
             if is_inexact(value.numbers.dtype):
                 _require_moderate(widened(value.numbers), value.dtype)
+                if ulp:
+                    _require_normal(widened(value.numbers), value.dtype)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
         largest = max((_largest(x) for x in inputs.values()), default=0.0)
         references = wide(source, names, inputs, by_numpy)
@@ -247,6 +249,13 @@ def _largest(x: Numbers) -> float:
 
 def _require_moderate(x: Numbers, dtype: str) -> None:
     if _largest(x) > LIMIT.get(dtype, 1e8):
+        raise Unfit
+
+
+def _require_normal(x: Numbers, dtype: str) -> None:
+    """Derivatives divide, so what they compute from denormal numbers overflows."""
+    size = np.abs(x)
+    if np.any((size > 0) & (size < precision(dtype)[1] / precision(dtype)[0])):
         raise Unfit
 
 
