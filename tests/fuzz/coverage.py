@@ -31,13 +31,9 @@ def counted(program: Program, checks: tuple[str, ...]) -> Counts:
 
 def excuse(step: str, column: str) -> str | None:
     """Why a cell is empty for ever; None if it is to be filled."""
-    if column in DTYPES:
-        row = STEPS.get(step)
-        if row is not None and column not in (row.gives or row.takes):
-            return "gives no such dtype"
-        return None
-    if step == "associative_scan" and column == step:
-        return "its function is one of three, not written"
+    row = STEPS.get(step) or TRANSFORMS[step]
+    if column in DTYPES and column not in row.takes:
+        return "takes no such dtype"
     if column == "associative_scan":
         return "its function is one of three, not written"
     return None

@@ -129,7 +129,7 @@ class Line:
 
 
 Use = tuple[str, str, tuple[str, ...]]
-"""An operation, the dtype of its result, and the transforms that it is inside of."""
+"""A step, the dtype of an operand, and the transforms that it is inside of."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class Writer:
         if len(self.inside) < MAX_DEPTH and self.draw(st.integers(0, 9)) > 6:
             name = self.one_of(*TRANSFORMS)
             try:
-                expression, exact = TRANSFORMS[name](self)
+                expression, exact = TRANSFORMS[name].write(self)
             except Skip:
                 return
             self.add(name, expression, exact)
@@ -352,7 +352,9 @@ class Writer:
         self.values = self.values | made
         self.lines.append(line)
         self.dtypes |= inner | {value.dtype}
-        self.uses.append((step, value.dtype, self.inside))
+        takes = STEPS[step].takes if step in STEPS else TRANSFORMS[step].takes
+        dtypes = {self.dtype(name) for name in operands(expression, self.values)}
+        self.uses += [(step, dtype, self.inside) for dtype in dtypes.intersection(takes)]
         for function in self.functions:
             self.uses += function.uses
 

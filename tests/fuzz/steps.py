@@ -44,8 +44,6 @@ class Step:
     takes: tuple[str, ...]
     kink: bool = False
     numpy: bool = True
-    gives: tuple[str, ...] = ()
-    """Dtypes of its results, if they are not those it takes."""
 
 
 def unary(template: str, takes: tuple[str, ...], result: str, **flags: bool) -> Step:

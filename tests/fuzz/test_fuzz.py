@@ -129,5 +129,5 @@ def test_coverage_counts_steps_by_dtype_and_transform() -> None:
     assert counts == Counter({("exp", c): 1 for c in ("float32", "vmap", "jit")})
     assert ("exp", "float16") in coverage.empty(counts)
     assert ("exp", "float32") not in coverage.empty(counts)
-    assert coverage.excuse("exp", "int32") == "gives no such dtype"
+    assert coverage.excuse("exp", "int32") == "takes no such dtype"
     assert coverage.table(counts).row_count == len(coverage.STEPS) + len(coverage.TRANSFORMS)

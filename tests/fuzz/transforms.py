@@ -34,6 +34,14 @@ class Function:
 Expression = tuple[str, bool]
 
 
+@dataclass(frozen=True)
+class Transform:
+    """A way to run a function; `takes` are the dtypes of its operands."""
+
+    write: Callable[[Writer], Expression]
+    takes: tuple[str, ...] = DTYPES
+
+
 def sample(value: Value, axis: int = 0) -> Value:
     """The first of the slices along an axis."""
     error = None if value.error is None else np.take(value.error, 0, axis)
@@ -88,7 +96,7 @@ def vmap(w: Writer) -> Expression:
     return f"tfn.vmap({g.name}, in_axes={axes}, out_axes={out})({operands})", g.result.exact
 
 
-def differentiated(template: str, largest: int = 2_000) -> Callable[[Writer], Expression]:
+def differentiated(template: str, largest: int = 2_000) -> Transform:
     """A derivative of a function {g} of a value {a} of floats."""
     name = template.split("tfn.", 1)[1].split("(", 1)[0]
 
@@ -99,7 +107,7 @@ def differentiated(template: str, largest: int = 2_000) -> Callable[[Writer], Ex
             return f"{g.name}({a})", g.result.exact
         return template.format(g=g.name, a=a), False
 
-    return write
+    return Transform(write, FLOATS)
 
 
 def scan(w: Writer) -> Expression:
@@ -182,22 +190,22 @@ def associative_scan(w: Writer) -> Expression:
     )
 
 
-TRANSFORMS: dict[str, Callable[[Writer], Expression]] = {
-    "jit": applied("jit"),
-    "call": applied("call"),
-    "checkpoint": applied("checkpoint"),
-    "vmap": vmap,
+# fmt: off
+TRANSFORMS: dict[str, Transform] = {
+    **{name: Transform(applied(name)) for name in ("jit", "call", "checkpoint")},
+    "vmap": Transform(vmap),
     "grad": differentiated("tfn.grad(lambda q: xp.sum({g}(q)))({a})"),
     "jvp": differentiated("tfn.jvp({g}, ({a},), ({a} * 0.5,))[1]"),
     "vjp": differentiated("(lambda q, r: r(q * 0.5)[0])(*tfn.vjp({g}, {a}))"),
     "linearize": differentiated("tfn.linearize({g}, {a})[1]({a})"),
     "jacfwd": differentiated("tfn.jacfwd({g})({a})", largest=9),
     "jacrev": differentiated("tfn.jacrev({g})({a})", largest=9),
-    "scan": scan,
-    "fori_loop": fori_loop,
-    "while_loop": while_loop,
-    "cond": cond,
-    "switch": switch,
-    "map": mapped,
-    "associative_scan": associative_scan,
+    "scan": Transform(scan),
+    "fori_loop": Transform(fori_loop),
+    "while_loop": Transform(while_loop),
+    "cond": Transform(cond),
+    "switch": Transform(switch),
+    "map": Transform(mapped),
+    "associative_scan": Transform(associative_scan, (*INTEGERS, *FLOATS)),
 }
+# fmt: on
