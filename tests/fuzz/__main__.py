@@ -11,10 +11,12 @@ import argparse
 import contextlib
 import multiprocessing
 import queue
+import shutil
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -41,20 +43,25 @@ def main() -> int:
     context = multiprocessing.get_context("spawn")
     reports = context.Queue()
     deadline = start + 60 * options.minutes
-    processes = [
-        context.Process(
-            target=work, args=(options.seed, options.jobs, job, deadline, reports), daemon=True
-        )
-        for job in range(options.jobs)
-    ]
-    for process in processes:
-        process.start()
     total = Totals(options.found, console)
-    with contextlib.suppress(KeyboardInterrupt):
-        total.follow(processes, reports, start, deadline, options.quiet)
-    for process in processes:
-        process.terminate()
-        process.join()
+    with TemporaryDirectory() as folder:
+        running = Path(folder)
+        processes = [
+            context.Process(
+                target=work,
+                args=(options.seed, options.jobs, job, deadline, running, reports),
+                daemon=True,
+            )
+            for job in range(options.jobs)
+        ]
+        for process in processes:
+            process.start()
+        with contextlib.suppress(KeyboardInterrupt):
+            total.follow(processes, reports, start, deadline, options.quiet)
+        total.crashes(processes, running)
+        for process in processes:
+            process.terminate()
+            process.join()
     total.print(time.monotonic() - start, options.quiet)
     return 1 if total.failures or total.crashed else 0
 
@@ -89,7 +96,6 @@ class Totals:
                 except queue.Empty:
                     report = ()
                     if not any(process.is_alive() for process in processes):
-                        self.crashed = True  # a process died without its last report
                         return
                 if report is None:
                     running -= 1
@@ -100,6 +106,15 @@ class Totals:
                     completed=min(time.monotonic(), deadline) - start,
                     description=f"{self.programs} programs, {len(self.failures)} failures",
                 )
+
+    def crashes(self, processes: list[Any], running: Path) -> None:
+        """Keeps the programs of processes that did not end by themselves."""
+        codes = [process.exitcode for process in processes if process.exitcode]
+        self.crashed = bool(codes)
+        if codes and not any(process.is_alive() for process in processes):
+            for path in running.glob("test_*.py"):
+                self.console.print(f"[red]ended by {codes}[/red]: {self.found / path.name}")
+                shutil.copy(path, self.found / path.name)
 
     def add(
         self,

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz import coverage
 from tests.fuzz.checks import CHECKS, check
+from tests.fuzz.keep import kept
 from tests.fuzz.programs import Broken, Program, programs
 from tfn.config import config
 
@@ -29,10 +31,15 @@ class OutOfTime(KeyboardInterrupt):
 
 
 class Batch:
-    """Programs drawn from one seed, up to the first that fails, which is shrunk."""
+    """Programs drawn from one seed, up to the first that fails, which is shrunk.
 
-    def __init__(self, deadline: float) -> None:
+    While a check runs, its program is a test in the folder `running`, for the case that it ends the
+    process.
+    """
+
+    def __init__(self, deadline: float, running: Path) -> None:
         self.deadline = deadline
+        self.running = running
         self.programs = 0
         self.lines = 0
         self.counts: coverage.Counts = Counter()
@@ -85,12 +92,14 @@ class Batch:
             chosen = tuple(name for name in chosen if name == self.failure[0])
         for name in chosen:
             start = time.monotonic()
+            path = kept(self.running, name, program, "The process ended.")
             try:
                 CHECKS[name].run(program)
             except Exception as error:
                 self.fail(name, program, error)
                 raise
             finally:
+                path.unlink(missing_ok=True)
                 self.seconds[name] += time.monotonic() - start  # type: ignore[assignment]
         if self.failure is None:
             self.programs += 1
@@ -107,6 +116,8 @@ class Batch:
 
 def smallest_slice(name: str, program: Program) -> Program:
     """The lines for one output, if that alone fails too."""
+    if name == "line":
+        return program
     slices = [program.slice((output,)) for output in program.outputs]
     for part in sorted(slices, key=lambda part: len(part.source())):
         try:
@@ -116,13 +127,13 @@ def smallest_slice(name: str, program: Program) -> Program:
     return program
 
 
-def work(seed: int, jobs: int, job: int, deadline: float, reports: Any) -> None:
+def work(seed: int, jobs: int, job: int, deadline: float, running: Path, reports: Any) -> None:
     """Batches of one process until the time is over; each is a report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
     config.disk_cache = False  # no program comes twice
     number = job
     while time.monotonic() < deadline:
-        batch = Batch(deadline)
+        batch = Batch(deadline, running)
         batch.run(seed * 1_000_003 + number)
         reports.put(
             (batch.programs, batch.lines, batch.counts, batch.seconds, batch.failure, number)

@@ -245,13 +245,19 @@ class Writer:
         """An axis, counted from either end."""
         return int(self.draw(st.integers(-self.ndim(name), self.ndim(name) - 1)))
 
-    def broadcasts(self, name: str, takes: Sequence[str], exact: bool = False) -> str:
-        """A value whose shape goes with that of another."""
-        shape = self.shape(name)
+    def broadcasts(
+        self,
+        name: str,
+        takes: Sequence[str],
+        exact: bool = False,
+        among: tuple[tuple[int, ...], ...] = (),
+    ) -> str:
+        """A value whose shape goes with that of another, and with those it is `among`."""
+        shapes = (self.shape(name), *among)
 
         def fits(value: Value) -> bool:
             try:
-                return prod(np.broadcast_shapes(value.shape, shape)) <= LARGEST
+                return prod(np.broadcast_shapes(value.shape, *shapes)) <= LARGEST
             except ValueError:
                 return False
 

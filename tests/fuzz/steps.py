@@ -113,7 +113,8 @@ def scalar(w: Writer) -> str:
 def select(w: Writer) -> str:
     a = w.value(DTYPES)
     condition = w.broadcasts(a, BOOL, exact=True)
-    return f"xp.where({condition}, {a}, {w.broadcasts(a, (w.dtype(a),))})"
+    b = w.broadcasts(a, (w.dtype(a),), among=(w.shape(condition),))
+    return f"xp.where({condition}, {a}, {b})"
 
 
 def reduction(

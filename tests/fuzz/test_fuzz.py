@@ -105,11 +105,12 @@ def test_failures_are_shrunk_and_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(checks, "CHECKS", {"jit": checks.Check(jit, 100)})
     monkeypatch.setattr("tests.fuzz.batches.CHECKS", checks.CHECKS)
     monkeypatch.setattr("tests.fuzz.batches.SHRINK_SECONDS", 2)
-    batch = Batch(deadline=float("inf"))
+    batch = Batch(float("inf"), tmp_path / "running")
     batch.run(0)
     assert batch.failure is not None
     name, program, message = batch.failure
     assert (name, len(program.lines), message) == ("jit", 1, "Disagreement: no numpy")
+    assert not list((tmp_path / "running").iterdir())
     path = kept(tmp_path, name, program, message)
     tests = [f for n, f in runpy.run_path(str(path)).items() if n.startswith("test_")]
     with pytest.raises(Disagreement, match="no numpy"):
