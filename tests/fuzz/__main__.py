@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import multiprocessing
 import queue
+import re
 import shutil
 import sys
 import time
@@ -64,6 +65,13 @@ def main() -> int:
             process.join()
     total.print(time.monotonic() - start, options.quiet)
     return 1 if total.failures or total.crashed else 0
+
+
+def signature(check: str, program: Program, message: str) -> str:
+    """A failure without its numbers: the check, the error, and the functions that are called."""
+    functions = sorted(set(re.findall(r"\b(?:xp|lax|tfn|nn)\.\w+", program.source())))
+    error = re.sub(r"\W?\d\S*", "", message.splitlines()[0].split(" at ")[0])
+    return f"{check}: {error} {functions}"
 
 
 class Totals:
@@ -132,7 +140,7 @@ class Totals:
         self.seconds += seconds
         if failure is not None:
             name, program, message = failure
-            kind = f"{name}: {message.splitlines()[0]}"
+            kind = signature(name, program, message)
             if kind not in self.failures:
                 path = kept(self.found, name, program, message)
                 self.console.print(f"[red]failed[/red] {name}: {path}", highlight=False)

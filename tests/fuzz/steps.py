@@ -341,7 +341,7 @@ STEPS: dict[str, Step] = {
     # jumps
     **{name: unary(f"xp.{name}({{a}})", FLOATS, DISCRETE) for name in
        ("floor", "ceil", "rint", "trunc", "isnan", "isinf", "isfinite", "signbit")},
-    "sign": unary("xp.sign({a})", REAL, DISCRETE),
+    "sign": unary("xp.sign({a})", REAL, DISCRETE, numpy=False),  # of -0.0 it is -0.0
     "round": unary("xp.round({a}, 0)", FLOATS, DISCRETE),
     "invert": unary("~{a}", (*INTEGERS, *BOOL), DISCRETE),
     "bitwise_count": unary("xp.bitwise_count({a})", INTEGERS, DISCRETE),
