@@ -382,7 +382,7 @@ def log_softmax(
 
 
 def _largest(x: Array, axis: Axes) -> Array:
-    """The maximum along an axis; -inf along one without elements, whose exponentials add up to 0."""
+    """The maximum along an axis; -inf along an axis without elements, where exp adds up to 0."""
     return jnp.max(x, axis, keepdims=True, initial=None if x.size else -jnp.inf)
 
 
