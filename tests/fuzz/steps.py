@@ -407,7 +407,7 @@ STEPS: dict[str, Step] = {
         numpy=False),
     "cumlogsumexp": along(
         "lax.cumlogsumexp({a}, axis={i} % {a}.ndim)", FLOATS, ROUNDED, numpy=False),
-    "sort": along("xp.sort({a}, axis={i})", REAL, EXACT, kink=True),
+    "sort": along("xp.sort({a}, axis={i}, stable=True)", REAL, EXACT, kink=True),
     "argsort": along("xp.argsort({a}, axis={i}, stable=True)", REAL, DISCRETE),
     "top_k": along("lax.top_k(xp.stack([{a}, {a}[::-1]], -1), 1)[0]", REAL, EXACT, kink=True,
                    numpy=False),

@@ -20,6 +20,7 @@ from tests.fuzz.values import (
     Unfit,
     Value,
     evaluate,
+    has_both_zeros,
     require_close,
     require_same,
 )
@@ -73,6 +74,14 @@ def test_exact_values_have_the_same_bits(got: complex, expected: complex) -> Non
     require_same(a, a.copy(), "itself")
     with pytest.raises(Disagreement):
         require_same(a, b, "two numbers")
+
+
+def test_zeros_of_both_signs() -> None:
+    def zeros(*numbers: float) -> Value:
+        return Value(np.float32(numbers))
+
+    assert has_both_zeros([zeros(0.0, 1.0), zeros(-0.0)])
+    assert not has_both_zeros([zeros(-0.0, -1.0), zeros(-0.0, np.nan), Value(np.zeros(2, int))])
 
 
 def test_programs_are_the_same_for_a_seed() -> None:

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.fuzz.values import BOOL, COMPLEX, DTYPES, FLOATS, SIGNED, UNSIGNED, Value, precision
+from tests.fuzz.values import (
+    BOOL,
+    COMPLEX,
+    DTYPES,
+    FLOATS,
+    SIGNED,
+    UNSIGNED,
+    Value,
+    has_both_zeros,
+    precision,
+)
 
 if TYPE_CHECKING:
     from tests.fuzz.programs import Writer
@@ -180,7 +190,7 @@ def associative_scan(w: Writer) -> Expression:
     exact = combine == "maximum"
     w.exact_only = exact and w.smooth
     try:
-        a = w.value((*INTEGERS, *FLOATS), least=1)
+        a = w.value((*INTEGERS, *FLOATS), least=1, fits=lambda v: not has_both_zeros([v]))
     finally:
         w.exact_only = False
     return (

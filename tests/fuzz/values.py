@@ -93,6 +93,16 @@ class Value:
         return self.numbers.ndim
 
 
+def has_both_zeros(values: Sequence[Value]) -> bool:
+    """Whether there are 0.0 and -0.0: which of them is larger no device says in the same way."""
+    signs: set[bool] = set()
+    for value in values:
+        if value.numbers.dtype.name in FLOATS:
+            x = widened(value.numbers)
+            signs |= set(np.signbit(x[x == 0]).tolist())
+    return len(signs) > 1
+
+
 @contextmanager
 def device(name: str) -> Iterator[None]:
     """Another default device."""
