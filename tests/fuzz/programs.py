@@ -102,7 +102,9 @@ class Input:
         if self.kind == "whole":
             x = np.rint(2 * x) + 0.0
         if self.kind == "special":
-            _, least = precision(self.dtype)
+            ulp, least = precision(self.dtype)
+            if self.dtype == "bfloat16":  # matrix instructions take denormals of bfloat16 for zero
+                least /= ulp
             corners = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, least, -3 * least, 1.0])
             x = np.where(random.random(shape) < 0.5, x, random.choice(corners, shape))
         return np.asarray(x, dtype)  # NumPy makes a number of an array without axes
