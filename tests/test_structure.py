@@ -71,6 +71,7 @@ UNMIRRORED = {
         *("test_structure", "test_rows", "test_glossary", "test_packaging", "test_show"),
         *("test_readme", "test_programs", "test_deep", "test_scale", "test_benchmarks"),
         *("test_optax", "test_typing", "scipy/test_against_scipy"),
+        "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         *("transforms/test_corners", "examples/test_scripts"),
     )
@@ -301,6 +302,7 @@ def test_tests_mirror_the_source() -> None:
     packages = {path: mirror(path.parent) for path in files if path.parent != ROOT / "tfn"}
     guests = {f"tests/examples/test_{path.stem}.py" for path in GUESTS}
     found = {name(path) for path in (ROOT / "tests").rglob("test_*.py")} - UNMIRRORED
+    found -= {name(path) for path in (ROOT / "tests/fuzz/found").glob("test_*.py")}
     missing = {file for path, file in files.items() if not {file, packages.get(path)} & found}
     assert not missing, f"files without tests: {sorted(missing)}"
     folders = {mirror(path.parent) for path in HOUSE if path.name == "__init__.py"}

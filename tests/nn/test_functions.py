@@ -88,6 +88,13 @@ def test_softmax(axis: int) -> None:
     assert kept.shape == powers.sum(axis, keepdims=True).shape
 
 
+def test_softmax_over_no_elements() -> None:
+    x = np.zeros((3, 0), np.float32)
+    np.testing.assert_array_equal(nn.logsumexp(x, -1), np.full(3, -np.inf))
+    np.testing.assert_array_equal(nn.logsumexp(x, 0), np.zeros(0))
+    assert nn.softmax(x).shape == nn.log_softmax(x).shape == nn.log_softmax(x, 0).shape == (3, 0)
+
+
 def test_softmax_far_out() -> None:
     x = np.array([1e4, -1e4, 0], np.float32)
     np.testing.assert_array_equal(nn.softmax(x), [1, 0, 0])

@@ -129,6 +129,14 @@ def test_trigamma(x: float, expected: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+def test_sort_of_no_elements(shape: tuple[int, ...]) -> None:
+    x = leaf(np.zeros(shape))
+    (y,) = build.sort([x], 1)
+    (slope,) = push([y], {x: x})
+    assert slope is not None and run([slope], {x: np.zeros(shape)})[0].shape == shape
+
+
 def test_scatter_multiply_at_zero() -> None:
     x, u = leaf(np.zeros(2)), leaf(np.zeros(3))
     du = leaf(np.zeros(3))

@@ -346,7 +346,7 @@ def softmax(
 
 @partial(custom_jvp, nondiff_argnums=(1,))
 def _softmax(x: Array, axis: Axes) -> Array:
-    powers = jnp.exp(x - jnp.max(x, axis, keepdims=True))
+    powers = jnp.exp(x - _largest(x, axis))
     return powers / jnp.sum(powers, axis, keepdims=True)
 
 
@@ -376,9 +376,14 @@ def log_softmax(
         [0.0, -200.0]
     """
     x = _masked(_floating(x), where)
-    shifted: Array = x - lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    shifted: Array = x - lax.stop_gradient(_largest(x, axis))
     out = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
     return _unmasked(out, where, -jnp.inf)
+
+
+def _largest(x: Array, axis: Axes) -> Array:
+    """The maximum along an axis; -inf along an axis without elements, where exp adds up to 0."""
+    return jnp.max(x, axis, keepdims=True, initial=None if x.size else -jnp.inf)
 
 
 def _masked(x: Array, where: Array | None) -> Array:
@@ -438,7 +443,7 @@ def logsumexp(
     x = _masked(_floating(x), where)
     if b is not None:
         x = jnp.where(jnp.asarray(b) == 0, -jnp.inf, x)
-    largest = jnp.max(x, axis, keepdims=True)
+    largest = _largest(x, axis)
     largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
     terms = jnp.exp(x - largest)
     total = jnp.sum(terms if b is None else b * terms, axis, keepdims=True)

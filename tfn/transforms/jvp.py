@@ -319,6 +319,8 @@ def _sort(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:
     """The tangents in the order of the keys, which a carried count remembers."""
     shape, keys = y.src[0].shape, y.arg.keys
     last = len(shape) - 1
+    if not shape[last]:  # nothing to put in order, and no window of one element to gather
+        return tuple(d)
     order = sort([*y.src[:keys], iota(shape, last)], keys)[-1]
     indices = reshape(order, (*shape, 1))
     return tuple(None if t is None else reshape(gather(t, indices, (1,), last), shape) for t in d)

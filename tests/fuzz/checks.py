@@ -1,0 +1,241 @@
+"""Ways to run a program, each compared with the values that the oracle gave line by line.
+
+A check raises Disagreement, or whatever tfn raises.  `SHARES` says for how many programs of a
+hundred each check runs: those that compile once always, the others now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import tfn
+import tfn.numpy as tnp
+from tests.fuzz.programs import Input, Line, Program, evaluate_line
+from tests.fuzz.steps import DISCRETE, STEPS
+from tests.fuzz.values import (
+    FLOATS,
+    NARROW,
+    WIDE,
+    Disagreement,
+    Unfit,
+    Value,
+    device,
+    precision,
+    require_close,
+    shown,
+    widened,
+)
+
+KINKS = {name for name, step in STEPS.items() if step.kink or step.result == DISCRETE}
+"""Steps that finite differences may step over a jump or a corner of."""
+
+
+def arrays(inputs: dict[str, Input]) -> list[tfn.Array]:
+    """Inputs on the default device."""
+    return [tnp.asarray(x.numbers()) for x in inputs.values()]
+
+
+def require_outputs(program: Program, results: Any, ways: str) -> None:
+    """Each result is the value of its name."""
+    values = program.evaluated()
+    for name, result in zip(program.outputs, results, strict=True):
+        require_close(result, values[name], f"{ways} of {name}")
+
+
+def jit(program: Program) -> None:
+    """Compiled as a whole."""
+    with device("cpu"):
+        results = tfn.jit(program.function(NARROW))(*arrays(program.inputs))
+        require_outputs(program, results, "jit and the oracle")
+
+
+def eager(program: Program) -> None:
+    """One operation after the other."""
+    with device("cpu"):
+        results = program.function(NARROW)(*arrays(program.inputs))
+        require_outputs(program, results, "eager and the oracle")
+
+
+def oracle(program: Program) -> None:
+    """Traced and simplified, then run by the oracle: the graph, without the compiler."""
+    with device("python"):
+        results = tfn.jit(program.function(NARROW))(*arrays(program.inputs))
+        require_outputs(program, results, "jit by the oracle and its lines")
+
+
+def export(program: Program) -> None:
+    """Written as bytes, read again, and compiled."""
+    with device("cpu"):
+        inputs = arrays(program.inputs)
+        data = tfn.export.serialize(program.function(NARROW), *inputs)
+        require_outputs(program, tfn.export.deserialize(data)(*inputs), "export and the oracle")
+
+
+def vmap(program: Program) -> None:
+    """Three sets of inputs at once, against one after the other; every other input is shared."""
+    axes = tuple(None if at % 3 == 2 else 0 for at in range(len(program.inputs)))
+    if not axes:
+        return
+    sets = [
+        {
+            name: x if axis is None or x.kind == "given" else replace(x, seed=x.seed + shift)
+            for (name, x), axis in zip(program.inputs.items(), axes)
+        }
+        for shift in (0, 100, 200)
+    ]
+    try:
+        rows = [program.evaluated(inputs) for inputs in sets]
+    except Unfit:  # the other inputs make it ill conditioned
+        return
+    with device("cpu"):
+        stacked = [
+            tnp.asarray(np.stack([inputs[name].numbers() for inputs in sets]))
+            if axis == 0
+            else tnp.asarray(program.inputs[name].numbers())
+            for name, axis in zip(program.inputs, axes)
+        ]
+        results = tfn.jit(tfn.vmap(program.function(NARROW), in_axes=axes))(*stacked)
+        for name, result in zip(program.outputs, results, strict=True):
+            for at, values in enumerate(rows):
+                require_close(np.asarray(result)[at], values[name], f"vmap[{at}] of {name}")
+
+
+def moving(program: Program) -> list[str]:
+    """Inputs that have derivatives."""
+    return [name for name, x in program.inputs.items() if x.dtype in FLOATS]
+
+
+def differentiable(program: Program) -> list[str]:
+    """Outputs that have derivatives."""
+    values = program.evaluated()
+    return [name for name in program.outputs if values[name].dtype in FLOATS]
+
+
+def gradient(program: Program) -> None:
+    """Compiled gradient of a weighted sum of the outputs, against that of the oracle."""
+    inputs, outputs = moving(program), differentiable(program)
+    if not (program.smooth and inputs and outputs):
+        return
+    terms = [
+        f"xp.sum({name}.astype(float32) * xp.cos(xp.arange({name}.size).astype(float32))"
+        f".reshape({name}.shape))"
+        for name in outputs
+    ]
+    loss = replace(program, outputs=(f"{' + '.join(terms)}",)).source()
+    names = list(program.inputs)
+    argnums = tuple(names.index(name) for name in inputs)
+    results = tuple(f"d{at}" for at in argnums)
+    line = Line(
+        results,
+        f"{loss}{', '.join(results)}, = tfn.grad(lambda *p: f(*p)[0], {argnums})"
+        f"({', '.join(names)})",
+        coarsest=coarsest(program),
+    )
+    values = {name: Value(x.numbers()) for name, x in program.inputs.items()}
+    try:
+        expected = evaluate_line(line, values)
+    except Unfit:
+        return
+    with device("cpu"):
+        scope = dict(NARROW)
+        exec(loss, scope)
+        differentiate = tfn.grad(lambda *p: scope["f"](*p)[0], argnums)
+        for name, result in zip(results, tfn.jit(differentiate)(*arrays(program.inputs))):
+            require_close(result, expected[name], f"jit of grad and the oracle, {name}")
+
+
+def coarsest(program: Program) -> str:
+    """The dtype of least precision that a program computes in."""
+    dtypes = {"float32"} | {x.dtype for x in program.inputs.values()}
+    dtypes |= {value.dtype for value in program.evaluated().values()}
+    dtypes |= {line.coarsest for line in program.lines if line.coarsest}
+    return max(dtypes & {*FLOATS}, key=lambda dtype: (precision(dtype)[0], dtype))
+
+
+def adjoint(program: Program) -> None:
+    """In float64: forward and reverse mode are adjoints, and forward mode is the difference.
+
+    <ct, jvp(t)> = <vjp(ct), t>,  and  jvp(t) = (f(x + ht) - f(x - ht)) / 2h + O(h^2)
+    """
+    inputs, outputs = moving(program), differentiable(program)
+    if not (program.smooth and inputs and outputs):
+        return
+    with device("python"), np.errstate(all="ignore"):
+        function = replace(program, outputs=tuple(outputs)).function(WIDE)
+        numbers = {name: widened(x.numbers()) for name, x in program.inputs.items()}
+        fixed = {name: tnp.asarray(x) for name, x in numbers.items() if name not in inputs}
+
+        def f(*moved: Any) -> Any:
+            arguments = dict(zip(inputs, moved)) | fixed
+            return function(*(arguments[name] for name in program.inputs))
+
+        random = np.random.default_rng(0)
+        primals = [tnp.asarray(numbers[name]) for name in inputs]
+        tangents = [tnp.asarray(np.asarray(random.standard_normal(x.shape))) for x in primals]
+        values, changes = tfn.jvp(f, tuple(primals), tuple(tangents))
+        cotangents = tuple(tnp.asarray(np.asarray(random.standard_normal(y.shape))) for y in values)
+        gradients = tfn.vjp(f, *primals)[1](cotangents)
+        terms = [np.asarray(a) * np.asarray(b) for a, b in zip(cotangents, changes)]
+        duals = [np.asarray(a) * np.asarray(b) for a, b in zip(gradients, tangents)]
+        forward, reverse = (sum(float(np.sum(x)) for x in xs) for xs in (terms, duals))
+        scale = sum(float(np.sum(np.abs(x))) for x in (*terms, *duals))
+    if np.isfinite(scale) and abs(forward - reverse) > 1e-6 * scale + 1e-12:
+        raise Disagreement(f"jvp and vjp are no adjoints: {forward!r} and {reverse!r}")
+    if not any(step in KINKS for step, _, _ in program.uses):
+        _require_differences(f, primals, tangents, values, changes)
+
+
+def _require_differences(
+    f: Any, primals: list[Any], tangents: list[Any], values: Any, changes: Any
+) -> None:
+    """Central differences at two distances; where they disagree, f is too curved to tell."""
+
+    def difference(h: float) -> list[np.ndarray[Any, Any]]:
+        ahead = f(*(x + h * t for x, t in zip(primals, tangents)))
+        behind = f(*(x - h * t for x, t in zip(primals, tangents)))
+        return [(np.asarray(a) - np.asarray(b)) / (2 * h) for a, b in zip(ahead, behind)]
+
+    for value, change, near, far in zip(values, changes, difference(1e-5), difference(4e-5)):
+        scale = np.max(np.abs(near), initial=0) + 1e-3
+        if not np.all(np.abs(near - far) < 1e-4 * scale):
+            continue
+        wrong = np.isfinite(np.asarray(value))  # 0 / 0 has no value between its neighbours
+        wrong &= ~(np.abs(np.asarray(change) - near) < 1e-2 * scale)
+        if np.any(wrong):
+            raise Disagreement("jvp and differences" + shown(np.asarray(change), near, wrong))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A way to run a program; `share` programs of a hundred run it."""
+
+    run: Callable[[Program], None]
+    share: int
+
+
+CHECKS = {
+    "jit": Check(jit, 100),
+    "eager": Check(eager, 15),
+    "oracle": Check(oracle, 15),
+    "vmap": Check(vmap, 20),
+    "gradient": Check(gradient, 40),
+    "adjoint": Check(adjoint, 40),
+    "export": Check(export, 5),
+}
+
+
+def line(program: Program) -> None:
+    """Each line by the oracle, against float64 and NumPy."""
+    program.evaluated()
+
+
+def check(name: str, program: Program) -> None:
+    """A check by its name, as tests that are kept say it."""
+    if name == "line":
+        line(program)
+    else:
+        CHECKS[name].run(program)

@@ -1,0 +1,143 @@
+"""The fuzzer itself: it sees mistakes, it sees no mistake in rounding, and keeps what it finds."""
+
+from __future__ import annotations
+
+import runpy
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.fuzz import checks, coverage
+from tests.fuzz.batches import Batch
+from tests.fuzz.keep import kept
+from tests.fuzz.programs import Broken, Input, Line, Program, programs
+from tests.fuzz.values import (
+    Disagreement,
+    Unfit,
+    Value,
+    evaluate,
+    has_both_zeros,
+    require_close,
+    require_same,
+)
+
+RANDOM = np.random.default_rng(0)
+X = Value(RANDOM.standard_normal((5, 7)).astype(np.float32))
+
+
+def test_error_of_a_line_bounds_other_orders_of_summation() -> None:
+    (total,) = evaluate("v1 = xp.sum(x, axis=0)", ["v1"], {"x": X}, False, True)
+    other = np.zeros(7, np.float32)
+    for row in X.numbers[::-1]:
+        other += row
+    require_close(other, total, "two orders")
+    with pytest.raises(Disagreement, match="two orders differ at 1 of 7"):
+        require_close(np.where(np.arange(7) == 3, other * 1.001, other), total, "two orders")
+
+
+def test_errors_grow_from_line_to_line() -> None:
+    values = {"x": X}
+    for source in ("v1 = x * 3.1", "v2 = xp.exp(v1)", "v3 = v2 - v1"):
+        values |= {source[:2]: evaluate(source, [source[:2]], values, False, True)[0]}
+    relative = [np.median(values[n].error / np.abs(values[n].numbers)) for n in ("v1", "v2")]
+    assert 1e-8 < relative[0] < relative[1] < 1e-4
+
+
+@pytest.mark.parametrize("source", ["v1 = xp.tan(y)", "v1 = xp.sin(1e3 * y)", "v1 = 1e4 * y"])
+def test_lines_that_depend_on_rounding_are_not_written(source: str) -> None:
+    y = Value(np.float32([np.pi / 2, 3e3]), np.array([1e-2, 1e-1]))
+    with pytest.raises(Unfit):
+        evaluate(source, ["v1"], {"y": y}, False, True)
+
+
+def test_wrong_oracles_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line(("v1",), "v1 = xp.sin(x)", by_numpy=True)
+    program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))
+    checks.check("line", program)
+    wrong = replace(program, lines=(replace(line, source="v1 = lax.sin(x * 1.00001)"),))
+    right = program.evaluated()
+    with pytest.raises(Disagreement, match="jit and the oracle of v1 differ at 3 of 3"):
+        checks.check("jit", replace(wrong, values=right))
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [(0.0, -0.0), (np.nan, 1.0), (np.inf, -np.inf), (1.0, 1.0000001), (1j, -1j), (0j, -0j)],
+)
+def test_exact_values_have_the_same_bits(got: complex, expected: complex) -> None:
+    dtype = np.complex64 if isinstance(got, complex) else np.float32
+    a, b = np.array([got], dtype), np.array([expected], dtype)
+    require_same(a, a.copy(), "itself")
+    with pytest.raises(Disagreement):
+        require_same(a, b, "two numbers")
+
+
+def test_zeros_of_both_signs() -> None:
+    def zeros(*numbers: float) -> Value:
+        return Value(np.float32(numbers))
+
+    assert has_both_zeros([zeros(0.0, 1.0), zeros(-0.0)])
+    assert not has_both_zeros([zeros(-0.0, -1.0), zeros(-0.0, np.nan), Value(np.zeros(2, int))])
+
+
+def test_programs_are_the_same_for_a_seed() -> None:
+    def drawn() -> list[str]:
+        sources: list[str] = []
+
+        @seed(5)
+        @settings(
+            max_examples=5,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            database=None,
+            derandomize=False,
+        )
+        @given(programs())
+        def draw(program: Program) -> None:
+            sources.append(program.source())
+
+        draw()
+        return sources
+
+    assert drawn() == drawn()
+
+
+def test_failures_are_shrunk_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def jit(program: Program) -> None:
+        if any("xp." in line.source for line in program.lines):
+            raise Disagreement("no numpy")
+
+    monkeypatch.setattr(checks, "CHECKS", {"jit": checks.Check(jit, 100)})
+    monkeypatch.setattr("tests.fuzz.batches.CHECKS", checks.CHECKS)
+    monkeypatch.setattr("tests.fuzz.batches.SHRINK_SECONDS", 2)
+    batch = Batch(float("inf"), tmp_path / "running")
+    batch.run(0)
+    assert batch.failure is not None
+    name, program, message = batch.failure
+    assert (name, len(program.lines), message) == ("jit", 1, "Disagreement: no numpy")
+    assert not list((tmp_path / "running").iterdir())
+    path = kept(tmp_path, name, program, message)
+    tests = [f for n, f in runpy.run_path(str(path)).items() if n.startswith("test_")]
+    with pytest.raises(Disagreement, match="no numpy"):
+        tests[0]()
+
+
+def test_broken_lines_are_programs_of_their_own() -> None:
+    line = Line(("v3",), "v3 = xp.reshape(v2, (5,))")
+    error = Broken(line, {"x": X, "v2": X}, ValueError("no"))
+    assert list(error.program.inputs) == ["v2"]
+    np.testing.assert_array_equal(error.program.inputs["v2"].numbers(), X.numbers)
+
+
+def test_coverage_counts_steps_by_dtype_and_transform() -> None:
+    program = Program({}, (), (), uses=(("exp", "float32", ("vmap",)), ("exp", "float32", ())))
+    counts = coverage.counted(program, ("jit",))
+    assert counts == Counter({("exp", c): 1 for c in ("float32", "vmap", "jit")})
+    assert ("exp", "float16") in coverage.empty(counts)
+    assert ("exp", "float32") not in coverage.empty(counts)
+    assert coverage.excuse("exp", "int32") == "takes no such dtype"
+    assert coverage.table(counts).row_count == len(coverage.STEPS) + len(coverage.TRANSFORMS)
