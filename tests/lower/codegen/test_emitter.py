@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.lower.check_passes import HOST
 from tests.lower.codegen.test_linearize import only
-from tests.lower.graphs import p
+from tests.lower.graphs import assert_matches_oracle, p
 from tfn.dtypes import INT32, INT64
+from tfn.lower.report.verify.accesses import check
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -45,6 +48,22 @@ def test_transposes_are_loaded_by_rows() -> None:
     items = only(build.permute(p(0, 64, 64), (1, 0)) * 2.0)
     assert accesses(items, Op.LOAD) == {(LANES, 1)}
     assert Op.SHUFFLE in {u.op for u in items}
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 4), (4, 0), (2, 2)])
+def test_transposed_blocks_leave_out_padding(low: int, high: int) -> None:
+    """A whole row of the block would be read from outside of the array, and be its padding."""
+    padded = build.pad(p(0, 3 * LANES, LANES - 4), (0, low), (0, high))
+    u = build.permute(padded, (1, 0)) * 2.0
+    assert accesses(only(u), Op.LOAD) != {(LANES, 1)}
+    assert_matches_oracle([u])
+
+
+def test_indices_that_are_loaded_for_part_of_a_result_stay_in_bounds() -> None:
+    taken = build.gather(p(0, 12), p(1, 11, 1, dtype=INT32), (1,))
+    joined = build.concat([p(2, 1), build.reshape(taken, (11,))], 0)
+    assert not check(only(joined), 1).unproved
+    assert_matches_oracle([joined])
 
 
 def test_constant_conditions_select_at_compile_time() -> None:

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
-from tfn.dtypes import (
-    FLOAT32,
-)
+from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.index.simplify import simplify, simplify_all
 from tfn.trace.argument import Param
 from tfn.trace.op import Op
@@ -33,6 +31,13 @@ def test_simplified_indices_have_the_same_values(u):
 def test_assumed_intervals_narrow():
     assert simplify(t // 4, {t: (4, 5)}) is index(1)
     assert simplify(t // 4) is not index(1)
+
+
+def test_loads_keep_predicates_that_an_assumption_implies():
+    """A load happens where the assumption does not hold, too."""
+    buffer = UOp(Op.PARAM, (), Param(0, (11,), INT64))
+    load = UOp(Op.LOAD, (buffer, t - 1, index(0) < t))
+    assert simplify(load + t // 8, {t: (1, 5)}) is load
 
 
 def test_the_bound_of_a_range_is_not_simplified():

@@ -81,11 +81,15 @@ def _conjuncts(u: UOp) -> list[UOp]:
 
 
 def _as_bound(condition: UOp, upper: Terms, lower: Terms) -> tuple[UOp | None, int, Terms]:
-    """The v and c of a condition ``v < c`` or ``c < v``, and the table of its side; or no v."""
-    if condition.op is Op.LT and condition.src[0].dtype in INTEGERS:
+    """The v and c of a condition ``v < c`` or ``c < v``, and the table of its side; or no v.
+
+    ``v <= c`` is ``v < c + 1``.
+    """
+    if condition.op in (Op.LT, Op.LE) and condition.src[0].dtype in INTEGERS:
         left, right = condition.src
+        further = int(condition.op is Op.LE)
         if right.op is Op.CONST:
-            return left, const_value(right), upper
+            return left, const_value(right) + further, upper
         if left.op is Op.CONST:
-            return right, const_value(left), lower
+            return right, const_value(left) - further, lower
     return None, 0, upper

@@ -22,7 +22,8 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT64, INTEGERS
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.index import solver
-from tfn.lower.index.intervals import Facts, Interval, const_value, limits
+from tfn.lower.index.intervals import Facts, Interval, limits
+from tfn.lower.index.predicates import implied
 from tfn.lower.report.verify.kernels import Violation, show
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
@@ -262,9 +263,10 @@ class Checker:
         intervals: dict[UOp, Interval] = {}
         if not self.repeated.isdisjoint(walk([u.src[1], *_predicate(u)])):
             return intervals
-        for x, (low, high) in _comparisons(_predicate(u)):
-            least, most = intervals.get(x) or self.facts.interval(x)
-            intervals[x] = max(low, least), min(high, most)
+        for condition in _scalar_conditions(_predicate(u)):
+            for x, (low, high) in implied(condition).items():
+                least, most = intervals.get(x) or self.facts.interval(x)
+                intervals[x] = max(low, least), min(high, most)
         return {x: (low, high) for x, (low, high) in intervals.items() if low <= high}
 
     def indices(self, u: UOp) -> Iterator[tuple[int, UOp, UOp | None, int]]:
@@ -359,20 +361,15 @@ def _predicate(u: UOp) -> tuple[UOp, ...]:
     return u.src[2:] if u.op is Op.LOAD else u.src[3:]
 
 
-def _comparisons(predicates: Sequence[UOp]) -> Iterator[tuple[UOp, Interval]]:
-    """Values, and the intervals that they have where all predicates hold."""
+def _scalar_conditions(predicates: Sequence[UOp]) -> Iterator[UOp]:
+    """The conditions of predicates that are the same in all lanes."""
     conditions = list(predicates)
     while conditions:
         u = conditions.pop()
-        if u.op in (Op.AND, Op.SPLAT):
+        if not u.shape:
+            yield u
+        elif u.op in (Op.AND, Op.SPLAT):
             conditions += u.src
-        elif u.op in (Op.LT, Op.LE) and not u.shape and u.src[0].dtype in INTEGERS:
-            x, y = u.src
-            strict = int(u.op is Op.LT)
-            if y.op is Op.CONST and x.op is not Op.CONST:
-                yield x, (limits(x.dtype)[0], const_value(y) - strict)
-            elif x.op is Op.CONST and y.op is not Op.CONST:
-                yield y, (const_value(x) + strict, limits(y.dtype)[1])
 
 
 def _index_text(u: UOp) -> str:
