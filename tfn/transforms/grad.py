@@ -46,7 +46,9 @@ def value_and_grad(
     direction of the steepest ascent.  That of a holomorphic function is its derivative.
 
     Args:
-        argnums: which positional argument, or a tuple of which; a tuple gives a tuple.
+        function: a function of trees of arrays that returns a real scalar.
+        argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
+            tuple of gradients.
         has_aux: whether the function returns (value, aux); then so does the first result.
         holomorphic: whether value and arguments are complex, and the function is differentiable
             as one of complex numbers; that it is, is believed.
@@ -115,7 +117,16 @@ def grad(
 ) -> Callable[P, Any]:
     """A function that returns the gradient of a scalar function; see `value_and_grad`.
 
-    With `has_aux` it returns (gradient, aux).
+    Args:
+        function: a function of trees of arrays that returns a real scalar.
+        argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
+            tuple of gradients.
+        has_aux: whether the function returns (value, aux); then this one returns (gradient, aux).
+        holomorphic: whether value and arguments are complex, and the function is holomorphic.
+        allow_int: whether integer leaves are accepted; their gradient is None.
+
+    Raises:
+        GradientError: if the value is not a real scalar, or an argument is not floating.
 
     Example:
         >>> float(grad(grad(lambda x: x * x * x))(2.0))

@@ -129,6 +129,13 @@ def jacfwd(
     The result has the structure of the function's result, with the structure of the arguments in
     place of each leaf, and arrays of shape ``result.shape + argument.shape``.
 
+    Args:
+        function: a function of trees of arrays that returns a tree of arrays.
+        argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
+            tuple in place of each leaf.
+        has_aux: whether the function returns (result, aux); then so does this one.
+        holomorphic: whether results and arguments are complex, and the function is holomorphic.
+
     Raises:
         GradientError: if an argument or a result is not floating.
 
@@ -169,6 +176,13 @@ def jacrev(
 
     The result is that of `jacfwd`.
 
+    Args:
+        function: a function of trees of arrays that returns a tree of arrays.
+        argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
+            tuple in place of each leaf.
+        has_aux: whether the function returns (result, aux); then so does this one.
+        holomorphic: whether results and arguments are complex, and the function is holomorphic.
+
     Raises:
         GradientError: if an argument or a result is not floating.
 
@@ -206,6 +220,16 @@ def hessian(
     holomorphic: bool = False,
 ) -> Callable[P, Any]:
     """The second derivatives: `jacfwd` of `jacrev`.
+
+    Args:
+        function: a function of trees of arrays that returns a tree of arrays, mostly a scalar.
+        argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
+            tuple of tuples in place of each leaf.
+        has_aux: whether the function returns (result, aux); then so does this one.
+        holomorphic: whether results and arguments are complex, and the function is holomorphic.
+
+    Raises:
+        GradientError: if an argument or a result is not floating.
 
     Example:
         >>> import tfn.numpy as tnp

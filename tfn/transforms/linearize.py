@@ -99,6 +99,12 @@ def jvp(
 ) -> Any:
     """The value of a function and its derivative along a direction.
 
+    Args:
+        function: a function of trees of arrays that returns a tree of arrays.
+        primals: its positional arguments.
+        tangents: the direction: one tree for each argument, with leaves of its shapes and dtypes.
+        has_aux: whether the function returns (result, aux), where aux has no derivative.
+
     Returns:
         (value, tangent), or (value, tangent, aux) with `has_aux`.  The tangent of an integer is
         None.
@@ -149,6 +155,11 @@ def linearize(
 def linearize(function: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function and its derivative as a function of the direction.
 
+    Args:
+        function: a function of trees of arrays that returns a tree of arrays.
+        *primals: its positional arguments.
+        has_aux: whether the function returns (result, aux), where aux has no derivative.
+
     Returns:
         (value, derivative), or (value, derivative, aux) with `has_aux`; the derivative takes one
         tangent for each argument.
@@ -184,6 +195,11 @@ def vjp(
 
 def vjp(function: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function, and the function from cotangents of it to those of the arguments.
+
+    Args:
+        function: a function of trees of arrays that returns a tree of arrays.
+        *primals: its positional arguments.
+        has_aux: whether the function returns (result, aux), where aux has no derivative.
 
     Returns:
         (value, pullback), or (value, pullback, aux) with `has_aux`; the pullback gives a tuple,

@@ -1,4 +1,4 @@
-"""Skipping masked tiles: a reduction is not run for a tile that a mask hides entirely.
+"""Causal masks: a reduction skips the tiles that a mask hides entirely.
 
     s[q, k] = where(k <= q, a[q] @ b[k], -1e9)        a causal mask
 

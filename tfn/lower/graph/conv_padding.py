@@ -1,4 +1,4 @@
-"""Convolution padding and dilation: both are applied before the convolution, not in its loops.
+"""Convolutions without im2col: padding and dilation are applied before them, not in their loops.
 
 Padding becomes a value of its own, so that the loads of inner loops need no predicates::
 

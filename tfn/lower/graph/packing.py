@@ -1,4 +1,4 @@
-"""Operand packing: copies of operands in the order in which a matrix product (GEMM) reads them.
+"""Operand packing: copies of operands in the order in which a matmul (GEMM) reads them.
 
 A register tile reads W neighbouring columns of the second operand for each term of its sums.  Where
 these are not contiguous in memory, or rows lie so far apart that pages and cache sets collide, a

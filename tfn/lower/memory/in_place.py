@@ -1,4 +1,4 @@
-"""In-place results (donation): outputs over donated inputs, next carries over present ones.
+"""In-place results (donation, aliases): outputs over donated inputs, next carries over present.
 
 new[i] = f(old[i])         in place: each element is read by its own writer, before it is written
 new[i] = f(old[n - i])     not in place: an element may be written before it is read
