@@ -38,7 +38,7 @@ Axes = int | Sequence[int] | None
 class Function(Protocol):
     """A function of tfn.numpy."""
 
-    def __call__(self, *args: Any, **options: Any) -> Array:
+    def __call__(self, *args: object, **options: object) -> Array:
         """Arrays in, an Array out."""
 
 
@@ -63,7 +63,7 @@ def install(functions: Functions) -> None:
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
-    def method(self: Array, other: Any) -> Array:
+    def method(self: Array, other: object) -> Array:
         if not isinstance(other, _OPERANDS):
             return NotImplemented  # type: ignore[no-any-return]
         function: Function = getattr(_FUNCTIONS[0], name)
@@ -147,7 +147,7 @@ class Array:
             raise concretization.error(self, error, need, hint)
         return bind.runtime().read(self.concrete())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         data = self._data(
             TracerArrayConversionError, "a NumPy array of its value", concretization.NUMPY
         )
@@ -333,7 +333,7 @@ class Array:
     def __getitem__(self, index: object) -> Array:
         return _FUNCTIONS[0].getitem(self, index)
 
-    def __setitem__(self, index: object, value: Any) -> NoReturn:
+    def __setitem__(self, index: object, value: object) -> NoReturn:
         raise concretization.immutable(self, "its elements cannot be set")
 
     @property
@@ -361,10 +361,10 @@ class Array:
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # type: ignore[assignment]
     # fmt: on
 
-    def __divmod__(self, other: Any) -> tuple[Array, Array]:
+    def __divmod__(self, other: object) -> tuple[Array, Array]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> tuple[Array, Array]:
+    def __rdivmod__(self, other: object) -> tuple[Array, Array]:
         return other // self, other % self
 
     def __neg__(self) -> Array:
@@ -402,7 +402,7 @@ class Array:
 
     flatten = ravel
 
-    def transpose(self, *axes: Any) -> Array:
+    def transpose(self, *axes: object) -> Array:
         """Axes in another order, reversed if none is given."""
         listed = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return _FUNCTIONS[0].transpose(self, listed or None)
@@ -498,7 +498,7 @@ class Array:
         axis: Axes = None,
         dtype: DTypeLike | None = None,
         keepdims: bool = False,
-        **options: Any,
+        **options: object,
     ) -> Array:
         """The mean over axes."""
         return _FUNCTIONS[0].mean(self, axis, dtype, keepdims, **options)

@@ -190,7 +190,7 @@ def check(pred: ArrayLike, msg: str, *args: object, debug: bool = False, **kwarg
     )
 
 
-def debug_check(pred: ArrayLike, msg: str, *args: object, **kwargs: Any) -> None:
+def debug_check(pred: ArrayLike, msg: str, *args: object, **kwargs: object) -> None:
     """Checks a condition inside of `checkify` only; elsewhere it costs nothing but a call.
 
     Args:

@@ -65,7 +65,7 @@ def callback(
     effects.act(acting(run), values)
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> bool:
     """Whether a leaf is an array or a number; all else is passed as it is.
 
     Example:

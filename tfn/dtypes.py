@@ -27,11 +27,11 @@ class ScalarType:
     dtype: DType
     make: Callable[[Any, DType], Any] | None
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: DTypeLike) -> None:
         self.dtype = np.dtype(dtype)
         self.make = None
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         """The value as an array of this dtype."""
         assert self.make is not None, "tfn/__init__.py installs the array constructor"
         return self.make(value, self.dtype)

@@ -250,7 +250,7 @@ def _checked(arg: CustomKernel, names: Sequence[str], args: Sequence[object]) ->
     return values
 
 
-def _bound(arg: CustomKernel, operands: Sequence[Any]) -> list[Any]:
+def _bound(arg: CustomKernel, operands: Sequence[object]) -> list[Any]:
     """Returns the results: recorded in a trace, or computed now."""
     out: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
     if isinstance(out, list):
@@ -579,7 +579,7 @@ class Text:
 
     name: str
 
-    def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+    def __call__(self, results: Sequence[object], operands: Sequence[object]) -> None:
         """Raises DeviceError.
 
         Raises:

@@ -105,7 +105,7 @@ def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
         return optree.tree_flatten(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
-def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
+def unflatten(structure: Structure, values: Iterable[object]) -> Any:
     """Returns the tree of a structure with these leaves.
 
     Raises:
@@ -207,7 +207,9 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -
         return spec.unflatten(results)
 
 
-def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -> Any:
+def map_with_path(
+    f: Callable[..., Any], tree: object, *rest: object, is_leaf: _IsLeaf = None
+) -> Any:
     """Applies a function to the path of each leaf and the leaf, and returns the tree of the
     results.
 
@@ -270,7 +272,7 @@ class _Keyed(optree.PyTreeEntry):
         return f"{node}{self.entry}"
 
 
-def leaves_with_path(tree: Any, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any]]:
+def leaves_with_path(tree: object, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any]]:
     """Returns (path, leaf) pairs in order.
 
     Example:
@@ -311,7 +313,7 @@ def _flatten_like(spec: Structure, tree: object, other: object, is_leaf: _IsLeaf
         ) from None
 
 
-def difference(tree: Any, other: Any, name: str, is_leaf: _IsLeaf = None) -> str:
+def difference(tree: object, other: object, name: str, is_leaf: _IsLeaf = None) -> str:
     """Returns where a tree first differs from the beginning of another, and what both have there.
 
     Args:
@@ -389,7 +391,11 @@ def _nothing(tree: object, hint: str) -> TreeError:
 
 
 def reduce_associative(
-    f: Callable[[Any, Any], Any], tree: object, *, identity: Any = _NOTHING, is_leaf: _IsLeaf = None
+    f: Callable[[Any, Any], Any],
+    tree: object,
+    *,
+    identity: object = _NOTHING,
+    is_leaf: _IsLeaf = None,
 ) -> Any:
     """Combines the leaves in pairs, so that the graph is as deep as a balanced tree.
 
@@ -481,7 +487,7 @@ def show(spec: Structure) -> str:
     return inside.removesuffix(f", namespace={NAMESPACE!r}")
 
 
-def broadcast(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> Any:
+def broadcast(prefix: object, tree: object, is_leaf: _IsLeaf = None) -> Any:
     """Returns a tree of the structure of `tree` with the leaves of its prefix, repeated.
 
     Args:
@@ -623,7 +629,7 @@ def register_with_keys(
         ['.x', '.y']
     """
 
-    def take(x: Any) -> tuple[list[Any], Any, tuple[Any, ...]]:
+    def take(x: object) -> tuple[list[Any], Any, tuple[Any, ...]]:
         pairs, static = flatten_with_keys(x)
         listed = list(pairs)
         return [child for _, child in listed], static, tuple([key for key, _ in listed])
@@ -687,7 +693,7 @@ def register_dataclass(
         data_fields = [f.name for f in fields(cls) if f.name not in meta_fields]
     data, meta = tuple(data_fields), tuple(meta_fields)
 
-    def take(x: Any) -> tuple[tuple[Any, ...], Any]:
+    def take(x: object) -> tuple[tuple[Any, ...], Any]:
         return tuple(getattr(x, n) for n in data), tuple(getattr(x, n) for n in meta)
 
     def make(static: Any, children: Iterable[Any]) -> Any:
@@ -754,10 +760,10 @@ class Partial:
 
     __slots__ = ("args", "func", "keywords")
 
-    def __init__(self, func: Callable[..., Any], *args: Any, **keywords: Any) -> None:
+    def __init__(self, func: Callable[..., Any], *args: object, **keywords: object) -> None:
         self.func, self.args, self.keywords = func, args, keywords
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: object, **keywords: object) -> Any:
         """The function with these arguments after the given ones."""
         return self.func(*self.args, *args, **self.keywords, **keywords)
 

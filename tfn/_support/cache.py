@@ -103,7 +103,7 @@ class Cache(Generic[V]):
         with _LOCK:
             _CACHES.add(self)
 
-    def find(self, key: Any) -> V | None:
+    def find(self, key: object) -> V | None:
         """The entry of a key, which becomes young; None if there is none."""
         value = self.young.get(key)
         if value is None and self.old:
@@ -112,7 +112,7 @@ class Cache(Generic[V]):
                 self.keep(key, value)
         return value
 
-    def keep(self, key: Any, value: V) -> V:
+    def keep(self, key: object, value: V) -> V:
         """Store a value, and return it."""
         size_bytes, limit = self.size_bytes(value), config.cache_limit_bytes
         if limit:

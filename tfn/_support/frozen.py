@@ -74,7 +74,7 @@ def _slotted(cls: type[T], methods: dict[str, Any]) -> type[T]:
         write()
         self.__init__(*args, **kwargs)
 
-    def setstate(self: Any, state: Any) -> None:
+    def setstate(self: object, state: Any) -> None:
         write()
         for name, value in zip(names, state, strict=True):
             object.__setattr__(self, name, value)
@@ -94,7 +94,7 @@ class _LateFields:
     def __init__(self, write: Callable[[], None]) -> None:
         self.write = write
 
-    def __get__(self, instance: Any, cls: type[Any]) -> Any:
+    def __get__(self, instance: object, cls: type[Any]) -> Any:
         self.write()
         return cls.__dataclass_fields__
 
@@ -147,11 +147,11 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _setattr(self: Any, name: str, value: Any) -> NoReturn:
+def _setattr(self: object, name: str, value: object) -> NoReturn:
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _delattr(self: Any, name: str) -> NoReturn:
+def _delattr(self: object, name: str) -> NoReturn:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 

@@ -76,7 +76,7 @@ class cached_property(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, x: Any, owner: type | None = None) -> T:
+    def __get__(self, x: object, owner: type | None = None) -> T:
         if x is None:
             return self  # type: ignore[return-value]
         value = x.__dict__[self.name] = self.compute(x)

@@ -83,14 +83,14 @@ def integer(function: str, argument: str, value: Any, least: int | None = None) 
     return number
 
 
-def _to_integer(argument: str, value: Any) -> str:
+def _to_integer(argument: str, value: object) -> str:
     if isinstance(value, float) and isfinite(value):
         return f"write {argument}={round(value)}: int() cuts fractions off, round() rounds"
     return f"pass an int, such as {argument}=1"
 
 
 def real_number(
-    function: str, argument: str, value: Any, least: float = -inf, most: float = inf
+    function: str, argument: str, value: object, least: float = -inf, most: float = inf
 ) -> Any:
     """A real number that Python knows, from `least` to `most`.
 
@@ -116,7 +116,9 @@ def real_number(
     return value
 
 
-def integers(function: str, argument: str, value: Any, least: int | None = None) -> tuple[int, ...]:
+def integers(
+    function: str, argument: str, value: object, least: int | None = None
+) -> tuple[int, ...]:
     """The integers of a sequence; see `integer`.
 
     Raises:
@@ -131,7 +133,7 @@ def integers(function: str, argument: str, value: Any, least: int | None = None)
 
 
 def of_each_axis(
-    function: str, argument: str, value: Any, rank: int, least: int | None = 1
+    function: str, argument: str, value: object, rank: int, least: int | None = 1
 ) -> tuple[int, ...]:
     """An integer for each of `rank` axes, ones for None.
 
@@ -155,7 +157,7 @@ def of_each_axis(
     return numbers
 
 
-def one_of(function: str, argument: str, value: Any, allowed: Sequence[Any]) -> None:
+def one_of(function: str, argument: str, value: object, allowed: Sequence[object]) -> None:
     """Raise ArgumentError unless a value is among those allowed.
 
     Example:
@@ -171,7 +173,7 @@ def one_of(function: str, argument: str, value: Any, allowed: Sequence[Any]) -> 
     )
 
 
-def a_function(function: str, argument: str, value: Any) -> None:
+def a_function(function: str, argument: str, value: object) -> None:
     """Raise ArgumentError unless a value can be called.
 
     Example:
@@ -269,13 +271,13 @@ def element_type(function: str, x: Any, allowed: frozenset[DType], words: str) -
         )
 
 
-def unfit(what: str, operands: Iterable[Any], hint: str, also: str = "") -> ShapeError:
+def unfit(what: str, operands: Iterable[object], hint: str, also: str = "") -> ShapeError:
     """The error for operands whose shapes do not fit together; `also` follows what was got."""
     return ShapeError(what, got=", ".join(map(shown, operands)) + also, hint=hint)
 
 
 def unlike(
-    function: str, operands: Iterable[Any], words: str = "operands of one dtype"
+    function: str, operands: Iterable[object], words: str = "operands of one dtype"
 ) -> DTypeError:
     """The error for operands of several dtypes."""
     return DTypeError(

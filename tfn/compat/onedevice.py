@@ -69,7 +69,7 @@ def default_backend() -> str:
 # Shardings.
 
 
-def PartitionSpec(*parts: Any) -> tuple[Any, ...]:
+def PartitionSpec(*parts: object) -> tuple[Any, ...]:
     """Returns the names of the mesh axes over which each axis of an array is split, as a tuple."""
     return parts
 
@@ -203,7 +203,7 @@ class ShapedArray:
         return prod(self.shape)
 
 
-def typeof(x: Any) -> ShapedArray:
+def typeof(x: object) -> ShapedArray:
     """The type of an array or a number.
 
     Example:
@@ -221,14 +221,14 @@ class _PredicateType:
     name: str
     holds: Callable[[Any], bool]
 
-    def __instancecheck__(self, x: Any) -> bool:
+    def __instancecheck__(self, x: object) -> bool:
         return self.holds(x)
 
     def __repr__(self) -> str:
         return self.name
 
 
-def _traced(x: Any) -> bool:
+def _traced(x: object) -> bool:
     return isinstance(x, Array) and x.trace is not None
 
 
@@ -254,7 +254,7 @@ class Settings:
         self.jax_threefry_partitionable = True
         self.jax_default_prng_impl = "threefry2x32"
 
-    def update(self, name: str, value: Any) -> None:
+    def update(self, name: str, value: object) -> None:
         """Change a setting."""
         setattr(self, name, value)
         if name == "jax_debug_key_reuse":
@@ -269,7 +269,7 @@ config = Settings()
 
 
 @contextmanager
-def _nothing(*settings: Any) -> Iterator[None]:
+def _nothing(*settings: object) -> Iterator[None]:
     """A block in which a setting would be changed that tfn has no use for."""
     yield
 

@@ -28,7 +28,7 @@ def _wide(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return x if x.dtype.kind in "fc" else x.astype(np.float32)
 
 
-def blame(jaxpr: Jaxpr, operands: Sequence[Any], run: Run) -> NanError:
+def blame(jaxpr: Jaxpr, operands: Sequence[object], run: Run) -> NanError:
     """The error that names the origin of a NaN in a function's results; `run` runs a function."""
     _, checked, sites = transforms.runtime_checks.checked(jaxpr.outputs, frozenset({"nan"}))
     code_and_payload = function(checked.flat(range(1, len(sites) + 1)), jaxpr.params)

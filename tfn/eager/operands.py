@@ -63,7 +63,7 @@ _YOUNG = _PROGRAMS.young
 
 
 def apply(
-    body: Callable[..., UOp], operands: Sequence[Array], *static: Any, weak: bool = False
+    body: Callable[..., UOp], operands: Sequence[Array], *static: object, weak: bool = False
 ) -> Array:
     """Apply ``body(*nodes, *static)`` to the operands: recorded in a trace, or run as a program.
 
@@ -103,7 +103,7 @@ def alias(x: Array, shape: Shape, weak: bool = False) -> Array:
     return concrete(buffer, shape, x.dtype, weak)
 
 
-def array_of(name: str, value: Any) -> Array:
+def array_of(name: str, value: object) -> Array:
     """An argument as an Array.
 
     Raises:
@@ -137,7 +137,7 @@ def indices_of(name: str, indices: Any, size: int) -> Array:
     return array_of(name, indices.astype(index_dtype(size)))
 
 
-def scalar_kind(value: Any) -> DType | None:
+def scalar_kind(value: object) -> DType | None:
     """The weak dtype of a Python number, None for everything else."""
     return number(value) if isinstance(value, (bool, int, float, complex)) else None
 
@@ -156,12 +156,12 @@ def inexact(kind: tuple[DType, bool]) -> tuple[DType, bool]:
     return kind if kind[0] in INEXACT else (FLOAT32, kind[1])
 
 
-def values_of(name: str, *values: Any) -> list[Any]:
+def values_of(name: str, *values: object) -> list[Any]:
     """Arguments as Arrays, with Python numbers unchanged."""
     return [v if scalar_kind(v) is not None else array_of(name, v) for v in values]
 
 
-def numbers_as(values: Sequence[Any], dtype: DType) -> list[Array]:
+def numbers_as(values: Sequence[object], dtype: DType) -> list[Array]:
     """Python numbers among the values as scalars of `dtype`: constants of a trace, else operands.
 
     An eager program takes them as operands, so that it serves for every number.
@@ -222,7 +222,7 @@ def fit(u: UOp, dtype: DType, shape: Shape) -> UOp:
     return broadcast_to(cast(u, dtype), shape)
 
 
-def _adopts(value: Any, dtype: DType, floating: bool) -> bool:
+def _adopts(value: object, dtype: DType, floating: bool) -> bool:
     """Whether a Python number takes the dtype of the array that it is combined with."""
     if dtype in INEXACT:
         kind = type(value)
@@ -230,7 +230,7 @@ def _adopts(value: Any, dtype: DType, floating: bool) -> bool:
     return type(value) is int and dtype != BOOL and not floating
 
 
-def together(name: str, *values: Any, floating: bool = False) -> tuple[list[Array], DType, bool]:
+def together(name: str, *values: object, floating: bool = False) -> tuple[list[Array], DType, bool]:
     """Arguments as Arrays, and the dtype and weakness they promote to."""
     if len(values) == 2:  # the common case, fast: an array and a number that takes its dtype
         x, y = values
@@ -244,7 +244,7 @@ def together(name: str, *values: Any, floating: bool = False) -> tuple[list[Arra
     return numbers_as(operands, dtype), dtype, weak
 
 
-def one_axis(name: str, axis: Any, ndim: int) -> int:
+def one_axis(name: str, axis: object, ndim: int) -> int:
     """An axis counted from the front.
 
     Raises:
@@ -402,7 +402,7 @@ def size(x: ArrayLike, axis: int | None = None) -> int:
     return x.size if axis is None else x.shape[one_axis("size", axis, x.ndim)]
 
 
-def result_type(*arrays_and_dtypes: Any) -> DType:
+def result_type(*arrays_and_dtypes: object) -> DType:
     """The dtype that an operation on these arrays, numbers and dtypes gives.
 
     Example:

@@ -299,7 +299,7 @@ def entry(
     return run.entry(inputs, outputs, takes, gives, captured, keep=loaded)
 
 
-def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> Any:
+def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) -> Any:
     """Run one operation on concrete arrays; its program is cached by shapes and dtypes."""
     key = op, arg, weak, tuple([x.kind for x in operands])
     jaxpr, enter = _YOUNG.get(key) or _EAGER.find(key) or (None, None)

@@ -11,7 +11,7 @@ from tfn.array import Array
 from tfn.eager import run
 
 
-def device_put(x: Any) -> Any:
+def device_put(x: object) -> Any:
     """Copies the arrays and numbers of a tree to the default device.
 
     NumPy arrays are copied: later writes to them are not seen.
@@ -23,7 +23,7 @@ def device_put(x: Any) -> Any:
     return tree.map(run.asarray, x)
 
 
-def device_get(x: Any) -> Any:
+def device_get(x: object) -> Any:
     """Replaces the arrays of a tree by NumPy arrays, which are read-only views of them.
 
     Raises:
@@ -41,7 +41,7 @@ def effects_barrier() -> None:
     run.device().queue.synchronize()
 
 
-def block_until_ready(x: Any) -> Any:
+def block_until_ready(x: object) -> Any:
     """Waits until all programs that were started have finished, and returns the tree itself.
 
     Example:

@@ -80,7 +80,7 @@ _OPS = {op.value: op for op in Op}
 _KINDS = {kind.value: kind for kind in FftType}
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """The bytes of a value.
 
     Raises:
@@ -95,7 +95,7 @@ def encode(value: Any) -> bytes:
     return bytes(out)
 
 
-def _write(out: bytearray, value: Any, depth: int) -> None:
+def _write(out: bytearray, value: object, depth: int) -> None:
     if value is None:
         out += b"0"
     elif isinstance(value, bool):
@@ -140,7 +140,7 @@ def _write(out: bytearray, value: Any, depth: int) -> None:
         )
 
 
-def _values(record: Any) -> tuple[Any, ...]:
+def _values(record: object) -> tuple[Any, ...]:
     """The fields by which records of a class are compared."""
     assert is_dataclass(record) and not isinstance(record, enum.Enum)
     return tuple(getattr(record, field.name) for field in fields(record) if field.compare)

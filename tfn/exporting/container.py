@@ -108,7 +108,7 @@ def written(jaxpr: Jaxpr) -> tuple[Any, ...]:
     return tuple(table)
 
 
-def read_again(*record: Any) -> bytes:
+def read_again(*record: object) -> bytes:
     """The bytes of a record, after a check that `deserialize` accepts it.
 
     Raises:

@@ -97,15 +97,15 @@ class Request:
 
 def export(
     function: Callable[..., Any],
-    *args: Any,
+    *args: object,
     path: str | Path,
     kind: str = "",
     name: str = "",
     target: Target | str = "",
-    embed: Any = (),
+    embed: object = (),
     threads: int = 1,
     unproved: str = "refuse",
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Exported:
     """Write a function to files that need neither Python nor tfn.
 
@@ -281,7 +281,7 @@ def _chosen(
     return chosen
 
 
-def _data(leaf: Any, path: str) -> bytes:
+def _data(leaf: object, path: str) -> bytes:
     """The bytes of an array that is embedded."""
     if isinstance(leaf, ShapeDtypeStruct):
         raise ArgumentError(

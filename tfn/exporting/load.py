@@ -179,7 +179,7 @@ class Loaded:
         self._run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._idle: list[Any] = []  # arenas: concurrent calls never share one
 
-    def __call__(self, *args: Any, arena: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, arena: object = None, **kwargs: object) -> Any:
         """Run it.
 
         Args:
@@ -215,7 +215,7 @@ class Loaded:
             )
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _arranged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    def _arranged(self, args: Sequence[object], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the inputs."""
         names = [field.name for field in self.signature.inputs]
         arrays = dict(zip(names, args)) | kwargs
@@ -240,7 +240,7 @@ class Loaded:
         return f"<{self.signature.name}, exported for {self.signature.target.cpu}>"
 
 
-def _checked(field: Field, value: Any) -> np.ndarray[Any, Any]:
+def _checked(field: Field, value: object) -> np.ndarray[Any, Any]:
     """An input as a contiguous array, after a check of dtype and shape."""
     x = np.asarray(value)
     if x.dtype != field.dtype:
@@ -258,7 +258,7 @@ def _checked(field: Field, value: Any) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(x) if field.shape else x
 
 
-def _room(arena: Any, size_bytes: int) -> np.ndarray[Any, Any]:
+def _room(arena: object, size_bytes: int) -> np.ndarray[Any, Any]:
     memory: np.ndarray[Any, Any] = np.asarray(arena)
     lost = -memory.ctypes.data % ALIGNMENT
     if not memory.flags.c_contiguous or memory.nbytes - lost < size_bytes:

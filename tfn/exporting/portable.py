@@ -100,7 +100,7 @@ class Portable:
         """The function, under the name that JAX gives it."""
         return self.__call__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Apply the function to arguments, which may be traced.
 
         Raises:
@@ -217,7 +217,7 @@ def _plain(key: Any) -> str | int:
     )
 
 
-def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def arranged(inputs: Sequence[Input], args: Sequence[object], kwargs: dict[str, Any]) -> list[Any]:
     """The leaves of arguments in the order of the inputs.
 
     Raises:
@@ -240,7 +240,7 @@ def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any
     return [leaves[i.path] for i in inputs]
 
 
-def _fit(expected: Input, leaf: Any) -> Any:
+def _fit(expected: Input, leaf: object) -> Any:
     """A leaf as a Value of the expected type."""
     if isinstance(leaf, (bool, int, float, complex)):
         leaf = bind.runtime().asarray(leaf, expected.dtype if expected.weak else None)
@@ -282,7 +282,7 @@ def _fields(structure: tree.Structure) -> Sequence[Any]:
     return names if names is not None else structure.entries()
 
 
-def nested(outline: Outline, values: Sequence[Any]) -> Any:
+def nested(outline: Outline, values: Sequence[object]) -> Any:
     """Values in the tree of an outline."""
     if outline is None:
         return None
@@ -301,7 +301,7 @@ def _numbers(outline: Outline) -> list[int]:
     return [n for child in outline[2] for n in _numbers(child)]
 
 
-def stored(arrays: Sequence[Any]) -> tuple[tuple[Shape, DType, bytes], ...]:
+def stored(arrays: Sequence[object]) -> tuple[tuple[Shape, DType, bytes], ...]:
     """Arrays as shape, dtype and little-endian bytes."""
     records = []
     for array in arrays:

@@ -32,7 +32,7 @@ from tfn.trace.jaxpr import Jaxpr
 
 
 def serialize(
-    function: Callable[..., Any] | Portable | Symbolic | Jaxpr, *args: Any, **kwargs: Any
+    function: Callable[..., Any] | Portable | Symbolic | Jaxpr, *args: object, **kwargs: object
 ) -> bytes:
     """Serialize a function: canonical, versioned and hashed bytes.
 

@@ -129,7 +129,7 @@ class Symbolic:
         agree(self, arg.params, len(outputs))
         assert self.scope.symbols
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Apply the function to arguments of any sizes that the constraints allow.
 
         Raises:
@@ -211,7 +211,7 @@ def _solved(size: Polynomial, symbol: str, n: int) -> int | None:
     return int(value) if value.denominator == 1 else None
 
 
-def mapped(value: Any, put: Callable[[Polynomial], Any], numbers: Numbers | None = None) -> Any:
+def mapped(value: object, put: Callable[[Polynomial], Any], numbers: Numbers | None = None) -> Any:
     """An argument of an operation with its polynomials replaced."""
     if isinstance(value, Polynomial):
         return put(value)
@@ -295,7 +295,7 @@ class _Tracing:
                 )
 
     def _traced(self, numbers: Numbers) -> Portable:
-        def sized(leaf: Any) -> Any:
+        def sized(leaf: object) -> Any:
             if not isinstance(leaf, ShapeDtypeStruct):
                 return leaf
             return replace(leaf, shape=mapped(leaf.shape, lambda p: p.at(numbers)))

@@ -92,13 +92,13 @@ class Polynomial:
             raise ShapeError(f"the size {self} is no integer", got=where)
         return value // self.divisor
 
-    def __add__(self, other: Any) -> Polynomial:
+    def __add__(self, other: object) -> Polynomial:
         terms, new = self.fractions, _lifted(other)
         for m, k in new.fractions.items():
             terms[m] = terms.get(m, Fraction(0)) + k
         return Polynomial.of(terms, _joined(self, new))
 
-    def __mul__(self, other: Any) -> Polynomial:
+    def __mul__(self, other: object) -> Polynomial:
         terms: dict[Monomial, Fraction] = {}
         new = _lifted(other)
         for a, j in self.fractions.items():
@@ -112,13 +112,13 @@ class Polynomial:
     def __neg__(self) -> Polynomial:
         return self * -1
 
-    def __sub__(self, other: Any) -> Polynomial:
+    def __sub__(self, other: object) -> Polynomial:
         return self + _lifted(other) * -1
 
-    def __rsub__(self, other: Any) -> Polynomial:
+    def __rsub__(self, other: object) -> Polynomial:
         return _lifted(other) - self
 
-    def __floordiv__(self, other: Any) -> Polynomial:
+    def __floordiv__(self, other: object) -> Polynomial:
         if not isinstance(other, int) or other < 1:
             raise ArgumentError(
                 "symbolic sizes are divided by positive integers",
@@ -234,14 +234,14 @@ _RELATIONS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 
 
-def _evaluated(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
+def _evaluated(node: object, symbol: Callable[[str], Any], text: str) -> Any:
     try:
         return _value(node, symbol, text)
     except RecursionError:
         raise ArgumentError("a size is too deeply nested", got=text[:80]) from None
 
 
-def _value(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
+def _value(node: object, symbol: Callable[[str], Any], text: str) -> Any:
     """Evaluates an expression of integers, names, sums, products and remainders."""
     if isinstance(node, ast.Name):
         return symbol(node.id)
@@ -409,29 +409,29 @@ class Size:
         value = p.number
         return Size(p, self.scope) if value is None else value
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return self._sized(self.polynomial + _bare(other))
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         return self._sized(self.polynomial * _bare(other))
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return self._sized(self.polynomial - _bare(other))
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return self._sized(_lifted(_bare(other)) - self.polynomial)
 
     def __neg__(self) -> Any:
         return self._sized(-self.polynomial)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Any:
         if isinstance(other, int) and self.scope.always("%", self.polynomial, other):
             return self._sized(self.polynomial // other)
         raise Undecided(f"what ({self}) // {other} is")
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: object) -> Any:
         if isinstance(other, int) and self.scope.always("%", self.polynomial, other):
             return 0
         raise Undecided(f"what ({self}) % {other} is")
@@ -448,13 +448,13 @@ class Size:
     def __lt__(self, other: Any) -> bool:
         return self._decided(_lifted(_bare(other)) - self.polynomial, f"{self} < {other}")
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return self._decided(self.polynomial - _bare(other), f"{self} > {other}")
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         return not self.__gt__(other)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: object) -> bool:
         return not self.__lt__(other)
 
     def __bool__(self) -> bool:
@@ -472,5 +472,5 @@ class Size:
         return repr(self.polynomial)
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: object) -> Any:
     return value.polynomial if isinstance(value, Size) else value

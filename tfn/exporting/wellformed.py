@@ -86,7 +86,7 @@ def _sized(low: int) -> Check:
     return check
 
 
-def _polynomial(p: Any, symbols: Symbols) -> bool:
+def _polynomial(p: object, symbols: Symbols) -> bool:
     """A polynomial in these symbols, as `Polynomial.of` makes it."""
     if type(p) is not Polynomial or type(p.terms) is not tuple or len(p.terms) > TERM_LIMIT:
         return False
@@ -113,11 +113,11 @@ def _each(check: Check, most: int = RANK_LIMIT) -> Check:
     return each
 
 
-def _one_of(*values: Any) -> Check:
+def _one_of(*values: object) -> Check:
     return lambda x, symbols: type(x) is type(values[0]) and x in values
 
 
-def _dtype(x: Any, symbols: Symbols) -> bool:
+def _dtype(x: object, symbols: Symbols) -> bool:
     return isinstance(x, np.dtype) and x in SHORT
 
 
@@ -125,7 +125,7 @@ def _optional(check: Check) -> Check:
     return lambda x, symbols: x is None or check(x, symbols)
 
 
-def _text(x: Any, symbols: Symbols) -> bool:
+def _text(x: object, symbols: Symbols) -> bool:
     return type(x) is str
 
 
@@ -134,13 +134,13 @@ def _axes(x: Any, symbols: Symbols) -> bool:
     return _each(_plain(0, RANK_LIMIT))(x, symbols) and len({*x}) == len(x)
 
 
-def _pairs(x: Any, symbols: Symbols) -> bool:
+def _pairs(x: object, symbols: Symbols) -> bool:
     """Two integers for each axis."""
     size = _sized(-SIZE_LIMIT)
     return _each(lambda pair, symbols: _each(size, 2)(pair, symbols) and len(pair) == 2)(x, symbols)
 
 
-def _parameters(x: Any, symbols: Symbols) -> bool:
+def _parameters(x: object, symbols: Symbols) -> bool:
     """Parameters in the order of their numbers."""
     param = _record(Param)
     return type(x) is tuple and all(param(p, symbols) and p.index == i for i, p in enumerate(x))
@@ -170,7 +170,7 @@ def _constant(x: Any, symbols: Symbols) -> bool:
     return type(bits) is int and 0 <= bits <= most
 
 
-def _nothing(x: Any, symbols: Symbols) -> bool:
+def _nothing(x: object, symbols: Symbols) -> bool:
     return x is None
 
 
@@ -217,7 +217,7 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
 """The kinds of the fields of arguments."""
 
 
-def _key(x: Any) -> bool:
+def _key(x: object) -> bool:
     return type(x) is str or (type(x) is int and abs(x) <= SIZE_LIMIT)
 
 
@@ -242,7 +242,7 @@ def array(x: Any, symbols: Symbols) -> bool:
     return fits and (x[1] != BOOL or np.frombuffer(x[2], np.uint8).max(initial=0) <= 1)
 
 
-def outline(x: Any) -> bool:
+def outline(x: object) -> bool:
     """A tree of results, as `portable.Outline`."""
     if x is None or type(x) is int:
         return True

@@ -30,7 +30,9 @@ class Buffer:
 
     __slots__ = ("__weakref__", "address", "exclusive", "owner", "size_bytes")
 
-    def __init__(self, address: int, size_bytes: int, owner: Any, exclusive: bool = False) -> None:
+    def __init__(
+        self, address: int, size_bytes: int, owner: object, exclusive: bool = False
+    ) -> None:
         self.address, self.size_bytes = address, size_bytes
         self.owner, self.exclusive = owner, exclusive
 

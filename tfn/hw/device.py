@@ -96,7 +96,7 @@ class Executable(Protocol):
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         """Run it once."""
 
-    def with_callbacks(self, functions: Sequence[Any]) -> Executable:
+    def with_callbacks(self, functions: Sequence[object]) -> Executable:
         """The same program with functions of the host in its slots."""
 
     def entry(

@@ -96,7 +96,7 @@ class NullExecutable:
         for i, shape, dtype in self._written:
             fill(outputs[i], shape, dtype)
 
-    def with_callbacks(self, functions: Sequence[Any]) -> NullExecutable:
+    def with_callbacks(self, functions: Sequence[object]) -> NullExecutable:
         """The same: nothing is called."""
         return self
 

@@ -110,10 +110,10 @@ def _microseconds(ns: float) -> str:
 
 def tune(
     function: Callable[..., Any],
-    *args: Any,
+    *args: object,
     seconds: float = 60.0,
     quiet: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Report:
     """Searches for better opt-ops for the kernels of a function on these arguments.
 

@@ -121,7 +121,7 @@ class Report:
 
 
 def verify(
-    function: Callable[..., Any], *args: Any, target: Target | None = None, **kwargs: Any
+    function: Callable[..., Any], *args: object, target: Target | None = None, **kwargs: object
 ) -> Report:
     """Proves that every load and store of a function's program is in bounds.
 

@@ -38,7 +38,7 @@ _SAME_TYPES = "return the containers, shapes and dtypes of one of the two argume
 
 
 def associative_scan(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
+    fn: Callable[[Any, Any], Any], elems: object, reverse: bool = False, axis: int = 0
 ) -> Any:
     """Returns all prefixes ``e0, fn(e0, e1), fn(fn(e0, e1), e2), ...`` of an associative function.
 

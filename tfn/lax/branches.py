@@ -63,7 +63,7 @@ def cond(
     return _choose("cond", convert_element_type(holds, INT32), (false_fun, true_fun), operands)
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: object) -> Any:
     """Returns ``branches[index](*operands)``; an index outside is clamped to the first or last
     branch.
 
@@ -105,7 +105,7 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
     return _choose("switch", convert_element_type(clamp(0, i, last), INT32), functions, operands)
 
 
-def _callable(what: str, functions: Sequence[Any]) -> None:
+def _callable(what: str, functions: Sequence[object]) -> None:
     for f in functions:
         if not callable(f):
             raise ArgumentError(

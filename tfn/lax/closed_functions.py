@@ -141,7 +141,7 @@ def values(name: str, argument: Any) -> tuple[list[Any], list[str], tree.Structu
     return [as_value(x, n) for x, n in zip(flat, names, strict=True)], names, structure
 
 
-def with_numbers(operands: Sequence[Any], begin: int, argument: Any) -> list[Any]:
+def with_numbers(operands: Sequence[Any], begin: int, argument: object) -> list[Any]:
     """Replaces the Python numbers among the leaves of an argument, which begin at operand `begin`.
 
     Python numbers among them are constants of the trace, if there is one; else they are operands,

@@ -16,6 +16,7 @@ import numpy as np
 from tfn import dtypes
 from tfn._support.validate import integer, integers, of_each_axis, several, shown, unfit
 from tfn.array import Array, ArrayLike
+from tfn.dtypes import DTypeLike
 from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.lax import elementwise
@@ -50,8 +51,8 @@ def dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
     dimension_numbers: DotNumbers,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Returns the sum of products over contracted axes, separately for each index of the batch
     axes.
@@ -119,7 +120,10 @@ def _result(x: Array, preferred: Any) -> dtypes.DType:
 
 
 def dot(
-    lhs: ArrayLike, rhs: ArrayLike, precision: Any = None, preferred_element_type: Any = None
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Returns the product of vectors or matrices: the last axis of lhs is contracted with the first
     of rhs.
@@ -152,7 +156,7 @@ def dot(
     return dot_general(a, b, numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: object = None) -> Array:
     """Multiplies stacks of matrices, one pair for each index of all axes but the last two.
 
     Args:
@@ -183,8 +187,8 @@ def ragged_dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
     group_sizes: ArrayLike,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Multiplies rows of lhs (m, k) with the matrix of their group, one of rhs (groups, k, n).
 
@@ -314,7 +318,7 @@ def conv_dimension_numbers(
 _LAYOUT = 'for example ("NHWC", "HWIO", "NHWC")'
 
 
-def _check_layout(layout: Any) -> None:
+def _check_layout(layout: object) -> None:
     """Raise ArgumentError unless there are three strings."""
     if not isinstance(layout, (tuple, list)) or list(map(type, layout)) != [str] * 3:
         raise ArgumentError(
@@ -369,7 +373,7 @@ def padtype_to_pads(
     return [(total - total // 2, total // 2) for total in totals]
 
 
-def pairs_of(name: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
+def pairs_of(name: str, padding: object, rank: int) -> tuple[tuple[int, int], ...]:
     """Returns a padding as a pair (low, high) for each axis.
 
     Args:
@@ -408,8 +412,8 @@ def conv_general_dilated(
     dimension_numbers: Layout = None,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Convolves an array with a kernel in any layout (a cross-correlation: the kernel is not
     flipped).
@@ -497,8 +501,8 @@ def conv(
     rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Convolves an array with a kernel in the layouts NCHW, OIHW, NCHW.
 
@@ -539,8 +543,8 @@ def conv_with_general_padding(
     padding: str | Pairs,
     lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Convolves in the layouts NCHW, OIHW, NCHW, with padding in pairs and with dilations.
 
@@ -587,8 +591,8 @@ def conv_general_dilated_patches(
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Layout = None,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Extracts the elements of every window (im2col), as channels: those of lhs, each with the
     window's.
@@ -655,8 +659,8 @@ def conv_transpose(
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Layout = None,
     transpose_kernel: bool = False,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Convolves with a fractional stride (a transposed convolution), as decoders do to enlarge an
     image.

@@ -350,7 +350,7 @@ def sort_key_val(
 
 
 def platform_dependent(
-    *args: Any, default: Callable[..., T] | None = None, **per_platform: Callable[..., T]
+    *args: object, default: Callable[..., T] | None = None, **per_platform: Callable[..., T]
 ) -> T:
     """Calls the function for this platform, ``per_platform["cpu"]``, or the default.
 
@@ -379,7 +379,7 @@ def platform_dependent(
     return function(*args)
 
 
-def with_sharding_constraint(x: T, shardings: Any) -> T:
+def with_sharding_constraint(x: T, shardings: object) -> T:
     """Returns x: every array is on the one device.
 
     Example:

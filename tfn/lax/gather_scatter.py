@@ -195,7 +195,7 @@ def _fill(dtype: DType) -> Any:
     return lowest(dtype) if dtype in SIGNED else highest(dtype)
 
 
-def _check_numbers(name: str, numbers: Any, kind: type) -> None:
+def _check_numbers(name: str, numbers: object, kind: type) -> None:
     """Raise ArgumentError unless the dimension numbers are of their class."""
     if not isinstance(numbers, kind):
         raise ArgumentError(
@@ -214,7 +214,7 @@ def gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Any = None,
+    fill_value: object = None,
 ) -> Array:
     """Returns windows of an array at computed starts.
 

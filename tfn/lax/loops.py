@@ -30,8 +30,8 @@ from tfn.transforms.vmap import vmap
 
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
+    init: object,
+    xs: object = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
@@ -140,7 +140,7 @@ def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
-    init_val: Any,
+    init_val: object,
     *,
     max_steps: int | None = None,
     checkpoint_every: int | str | None = "sqrt",
@@ -261,7 +261,7 @@ def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,
     body_fun: Callable[[Any, Any], Any],
-    init_val: Any,
+    init_val: object,
     *,
     unroll: int | bool | None = None,
     checkpoint_every: int | str | None = None,

@@ -13,6 +13,7 @@ from typing import Any
 from tfn import dtypes
 from tfn._support.validate import integer, integers, of_each_axis, rank, several, unlike
 from tfn.array import Array, ArrayLike
+from tfn.dtypes import DTypeLike
 from tfn.eager.operands import Axes, a_shape, broadcast_shape, one_axis, some_axes
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array, arrays, expand, literal, scalar, show
@@ -76,7 +77,7 @@ def full_like(
     )
 
 
-def _cast(x: Array, dtype: Any) -> Array:
+def _cast(x: Array, dtype: DTypeLike) -> Array:
     target = x.dtype if dtype is None else dtypes.canonical(dtype)
     return x if x.dtype == target else bind(Op.CAST, x, arg=target)
 
@@ -105,7 +106,7 @@ def _iota(size: int, dtype: dtypes.DType) -> UOp:
     return UOp(Op.IOTA, (), Iota(size, dtype))
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """Returns the index along one axis, at every element of a shape.
 
     Args:

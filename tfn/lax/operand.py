@@ -52,7 +52,7 @@ def arrays(*values: ArrayLike) -> list[Array]:
     return [asarray(v, dtypes.DEFAULTS.get(kind, dtypes.FLOAT32)) for v in values]
 
 
-def scalar(value: Any, like: Array, dtype: DType | None = None) -> Array:
+def scalar(value: object, like: Array, dtype: DType | None = None) -> Array:
     """A Python scalar with the dtype of `like`, unless another is given.
 
     Inside the trace of `like` it is a constant of the program; outside it is an operand, so that
@@ -99,7 +99,7 @@ def expand(x: Array, shape: Shape) -> Array:
 
 
 def literal(
-    value: Any, dtype: DType, shape: Shape = (), near: Sequence[Array] | None = None
+    value: object, dtype: DType, shape: Shape = (), near: Sequence[Array] | None = None
 ) -> Array:
     """`value` everywhere, in the trace of `near`, or else in the innermost trace that runs."""
     if near is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -80,7 +79,7 @@ def approx_max_k(
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
-    **hints: Any,
+    **hints: object,
 ) -> tuple[Array, Array]:
     """Returns the k largest elements along an axis and their indices, exactly: it is `top_k`.
 
@@ -107,7 +106,7 @@ def approx_min_k(
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
-    **hints: Any,
+    **hints: object,
 ) -> tuple[Array, Array]:
     """Returns the k smallest elements along an axis, the smallest first, and their indices,
     exactly.

@@ -8,7 +8,7 @@ from typing import Any
 from tfn import dtypes
 from tfn._support.validate import of_each_axis, rank, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, INTEGERS
+from tfn.dtypes import BOOL, INTEGERS, DTypeLike
 from tfn.eager.operands import Axes, one_axis, some_axes
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
@@ -230,7 +230,7 @@ def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
 # Indices of extremes.
 
 
-def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
+def argmax(x: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
     """Returns the first index of the largest element along an axis, or of the first NaN if there is
     one.
 
@@ -256,7 +256,7 @@ def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
     return _where_best(Op.MAX, x, axis, index_dtype)
 
 
-def argmin(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
+def argmin(x: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
     """Returns the first index of the smallest element along an axis, or of the first NaN if there
     is one.
 

@@ -33,7 +33,7 @@ class Pass:
     before: str
     after: str
 
-    def __call__(self, value: Any, target: Target) -> Any:
+    def __call__(self, value: object, target: Target) -> Any:
         """The value after the pass."""
         return self.run(value, target)
 

@@ -16,6 +16,7 @@ from tfn import lax, random
 from tfn import numpy as jnp
 from tfn._support.validate import integer, rank, shown
 from tfn.array import Array
+from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError, ShapeError
 from tfn.nn.functions import softmax
 from tfn.nn.layers import Linear
@@ -336,7 +337,9 @@ class MultiheadAttention:
         query, key = self._turned(query, positions), self._turned(key, positions)
         return self._join(dot_product_attention(query, key, value, mask=mask, is_causal=is_causal))
 
-    def cache(self, room: int, *, batch: tuple[int, ...] = (), dtype: Any = None) -> KVCache:
+    def cache(
+        self, room: int, *, batch: tuple[int, ...] = (), dtype: DTypeLike | None = None
+    ) -> KVCache:
         """Returns an empty cache for `step`.
 
         Args:

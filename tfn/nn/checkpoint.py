@@ -71,7 +71,7 @@ class Checkpoints:
         for step in self.steps():
             self.path(step).unlink()
 
-    def save(self, step: int, pytree: Any) -> None:
+    def save(self, step: int, pytree: object) -> None:
         """Writes the checkpoint of a step, then deletes those that are too old.
 
         Args:

@@ -143,7 +143,7 @@ class Batches:
             epoch, at = epoch + 1, 0
 
 
-def _take(x: Any, rows: Rows) -> Rows:
+def _take(x: object, rows: Rows) -> Rows:
     """Returns rows of an array; of one that is mapped, read in the order of the file."""
     if not isinstance(x, np.memmap):
         return np.asarray(x)[rows]

@@ -17,6 +17,7 @@ from tfn import numpy as jnp
 from tfn._support.validate import integer, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.custom_derivatives import custom_jvp
+from tfn.dtypes import DTypeLike
 from tfn.eager.operands import one_axis
 
 if TYPE_CHECKING:
@@ -525,7 +526,7 @@ def standardize(
 
 
 def one_hot(
-    x: Integer[Array, "*axes"], num_classes: int, *, dtype: Any = None, axis: int = -1
+    x: Integer[Array, "*axes"], num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Shaped[Array, "*more"]:
     """Returns a new axis with 1 at the index that x gives and 0 elsewhere; all 0 if it is outside.
 

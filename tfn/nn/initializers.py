@@ -15,6 +15,7 @@ from tfn import numpy as jnp
 from tfn import random
 from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
+from tfn.dtypes import DTypeLike
 from tfn.eager.operands import a_shape
 from tfn.errors import ArgumentError, ShapeError
 from tfn.random import KeyLike
@@ -25,7 +26,7 @@ Axes = int | Sequence[int]
 class Initializer(Protocol):
     """A function that makes the first value of a parameter from a key."""
 
-    def __call__(self, key: KeyLike, shape: Sequence[int], dtype: Any = float) -> Array:
+    def __call__(self, key: KeyLike, shape: Sequence[int], dtype: DTypeLike = float) -> Array:
         """Returns the array.
 
         Args:
@@ -50,7 +51,7 @@ def zeros(key: KeyLike, shape: Sequence[int], dtype: Any = float) -> Array:
     return jnp.zeros(shape, dtype)
 
 
-def ones(key: KeyLike, shape: Sequence[int], dtype: Any = float) -> Array:
+def ones(key: KeyLike, shape: Sequence[int], dtype: DTypeLike = float) -> Array:
     """Returns an array of ones: an initializer itself.
 
     Args:
@@ -65,7 +66,7 @@ def ones(key: KeyLike, shape: Sequence[int], dtype: Any = float) -> Array:
     return jnp.ones(shape, dtype)
 
 
-def constant(value: ArrayLike, dtype: Any = float) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike = float) -> Initializer:
     """Returns an initializer that fills with one value.
 
     Example:
@@ -93,7 +94,7 @@ def uniform(scale: float = 1e-2, dtype: Any = float) -> Initializer:
     return init
 
 
-def normal(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
+def normal(stddev: float = 1e-2, dtype: DTypeLike = float) -> Initializer:
     """Returns an initializer with normal numbers of mean 0.
 
     Example:
@@ -108,7 +109,7 @@ def normal(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
 
 
 def truncated_normal(
-    stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0, upper: float = 2.0
+    stddev: float = 1e-2, dtype: DTypeLike = float, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
     """Returns an initializer with normal numbers of mean 0, cut off on both sides.
 
@@ -129,7 +130,7 @@ def truncated_normal(
     return init
 
 
-def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = float) -> Initializer:
     """Returns an initializer of matrices with orthonormal columns, or rows if those are fewer.
 
     Args:
@@ -167,7 +168,9 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) ->
     return init
 
 
-def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
+def delta_orthogonal(
+    scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = float
+) -> Initializer:
     """Returns an initializer of convolution windows that are `orthogonal` in the middle and zero
     elsewhere.
 
@@ -219,7 +222,7 @@ def variance_scaling(
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = float,
+    dtype: DTypeLike = float,
 ) -> Initializer:
     """Returns an initializer of mean 0 and variance ``scale / fan``, which keeps the size of
     signals.
@@ -299,7 +302,7 @@ def _size(shape: Sequence[int], axis: Axes) -> int:
 
 
 def lecun_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = float
 ) -> Initializer:
     """Returns an initializer with truncated normal numbers of variance 1 / fan_in.
 
@@ -316,7 +319,7 @@ def lecun_normal(
 
 
 def lecun_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = float
 ) -> Initializer:
     """Returns an initializer with uniform numbers of variance 1 / fan_in.
 
@@ -333,7 +336,7 @@ def lecun_uniform(
 
 
 def glorot_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = float
 ) -> Initializer:
     """Returns an initializer with truncated normal numbers of variance 1 / fan_avg.
 
@@ -353,7 +356,7 @@ def glorot_normal(
 
 
 def glorot_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = float
 ) -> Initializer:
     """Returns an initializer with uniform numbers of variance 1 / fan_avg.
 
@@ -371,7 +374,7 @@ def glorot_uniform(
 
 
 def he_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = float
 ) -> Initializer:
     """Returns an initializer with truncated normal numbers of variance 2 / fan_in.
 
@@ -388,7 +391,7 @@ def he_normal(
 
 
 def he_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike = float
 ) -> Initializer:
     """Returns an initializer with uniform numbers of variance 2 / fan_in.
 

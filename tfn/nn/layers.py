@@ -228,7 +228,7 @@ class Lambda:
 
     function: Callable[[Any], Any] = static()
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: object) -> Any:
         """Returns the function of x."""
         return self.function(x)
 
@@ -257,7 +257,7 @@ class Sequential:
             )
         )
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: object) -> Any:
         """Applies the layers in order."""
         for layer in self.layers:
             x = layer(x)

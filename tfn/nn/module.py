@@ -83,7 +83,7 @@ def _show(self: Any) -> str:
     return f"{type(self).__name__}({inside})"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Arrays as ``f32[2,3]``; a function by its name."""
     if isinstance(value, Array):
         return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
@@ -97,7 +97,7 @@ def _text(value: Any) -> str:
 # Which leaves.
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> bool:
     """Whether x is an Array, concrete or traced.
 
     Example:
@@ -107,7 +107,7 @@ def is_array(x: Any) -> bool:
     return isinstance(x, Array)
 
 
-def is_inexact_array(x: Any) -> bool:
+def is_inexact_array(x: object) -> bool:
     """Whether x is an Array of floats or complex numbers, which can have gradients.
 
     Example:
@@ -137,7 +137,7 @@ def filter(pytree: T, keep: Filter, *, inverse: bool = False) -> T:
     return out
 
 
-def _mask(pytree: Any, keep: Filter) -> Any:
+def _mask(pytree: object, keep: Filter) -> Any:
     """A tree of booleans."""
     predicates = tree.broadcast(keep, pytree)
     return tree.map(
@@ -186,14 +186,14 @@ class _Place:
 
     __slots__ = ("leaf",)
 
-    def __init__(self, leaf: Any) -> None:
+    def __init__(self, leaf: object) -> None:
         self.leaf = leaf
 
 
 def tree_at(
     where: Callable[[T], Any],
     pytree: T,
-    replace: Any = None,
+    replace: object = None,
     *,
     replace_fn: Callable[[Any], Any] | None = None,
     is_leaf: Callable[[Any], bool] | None = None,
@@ -220,7 +220,7 @@ def tree_at(
     marked = tree.unflatten(structure, map(_Place, leaves))
     nodes: dict[int, Any] = {}
 
-    def note(node: Any) -> bool:
+    def note(node: object) -> bool:
         if node is not None and node != ():  # there is only one of each, whatever its position
             nodes[id(node)] = node
         return False
@@ -249,7 +249,7 @@ def tree_at(
     return changed
 
 
-def _unmarked(node: Any) -> Any:
+def _unmarked(node: object) -> Any:
     return tree.map(lambda place: place.leaf, node)
 
 
@@ -264,7 +264,7 @@ def cast(pytree: T, dtype: Any) -> T:
     return out
 
 
-def parameter_count(pytree: Any) -> int:
+def parameter_count(pytree: object) -> int:
     """Returns the number of elements of all arrays in a tree.
 
     Example:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array
+from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError
 from tfn.nn.functions import standardize
 from tfn.nn.module import module, static
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _scales(
-    features: int, use_weight: bool, use_bias: bool, dtype: Any
+    features: int, use_weight: bool, use_bias: bool, dtype: DTypeLike
 ) -> tuple[Array | None, Array | None]:
     """Returns factors of 1 and shifts of 0."""
     weight = jnp.ones((features,), dtype) if use_weight else None

@@ -89,7 +89,7 @@ def names(pytree: Any) -> list[str]:
 # Writing.
 
 
-def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = None) -> None:
+def save(path: PathLike, pytree: object, *, metadata: Mapping[str, str] | None = None) -> None:
     """Writes the arrays and numbers of a tree to a safetensors file, atomically.
 
     Args:
@@ -172,7 +172,7 @@ def _sealed(checksum: str) -> bytes:
     return f'"{CHECKSUM}": "{checksum}"'.encode()
 
 
-def _data(name: str, x: Any) -> Data:
+def _data(name: str, x: object) -> Data:
     """A leaf as contiguous data of a dtype that the format has."""
     _encoded(name)
     data = np.asarray(x)
@@ -391,7 +391,7 @@ def _index(path: PathLike) -> dict[str, str]:
     return dict(places)
 
 
-def load(path: PathLike, template: Any = None) -> Any:
+def load(path: PathLike, template: object = None) -> Any:
     """Reads the tree that was saved in a file, into memory of its own.
 
     All bytes are read.  Of a file that `save` wrote, their checksum is compared.
@@ -521,7 +521,7 @@ def _kind(x: Any) -> str:
     return f"{x.dtype.name}[{','.join(map(str, x.shape))}]"
 
 
-def _like(x: Any, data: Data) -> Any:
+def _like(x: object, data: Data) -> Any:
     """Data as what the template has in their place."""
     if isinstance(x, NUMBERS):
         return type(x)(data.item())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tfn import lax, random, tree
 from tfn import numpy as jnp
 from tfn.array import Array
+from tfn.dtypes import DTypeLike
 from tfn.nn.attention import KVCache, MultiheadAttention
 from tfn.nn.functions import gelu, silu
 from tfn.nn.layers import Dropout, Linear
@@ -26,7 +27,7 @@ Norm = LayerNorm | RMSNorm
 class MakeNorm(Protocol):
     """A constructor of norms: `LayerNorm.init` or `RMSNorm.init`."""
 
-    def __call__(self, features: int, *, dtype: Any = float) -> Norm:
+    def __call__(self, features: int, *, dtype: DTypeLike = float) -> Norm:
         """Returns the norm of a last axis of `features`."""
 
 
@@ -200,7 +201,9 @@ class TransformerBlock:
         y = self.feed(self.feed_norm(x))
         return x + self.dropout(y, key=second, inference=inference)
 
-    def cache(self, room: int, *, batch: tuple[int, ...] = (), dtype: Any = None) -> KVCache:
+    def cache(
+        self, room: int, *, batch: tuple[int, ...] = (), dtype: DTypeLike | None = None
+    ) -> KVCache:
         """Returns an empty cache for `step`.
 
         Args:
@@ -221,7 +224,7 @@ class TransformerBlock:
         return x + self.feed(self.feed_norm(x)), cache
 
 
-def _stacked(trees: Sequence[Any]) -> Any:
+def _stacked(trees: Sequence[object]) -> Any:
     return tree.map(lambda *xs: jnp.stack(xs), *trees)
 
 
@@ -275,7 +278,7 @@ class Stack:
         y, caches = lax.scan(lambda x, both: both[0].step(x, both[1]), x, (self.layers, caches))
         return y, caches
 
-    def cache(self, *args: Any, **options: Any) -> Any:
+    def cache(self, *args: object, **options: object) -> Any:
         """Returns the caches of all modules, stacked."""
         count = tree.leaves(self.layers)[0].shape[0]
         each = tree.map(lambda x: x[0], self.layers).cache(*args, **options)

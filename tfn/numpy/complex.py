@@ -6,7 +6,6 @@ A real number is a complex one whose imaginary part is zero.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, DType, canonical
@@ -99,7 +98,7 @@ def _isreal(x: UOp) -> UOp:
     return ~_iscomplex(x)
 
 
-def iscomplexobj(x: Any, /) -> bool:
+def iscomplexobj(x: object, /) -> bool:
     """Whether the dtype is complex, that of one element of a list.
 
     Example:
@@ -112,7 +111,7 @@ def iscomplexobj(x: Any, /) -> bool:
     return dtype is not None and canonical(dtype) in COMPLEXES
 
 
-def isrealobj(x: Any, /) -> bool:
+def isrealobj(x: object, /) -> bool:
     """Whether the dtype is not complex.
 
     Example:

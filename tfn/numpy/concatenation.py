@@ -76,13 +76,13 @@ def concatenate(
 concat = concatenate
 
 
-def _several(name: str, arrays: Any, dtype: DTypeLike | None) -> tuple[list[Array], DType, bool]:
+def _several(name: str, arrays: object, dtype: DTypeLike) -> tuple[list[Array], DType, bool]:
     listed = arrays_of(name, arrays)
     operands, kind, weak = together(name, *listed)
     return (operands, kind, weak) if dtype is None else (operands, canonical(dtype), False)
 
 
-def arrays_of(name: str, arrays: Any) -> Sequence[Any]:
+def arrays_of(name: str, arrays: object) -> Sequence[Any]:
     """The arrays of a sequence, at least one.
 
     Raises:
@@ -267,11 +267,11 @@ def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     return array_split(x, indices_or_sections, axis)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return not isinstance(value, (list, tuple)) and getattr(value, "ndim", 0) == 0
 
 
-def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def array_split(x: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Array]:
     """The parts of an axis: a number of nearly equal ones, the larger first, or cut at indices.
 
     Args:
@@ -318,7 +318,7 @@ def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
     return shrink(x, first, last)
 
 
-def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def vsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
     """The parts of the first axis; see `split`.
 
     Raises:
@@ -333,7 +333,7 @@ def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
     return split(x, indices_or_sections, 0)
 
 
-def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def hsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
     """The parts of the second axis, or of the only one; see `split`.
 
     Raises:
@@ -349,7 +349,7 @@ def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-def tile(x: ArrayLike, reps: Any) -> Array:
+def tile(x: ArrayLike, reps: object) -> Array:
     """The array repeated side by side, a number of times along each axis.
 
     Raises:
@@ -376,7 +376,11 @@ def _tiled(x: UOp, counts: Numbers) -> UOp:
 
 
 def repeat(
-    x: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+    x: ArrayLike,
+    repeats: object,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
 ) -> Array:
     """The array with each element along an axis repeated.
 
@@ -419,7 +423,7 @@ def repeat(
     return apply(gather_along, (x, index), axis, weak=x.weak_type)
 
 
-def _counts(repeats: Any, size: int) -> np.ndarray[Any, Any]:
+def _counts(repeats: object, size: int) -> np.ndarray[Any, Any]:
     """The number of repetitions of each element of an axis, or the one of all."""
     values = known_values("repeat", repeats, "mark the argument static_argnums in jit")
     if values.shape not in ((), (1,), (size,)):

@@ -51,7 +51,7 @@ def _product(
     body: Callable[..., UOp],
     x: ArrayLike,
     y: ArrayLike,
-    *static: Any,
+    *static: object,
     dtype: DTypeLike | None = None,
 ) -> Array:
     operands, kind, weak = together(name, x, y)
@@ -63,7 +63,7 @@ def dot(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The sum of products over the last axis of `x` and the last but one, or the only one, of `y`.
@@ -168,9 +168,9 @@ _PAIRS = "name as many axes of the first array as of the second, such as ((0,), 
 def tensordot(
     x: ArrayLike,
     y: ArrayLike,
-    axes: Any = 2,
+    axes: object = 2,
     *,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The sum of products over pairs of axes of two arrays.
@@ -412,9 +412,9 @@ def einsum(
     subscripts: str,
     /,
     *operands: ArrayLike,
-    precision: Any = None,
+    precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    optimize: Any = None,
+    optimize: object = None,
 ) -> Array:
     """The sum of products in Einstein's notation, such as ``"bij,bjk->bik"``.
 

@@ -60,7 +60,7 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
     return weaken(bind.runtime().evaluate(body(*static)), weak)
 
 
-def on_device(name: str, device: Any) -> None:
+def on_device(name: str, device: object) -> None:
     """Raise DeviceError unless a device, by its name, is that of the process, or None.
 
     All arrays of a process are on the device of the configuration.
@@ -175,13 +175,13 @@ def asarray(
     return array(object, dtype, copy, device=device)
 
 
-def _of_one(value: Any, dtype: DType) -> Array:
+def _of_one(value: object, dtype: DType) -> Array:
     is_number = scalar_kind(value) is not None
     result: Array = bind.runtime().asarray(value, dtype) if is_number else array_of("array", value)
     return result
 
 
-def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
+def _of_list(listed: Sequence[object], dtype: DType | None) -> Array:
     flat = list(_flatten(listed))
     if not any(isinstance(v, (Array, np.ndarray)) for v in flat):
         try:
@@ -216,7 +216,7 @@ def _flatten(listed: Any) -> Any:
             yield v
 
 
-def _large(listed: Any, flat: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
+def _large(listed: object, flat: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
     """An array of integers of which some are too large for int64."""
     for v in flat:
         as_number_of(dtype, v)
@@ -350,7 +350,7 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> 
     return make(_constant, 0, kind, a_shape("zeros", shape))
 
 
-def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def ones(shape: object, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
     """An array of a shape with ones everywhere.
 
     Args:
@@ -371,7 +371,7 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> A
     return make(_constant, 1, kind, a_shape("ones", shape))
 
 
-def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def empty(shape: object, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
     """An array of a shape with zeros everywhere: there is no array without values.
 
     Args:
@@ -421,7 +421,7 @@ def full_like(
 
 
 def zeros_like(
-    x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
+    x: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
 ) -> Array:
     """An array of the shape and dtype of `x` with zeros everywhere.
 
@@ -440,7 +440,7 @@ def zeros_like(
 
 
 def ones_like(
-    x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
+    x: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
 ) -> Array:
     """An array of the shape and dtype of `x` with ones everywhere.
 
@@ -459,7 +459,7 @@ def ones_like(
 
 
 def empty_like(
-    x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
+    x: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
 ) -> Array:
     """An array of the shape and dtype of `x` with zeros everywhere.
 
@@ -477,14 +477,14 @@ def empty_like(
     return full_like(x, 0, dtype, shape, device=device)
 
 
-def _like(name: str, x: Any, dtype: DTypeLike | None, shape: Any) -> tuple[DType, Shape]:
+def _like(name: str, x: object, dtype: DTypeLike, shape: object) -> tuple[DType, Shape]:
     if not (hasattr(x, "shape") and hasattr(x, "dtype")):  # a ShapeDtypeStruct will do
         x = array_of(name, x)
     kind = canonical(x.dtype if dtype is None else dtype)
     return kind, tuple(x.shape) if shape is None else a_shape(name, shape)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None) -> Array:
     """The array of another library, copied, or with ``copy=False`` in the memory that it has.
 
     Args:

@@ -79,7 +79,7 @@ def vectorize(
     function, left_out = pyfunc, set(excluded)
     cores = None if signature is None else _parsed(signature)
 
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: object, **kwargs: object) -> Any:
         named = [name for name in kwargs if name not in left_out]
         if named:
             raise ArgumentError(
@@ -89,7 +89,7 @@ def vectorize(
             )
         places = [i for i in range(len(args)) if i not in left_out]
 
-        def core(*values: Any) -> Any:
+        def core(*values: object) -> Any:
             full_args = list(args)
             for i, value in zip(places, values, strict=True):
                 full_args[i] = value
@@ -142,7 +142,7 @@ def _has(batch: Shape, depth: int) -> bool:
 
 
 def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: object, **kwargs: object
 ) -> Array:
     """The results of a function of vectors on all vectors along an axis.
 
@@ -207,7 +207,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float, **kwargs: Any
+    function: Callable[..., Any], shape: object, *, dtype: DTypeLike = float, **kwargs: object
 ) -> Any:
     """The result of a function of the coordinates of every element of an array of a shape.
 
@@ -231,7 +231,7 @@ def fromfunction(
 
 
 def piecewise(
-    x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any
+    x: ArrayLike, condlist: Any, funclist: Sequence[object], *args: object, **kwargs: object
 ) -> Array:
     """The elements by the function, or the number, of the last condition that holds for each.
 
@@ -301,7 +301,7 @@ class ufunc:
         integer("frompyfunc", "nin", nin, 1)
         self.__wrapped__, self.nin, self.nout, self.identity = function, nin, nout, identity
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """The function of the elements at each index of the broadcast arguments."""
         return vectorize(self.__wrapped__)(*args)
 

@@ -125,7 +125,7 @@ def histogram_bin_edges(
     return edges
 
 
-def _ends(range: Any) -> tuple[Any, Any]:
+def _ends(range: object) -> tuple[Any, Any]:
     """The ends of a range; those that are numbers must be finite and ascend."""
     ends = several("a histogram", "range", range, "numbers")
     are_numbers = all(isinstance(end, (int, float)) for end in ends)
@@ -179,7 +179,7 @@ def histogram(
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,
-    bins: Any = 10,
+    bins: object = 10,
     range: Sequence[Range] | None = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,

@@ -91,7 +91,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (arange(a_shape("diag_indices", n)[0]),) * count
 
 
-def indices(dimensions: Any, sparse: bool = False) -> Any:
+def indices(dimensions: object, sparse: bool = False) -> Any:
     """The coordinates of every element, one array for each axis, along a new first axis.
 
     If `sparse`, a tuple of arrays that broadcast to them.
@@ -118,7 +118,7 @@ def _coordinates(shape: Shape) -> UOp:
     return concat(each, 0) if each else iota((0,), 0)
 
 
-def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+def unravel_index(indices: ArrayLike, shape: object) -> tuple[Array, ...]:
     """The coordinates of flat indices in an array of a shape; negative ones count from the end.
 
     Raises:
@@ -141,7 +141,7 @@ def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
     return (cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1)
 
 
-def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
+def ravel_multi_index(multi_index: object, dims: object) -> Array:
     """The flat indices of coordinates in an array of a shape.
 
     Raises:
@@ -257,11 +257,11 @@ class IndexExpression:
     def __init__(self, always_tuple: bool) -> None:
         self.always_tuple = always_tuple
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         return index if isinstance(index, tuple) or not self.always_tuple else (index,)
 
 
-def _line_of(part: Any) -> Array:
+def _line_of(part: object) -> Array:
     """The numbers of a slice; a complex step is their number, and both ends are included."""
     if not isinstance(part, slice):
         raise ArgumentError(
@@ -286,7 +286,7 @@ class Grid:
     def __init__(self, sparse: bool) -> None:
         self.sparse = sparse
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, slice):
             return _line_of(index)
         parts = index if isinstance(index, tuple) else (index,)
@@ -306,7 +306,7 @@ class Joiner:
     def __init__(self, columns: bool) -> None:
         self.columns = columns
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: object) -> Array:
         items = index if isinstance(index, tuple) else (index,)
         if any(isinstance(part, str) for part in items):
             raise ArgumentError(

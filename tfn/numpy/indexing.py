@@ -105,7 +105,7 @@ class ParsedIndex:
     points: list[Array]
 
 
-def parse_index(x: Array, index: Any, checked: bool = True) -> ParsedIndex:
+def parse_index(x: Array, index: object, checked: bool = True) -> ParsedIndex:
     """An index of `x`, parsed into a plan, starts of windows and index arrays.
 
     Args:
@@ -160,11 +160,11 @@ def parse_index(x: Array, index: Any, checked: bool = True) -> ParsedIndex:
     return ParsedIndex(plan, tuple(starts), arrays)
 
 
-def _indices(p: Any) -> Array:
+def _indices(p: object) -> Array:
     return array_of("an index", p)
 
 
-def _listed(index: Any) -> Sequence[Any]:
+def _listed(index: object) -> Sequence[Any]:
     return index if isinstance(index, tuple) else (index,)
 
 
@@ -200,11 +200,11 @@ def _item(item: Any) -> Any:
         ) from None
 
 
-def _is_point(item: Any, checked: bool) -> bool:
+def _is_point(item: object, checked: bool) -> bool:
     return isinstance(item, (Array, np.ndarray)) or (not checked and isinstance(item, int))
 
 
-def _axes_of(item: Any) -> int:
+def _axes_of(item: object) -> int:
     """The number of axes of the array that an item uses."""
     if item is None or item is Ellipsis:
         return 0
@@ -291,7 +291,7 @@ def _slice_index(item: slice, size: int, starts: list[int]) -> AxisIndex:
 
 
 def getitem(
-    x: ArrayLike, index: Any, *, mode: str | None = None, fill_value: ArrayLike | None = None
+    x: ArrayLike, index: object, *, mode: str | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
     """The elements ``x[index]``, or ``x.at[index].get(mode=..., fill_value=...)``.
 

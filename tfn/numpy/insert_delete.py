@@ -33,7 +33,7 @@ from tfn.trace.build import index_dtype
 OUTSIDE = "compute it outside of the traced function, or mark the argument static_argnums in jit"
 
 
-def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
+def _places(name: str, obj: object, size: int) -> np.ndarray[Any, Any]:
     """Known indices along an axis, from an integer, a slice, a list or an array."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
@@ -53,7 +53,7 @@ def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
 
 
 def delete(
-    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+    arr: ArrayLike, obj: object, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
     """The array without the elements at indices along an axis, or of the flat array.
 
@@ -82,7 +82,7 @@ def delete(
     return getitem(x, (slice(None),) * at + (indices_of("delete", indices, x.shape[at]),))
 
 
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(arr: ArrayLike, obj: object, values: ArrayLike, axis: int | None = None) -> Array:
     """The array with values inserted before indices along an axis, or of the flat array.
 
     Args:
@@ -124,7 +124,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     return getitem(both, (slice(None),) * at + (indices_of("insert", order, order.size),))
 
 
-def resize(a: ArrayLike, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: object) -> Array:
     """The elements in order in a new shape: repeated if there are too few, cut off if too many.
 
     Raises:
@@ -173,7 +173,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
     return x[first:last]
 
 
-def block(arrays: Any) -> Array:
+def block(arrays: object) -> Array:
     """The array of nested lists of blocks: the innermost lists are joined along the last axis.
 
     Example:
@@ -195,7 +195,7 @@ def block(arrays: Any) -> Array:
     return joined(arrays, 0)
 
 
-def _depth(part: Any) -> int:
+def _depth(part: object) -> int:
     if not isinstance(part, list):
         return 0
     depths = {_depth(p) for p in part}
@@ -208,7 +208,7 @@ def _depth(part: Any) -> int:
     return 1 + depths.pop()
 
 
-def _gather(part: Any, leaves: list[Array]) -> None:
+def _gather(part: object, leaves: list[Array]) -> None:
     if isinstance(part, list):
         for p in part:
             _gather(p, leaves)
@@ -216,7 +216,7 @@ def _gather(part: Any, leaves: list[Array]) -> None:
         leaves.append(asarray(part))
 
 
-def dsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def dsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
     """The parts of the third axis; see `split`.
 
     Example:

@@ -156,7 +156,7 @@ class Namespace:
         """The names of all devices of this process."""
         return [config.device]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, DType]:
         """The dtypes of Python's numbers, 32 bits wide, and of indices."""
         on_device("default_dtypes", device)
         names = {"real floating": float, "complex floating": complex, "integral": int}
@@ -182,7 +182,7 @@ def __array_namespace_info__() -> Namespace:
     return Namespace()
 
 
-def isscalar(x: Any) -> bool:
+def isscalar(x: object) -> bool:
     """Whether a value is a number, of Python or of NumPy, or an array without axes.
 
     Example:

@@ -72,7 +72,7 @@ def _reshape_columns(x: UOp, shape: Shape) -> UOp:
     return permute(reshaped(backwards, shape[::-1]), range(len(shape))[::-1])
 
 
-def _new_shape(old: Shape, shape: Any) -> Shape:
+def _new_shape(old: Shape, shape: object) -> Shape:
     sizes_or_unknown = list(shape) if isinstance(shape, (tuple, list)) else [shape]
     unknown = [i for i, n in enumerate(sizes_or_unknown) if not isinstance(n, Array) and n == -1]
     if len(unknown) > 1:
@@ -313,7 +313,7 @@ def broadcast_to(x: ArrayLike, shape: Any) -> Array:
     return apply(spread, (x,), sizes, weak=x.weak_type)
 
 
-def broadcast_shapes(*shapes: Any) -> Shape:
+def broadcast_shapes(*shapes: object) -> Shape:
     """The shape that NumPy's broadcasting gives.
 
     Raises:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfn._support.validate import integer, rank, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, DType, DTypeLike, canonical
@@ -23,7 +21,7 @@ def eye(
     k: int = 0,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Array:
     """A matrix with ones on the k-th diagonal and zeros elsewhere.
 

@@ -39,12 +39,12 @@ MODES = ("constant", "empty", "linear_ramp", *MIRRORS, *STATISTICS)
 
 def pad(
     x: ArrayLike,
-    pad_width: Any,
+    pad_width: object,
     mode: str = "constant",
-    constant_values: Any = 0,
+    constant_values: object = 0,
     *,
-    end_values: Any = 0,
-    stat_length: Any = None,
+    end_values: object = 0,
+    stat_length: object = None,
     reflect_type: str = "even",
 ) -> Array:
     """The array with elements added at both ends of each axis.
@@ -164,7 +164,7 @@ def _run(x: Array, axis: int, first: int, step: int, length: int) -> Array:
     return getitem(x, (*before, slice(first, last if last >= 0 else None, -1)))
 
 
-def _pairs(argument: str, value: Any, x: Array) -> np.ndarray[Any, Any]:
+def _pairs(argument: str, value: object, x: Array) -> np.ndarray[Any, Any]:
     """A pair for each axis, from a number, a pair, or a pair for each axis."""
     try:
         pairs = np.asarray(value)
@@ -179,20 +179,20 @@ def _pairs(argument: str, value: Any, x: Array) -> np.ndarray[Any, Any]:
     )
 
 
-def _lengths(x: Array, stat_length: Any) -> np.ndarray[Any, Any]:
+def _lengths(x: Array, stat_length: object) -> np.ndarray[Any, Any]:
     lengths = _pairs("stat_length", stat_length, x)
     if lengths.size:
         integer("pad", "stat_length", int(lengths.min()), 1)
     return lengths
 
 
-def _is_scalar(value: Any) -> bool:
+def _is_scalar(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return False
     return scalar_kind(value) is not None or array_of("pad", value).ndim == 0
 
 
-def _value(x: Array, value: Any) -> Array:
+def _value(x: Array, value: object) -> Array:
     is_number = scalar_kind(value) is not None
     return number_as(value, x.dtype, bind.innermost([x])) if is_number else array_of("pad", value)
 
@@ -201,7 +201,7 @@ def _padded(x: UOp, value: UOp, low: Numbers, high: Numbers) -> UOp:
     return padded(x, low, high, value=cast(value, x.dtype))
 
 
-def _ends(x: Array, values: Any, axis: int) -> list[Array]:
+def _ends(x: Array, values: object, axis: int) -> list[Array]:
     """The values before and after an axis."""
     pairs = broadcast_to(asarray(values, x.dtype), (x.ndim, 2))
     return [pairs[axis, 0], pairs[axis, 1]]

@@ -113,7 +113,7 @@ def _steps(first: Any, last: Any, by: Any) -> int:
     return count
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: object) -> Any:
     """A known number as Python's int or float."""
     if isinstance(value, (Array, np.generic, np.ndarray)):
         value = value.item()
@@ -144,7 +144,7 @@ def linspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`; with `retstep`, also their distance.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfn._support.validate import integer, one_of, rank, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import DTypeLike
 from tfn.eager.operands import array_of, inexact, need_real, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.arithmetic import abs as magnitude
@@ -35,8 +36,8 @@ def convolve(
     v: ArrayLike,
     mode: str = "full",
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The convolution of two vectors: sums of products of elements whose indices have one sum.
 
@@ -80,8 +81,8 @@ def correlate(
     v: ArrayLike,
     mode: str = "valid",
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The correlation of two vectors: sums of products of `a` and the conjugate of `v`, shifted.
 

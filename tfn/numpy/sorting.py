@@ -89,7 +89,7 @@ def _order(x: UOp, axis: int, descending: bool) -> UOp:
     return moveaxis(flip(place, (last,)) if descending else place, last, axis)
 
 
-def lexsort(keys: Any, axis: int = -1) -> Array:
+def lexsort(keys: object, axis: int = -1) -> Array:
     """The indices that sort by several keys, the last key first.
 
     Raises:

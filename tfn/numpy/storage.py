@@ -28,7 +28,7 @@ _MANY = 0xFFFF  # this number of members means that another record has it
 _VOID = np.dtype("V2")  # the name of bfloat16 in NumPy's files
 
 
-def save(file: Any, arr: ArrayLike) -> None:
+def save(file: object, arr: ArrayLike) -> None:
     """Write an array to a file, by name or open, in NumPy's format ``.npy``.
 
     Raises:
@@ -48,7 +48,7 @@ def save(file: Any, arr: ArrayLike) -> None:
         np.save(opened, data, allow_pickle=False)
 
 
-def savez(file: Any, *args: ArrayLike, **kwargs: ArrayLike) -> None:
+def savez(file: object, *args: ArrayLike, **kwargs: ArrayLike) -> None:
     """Write arrays to a file in NumPy's format ``.npz``.
 
     Args:

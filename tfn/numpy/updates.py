@@ -44,7 +44,9 @@ Numbers = tuple[int, ...]
 _COMBINE = {"set": Op.WHERE, "add": Op.ADD, "multiply": Op.MUL, "min": Op.MIN, "max": Op.MAX}
 
 
-def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | None = None) -> Array:
+def update(
+    x: ArrayLike, index: object, values: ArrayLike, how: str, mode: str | None = None
+) -> Array:
     """A new array, as by ``x.at[index].set(values)`` and the other methods of `.at`.
 
     Args:
@@ -132,7 +134,7 @@ def _values(x: Array, values: ArrayLike) -> Array:
     return number_as(values, x.dtype, bind.innermost([x]))
 
 
-def _mask(x: Array, index: Any) -> Array | None:
+def _mask(x: Array, index: object) -> Array | None:
     """The index, if it is one mask for the first axes of `x`."""
     if isinstance(index, tuple) and len(index) == 1:
         index = index[0]

@@ -321,7 +321,7 @@ def t(key: KeyLike, df: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | Non
     return normal(first, sizes, kind) * tnp.sqrt(half / gamma(second, half, sizes, kind))
 
 
-def _power(name: str, p: Any) -> Any:
+def _power(name: str, p: object) -> Any:
     """The power of a norm: a positive number, or an array of one."""
     if scalar_kind(p) is None:
         return array_of(name, p)

@@ -76,7 +76,7 @@ class Key:
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "used", None)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Key is immutable: cannot set {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,7 +118,7 @@ class Key:
             )
         return (self[i] for i in range(self.shape[0]))
 
-    def __getitem__(self, index: Any) -> Key:
+    def __getitem__(self, index: object) -> Key:
         parts = index if isinstance(index, tuple) else (index,)
         rest = () if any(part is Ellipsis for part in parts) else (Ellipsis,)
         return Key(self.data[(*parts, *rest, slice(None))])
@@ -419,7 +419,7 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
     return Key(_words("wrap_key_data", asarray(key_bits_array)))
 
 
-def _words(name: str, data: Any) -> Array:
+def _words(name: str, data: object) -> Array:
     """Checks the words of keys, and returns them."""
     if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
         raise ArgumentError(

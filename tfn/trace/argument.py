@@ -63,7 +63,12 @@ class Leaf:
     __slots__ = ("shape", "dtype", "value", "name", "is_input")
 
     def __init__(
-        self, shape: Shape, dtype: DType, value: Any = None, name: str = "", is_input: bool = False
+        self,
+        shape: Shape,
+        dtype: DType,
+        value: object = None,
+        name: str = "",
+        is_input: bool = False,
     ) -> None:
         self.shape, self.dtype, self.value = shape, dtype, value
         self.name, self.is_input = name, is_input

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from tfn.config import config
@@ -68,7 +68,7 @@ def inherit(result: object, origin: Node) -> None:
         cover(_nodes(result), _LINES[origin])
 
 
-def _nodes(result: Any) -> Iterator[Node]:
+def _nodes(result: object) -> Iterator[Node]:
     if isinstance(result, (tuple, list)):
         for part in result:
             yield from _nodes(part)

@@ -81,7 +81,7 @@ class UOp:
     dtype: DType
     facts: dict[Key, object]
 
-    def __new__(cls, op: Op, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
+    def __new__(cls, op: Op, src: tuple[UOp, ...] = (), arg: object = None) -> UOp:
         """The node, which may exist already; raises the errors of the type rule of `op`."""
         key = hash((op, src, arg))
         entry = _TABLE.get(key)

@@ -164,7 +164,7 @@ def checkpoint_name(x: R, name: str) -> R:
             hint='write the name that the policy will ask for: "hidden"',
         )
 
-    def label(leaf: Any) -> Any:
+    def label(leaf: object) -> Any:
         value = bind.runtime().asarray(leaf)
         if value.trace is None:
             return value

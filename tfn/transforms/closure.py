@@ -49,7 +49,7 @@ class Converted:
     gives: tree.Structure
     weak: tuple[bool, ...]
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """The function's result, for arguments of the types it was converted for."""
         flat, structure = tree.flatten(args)
         if structure != self.takes:
@@ -143,15 +143,15 @@ def custom_gradient(fun: Callable[P, tuple[R, object]]) -> custom_vjp[P, R]:
     def value(*args: Any) -> Any:
         return both(*args)[0]
 
-    def both(*args: Any) -> tuple[Any, Any]:
+    def both(*args: object) -> tuple[Any, Any]:
         return pair(name_of(function), "(result, gradient)", function(*args))
 
-    def fwd(*args: Any) -> tuple[Any, Converted]:
+    def fwd(*args: object) -> tuple[Any, Converted]:
         result, rule = both(*args)
         types = tree.map(lambda y: ShapeDtypeStruct.of(bind.runtime().asarray(y)), result)
         return result, converted("custom_gradient", rule, [types])
 
-    def bwd(rule: Converted, ct: Any) -> tuple[Any, ...]:
+    def bwd(rule: Converted, ct: object) -> tuple[Any, ...]:
         gradient = rule(ct)
         return gradient if isinstance(gradient, tuple) else (gradient,)
 

@@ -198,7 +198,7 @@ def stop_gradient(x: R) -> R:
         3.0
     """
 
-    def stop(leaf: Any) -> Any:
+    def stop(leaf: object) -> Any:
         value = bind.runtime().asarray(leaf)
         if value.trace is None or value.dtype not in INEXACT:
             return value

@@ -52,7 +52,7 @@ class Recording:
         """The graphs among the leaves of aux."""
         return [leaf.uop for leaf in self.aux[0] if self._owns(leaf)]
 
-    def fill_aux(self, values: Sequence[Any]) -> Any:
+    def fill_aux(self, values: Sequence[object]) -> Any:
         """Aux with its graphs replaced by their values."""
         flat, structure = self.aux
         new = iter(values)

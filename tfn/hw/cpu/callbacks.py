@@ -104,7 +104,7 @@ class HostEntry:
     def checked(self, entry: Callable[..., Any]) -> Callable[..., Any]:
         """An entry that raises what a function raised."""
 
-        def enter(*arguments: Any) -> Any:
+        def enter(*arguments: object) -> Any:
             result = entry(*arguments)
             self.check()
             return result

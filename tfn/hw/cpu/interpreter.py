@@ -75,7 +75,7 @@ def supported() -> bool:
     )
 
 
-def keep_forever(*values: Any) -> None:
+def keep_forever(*values: object) -> None:
     """Keep objects that native code refers to until the process ends, beyond any Python name."""
     for value in values:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

@@ -97,7 +97,7 @@ class CpuExecutable:
             f"{len(thread_pool.CALL)}Q", *self._words, host.address if host else 0
         )
 
-    def with_callbacks(self, functions: Sequence[Any]) -> CpuExecutable:
+    def with_callbacks(self, functions: Sequence[object]) -> CpuExecutable:
         """The same program with functions of the host in its slots."""
         other = copy(self)
         other._set_host(HostEntry(self._calls, functions))

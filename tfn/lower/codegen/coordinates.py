@@ -146,7 +146,7 @@ class Coordinates:
             self.env[r] = UOp(Op.LANES, src, r.arg.size)
 
 
-def _restore(table: dict[UOp, Any], r: UOp, value: Any) -> None:
+def _restore(table: dict[UOp, Any], r: UOp, value: object) -> None:
     if value is None:
         table.pop(r, None)
     else:

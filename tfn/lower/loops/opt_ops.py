@@ -400,7 +400,7 @@ def from_rows(rows: Iterable[Sequence[Any]]) -> tuple[OptOp, ...]:
     return tuple(map(_from_row, rows))
 
 
-def _from_row(row: Sequence[Any]) -> OptOp:
+def _from_row(row: Sequence[object]) -> OptOp:
     kind = OPT_OPS.get(row[0]) if row and isinstance(row[0], str) else None
     if kind is not None:
         types = list(kind.__annotations__.values())
@@ -413,7 +413,7 @@ def _from_row(row: Sequence[Any]) -> OptOp:
 _PLACES = frozenset(place.value for place in Place)
 
 
-def _fits(value: Any, type_name: Any) -> bool:
+def _fits(value: object, type_name: object) -> bool:
     """Whether a value of a row is one of the type that a field is annotated with."""
     if type_name == "Place":
         return isinstance(value, str) and value in _PLACES

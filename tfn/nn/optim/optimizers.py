@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfn.dtypes import DTypeLike
 from tfn.nn.optim import transforms
 from tfn.nn.optim.clipping import clip_by_block_rms
 from tfn.nn.optim.factored import scale_by_factored_rms, scale_by_param_block_rms
@@ -15,7 +16,7 @@ def sgd(
     learning_rate: Rate,
     momentum: float | None = None,
     nesterov: bool = False,
-    accumulator_dtype: Any = None,
+    accumulator_dtype: DTypeLike | None = None,
 ) -> GradientTransformation:
     """Returns gradient descent, with momentum if it is given.
 
@@ -44,7 +45,7 @@ def adam(
     b2: float = 0.999,
     eps: float = 1e-8,
     eps_root: float = 0.0,
-    mu_dtype: Any = None,
+    mu_dtype: DTypeLike | None = None,
 ) -> GradientTransformation:
     """Returns Adam: steps of about the learning rate, whatever the size of the gradients.
 
@@ -77,7 +78,7 @@ def adamw(
     b2: float = 0.999,
     eps: float = 1e-8,
     eps_root: float = 0.0,
-    mu_dtype: Any = None,
+    mu_dtype: DTypeLike | None = None,
     weight_decay: float = 1e-4,
     mask: Mask | None = None,
 ) -> GradientTransformation:
@@ -114,7 +115,7 @@ def lion(
     learning_rate: Rate,
     b1: float = 0.9,
     b2: float = 0.99,
-    mu_dtype: Any = None,
+    mu_dtype: DTypeLike | None = None,
     weight_decay: float = 1e-3,
     mask: Mask | None = None,
 ) -> GradientTransformation:

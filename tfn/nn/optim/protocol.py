@@ -9,6 +9,7 @@ from tfn import numpy as jnp
 from tfn import tree
 from tfn._support.validate import shown
 from tfn.array import Array
+from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError, TreeError
 
 Params = Any
@@ -98,7 +99,7 @@ def needed(params: Params | None, what: str) -> Params:
     return params
 
 
-def zeros_like(pytree: Any, dtype: Any = None) -> Any:
+def zeros_like(pytree: object, dtype: DTypeLike | None = None) -> Any:
     """Returns a tree of zeros, in the dtype of each leaf for None."""
     return tree.map(lambda x: jnp.zeros_like(x, dtype), pytree)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tfn import lax, tree
 from tfn import numpy as jnp
 from tfn.array import Array
+from tfn.dtypes import DTypeLike
 from tfn.eager.operands import array_of
 from tfn.nn.optim.protocol import (
     GradientTransformation,
@@ -107,7 +108,7 @@ def _debiased(mean: Params, decay: float, count: Array) -> Params:
     return tree.map(lambda m: m / share.astype(m.dtype), mean)
 
 
-def _cast(pytree: Any, dtype: Any) -> Any:
+def _cast(pytree: object, dtype: DTypeLike) -> Any:
     return pytree if dtype is None else tree.map(lambda x: x.astype(dtype), pytree)
 
 
@@ -157,7 +158,9 @@ class EmaState(NamedTuple):
     ema: Params
 
 
-def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> GradientTransformation:
+def ema(
+    decay: float, debias: bool = True, accumulator_dtype: DTypeLike | None = None
+) -> GradientTransformation:
     """Replaces updates by their running mean; averages parameters, if those are passed as updates.
 
     Args:
@@ -196,7 +199,7 @@ def scale_by_adam(
     b2: float = 0.999,
     eps: float = 1e-8,
     eps_root: float = 0.0,
-    mu_dtype: Any = None,
+    mu_dtype: DTypeLike | None = None,
 ) -> GradientTransformation:
     """Replaces gradients by their mean divided by the root of the mean of their squares.
 
@@ -356,7 +359,7 @@ class ScaleByLionState(NamedTuple):
 
 
 def scale_by_lion(
-    b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None
+    b1: float = 0.9, b2: float = 0.99, mu_dtype: DTypeLike | None = None
 ) -> GradientTransformation:
     """Replaces gradients by the sign of a mean of gradients.
 

@@ -125,12 +125,12 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
     return GradientTransformation(init, update)
 
 
-def _choose(condition: Array, a: Any, b: Any) -> Any:
+def _choose(condition: Array, a: object, b: object) -> Any:
     """The first tree if the condition holds, else the second; both are computed."""
     return tree.map(lambda x, y: jnp.where(condition, x, y).astype(y.dtype), a, b)
 
 
-def accumulate(function: Callable[[Any], Any], batches: Any) -> Any:
+def accumulate(function: Callable[[Any], Any], batches: object) -> Any:
     """Returns the mean of a function of a batch over several batches, one after the other.
 
     The memory is that of one batch: gradients of a batch that is too large are ``accumulate(lambda

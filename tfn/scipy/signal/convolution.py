@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfn import lax
 from tfn import numpy as jnp
@@ -26,7 +26,7 @@ def convolve(
     in2: Num[ArrayLike, "*others"],
     mode: str = "full",
     method: str = "auto",
-    precision: Any = None,
+    precision: object = None,
 ) -> Inexact[Array, "*found"]:
     """The convolution of two arrays: sums of products of elements whose indices have one sum.
 
@@ -62,7 +62,7 @@ def correlate(
     in2: Num[ArrayLike, "*others"],
     mode: str = "full",
     method: str = "auto",
-    precision: Any = None,
+    precision: object = None,
 ) -> Inexact[Array, "*found"]:
     """The correlation of two arrays: sums of products of `in1` and the conjugate of `in2`, shifted.
 
@@ -94,7 +94,7 @@ def convolve2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
+    precision: object = None,
 ) -> Inexact[Array, "p q"]:
     """The convolution of two matrices; see `convolve`.
 
@@ -128,7 +128,7 @@ def correlate2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
+    precision: object = None,
 ) -> Inexact[Array, "p q"]:
     """The correlation of two matrices: sums of products of `in1` and the conjugate of `in2`.
 

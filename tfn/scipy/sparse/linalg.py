@@ -25,8 +25,8 @@ Solver = Callable[..., Array]
 
 def cg(
     A: Linear | ArrayLike,
-    b: Any,
-    x0: Any = None,
+    b: object,
+    x0: object = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
@@ -64,8 +64,8 @@ def cg(
 
 def bicgstab(
     A: Linear | ArrayLike,
-    b: Any,
-    x0: Any = None,
+    b: object,
+    x0: object = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
@@ -105,8 +105,8 @@ def bicgstab(
 
 def gmres(
     A: Linear | ArrayLike,
-    b: Any,
-    x0: Any = None,
+    b: object,
+    x0: object = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
@@ -152,13 +152,13 @@ def gmres(
 def _solved(
     name: str,
     solver: Solver,
-    A: Any,
-    b: Any,
-    x0: Any,
+    A: object,
+    b: object,
+    x0: object,
     tol: float,
     atol: float,
     maxiter: int | None,
-    M: Any,
+    M: object,
     symmetric: bool,
 ) -> tuple[Any, None]:
     b = tree.map(jnp.asarray, b)
@@ -192,7 +192,7 @@ def _solved(
     return solution, None
 
 
-def _operator(name: str, argument: str, operator: Any) -> tuple[Linear, Linear]:
+def _operator(name: str, argument: str, operator: object) -> tuple[Linear, Linear]:
     """A linear function from a matrix or a function, and its transpose; of a function itself."""
     if operator is None:
         return (lambda x: x), (lambda x: x)
@@ -208,7 +208,7 @@ def _operator(name: str, argument: str, operator: Any) -> tuple[Linear, Linear]:
     return (lambda x: matrix @ x), (lambda x: matrix.T @ x)
 
 
-def _alike(name: str, x0: Any, b: Any) -> None:
+def _alike(name: str, x0: object, b: object) -> None:
     got, expected = tree.structure(x0), tree.structure(b)
     if got != expected:
         raise TreeError(
