@@ -76,7 +76,7 @@ def concatenate(
 concat = concatenate
 
 
-def _several(name: str, arrays: object, dtype: DTypeLike) -> tuple[list[Array], DType, bool]:
+def _several(name: str, arrays: object, dtype: DTypeLike | None) -> tuple[list[Array], DType, bool]:
     listed = arrays_of(name, arrays)
     operands, kind, weak = together(name, *listed)
     return (operands, kind, weak) if dtype is None else (operands, canonical(dtype), False)

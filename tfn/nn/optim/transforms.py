@@ -108,7 +108,7 @@ def _debiased(mean: Params, decay: float, count: Array) -> Params:
     return tree.map(lambda m: m / share.astype(m.dtype), mean)
 
 
-def _cast(pytree: object, dtype: DTypeLike) -> Any:
+def _cast(pytree: object, dtype: DTypeLike | None) -> Any:
     return pytree if dtype is None else tree.map(lambda x: x.astype(dtype), pytree)
 
 
