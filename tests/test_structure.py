@@ -316,21 +316,11 @@ def test_the_formatter_may_format_every_line() -> None:
     assert not style.skipped_formats(style.sources(ROOT))
 
 
-RELATIVE_DOCSTRINGS = frozenset(
-    {
-        *("_support", "array", "custom_derivatives", "dtypes", "eager", "exporting", "hw"),
-        *("trace", "transforms"),
-    }
-)
-"""Packages that still have docstrings without a subject: `make style` counts them."""
-
-
 def test_docstrings_begin_with_their_subject() -> None:
     """A noun or a verb, not What, That, Those, Which or How."""
     found = [
         f"{name(text.path)}:{text.line}: {text.first_line}"
         for text in style.relative_docstrings(style.sources(ROOT))
-        if package(text.path) not in RELATIVE_DOCSTRINGS
     ]
     assert not found, "\n".join(found)
 

@@ -477,7 +477,7 @@ def empty_like(
     return full_like(x, 0, dtype, shape, device=device)
 
 
-def _like(name: str, x: object, dtype: DTypeLike, shape: object) -> tuple[DType, Shape]:
+def _like(name: str, x: object, dtype: DTypeLike | None, shape: object) -> tuple[DType, Shape]:
     if not (hasattr(x, "shape") and hasattr(x, "dtype")):  # a ShapeDtypeStruct will do
         x = array_of(name, x)
     kind = canonical(x.dtype if dtype is None else dtype)
