@@ -41,7 +41,6 @@ RETIRED = {
     "door": "entry",
     "doors": "entries",
     "dear": "expensive",
-    "strips": "blocks",
     "handmade": "custom kernel",
     "thinned": "rematerialised",
     "house": "package",
