@@ -378,7 +378,8 @@ def inputs(draw: st.DrawFn, smooth: bool) -> dict[str, Input]:
         .filter(lambda shape: prod(shape) <= LARGEST)
         .map(tuple)
     )
-    kinds = st.sampled_from(("normal", "whole", "strided", *(("special",) * (not smooth))))
+    # Whole numbers lie on kinks, where differences of either side are no derivative.
+    kinds = st.sampled_from(("normal", "strided", *(() if smooth else ("whole", "special"))))
     floats = st.sampled_from(("float32", *FLOATS))
     integers = st.sampled_from(("int32", "int64", *SIGNED, *UNSIGNED))
     dtype = draw(floats)
