@@ -1,7 +1,8 @@
 """What all tests share: how hypothesis searches, keys used twice, and golden files.
 
 A plain run draws the same few examples every time; ``--hypothesis-profile=search`` draws many new
-ones.  ``--update-golden`` writes what a golden test got, to be read like code before it is kept.
+ones.  ``--update-golden`` writes what a golden test got, to be read like code before it is kept;
+``--no-proofs`` leaves out the bounds proofs of `tests/proofs.py`.
 """
 
 from __future__ import annotations

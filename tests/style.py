@@ -9,10 +9,10 @@ others are printed, to be lowered.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
 import re
-import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -309,5 +309,8 @@ def main(root: Path, lists: bool) -> None:
 
 
 if __name__ == "__main__":
-    arguments = [a for a in sys.argv[1:] if a != "--list"]
-    main(Path(arguments[0]).expanduser() if arguments else ROOT, "--list" in sys.argv)
+    parser = argparse.ArgumentParser(description="Print the style figures of a checkout.")
+    parser.add_argument("root", nargs="?", type=Path, default=ROOT, help="the checkout")
+    parser.add_argument("--list", action="store_true", help="print the places, too")
+    arguments = parser.parse_args()
+    main(arguments.root.expanduser(), arguments.list)

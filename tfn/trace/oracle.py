@@ -35,7 +35,7 @@ from tfn.trace.uop import UOp, walk
 
 Value = np.ndarray
 Meaning = Callable[..., Any]
-"""Of one op: a function of its argument and of the values of its sources."""
+"""The function of an op: of its argument and of the values of its sources."""
 
 
 def _pointwise(scalar: Callable[[float], float]) -> Meaning:

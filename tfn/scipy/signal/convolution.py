@@ -192,7 +192,7 @@ def fftconvolve(
         >>> fftconvolve(tnp.array([1, 2, 3]), tnp.array([1, 1])).round(3).tolist()
         [1.0, 3.0, 5.0, 3.0]
     """
-    x, y = _matching("fftconvolve", in1, in2)
+    x, y = _operands("fftconvolve", in1, in2)
     along = some_axes("fftconvolve", axes, x.ndim)
     sizes, others = ([z.shape[i] for i in along] for z in (x, y))
     parts = _parts("fftconvolve", mode, tuple(sizes), tuple(others))
@@ -209,7 +209,7 @@ def fftconvolve(
     return full.astype(dtype)
 
 
-def _matching(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
+def _operands(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
     """Two arrays in one inexact dtype, checked to have as many axes."""
     (x, y), dtype, _ = together(name, in1, in2, floating=True)
     if x.ndim != y.ndim or not x.size or not y.size:
@@ -254,7 +254,7 @@ def _parts(name: str, mode: str, sizes: Shape, others: Shape) -> Parts:
 
 
 def _direct(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> Array:
-    x, y = _matching(name, in1, in2)
+    x, y = _operands(name, in1, in2)
     parts = _parts(name, mode, x.shape, y.shape)
     image, window = (x, y) if x.size >= y.size else (y, x)
     padding = [  # by which the flipped window begins at the first sum of the mode

@@ -165,7 +165,7 @@ def _solved(
     matvec, _ = _operator(name, "A", A)
     preconditioner, preconditioner_transposed = _operator(name, "M", M)
     guess = tree.map(jnp.zeros_like, b) if x0 is None else tree.map(jnp.asarray, x0)
-    _matching(name, guess, b)
+    _check_start(name, guess, b)
     start, _ = ravel_pytree(guess)
 
     def solve(preconditioner: Linear) -> Callable[[Linear, Any], Any]:
@@ -208,7 +208,7 @@ def _operator(name: str, argument: str, operator: object) -> tuple[Linear, Linea
     return (lambda x: matrix @ x), (lambda x: matrix.T @ x)
 
 
-def _matching(name: str, x0: object, b: object) -> None:
+def _check_start(name: str, x0: object, b: object) -> None:
     got, expected = tree.structure(x0), tree.structure(b)
     if got != expected:
         raise TreeError(

@@ -90,10 +90,10 @@ Every pass then waits for memory: buckets save two of three passes over all of i
 """
 
 MAX_EVEN_SAMPLE_COUNT = 16
-"""Of 256 sampled keys at most this many share a digit if keys are spread evenly."""
+"""Largest number of 256 sampled keys that share a digit, if keys are spread evenly."""
 
 MAX_EVEN_BUCKET_COUNT = 128
-"""Of the words of a bucket at most this many share a digit if keys are spread evenly."""
+"""Largest number of words of a bucket that share a digit, if keys are spread evenly."""
 
 WORDS_PER_INSERTION_STEP = 8
 """An LSD pass over this many words takes as long as one step of insertion for each of them costs.
