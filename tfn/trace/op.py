@@ -126,6 +126,13 @@ class Op(enum.Enum):
     AFTER = "after"  # the first operand, not read before the others exist
     GBARRIER = "optimization_barrier"  # the value is materialised: all loops are closed
 
+    # Many devices: see `trace.sharding` and `transforms.shard`.
+    AXIS = "axis_index"  # the number of this device along an axis of the mesh
+    COLLECTIVE = "collective"  # values exchanged by the devices along a named axis
+    SHARD = "shard"  # the part of a global value that this device holds
+    UNSHARD = "unshard"  # the global value whose parts the devices hold
+    CONSTRAIN = "sharding_constraint"  # the same value, divided among the devices as stated
+
     # Inside kernels, over ranges (stages RANGES and SPLIT).
     RANGE = "range"  # an integer variable from 0 to its size
     LOAD = "load"  # an element of a buffer, if the predicate, where there is one, is true
@@ -176,6 +183,8 @@ LOOPS = frozenset({Op.SCAN, Op.WHILE, Op.COND, Op.CALL})
 """Control flow: the ops whose sources include functions, that run as programs of their own."""
 SEVERAL = frozenset({Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL, Op.CUSTOM, Op.LINEAR}) | LOOPS
 """The ops that have several results, each taken by a GET; see `regions.results`."""
+MANUAL = frozenset({Op.AXIS, Op.COLLECTIVE, Op.SHARD, Op.UNSHARD, Op.CONSTRAIN})
+"""The ops of many devices; none is left when a program for the devices of a process is lowered."""
 MONOIDS = (Op.ADD, Op.MUL, Op.MAX, Op.MIN)
 """The reductions: associative, with an identity.  On bool, MAX is any and MIN is all."""
 # fmt: on

@@ -28,7 +28,7 @@ from tfn.dtypes import (
     part,
 )
 from tfn.errors import AxisError, DTypeError
-from tfn.trace import matrix_tiles, regions, windows
+from tfn.trace import matrix_tiles, regions, sharding, windows
 from tfn.trace.argument import Access, Const, Iota, Leaf, Pad, Param, Reduce, Shrink
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 from tfn.trace.regions import Node, Type
@@ -368,6 +368,12 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.DETACH: Primitive(_same_as_first),
     Op.AFTER: Primitive(_same_as_first, linear=(0,)),
     Op.GBARRIER: Primitive(_same_as_first, linear=(0,)),
+
+    Op.AXIS: Primitive(sharding.axis_index),
+    Op.COLLECTIVE: Primitive(sharding.collective, linear=(0,)),  # a REDUCE when it adds
+    Op.SHARD: Primitive(sharding.shard, linear=(0,)),
+    Op.UNSHARD: Primitive(sharding.unshard, linear=(0,)),
+    Op.CONSTRAIN: Primitive(sharding.constrain, linear=(0,)),
 
     Op.RANGE: Primitive(_range),
     Op.LOAD: Primitive(_load),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 from tfn.dtypes import BOOL, COMPLEXES, INT64
 from tfn.trace.argument import Access, Fold, Place, Range, Tile
-from tfn.trace.op import ELEMENTWISE, MOVEMENT, PARTS, Op
+from tfn.trace.op import ELEMENTWISE, MANUAL, MOVEMENT, PARTS, Op
 from tfn.trace.uop import UOp, walk
 
 
@@ -36,6 +36,7 @@ JAXPR_OPS = (
     _COMPUTE
     | MOVEMENT
     | PARTS
+    | MANUAL
     | {
         Op.IOTA,
         Op.REDUCE,
@@ -60,7 +61,7 @@ JAXPR_OPS = (
         Op.GBARRIER,
     }
 )
-KERNELS_OPS = JAXPR_OPS - PARTS - {Op.FFT, Op.DETACH, Op.CUSTOM, Op.AFTER}
+KERNELS_OPS = JAXPR_OPS - PARTS - MANUAL - {Op.FFT, Op.DETACH, Op.CUSTOM, Op.AFTER}
 RANGES_OPS = _COMPUTE | {
     Op.RANGE,
     Op.LOAD,

@@ -43,6 +43,7 @@ from tfn.transforms import (
     while_rules,
 )
 from tfn.transforms.body import Lanes
+from tfn.transforms.shard import collective_rules
 
 Sources = Sequence[UOp]
 Rule = Callable[[UOp, Any, Sequence[bool], int], Any]
@@ -188,5 +189,8 @@ BATCH: dict[Op, Rule] = {
     **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.batch_rule, batch)),
     Op.AFTER: lambda u, src, mapped, size: Lanes(_same(u, src), mapped[0]),
     Op.GBARRIER: _aligned(_same),
+
+    Op.COLLECTIVE: collective_rules.batch_rule,
+    **dict.fromkeys((Op.SHARD, Op.UNSHARD, Op.CONSTRAIN), collective_rules.batch_partition),
 }
 # fmt: on

@@ -54,6 +54,7 @@ from tfn.transforms import (
 )
 from tfn.transforms.gather_rules import at
 from tfn.transforms.transpose import forward
+from tfn.transforms.shard import collective_rules
 
 Tangents = Sequence[Any]
 Rule = Callable[[UOp, Tangents], Any]
@@ -413,5 +414,8 @@ JVP: dict[Op, Rule] = {
     **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.jvp, push)),
     Op.AFTER: lambda y, d: d[0],
     Op.GBARRIER: _same,
+
+    Op.COLLECTIVE: collective_rules.jvp,
+    **dict.fromkeys((Op.SHARD, Op.UNSHARD, Op.CONSTRAIN), _same),
 }
 # fmt: on

@@ -56,6 +56,7 @@ from tfn.transforms import (
 )
 from tfn.transforms.cotangents import total
 from tfn.transforms.gather_rules import at, clamped, inside, last
+from tfn.transforms.shard import collective_rules
 
 Rule = Callable[[UOp, UOp, int], UOp]
 RuleOfSeveral = Callable[[UOp, Sequence[UOp | None], Sequence[int]], Sequence[UOp | None]]
@@ -374,6 +375,11 @@ TRANSPOSE: dict[Op, Rule] = {
     Op.SCATTER: _scatter,
     Op.AFTER: lambda u, ct, i: ct,
     Op.GBARRIER: lambda u, ct, i: UOp(Op.GBARRIER, (ct,)),
+
+    Op.COLLECTIVE: collective_rules.transpose,
+    Op.SHARD: collective_rules.transpose_shard,
+    Op.UNSHARD: collective_rules.transpose_unshard,
+    Op.CONSTRAIN: lambda u, ct, i: UOp(Op.CONSTRAIN, (ct,), u.arg),
 }
 SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.SORT: _not_linear,

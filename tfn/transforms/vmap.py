@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tfn import tree
 from tfn._support.validate import a_function, integer
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
-from tfn.trace.build import moveaxis
+from tfn.dtypes import INT32
+from tfn.trace.build import cast, iota, moveaxis
+from tfn.trace.sharding import Axis
 from tfn.trace.uop import UOp
 from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
+from tfn.transforms.shard import axes as named_axes
+from tfn.transforms.shard.axes import NamedAxis
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tracing import Recording, record
 
@@ -29,8 +33,9 @@ def vmap(
     function: Callable[P, R],
     in_axes: object = 0,
     out_axes: object = 0,
-    axis_name: None = None,
+    axis_name: Hashable = None,
     axis_size: int | None = None,
+    spmd_axis_name: object = None,
 ) -> Callable[P, R]:
     """Map a function over an axis of its arguments.
 
@@ -39,7 +44,10 @@ def vmap(
             same for all, or a tuple of these, or of trees that begin like the arguments.
             Arguments given by keyword are mapped over axis 0.
         out_axes: where the axis goes in the results; None for a result that is not mapped.
+        axis_name: a name for the axis, which collectives such as `tfn.lax.psum` can use.
         axis_size: the size of the axis, needed if nothing is mapped.
+        spmd_axis_name: the axis of a mesh along which the lanes may be divided; a hint, which
+            changes no value.
 
     Raises:
         ShapeError: if mapped axes differ in size, naming each argument.
@@ -54,13 +62,6 @@ def vmap(
     a_function("vmap", "function", function)
     if axis_size is not None:
         axis_size = integer("vmap", "axis_size", axis_size, 0)
-    if axis_name is not None:
-        raise ArgumentError(
-            "vmap has no named axes",
-            got=f"axis_name={axis_name!r}",
-            hint="leave it out, and reduce over the axis after vmap",
-        )
-
     @functools.lru_cache(maxsize=64)
     def names_of(structure: tree.Structure) -> list[str]:
         return argument_names(function, structure)
@@ -75,12 +76,17 @@ def vmap(
         ]
         size = _size(mapped, axis_size, function)
 
+        named: list[NamedAxis] = []
+
         def call(inputs: Sequence[Any]) -> Any:
             filled = list(leaves)
             for m, x in zip(mapped, inputs, strict=True):
                 filled[m.at] = x
             new_args, new_kwargs = tree.unflatten(structure, filled)
-            return checked(name_of(function), function, new_args, new_kwargs)
+            if axis_name is not None:
+                named.append(named_axes.lane_axis(Axis(axis_name, size)))
+            with named_axes.named(named):
+                return checked(name_of(function), function, new_args, new_kwargs)
 
         elements, labels = [m.element for m in mapped], [m.name for m in mapped]
         recorded = record("vmap", function, call, elements, labels, known=False)
@@ -88,6 +94,7 @@ def vmap(
             x: moveaxis(variable(m.value, m.value), m.axis, 0)
             for x, m in zip(recorded.inputs, mapped, strict=True)
         }
+        lanes |= {a.index.uop: cast(iota((size,), 0), INT32) for a in named}
         results, trace = batch([*recorded.outputs, *recorded.effects], lanes, size), recorded.trace
         if recorded.effects:
             trace.token = results.pop().graph

@@ -1,0 +1,191 @@
+"""Rules of the ops of many devices in the tables `JVP`, `TRANSPOSE` and `BATCH`.
+
+Batched over the axis that it names, a collective is gone: on the stack of all values it is a
+reduction, a transpose, or nothing at all::
+
+    psum(x, "i")  over lanes  ->  X.sum(0), the same in all lanes
+    all_gather(x, "i")        ->  X, the same in all lanes
+
+A collective belongs to the axis whose index is its second source; see `trace.sharding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce as fold
+from typing import Any
+
+from tfn.errors import GradientError
+from tfn.trace.build import (
+    cast,
+    concat,
+    eq,
+    full_like,
+    gather,
+    moveaxis,
+    permute,
+    reduce,
+    reshape,
+    shrink,
+    spread,
+    zeros,
+)
+from tfn.trace.op import MONOIDS, Op
+from tfn.trace.sharding import Axis, Collective, Exchange, Groups, Partition
+from tfn.trace.uop import UOp
+from tfn.transforms.body import Lanes
+
+
+def collective(kind: Exchange, x: UOp, index: UOp, axis: Axis, **options: Any) -> UOp:
+    """The node of an exchange along an axis."""
+    return UOp(Op.COLLECTIVE, (x, index), Collective(kind, axis, **options))
+
+
+def own(x: UOp, index: UOp) -> UOp:
+    """The element of the first axis whose number is that of the device."""
+    point = reshape(index, (1,))
+    return reshape(gather(x, point, (1, *x.shape[1:])), x.shape[1:])
+
+
+# Forward and reverse mode.
+
+
+def jvp(y: UOp, tangents: Sequence[Any]) -> UOp:
+    """The same exchange of the tangent; of a maximum or minimum the mean of the tied ones."""
+    (x, index), arg, dx = y.src, y.arg, tangents[0]
+    if arg.kind is not Exchange.REDUCE or arg.op is Op.ADD:
+        return UOp(Op.COLLECTIVE, (dx, index), arg)
+    assert arg.op in MONOIDS
+    if arg.op is Op.MUL:
+        raise GradientError(
+            "a product over devices has no derivative here", hint="use psum of the logarithm"
+        )
+    added = replace(arg, op=Op.ADD)
+    tied = cast(eq(x, y), dx.dtype)
+    total = UOp(Op.COLLECTIVE, (dx * tied, index), added)
+    return total / UOp(Op.COLLECTIVE, (tied, index), added)
+
+
+def transpose(u: UOp, ct: UOp, i: int) -> UOp:
+    """The exchange backwards."""
+    index, arg = u.src[1], u.arg
+
+    def exchange(kind: Exchange, **options: Any) -> UOp:
+        return UOp(Op.COLLECTIVE, (ct, index), replace(arg, kind=kind, **options))
+
+    if arg.kind is Exchange.REDUCE:
+        if arg.op is not Op.ADD:
+            raise GradientError(f"a reduction by {arg.op.value} is not linear", hint="use vjp")
+        return exchange(Exchange.VARY, invariant=False) if arg.invariant else exchange(arg.kind)
+    if arg.kind is Exchange.VARY:
+        return exchange(Exchange.REDUCE, invariant=True)
+    if arg.kind is Exchange.GATHER:
+        return own(ct, index) if arg.invariant else exchange(Exchange.SCATTER)
+    if arg.kind is Exchange.SCATTER:
+        return exchange(Exchange.GATHER)
+    if arg.kind is Exchange.PERMUTE:
+        return exchange(arg.kind, pairs=tuple((to, begin) for begin, to in arg.pairs))
+    return exchange(arg.kind)
+
+
+def transpose_shard(u: UOp, ct: UOp, i: int) -> UOp:
+    """The global cotangent; parts that are not known to be equal are added up."""
+    arg: Partition = u.arg
+    for axis in arg.unchecked:
+        index = UOp(Op.AXIS, (), axis)
+        ct = collective(Exchange.REDUCE, ct, index, axis)
+    return UOp(Op.UNSHARD, (ct,), arg)
+
+
+def transpose_unshard(u: UOp, ct: UOp, i: int) -> UOp:
+    """The part of the cotangent; one that devices share is divided among them."""
+    arg: Partition = u.arg
+    part = UOp(Op.SHARD, (ct,), arg)
+    share = fold(lambda n, axis: n * axis.size, arg.unchecked, 1)
+    return part if share == 1 else part / full_like(part, share)
+
+
+# Batching.
+
+
+def batch_partition(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> UOp:
+    """SHARD, UNSHARD, CONSTRAIN: the new axis is not divided."""
+    return UOp(u.op, tuple(src), replace(u.arg, spec=((), *u.arg.spec)))
+
+
+def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> Any:
+    """The row of COLLECTIVE."""
+    (x, index), (on_x, on_index), arg = src, mapped, u.arg
+    if on_index:
+        return _resolved(x, on_x, arg, size)
+    first = arg.kind in (Exchange.SCATTER, Exchange.TRANSPOSE)
+    out = UOp(Op.COLLECTIVE, (moveaxis(x, 0, 1) if first else x, index), arg)
+    gathered = arg.kind in (Exchange.GATHER, Exchange.TRANSPOSE)
+    return Lanes(moveaxis(out, 1, 0) if gathered else out, True)
+
+
+def _resolved(x: UOp, many: bool, arg: Collective, size: int) -> Lanes:
+    """The exchange on the stack of all values; `many` says whether `x` is that stack."""
+    assert size == arg.axis.size, (size, arg)
+    if not many:
+        if arg.kind is Exchange.VARY:
+            return Lanes(x, False)
+        if arg.kind is Exchange.REDUCE and arg.op is not Op.MUL:
+            return Lanes(x * arg.count if arg.op is Op.ADD else x, False)
+        x = spread(x, size)
+    if arg.groups is not None:
+        return Lanes(_in_groups(x, arg), True)
+    if arg.kind is Exchange.REDUCE:
+        return Lanes(reduce(x, arg.op, (0,)), False)
+    if arg.kind is Exchange.GATHER:
+        return Lanes(x, False)
+    if arg.kind is Exchange.PERMUTE:
+        source = {to: begin for begin, to in arg.pairs}
+        return Lanes(rows(x, [source.get(i) for i in range(size)]), True)
+    return Lanes(x if arg.kind is Exchange.VARY else _exchanged(x, arg, 0), True)
+
+
+def _exchanged(x: UOp, arg: Collective, axis: int) -> UOp:
+    """An exchange among the rows of an axis, of which each gets its part."""
+    if arg.kind is Exchange.SCATTER:
+        return reduce(x, Op.ADD, (axis,))
+    order = list(range(x.ndim))
+    order[axis], order[axis + 1] = axis + 1, axis
+    return permute(x, tuple(order))
+
+
+def _in_groups(x: UOp, arg: Collective) -> UOp:
+    """The exchange within each group: rows in the order of the groups, and back."""
+    groups: Groups = arg.groups or ()
+    order = [device for group in groups for device in group]
+    grouped = reshape(rows(x, order), (len(groups), len(groups[0]), *x.shape[1:]))
+    if arg.kind is Exchange.REDUCE:
+        out = moveaxis(spread(reduce(grouped, arg.op, (1,)), arg.count), 0, 1)
+    elif arg.kind is Exchange.GATHER:
+        out = moveaxis(spread(grouped, arg.count), 0, 1)
+    else:
+        out = _exchanged(grouped, arg, 1)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return rows(reshape(out, (len(order), *out.shape[2:])), list(back))
+
+
+def rows(x: UOp, order: Sequence[int | None]) -> UOp:
+    """Rows of the first axis in another order, zeros for None: slices of consecutive ones."""
+    runs: list[tuple[int | None, int]] = []
+    for i in order:
+        begin, length = runs[-1] if runs else (None, 0)
+        follows = i == begin + length if begin is not None and i is not None else i is begin
+        if runs and follows:
+            runs[-1] = begin, length + 1
+        else:
+            runs.append((i, 1))
+    rest = x.shape[1:]
+    parts = [
+        zeros((length, *rest), x.dtype)
+        if begin is None
+        else shrink(x, (begin, *(0 for _ in rest)), (begin + length, *rest))
+        for begin, length in runs
+    ]
+    return parts[0] if len(parts) == 1 else concat(parts, 0)
+
