@@ -90,7 +90,7 @@ def record(
         ]
         if vary.is_checked():
             for leaf, v in zip(leaves, values, strict=True):
-                leaf.uop.arg.varying = vary.of(v) if hasattr(v, "uop") else vary.NONE
+                leaf.uop.arg.varying = vary.of(v)
         try:
             out: Any = call(leaves)
         except TfnError as error:

@@ -32,10 +32,10 @@ NONE: Names = frozenset()
 _FIXED = frozenset({Op.CONST, Op.IOTA})
 
 
-def of(value: bind.Value) -> Names:
-    """The manual axes over which a value varies."""
-    if value.trace is None or value.uop is None:
-        return NONE
+def of(value: Any) -> Names:
+    """The manual axes over which a Value, or a value of a type, varies."""
+    if getattr(value, "trace", None) is None:
+        return getattr(value, "vma", NONE)
     names: Names = Alignment(value.trace).run([value.uop], {})[1][0]
     return names
 
@@ -119,7 +119,9 @@ class Alignment:
         name, arg = u.arg.axis.name, u.arg
         if not any(a.axis.name == name and a.checked for a in axes.live()):
             return rebuild(u, tuple(src)), have[0]
-        if arg.kind is Exchange.VARY or arg.kind is Exchange.PICK:
+        if arg.kind is Exchange.VARY and name in have[0]:
+            return src[0], have[0]  # what it was made for was not known to vary then
+        if arg.kind in (Exchange.VARY, Exchange.PICK):
             return rebuild(u, tuple(src)), have[0] | {name}
         want = have[0] | {name}
         x = self.vary(src[0], have[0], want)
