@@ -19,7 +19,7 @@ from tfn.errors import ArgumentError, AxisError, DeviceError, ShapeError
 from tfn.trace.aval import Kind
 from tfn.trace.mesh import AbstractMesh, Device, Mesh, mesh_of
 from tfn.trace.op import Shape
-from tfn.trace.sharding import Partition, Spec, check_divides
+from tfn.trace.sharding import OPEN, Partition, Spec, check_divides
 
 Index = tuple[slice, ...]
 
@@ -239,6 +239,18 @@ class NamedSharding:
         rest = [()] * (ndim - len(self.spec))
         return Partition(self.mesh.axes, (*map(names_of, self.spec), *rest))
 
+    def constraint(self, shape: Shape) -> Partition:
+        """The division that a constraint asks for: an UNCONSTRAINED axis is left open.
+
+        Raises:
+            ShapeError: as `shard_shape`.
+        """
+        partition = self.checked(shape)
+        left = [part is UNCONSTRAINED for part in self.spec]
+        left += [False] * (len(shape) - len(left))
+        spec = [OPEN if free else names for free, names in zip(left, partition.spec, strict=True)]
+        return Partition(partition.mesh, tuple(spec))
+
     def shard_shape(self, global_shape: Sequence[int]) -> Shape:
         """The shape of the part that one device has.
 
@@ -255,7 +267,7 @@ class NamedSharding:
             ShapeError: as `shard_shape`.
         """
         partition = self.partition(len(shape))
-        check_divides(repr(self), shape, partition)
+        check_divides(f"the sharding {self.spec}", shape, partition)
         return partition
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
