@@ -12,7 +12,7 @@ from tfn import tree
 from tfn._support.validate import integer, integers, one_of, shown
 from tfn.array import Array
 from tfn.dtypes import BOOL, INT32
-from tfn.eager.operands import array_of, one_axis, scalar_kind
+from tfn.eager.operands import array_of, need_real, one_axis, scalar_kind
 from tfn.errors import ArgumentError
 from tfn.lax import exchanges
 from tfn.trace.op import Op
@@ -85,7 +85,7 @@ def psum(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
     n = exchanges.count(axes, exchanges.in_groups("psum", axes, axis_index_groups))
 
     def one(leaf: Any) -> Any:
-        if scalar_kind(leaf) is not None:
+        if type(leaf) is not bool and scalar_kind(leaf) is not None:
             return leaf * n
         value = array_of("psum", leaf)
         value = value.astype(INT32) if value.dtype == BOOL else value
@@ -132,6 +132,7 @@ def pmax(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
     Raises:
         AxisError: for a name that no axis has here, or the same twice.
         ArgumentError: for groups that do not divide the axis into equal parts.
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn, tfn.numpy as tnp
@@ -154,6 +155,7 @@ def pmin(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
     Raises:
         AxisError: for a name that no axis has here, or the same twice.
         ArgumentError: for groups that do not divide the axis into equal parts.
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn, tfn.numpy as tnp
@@ -166,6 +168,8 @@ def pmin(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
 def _reduced(what: str, op: Op, x: Any, axis_name: object, axis_index_groups: object) -> Any:
     axes = exchanges.named(what, axis_name)
     groups = exchanges.in_groups(what, axes, axis_index_groups)
+    if op is not Op.ADD:
+        need_real(what, *tree.leaves(x))
     args = tuple(
         arg
         for a in axes
