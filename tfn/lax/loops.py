@@ -6,6 +6,7 @@ The body is traced once, whatever the number of repetitions, and the loop runs a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tfn import tree
@@ -76,7 +77,7 @@ def scan(
     arrays, names, over = values("xs", xs)
     steps = _length(arrays, names, length)
     start, paths, structure = values("carry", init)
-    slices = [ShapeDtypeStruct(x.shape[1:], x.dtype, x.weak_type) for x in arrays]
+    slices = [replace(ShapeDtypeStruct.of(x), shape=x.shape[1:]) for x in arrays]
     where = f"scan ({name_of(f)})"
 
     def close_body(types: list[ShapeDtypeStruct]) -> tuple[Closed, tree.Structure]:

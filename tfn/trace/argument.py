@@ -58,9 +58,10 @@ class Leaf:
         value: the array behind it, or None while only shape and dtype are known.
         name: what the user calls it, for error messages.
         is_input: whether it is an input of a trace, not a captured array.
+        varying: the manual axes over which it is known to vary; see `transforms.shard.vary`.
     """
 
-    __slots__ = ("shape", "dtype", "value", "name", "is_input")
+    __slots__ = ("shape", "dtype", "value", "name", "is_input", "varying")
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Leaf:
     ) -> None:
         self.shape, self.dtype, self.value = shape, dtype, value
         self.name, self.is_input = name, is_input
+        self.varying: frozenset[Any] = frozenset()
 
 
 @frozen

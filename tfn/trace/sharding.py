@@ -13,7 +13,6 @@ that belong to it by their index, which is the one that it batches.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -25,8 +24,11 @@ from tfn.errors import ShapeError
 from tfn.trace.op import Op, Shape
 
 Type = tuple[Shape, DType]
-Spec = tuple[tuple[str, ...], ...]
+Names = tuple[str, ...]
+Spec = tuple[Names, ...]
 """For each axis of a value the axes of the mesh over which it is divided, the major one first."""
+OPEN = ("?",)
+"""In the spec of a CONSTRAIN: the axis may be divided in any way."""
 Groups = tuple[tuple[int, ...], ...]
 
 
@@ -54,6 +56,7 @@ class Exchange(enum.Enum):
     GATHER = "all_gather"  # X itself for each device: one axis more
     SCATTER = "reduce_scatter"  # X.sum(0), whose first axis is as long as there are devices
     TRANSPOSE = "all_to_all"  # X.swapaxes(0, 1)
+    PICK = "own_slice"  # X[i, i]: the row with the number of the device; moves nothing
     PERMUTE = "ppermute"  # X[source of i], or zeros
     VARY = "pvary"  # X; before, the same value on each device
 
@@ -93,18 +96,21 @@ class Partition:
     Attributes:
         mesh: its axes, in order.
         spec: for each axis of the value the axes of the mesh over which it is divided.
+        manual: of SHARD and UNSHARD: the axes of the mesh that the user's code handles, where it
+            works on the parts; all others are the partitioner's.
         unchecked: manual axes that do not divide the value and over which the parts are not known
             to be equal: their cotangents are added up, as those of ``check_vma=False`` are.
     """
 
     mesh: tuple[Axis, ...]
     spec: Spec
+    manual: Names = ()
     unchecked: tuple[Axis, ...] = ()
 
     def parts(self, axis: int) -> int:
         """The number of parts of an axis of the value."""
         size = {axis.name: axis.size for axis in self.mesh}
-        return prod([size[name] for name in self.spec[axis]])
+        return prod([size[name] for name in self.spec[axis] if name in size])
 
     def local(self, shape: Shape) -> Shape:
         """The shape of one part."""
@@ -131,13 +137,14 @@ def collective(src: tuple[Any, ...], arg: Collective) -> Type:
     x, n = src[0], arg.count
     if arg.kind is Exchange.GATHER:
         return (n, *x.shape), x.dtype
-    if arg.kind in (Exchange.SCATTER, Exchange.TRANSPOSE) and x.shape[:1] != (n,):
+    if arg.kind in (Exchange.SCATTER, Exchange.TRANSPOSE, Exchange.PICK) and x.shape[:1] != (n,):
         raise unfit(
             f"{arg.kind.value} over {arg.axis.name!r} needs a first axis of size {n}",
             src[:1],
             "there is one element for each device along the axis",
         )
-    return (x.shape[1:] if arg.kind is Exchange.SCATTER else x.shape), x.dtype
+    is_row = arg.kind in (Exchange.SCATTER, Exchange.PICK)
+    return (x.shape[1:] if is_row else x.shape), x.dtype
 
 
 def check_divides(what: str, shape: Shape, arg: Partition) -> None:
@@ -173,11 +180,6 @@ def constrain(src: tuple[Any, ...], arg: Partition) -> Type:
     """The type of CONSTRAIN."""
     check_divides("a sharding", src[0].shape, arg)
     return src[0].shape, src[0].dtype
-
-
-def moved(spec: Spec, order: Sequence[int]) -> Spec:
-    """A spec whose axes were permuted."""
-    return tuple([spec[axis] for axis in order])
 
 
 def stacking(arg: Partition, shape: Shape) -> tuple[Shape, Shape]:

@@ -48,6 +48,7 @@ from tfn.transforms.arguments import (
     parameter_names,
 )
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.shard import axes, vary
 from tfn.transforms.static_args import Names, Selection, Split
 from tfn.transforms.tracing import record
 
@@ -304,7 +305,7 @@ class Jitted(Generic[P, R_co]):
             values = self._values(values, split, structure)
             kinds = tuple([(x.kind, x.weak_type) for x in values])
         key = structure, split.statics, kinds
-        entry = self._entries.young.get(key)
+        entry = None if axes.live() else self._entries.young.get(key)
         if entry is None:  # a miss, an old entry, or within an outer trace
             names = self._names_of(split, structure)
             entry = self._find(split, structure, values, names)
@@ -343,7 +344,7 @@ class Jitted(Generic[P, R_co]):
     ) -> Entry:
         """The entry for these types, traced on a miss."""
         kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
-        key = structure, split.statics, kinds
+        key = structure, split.statics, kinds, *vary.key(values)
         entry = self._entries.find(key)
         if entry is not None:
             self._prefer(entry.direct)

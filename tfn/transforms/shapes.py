@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfn._support.validate import shown, size_limit
 from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
 from tfn.errors import ShapeError
 from tfn.trace import bind
 from tfn.trace.op import Shape
+from tfn.transforms.shard import vary
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,12 @@ class ShapeDtypeStruct:
     """Shape, dtype and weakness of an array, without its elements.
 
     A size may be symbolic, for those who export; see `tfn.export.symbolic_shape`.
+
+    Attributes:
+        shape: sizes of the axes.
+        dtype: of the elements.
+        weak_type: whether the dtype gives way to others.
+        vma: inside of `shard_map`, the manual axes over which the value varies.
 
     Example:
         >>> ShapeDtypeStruct((2, 3), "float32").size
@@ -29,11 +36,16 @@ class ShapeDtypeStruct:
     shape: Shape
     dtype: DType
     weak_type: bool = False
+    vma: frozenset[Any] = frozenset()
 
     if TYPE_CHECKING:  # a name of a dtype will do for one
 
         def __init__(
-            self, shape: Sequence[int], dtype: DTypeLike, weak_type: bool = False
+            self,
+            shape: Sequence[int],
+            dtype: DTypeLike,
+            weak_type: bool = False,
+            vma: frozenset[Any] = frozenset(),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -61,7 +73,8 @@ class ShapeDtypeStruct:
     @staticmethod
     def of(value: bind.Value | ShapeDtypeStruct) -> ShapeDtypeStruct:
         """The type of a Value."""
-        return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type)
+        vma = vary.of(value) if vary.is_checked() else vary.NONE
+        return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type, vma)
 
     @property
     def ndim(self) -> int:

@@ -15,6 +15,7 @@ from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Function, name_of, results, where
+from tfn.transforms.shard import vary
 
 
 @frozen
@@ -87,6 +88,9 @@ def record(
             bind.new_leaf(trace, v.shape, v.dtype, name, v if known else None, v.weak_type)
             for v, name in zip(values, names, strict=True)
         ]
+        if vary.is_checked():
+            for leaf, v in zip(leaves, values, strict=True):
+                leaf.uop.arg.varying = vary.of(v)
         try:
             out: Any = call(leaves)
         except TfnError as error:
@@ -103,6 +107,8 @@ def record(
             out, aux = out
         values_out, structure = results(out, function)
         outputs = [bind.lift(value, trace) for value in values_out]
+        if vary.is_checked():
+            outputs = vary.aligned(outputs, trace)
     return Recording(
         trace,
         [leaf.uop for leaf in leaves],

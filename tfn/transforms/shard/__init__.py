@@ -1,5 +1,13 @@
-"""Many devices: named axes, the partitioner and its table `SHARD`.
+"""Many devices: named axes, functions of parts, and the partitioner with its table `SHARD`.
 
 Files in reading order:
+    axes              named axes, of `vmap` and of meshes, while a function is traced
     collective_rules  rules of collectives: derivatives, and what they are over lanes
+    vary              values that vary over manual axes, and those that all devices have alike
+    shard_map         functions of the parts that each device holds
+    factors           SHARD: for each op the factors that can be divided
+    propagate         how values would best be divided
+    reshard           from one division to another by the cheapest exchanges
+    partition         from global values to the program that every device runs
+    stack             the devices of one process as axes of an ordinary program
 """

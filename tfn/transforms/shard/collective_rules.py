@@ -23,6 +23,7 @@ from tfn.trace.build import (
     eq,
     full_like,
     gather,
+    iota,
     moveaxis,
     permute,
     reduce,
@@ -40,12 +41,6 @@ from tfn.transforms.body import Lanes
 def collective(kind: Exchange, x: UOp, index: UOp, axis: Axis, **options: Any) -> UOp:
     """The node of an exchange along an axis."""
     return UOp(Op.COLLECTIVE, (x, index), Collective(kind, axis, **options))
-
-
-def own(x: UOp, index: UOp) -> UOp:
-    """The element of the first axis whose number is that of the device."""
-    point = reshape(index, (1,))
-    return reshape(gather(x, point, (1, *x.shape[1:])), x.shape[1:])
 
 
 # Forward and reverse mode.
@@ -81,7 +76,9 @@ def transpose(u: UOp, ct: UOp, i: int) -> UOp:
     if arg.kind is Exchange.VARY:
         return exchange(Exchange.REDUCE, invariant=True)
     if arg.kind is Exchange.GATHER:
-        return own(ct, index) if arg.invariant else exchange(Exchange.SCATTER)
+        return exchange(Exchange.PICK) if arg.invariant else exchange(Exchange.SCATTER)
+    if arg.kind is Exchange.PICK:
+        return exchange(Exchange.GATHER, invariant=True)
     if arg.kind is Exchange.SCATTER:
         return exchange(Exchange.GATHER)
     if arg.kind is Exchange.PERMUTE:
@@ -119,7 +116,7 @@ def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) ->
     (x, index), (on_x, on_index), arg = src, mapped, u.arg
     if on_index:
         return _resolved(x, on_x, arg, size)
-    first = arg.kind in (Exchange.SCATTER, Exchange.TRANSPOSE)
+    first = arg.kind in (Exchange.SCATTER, Exchange.TRANSPOSE, Exchange.PICK)
     out = UOp(Op.COLLECTIVE, (moveaxis(x, 0, 1) if first else x, index), arg)
     gathered = arg.kind in (Exchange.GATHER, Exchange.TRANSPOSE)
     return Lanes(moveaxis(out, 1, 0) if gathered else out, True)
@@ -129,8 +126,8 @@ def _resolved(x: UOp, many: bool, arg: Collective, size: int) -> Lanes:
     """The exchange on the stack of all values; `many` says whether `x` is that stack."""
     assert size == arg.axis.size, (size, arg)
     if not many:
-        if arg.kind is Exchange.VARY:
-            return Lanes(x, False)
+        if arg.kind in (Exchange.VARY, Exchange.PICK):
+            return Lanes(x, arg.kind is Exchange.PICK)
         if arg.kind is Exchange.REDUCE and arg.op is not Op.MUL:
             return Lanes(x * arg.count if arg.op is Op.ADD else x, False)
         x = spread(x, size)
@@ -143,6 +140,9 @@ def _resolved(x: UOp, many: bool, arg: Collective, size: int) -> Lanes:
     if arg.kind is Exchange.PERMUTE:
         source = {to: begin for begin, to in arg.pairs}
         return Lanes(rows(x, [source.get(i) for i in range(size)]), True)
+    if arg.kind is Exchange.PICK:
+        lane = reshape(iota((size,), 0), (size, 1))
+        return Lanes(reshape(gather(x, lane, (1, *x.shape[2:]), 1), x.shape[1:]), True)
     return Lanes(x if arg.kind is Exchange.VARY else _exchanged(x, arg, 0), True)
 
 

@@ -1,0 +1,449 @@
+"""The partitioner: from a function of global values to the program that every device runs.
+
+One pass over the graph, sources first.  For each op the ways to divide its factors that its
+operands and its users suggest are compared by the bytes that they move; operands are resharded,
+the op runs on parts, and what was reduced over divided factors is combined::
+
+    dot  x:(data, -) w:(-, model)      x and w as they are        result (data, model)
+    dot  x:(-, model) w:(model, -)     partial sums               reduce over model
+    dot  x:(data, -) w:(data, -)       w gathered, if it is the smaller one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+from tfn._support.frozen import frozen
+from tfn.dtypes import INT32
+from tfn.errors import ArgumentError
+from tfn.trace.argument import Leaf, Param
+from tfn.trace.build import several
+from tfn.trace.inline import plain, sealed
+from tfn.trace.jaxpr import Jaxpr, param
+from tfn.trace.loop_cleanup import tidy
+from tfn.trace.op import MANUAL, SEVERAL, Op
+from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
+from tfn.trace.uop import UOp, remembered, walk
+from tfn.transforms.body import closed, fresh
+from tfn.transforms.shard.collective_rules import collective
+from tfn.transforms.shard.factors import SHARD, Factors, local
+from tfn.transforms.shard.propagate import (
+    Assignment,
+    Propagation,
+    assigned,
+    automatic,
+    constrained,
+    manual_spec,
+    spec_of,
+    undivided,
+)
+from tfn.transforms.shard.reshard import cost_bytes, merge, reshard, split
+from tfn.transforms.shard.stack import stacked as stack_of
+
+LOCAL_BYTES_WEIGHT = 0.1
+"""The cost of a byte that an op reads or writes in its own memory, beside one that is received:
+memory is about ten times as fast as what connects devices."""
+BYTES_PER_MULTIPLY_ADD = 0.02
+"""The cost of a multiply-add in bytes received: a device computes 50 of them in the time in which
+a byte arrives (100 GFLOP/s beside 1 GB/s; on a GPU 2,000 and more)."""
+
+
+class Part(NamedTuple):
+    """The part of a value that this device holds.
+
+    Attributes:
+        graph: of the part.
+        spec: how the value is divided by the partitioner.
+        manual: the axes of the manual regions that it is in.
+    """
+
+    graph: UOp
+    spec: Spec
+    manual: frozenset[str] = frozenset()
+
+
+@frozen
+class Partitioned:
+    """A function divided among the devices of a mesh.
+
+    Attributes:
+        spmd: the program of one device: parameters are parts, then its index along each axis.
+        mesh: the axes.
+        params, results: how the values are divided.
+    """
+
+    spmd: Jaxpr
+    mesh: tuple[Axis, ...]
+    params: tuple[Partition, ...]
+    results: tuple[Partition, ...]
+
+
+class Partitioner:
+    """Divides the values of one function."""
+
+    def __init__(self, mesh: Sequence[Axis]) -> None:
+        self.mesh = tuple(mesh)
+        self.axes = {axis.name: axis for axis in mesh}
+        self.sizes = {axis.name: axis.size for axis in mesh}
+        self.index = {
+            axis.name: UOp(Op.LEAF, (), Leaf((), INT32, None, f"the index along {axis.name}"))
+            for axis in mesh
+        }
+
+    def run(
+        self, outputs: Sequence[UOp], known: Mapping[UOp, Part], wishes: Sequence[Spec | None]
+    ) -> list[Part]:
+        """The parts of outputs from those of some nodes."""
+        propagation = Propagation(self.mesh)
+        propagation.forward(outputs, {u: part.spec for u, part in known.items()})
+        propagation.backward(outputs, wishes)
+        parts: dict[UOp, Any] = dict(known)
+        for u in walk(outputs):
+            if u not in parts and u.op is not Op.FUNCTION:
+                operands = [parts[s] for s in u.src if s.op is not Op.FUNCTION]
+                wish = propagation.wish.get(u)
+                rule = STRUCTURE.get(u.op)
+                parts[u] = (
+                    self._divide(u, operands, wish)
+                    if rule is None
+                    else rule(self, u, operands, wish)
+                )
+        return [parts[u] for u in outputs]
+
+    def to(self, part: Part, spec: Spec) -> Part:
+        """A part under another spec."""
+        if part.spec == spec:
+            return part
+        graph = reshard(part.graph, part.spec, spec, self.axes, self.index)
+        return part._replace(graph=graph, spec=spec)
+
+    # Ops that are one loop nest.
+
+    def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
+        factors = SHARD[u.op](u)
+        if u.op in SEVERAL:
+            wish = wish and wish.get(0)
+        manual = frozenset[str]().union(*(part.manual for part in operands))
+        assignment = self._cheapest(u, factors, operands, wish)
+        src = [
+            self.to(part, spec_of(row, assignment)).graph
+            for part, row in zip(operands, factors.operands, strict=True)
+        ]
+        spec = spec_of(factors.result, assignment)
+        shape = tuple(
+            [n // self._parts(names) for n, names in zip(u.shape, spec, strict=True)]
+            if len(spec) == u.ndim
+            else u.shape
+        )
+        numbers = {f: (self._number(names), self._parts(names)) for f, names in assignment.items()}
+        out = local(u, src, shape, numbers)
+        if u.op in SEVERAL:
+            return [
+                Part(y, spec if len(spec) == y.ndim else undivided(y.ndim), manual)
+                for y in several(out)
+            ]
+        for factor, op in factors.reduced.items():
+            for name in assignment.get(factor, ()):
+                out, spec = self._combined(out, spec, name, op, wish)
+        return Part(out, spec, manual)
+
+    def _combined(
+        self, x: UOp, spec: Spec, name: str, op: Op, wish: Spec | None
+    ) -> tuple[UOp, Spec]:
+        """Partial results along an axis of the mesh combined: scattered if that is asked for."""
+        axis, index = self.axes[name], self.index[name]
+        if wish is not None and op is Op.ADD:
+            for i, names in enumerate(spec):
+                if wish[i][: len(names) + 1] == (*names, name) and x.shape[i] % axis.size == 0:
+                    out = collective(Exchange.SCATTER, split(x, i, axis.size), index, axis)
+                    return out, (*spec[:i], (*names, name), *spec[i + 1 :])
+        return collective(Exchange.REDUCE, x, index, axis, op=op, invariant=True), spec
+
+    def _parts(self, names: Names) -> int:
+        return prod([self.sizes[name] for name in names])
+
+    def _number(self, names: Names) -> UOp:
+        """The number of this device's part of a factor: the first name is the major one."""
+        number = self.index[names[0]]
+        for name in names[1:]:
+            number = number * self.sizes[name] + self.index[name]
+        return number
+
+    def _cheapest(
+        self, u: UOp, factors: Factors, operands: Sequence[Part], wish: Spec | None
+    ) -> Assignment:
+        given = [(row, p.spec) for row, p in zip(factors.operands, operands, strict=True)]
+        divided = [pair for pair in given if any(pair[1])]
+        if not divided and wish is None:
+            return {}
+        wanted = [(factors.result, wish)] if wish is not None else []
+        choices = [assigned(wanted + divided, factors, self.sizes)]
+        for pair in divided:
+            choices.append(assigned([pair, *wanted, *divided], factors, self.sizes))
+            choices.append(assigned([pair, *wanted], factors, self.sizes))
+        different = [c for i, c in enumerate(choices) if c not in choices[:i]]
+        if len(different) == 1:
+            return different[0]
+        return min(different, key=lambda c: self._cost(u, factors, c, operands, wish))
+
+    def _cost(
+        self,
+        u: UOp,
+        factors: Factors,
+        assignment: Assignment,
+        operands: Sequence[Part],
+        wish: Spec | None,
+    ) -> float:
+        """The bytes that a device receives, and what it computes, if factors are so divided."""
+        total = 0.0
+        for s, row, part in zip(_operands(u), factors.operands, operands, strict=True):
+            spec, size_bytes = spec_of(row, assignment), s.size * s.dtype.itemsize
+            total += cost_bytes(size_bytes, part.spec, spec, self.sizes)
+            total += LOCAL_BYTES_WEIGHT * size_bytes / self._count(spec)
+        spec, size_bytes = spec_of(factors.result, assignment), u.size * u.dtype.itemsize
+        local_bytes = size_bytes / self._count(spec)
+        total += LOCAL_BYTES_WEIGHT * local_bytes
+        for factor in factors.reduced:
+            n = self._parts(assignment.get(factor, ()))
+            total += 2 * local_bytes * (n - 1) / n
+        total += BYTES_PER_MULTIPLY_ADD * factors.work / self._count(tuple(assignment.values()))
+        if wish is not None and len(wish) == len(spec):
+            total += cost_bytes(size_bytes, spec, wish, self.sizes) / 2
+        return total
+
+    def _count(self, spec: Spec) -> int:
+        return prod([self._parts(names) for names in spec])
+
+    # Structure.
+
+    def _tuple(self, u: UOp, operands: Sequence[Part], wish: object) -> list[Part]:
+        return list(operands)
+
+    def _get(self, u: UOp, operands: Sequence[Any], wish: object) -> Part:
+        part: Part = operands[0][u.arg]
+        return part
+
+    def _axis(self, u: UOp, operands: Sequence[Part], wish: object) -> Part:
+        name = u.arg.name
+        if self.axes.get(name) != u.arg:
+            raise ArgumentError("a mesh has no such axis", got=str(u.arg), hint="use one mesh")
+        return Part(self.index[name], (), frozenset({name}))
+
+    def _shard(self, u: UOp, operands: Sequence[Part], wish: object) -> Part:
+        (part,), arg = operands, u.arg
+        rest = automatic(part.spec, arg.manual)
+        whole = manual_spec(arg, rest)
+        parts = zip(u.src[0].shape, whole, strict=True)
+        if any(n % self._parts(names) for n, names in parts):
+            rest = undivided(u.ndim)
+        part = self.to(part, manual_spec(arg, rest))
+        return Part(part.graph, rest, part.manual | set(arg.manual))
+
+    def _unshard(self, u: UOp, operands: Sequence[Part], wish: object) -> Part:
+        (part,), arg = operands, u.arg
+        return Part(part.graph, manual_spec(arg, part.spec), part.manual - set(arg.manual))
+
+    def _constrain(self, u: UOp, operands: Sequence[Part], wish: object) -> Part:
+        spec = constrained(u.arg, operands[0].spec)
+        return self.to(operands[0], automatic(spec, sorted(operands[0].manual)))
+
+    def _function(
+        self, f: UOp, params: Sequence[Part], wishes: Sequence[Spec | None]
+    ) -> tuple[list[UOp], list[Part]]:
+        """The leaves of a nested function, and the parts of its outputs over them."""
+        leaves = [fresh(part.graph) for part in params]
+        known = {
+            param(p): part._replace(graph=leaf)
+            for p, part, leaf in zip(f.arg.params, params, leaves, strict=True)
+        }
+        return leaves, self.run(f.src, known, wishes)
+
+    def _scan(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
+        arg, wish = u.arg, wish or {}
+        first, last = arg.consts, arg.consts + arg.carries
+        manual = frozenset[str]().union(*(part.manual for part in operands))
+        operands = [part._replace(manual=manual) for part in operands]
+        arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
+        slices = [_slice(part) for part in arrays]
+        ys = [
+            wish[i][1:] if i in wish else None for i in range(arg.carries, len(u.src[0].src))
+        ]
+        carries = [
+            self.to(part, wish[i]) if i in wish else part
+            for i, part in enumerate(operands[first:last])
+        ]
+        for settled in (False, True):
+            leaves, out = self._function(
+                u.src[0],
+                [*operands[:first], *carries, *slices],
+                [*(part.spec for part in carries), *ys],
+            )
+            natural = [part.spec for part in out[: arg.carries]]
+            if settled or natural == [part.spec for part in carries]:
+                break
+            before = carries
+            carries = [
+                part if any(part.spec) else self.to(part, spec)
+                for part, spec in zip(carries, natural, strict=True)
+            ]
+            if carries == before:
+                break
+        nexts = [self.to(y, part.spec) for y, part in zip(out, carries)]
+        ys_parts = out[arg.carries :]
+        body = closed([part.graph for part in (*nexts, *ys_parts)], leaves)
+        src = [part.graph for part in (*operands[:first], *carries, *arrays)]
+        results = several(sealed(UOp(Op.SCAN, (body, *src), arg)))
+        specs = [part.spec for part in carries] + [((), *part.spec) for part in ys_parts]
+        return [Part(y, spec, manual) for y, spec in zip(results, specs, strict=True)]
+
+    def _while(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
+        arg = u.arg
+        manual = frozenset[str]().union(*(part.manual for part in operands))
+        operands = [part._replace(manual=manual) for part in operands]
+        tests, rest = operands[: arg.cond_consts], operands[arg.cond_consts :]
+        consts, carries = rest[: arg.body_consts], rest[arg.body_consts :]
+        leaves, out = self._function(
+            u.src[1], [*consts, *carries], [part.spec for part in carries]
+        )
+        nexts = [self.to(y, part.spec).graph for y, part in zip(out, carries, strict=True)]
+        test_leaves, (holds,) = self._function(u.src[0], [*tests, *carries], [None])
+        cond = closed([self.to(holds, ()).graph], test_leaves)
+        src = (cond, closed(nexts, leaves), *(part.graph for part in operands))
+        results = several(sealed(UOp(Op.WHILE, src, arg)))
+        return [Part(y, p.spec, manual) for y, p in zip(results, carries, strict=True)]
+
+    def _cond(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
+        wish, count = wish or {}, u.arg.branches
+        manual = frozenset[str]().union(*(part.manual for part in operands))
+        operands = [part._replace(manual=manual) for part in operands]
+        wishes = [wish.get(i) for i in range(len(u.src[1].src))]
+        specs: list[Spec] = []
+        functions: list[UOp] = []
+        for f in u.src[1 : 1 + count]:
+            leaves, out = self._function(f, operands[1:], wishes)
+            specs = specs or [part.spec for part in out]
+            graphs = [self.to(y, spec).graph for y, spec in zip(out, specs, strict=True)]
+            functions.append(closed(graphs, leaves))
+        src = (operands[0].graph, *functions, *(part.graph for part in operands[1:]))
+        results = several(sealed(UOp(Op.COND, src, u.arg)))
+        return [Part(y, spec, manual) for y, spec in zip(results, specs, strict=True)]
+
+    def _call(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
+        wish = wish or {}
+        wishes = [wish.get(i) for i in range(len(u.src[0].src))]
+        leaves, out = self._function(u.src[0], operands, wishes)
+        body = closed([part.graph for part in out], leaves)
+        src = (body, *(part.graph for part in operands))
+        results = several(sealed(UOp(Op.CALL, src, u.arg)))
+        return [part._replace(graph=y) for y, part in zip(results, out, strict=True)]
+
+
+def _operands(u: UOp) -> list[UOp]:
+    return [s for s in u.src if s.op is not Op.FUNCTION]
+
+
+def _slice(part: Part) -> Part:
+    """One slice of an array that a scan runs over."""
+    graph = part.graph
+    row = UOp(Op.LEAF, (), Leaf(graph.shape[1:], graph.dtype))
+    return part._replace(graph=row, spec=part.spec[1:])
+
+
+# fmt: off
+STRUCTURE: dict[Op, Callable[[Partitioner, UOp, Any, Any], Any]] = {
+    Op.TUPLE: Partitioner._tuple,
+    Op.GET: Partitioner._get,
+    Op.SCAN: Partitioner._scan,
+    Op.WHILE: Partitioner._while,
+    Op.COND: Partitioner._cond,
+    Op.CALL: Partitioner._call,
+    Op.AXIS: Partitioner._axis,
+    Op.SHARD: Partitioner._shard,
+    Op.UNSHARD: Partitioner._unshard,
+    Op.CONSTRAIN: Partitioner._constrain,
+}
+"""The ops that are no single loop nest."""
+# fmt: on
+
+
+@remembered
+def meshes(f: UOp) -> tuple[tuple[Axis, ...], ...]:
+    """The meshes that the ops of a function name, nested functions included."""
+    found: dict[tuple[Axis, ...], None] = {}
+    for u in walk(f.src):
+        if u.op is Op.FUNCTION:
+            found |= dict.fromkeys(meshes(u))
+        elif u.op in MANUAL and isinstance(u.arg, Partition):
+            found[u.arg.mesh] = None
+    return tuple(found)
+
+
+def mesh_of(f: UOp, params: Sequence[Partition | None]) -> tuple[Axis, ...] | None:
+    """The one mesh of a function and of its arguments; None if there is none.
+
+    Raises:
+        ArgumentError: if there are several.
+    """
+    given = dict.fromkeys([arg.mesh for arg in params if arg is not None])
+    different = list(given | dict.fromkeys(meshes(f)))
+    if len(different) > 1:
+        shown = " and ".join(
+            "(" + ", ".join(f"{a.name}: {a.size}" for a in mesh) + ")" for mesh in different[:2]
+        )
+        raise ArgumentError(
+            "one program cannot use different meshes",
+            got=f"meshes {shown}",
+            hint="use one mesh for all arguments and functions, or put arrays on it by device_put",
+        )
+    return different[0] if different else None
+
+
+def partition(jaxpr: Jaxpr, params: Sequence[Partition | None]) -> Partitioned:
+    """The program of one device, from a function of global values.
+
+    Args:
+        params: how each parameter is divided; None for one that is the same on all devices.
+    """
+    return _partition(jaxpr.function, tuple(params))
+
+
+@remembered
+def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
+    mesh = mesh_of(f, params)
+    assert mesh is not None, "a function without a mesh needs no partitioning"
+    f = plain(f)
+    full = tuple(
+        arg or Partition(mesh, undivided(len(p.shape)))
+        for arg, p in zip(params, f.arg.params, strict=True)
+    )
+    partitioner = Partitioner(mesh)
+    leaves = [
+        UOp(Op.LEAF, (), Leaf(arg.local(p.shape), p.dtype))
+        for arg, p in zip(full, f.arg.params, strict=True)
+    ]
+    known = {
+        param(p): Part(leaf, arg.spec)
+        for p, leaf, arg in zip(f.arg.params, leaves, full, strict=True)
+    }
+    out = partitioner.run(f.src, known, [None] * len(f.src))
+    inputs = [*leaves, *(partitioner.index[axis.name] for axis in mesh)]
+    spmd = Jaxpr(closed(tidy([part.graph for part in out]), inputs))
+    results = tuple(Partition(mesh, part.spec) for part in out)
+    return Partitioned(spmd, mesh, full, results)
+
+
+@remembered
+def _stacked(f: UOp, params: tuple[Partition | None, ...]) -> tuple[Jaxpr, tuple[Partition, ...]]:
+    whole = _partition(f, params)
+    jaxpr = stack_of(whole.spmd, whole.mesh, whole.params, whole.results)
+    return jaxpr, whole.results
+
+
+def stacked(
+    jaxpr: Jaxpr, params: Sequence[Partition | None]
+) -> tuple[Jaxpr, tuple[Partition, ...]]:
+    """The program of all devices of this process, over stacks of parts; how results are divided."""
+    return _stacked(jaxpr.function, tuple(params))

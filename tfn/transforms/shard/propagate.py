@@ -1,0 +1,196 @@
+"""Propagation: how each value of a function would best be divided, before anything is decided.
+
+Forward, a value is divided as its operands are; backward, a value that nothing divides yet is
+divided as its users are, so that constants, counters, random bits and gradients are computed in
+the parts that are needed.  `partition` takes the result as a preference, which a cost may overrule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from tfn.trace.jaxpr import param
+from tfn.trace.op import Op
+from tfn.trace.regions import results
+from tfn.trace.sharding import OPEN, Axis, Names, Partition, Spec
+from tfn.trace.uop import UOp, walk
+from tfn.transforms.shard.factors import SHARD, Factors, Row
+
+Assignment = dict[int, Names]
+"""The axes of the mesh that divide each factor."""
+
+
+def undivided(ndim: int) -> Spec:
+    """The spec of a value that is the same on all devices."""
+    return ((),) * ndim
+
+
+def is_divided(spec: Spec) -> bool:
+    """Whether an axis is divided."""
+    return any(spec)
+
+
+def assigned(
+    rows: Sequence[tuple[Row, Spec]], factors: Factors, sizes: Mapping[str, int]
+) -> Assignment:
+    """The factors divided as the rows are, earlier rows first; what conflicts is left out."""
+    result: Assignment = {}
+    used: set[str] = set()
+    for row, spec in rows:
+        for factor, names in zip(row, spec, strict=True):
+            if factor is None or factor in result:
+                continue
+            taken: list[str] = []
+            for name in names:
+                parts = prod([sizes[n] for n in (*taken, name)])
+                if name in used or factors.sizes[factor] % parts:
+                    break
+                taken.append(name)
+            if taken:
+                result[factor] = tuple(taken)
+                used.update(taken)
+    return result
+
+
+def spec_of(row: Row, assignment: Assignment) -> Spec:
+    """The spec of an operand, or of the result, under an assignment."""
+    return tuple([() if factor is None else assignment.get(factor, ()) for factor in row])
+
+
+def manual_spec(arg: Partition, rest: Spec) -> Spec:
+    """The spec of a global value whose parts in a manual region have the spec `rest`."""
+    return tuple([names + more for names, more in zip(arg.spec, rest, strict=True)])
+
+
+def automatic(spec: Spec, manual: Sequence[str]) -> Spec:
+    """A spec without the axes of a manual region."""
+    return tuple([tuple(name for name in names if name not in manual) for names in spec])
+
+
+def constrained(arg: Partition, spec: Spec) -> Spec:
+    """The spec that a constraint asks for, where it leaves an axis open as it is."""
+    fixed = {name for names in arg.spec if names != OPEN for name in names}
+    return tuple(
+        tuple(n for n in old if n not in fixed) if names == OPEN else names
+        for names, old in zip(arg.spec, spec, strict=True)
+    )
+
+
+class Propagation:
+    """Specs of the values of one function.
+
+    Attributes:
+        sizes: of the axes of the mesh.
+        spec: by node the spec that follows from operands; a list for several results.
+        wish: by node the spec that users would like of a value that is not divided.
+    """
+
+    def __init__(self, mesh: Sequence[Axis]) -> None:
+        self.mesh = mesh
+        self.sizes = {axis.name: axis.size for axis in mesh}
+        self.spec: dict[UOp, Any] = {}
+        self.wish: dict[UOp, Any] = {}
+
+    def forward(self, outputs: Sequence[UOp], known: Mapping[UOp, Spec]) -> list[Spec]:
+        """The specs of outputs from those of some nodes."""
+        self.spec.update(known)
+        for u in walk(outputs):
+            if u not in self.spec and u.op is not Op.FUNCTION:
+                self.spec[u] = self._of(u)
+        return [self.spec[u] for u in outputs]
+
+    def _of(self, u: UOp) -> Any:
+        if u.op in SHARD:
+            factors = SHARD[u.op](u)
+            rows = [(row, self.spec[s]) for row, s in zip(factors.operands, u.src)]
+            by_size = sorted(range(len(rows)), key=lambda i: -u.src[i].size * any(rows[i][1]))
+            assignment = assigned([rows[i] for i in by_size], factors, self.sizes)
+            spec = spec_of(factors.result, assignment)
+            if u.op in (Op.SORT, Op.HOST, Op.KERNEL):
+                return self._each(u, spec)
+            return spec
+        if u.op is Op.GET:
+            return self.spec[u.src[0]][u.arg]
+        if u.op is Op.TUPLE:
+            return [self.spec[s] for s in u.src]
+        if u.op is Op.SHARD:
+            return automatic(self.spec[u.src[0]], u.arg.manual)
+        if u.op is Op.UNSHARD:
+            return manual_spec(u.arg, self.spec[u.src[0]])
+        if u.op is Op.CONSTRAIN:
+            return constrained(u.arg, self.spec[u.src[0]])
+        if u.op in (Op.SCAN, Op.WHILE, Op.COND, Op.CALL):
+            return _LOOPS[u.op](self, u)
+        return undivided(u.ndim)
+
+    def _each(self, u: UOp, spec: Spec) -> list[Spec]:
+        types = results(u)
+        return [spec if len(spec) == len(shape) else undivided(len(shape)) for shape, _ in types]
+
+    def inner(self, f: UOp, specs: Sequence[Spec]) -> list[Spec]:
+        """The specs of the outputs of a nested function."""
+        known = {param(p): spec for p, spec in zip(f.arg.params, specs, strict=True)}
+        return Propagation(self.mesh).forward(f.src, known)
+
+    def scan(self, u: UOp) -> list[Spec]:
+        """Carries as they begin, or as the body leaves them if they are not divided at first."""
+        arg, specs = u.arg, [self.spec[s] for s in u.src[1:]]
+        first, last = arg.consts, arg.consts + arg.carries
+        slices = [spec[1:] for spec in specs[last:]]
+        carries = specs[first:last]
+        out = self.inner(u.src[0], [*specs[:first], *carries, *slices])
+        settled = [
+            new if is_divided(new) and not is_divided(old) else old
+            for old, new in zip(carries, out[: arg.carries], strict=True)
+        ]
+        if settled != carries:
+            out = self.inner(u.src[0], [*specs[:first], *settled, *slices])
+        return [*settled, *(((), *spec) for spec in out[arg.carries :])]
+
+    def repeat_while(self, u: UOp) -> list[Spec]:
+        """Carries as they begin."""
+        return [self.spec[s] for s in u.src[2 + u.arg.cond_consts + u.arg.body_consts :]]
+
+    def choose(self, u: UOp) -> list[Spec]:
+        """The results as the first branch gives them."""
+        return self.inner(u.src[1], [self.spec[s] for s in u.src[1 + u.arg.branches :]])
+
+    def call(self, u: UOp) -> list[Spec]:
+        """The results of the function."""
+        return self.inner(u.src[0], [self.spec[s] for s in u.src[1:]])
+
+    def backward(self, outputs: Sequence[UOp], wishes: Sequence[Spec | None]) -> None:
+        """Wishes of users for the values that are not divided, after `forward`."""
+        for u, wish in zip(outputs, wishes, strict=True):
+            self._ask(u, wish)
+        for u in reversed([u for u in walk(outputs) if u in self.spec]):
+            self._pass_on(u)
+
+    def _ask(self, u: UOp, wish: Spec | None) -> None:
+        if wish is None or not is_divided(wish):
+            return
+        if u.op is Op.GET:
+            self.wish.setdefault(u.src[0], {}).setdefault(u.arg, wish)
+        elif u not in self.wish and not is_divided(self.spec[u]):
+            self.wish[u] = wish
+
+    def _pass_on(self, u: UOp) -> None:
+        if u.op in (Op.SHARD, Op.CONSTRAIN):
+            self._ask(u.src[0], tuple(() if names == OPEN else names for names in u.arg.spec))
+        elif u.op in SHARD and u.op not in (Op.SORT, Op.HOST, Op.KERNEL):
+            wish = self.wish.get(u) or self.spec[u]
+            if is_divided(wish):
+                factors = SHARD[u.op](u)
+                assignment = assigned([(factors.result, wish)], factors, self.sizes)
+                for s, row in zip(u.src, factors.operands, strict=True):
+                    self._ask(s, spec_of(row, assignment))
+
+
+_LOOPS = {
+    Op.SCAN: Propagation.scan,
+    Op.WHILE: Propagation.repeat_while,
+    Op.COND: Propagation.choose,
+    Op.CALL: Propagation.call,
+}

@@ -1,0 +1,219 @@
+"""Values that vary over manual axes, kept apart from those that all devices have alike.
+
+In a function that `shard_map` maps with ``check_vma``, the axes over which a value varies follow
+from the graph.  Where values that differ in this meet, the one that varies less is made to vary by
+an exchange that moves nothing, VARY, whose transpose is a sum over the devices: that is why the
+gradient of a weight that all devices share is the sum of their gradients::
+
+    mul x:{data} w:{}   ->   mul x pvary["data"](w)
+
+Source: https://docs.jax.dev/en/latest/notebooks/shard_map.html, "varying manual axes"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfn.dtypes import INEXACT
+from tfn.trace import bind
+from tfn.trace.build import several
+from tfn.trace.inline import sealed
+from tfn.trace.op import SEVERAL, Op
+from tfn.trace.regions import results
+from tfn.trace.sharding import Exchange
+from tfn.trace.uop import UOp, rebuild, walk
+from tfn.transforms.body import closed, opened
+from tfn.transforms.shard import axes
+from tfn.transforms.shard.collective_rules import collective
+
+Names = frozenset[Any]
+NONE: Names = frozenset()
+_FIXED = frozenset({Op.CONST, Op.IOTA})
+
+
+def of(value: Any) -> Names:
+    """The manual axes over which a Value, or a value of a type, varies."""
+    if getattr(value, "trace", None) is None:
+        return getattr(value, "vma", NONE)
+    names: Names = Alignment(value.trace).run([value.uop], {})[1][0]
+    return names
+
+
+def is_checked() -> bool:
+    """Whether a function is being traced whose values are kept apart."""
+    return any(a.checked for a in axes.live())
+
+
+def key(values: Sequence[bind.Value]) -> tuple[object, ...]:
+    """The live axes and what varies over them, as a key of caches; empty without axes."""
+    environment = axes.environment()
+    if not environment:
+        return ()
+    return (environment, tuple(map(of, values)) if is_checked() else ())
+
+
+def aligned(outputs: Sequence[UOp], trace: bind.Trace) -> list[UOp]:
+    """Graphs in which values that meet vary over the same axes."""
+    return Alignment(trace).run(outputs, {})[0]
+
+
+class Alignment:
+    """One pass over graphs of a trace, sources first."""
+
+    def __init__(self, trace: bind.Trace) -> None:
+        self.trace = trace
+
+    def run(
+        self, outputs: Sequence[UOp], given: Mapping[UOp, Names]
+    ) -> tuple[list[UOp], list[Names]]:
+        """The graphs, and the axes over which they vary, from those of some leaves."""
+        new: dict[UOp, UOp] = {}
+        names: dict[UOp, Any] = dict(given)
+        for u in walk(outputs):
+            if u.op is Op.FUNCTION:
+                new[u] = u
+            elif u.op is Op.LEAF or not u.src:
+                new[u] = u
+                if u not in names:
+                    names[u] = self._of_leaf(u)
+            else:
+                src = [new[s] for s in u.src]
+                have = [names.get(s, NONE) for s in u.src]
+                rule = _RULES.get(u.op, Alignment._together)
+                new[u], names[u] = rule(self, u, src, have)
+        return [new[u] for u in outputs], [names[u] for u in outputs]
+
+    def _of_leaf(self, u: UOp) -> Names:
+        if u.op is Op.AXIS:
+            return frozenset({u.arg.name})
+        if u.op is not Op.LEAF:
+            return NONE
+        if u.arg.varying:
+            return frozenset(u.arg.varying)
+        value = u.arg.value
+        return of(value) if value is not None and hasattr(value, "trace") else NONE
+
+    def vary(self, x: UOp, have: Names, want: Names) -> UOp:
+        """A value that varies over more axes."""
+        if x.op in _FIXED or x.dtype not in INEXACT:
+            return x
+        for name in sorted(want - have, key=str):
+            a = axes.find("pvary", name)
+            x = collective(Exchange.VARY, x, bind.lift(a.index, self.trace), a.axis)
+        return x
+
+    def _together(
+        self, u: UOp, src: Sequence[UOp], have: Sequence[Names]
+    ) -> tuple[UOp, Any]:
+        """All operands vary over the same axes, and so does the result."""
+        want = NONE.union(*have)
+        moved = tuple(
+            x if x.op is Op.FUNCTION else self.vary(x, names, want)
+            for x, names in zip(src, have, strict=True)
+        )
+        node = rebuild(u, moved)
+        return node, [want] * len(results(u)) if u.op in SEVERAL else want
+
+    def _collective(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Names]:
+        name, arg = u.arg.axis.name, u.arg
+        if not any(a.axis.name == name and a.checked for a in axes.live()):
+            return rebuild(u, tuple(src)), have[0]
+        if arg.kind is Exchange.VARY and name in have[0]:
+            return src[0], have[0]  # what it was made for was not known to vary then
+        if arg.kind in (Exchange.VARY, Exchange.PICK):
+            return rebuild(u, tuple(src)), have[0] | {name}
+        want = have[0] | {name}
+        x = self.vary(src[0], have[0], want)
+        return rebuild(u, (x, src[1])), want - {name} if arg.invariant else want
+
+    def _shard(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Names]:
+        return rebuild(u, tuple(src)), have[0] | set(u.arg.names)
+
+    def _unshard(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Names]:
+        return rebuild(u, tuple(src)), have[0] - set(u.arg.manual)
+
+    def _get(self, u: UOp, src: Sequence[UOp], have: Sequence[Any]) -> tuple[UOp, Names]:
+        # The node below may have been sealed: its results are those of the one it was made from.
+        return rebuild(u, tuple(src)), have[0][u.arg]
+
+    def _tuple(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
+        return rebuild(u, tuple(src)), list(have)
+
+    # Functions.
+
+    def _inner(
+        self, f: UOp, have: Sequence[Names], wanted: Sequence[Names] = ()
+    ) -> tuple[UOp, list[Names]]:
+        """A nested function over operands that vary so, its results made to vary as `wanted`."""
+        leaves, graphs = opened(f)
+        out, names = self.run(graphs, dict(zip(leaves, have, strict=True)))
+        if wanted:
+            out[: len(wanted)] = [
+                self.vary(y, had, want) for y, had, want in zip(out, names, wanted)
+            ]
+            names[: len(wanted)] = [had | want for had, want in zip(names, wanted)]
+        return closed(out, leaves), names
+
+    def _scan(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
+        body, arg = u.src[0], u.arg
+        first, last = 1 + arg.consts, 1 + arg.consts + arg.carries
+        consts, carries, slices = have[1:first], list(have[first:last]), have[last:]
+        while True:
+            _, out = self._inner(body, [*consts, *carries, *slices])
+            after = [a | b for a, b in zip(carries, out)]
+            if after == carries:
+                break
+            carries = after
+        new, out = self._inner(body, [*consts, *carries, *slices], carries)
+        begin = [self.vary(x, h, c) for x, h, c in zip(src[first:], have[first:], carries)]
+        node = UOp(Op.SCAN, (new, *src[1:first], *begin, *src[last:]), arg)
+        return sealed(node), [*carries, *out[arg.carries :]]
+
+    def _while(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
+        (cond, body), arg = u.src[:2], u.arg
+        a, b = 2 + arg.cond_consts, 2 + arg.cond_consts + arg.body_consts
+        tests, consts, carries = have[2:a], have[a:b], list(have[b:])
+        while True:
+            _, out = self._inner(body, [*consts, *carries])
+            _, (holds,) = self._inner(cond, [*tests, *carries])
+            after = [x | y | holds for x, y in zip(carries, out, strict=True)]
+            if after == carries:
+                break
+            carries = after
+        begin = [self.vary(x, h, c) for x, h, c in zip(src[b:], have[b:], carries)]
+        return rebuild(u, (*src[:b], *begin)), carries
+
+    def _cond(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
+        end = 1 + u.arg.branches
+        outs = [self._inner(f, have[end:])[1] for f in u.src[1:end]]
+        wanted = [have[0].union(*names) for names in zip(*outs, strict=True)]
+        functions = [self._inner(f, have[end:], wanted)[0] for f in u.src[1:end]]
+        return sealed(UOp(Op.COND, (src[0], *functions, *src[end:]), u.arg)), wanted
+
+    def _call(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
+        body, names = self._inner(u.src[0], have[1:])
+        return sealed(UOp(Op.CALL, (body, *src[1:]), u.arg)), names
+
+    def _custom(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
+        """Operands vary alike, since the rules of the user treat them together."""
+        want = NONE.union(*have[1:])
+        moved = [self.vary(x, names, want) for x, names in zip(src[1:], have[1:], strict=True)]
+        _, names = self._inner(u.src[0], [want] * len(moved))
+        return rebuild(u, (src[0], *moved)), names
+
+
+_Rule = Callable[[Alignment, UOp, Sequence[UOp], Sequence[Any]], tuple[UOp, Any]]
+_RULES: dict[Op, _Rule] = {
+    Op.COLLECTIVE: Alignment._collective,
+    Op.SHARD: Alignment._shard,
+    Op.UNSHARD: Alignment._unshard,
+    Op.GET: Alignment._get,
+    Op.TUPLE: Alignment._tuple,
+    Op.SCAN: Alignment._scan,
+    Op.WHILE: Alignment._while,
+    Op.COND: Alignment._cond,
+    Op.CALL: Alignment._call,
+    Op.CUSTOM: Alignment._custom,
+}
+"""Ops whose results do not simply vary as their operands do."""
