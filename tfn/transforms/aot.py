@@ -91,6 +91,8 @@ class Traced:
         has_effects: if true, a token follows the leaves of the arguments, and
             another one comes before the results.
         takes: its arguments.
+        uses_axes: whether it was traced within named axes that it uses, so that it serves for one
+            call alone.
     """
 
     jaxpr: Jaxpr
@@ -100,6 +102,7 @@ class Traced:
     single: bool
     has_effects: bool
     takes: Takes
+    uses_axes: bool = False
 
     def finish(self, results: list[Any]) -> Any:
         """The results of the program as the function returned them."""

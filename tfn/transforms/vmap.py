@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tfn import tree
-from tfn._support.validate import a_function, integer
-from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
+from tfn._support.validate import a_function, integer, shown
 from tfn.dtypes import INT32
+from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import cast, iota, moveaxis
 from tfn.trace.sharding import Axis
 from tfn.trace.uop import UOp
@@ -23,9 +23,9 @@ from tfn.transforms.arguments import Function, P, R, argument_names, as_value, n
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
+from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes as named_axes
 from tfn.transforms.shard.axes import NamedAxis
-from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tracing import Recording, record
 
 
@@ -62,6 +62,13 @@ def vmap(
     a_function("vmap", "function", function)
     if axis_size is not None:
         axis_size = integer("vmap", "axis_size", axis_size, 0)
+    if getattr(axis_name, "__hash__", None) is None:
+        raise ArgumentError(
+            "vmap needs a name as axis_name",
+            got=f"axis_name={shown(axis_name)}",
+            hint="name the axis by a string; each vmap maps one axis",
+        )
+
     @functools.lru_cache(maxsize=64)
     def names_of(structure: tree.Structure) -> list[str]:
         return argument_names(function, structure)

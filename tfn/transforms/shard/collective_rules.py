@@ -188,4 +188,3 @@ def rows(x: UOp, order: Sequence[int | None]) -> UOp:
         for begin, length in runs
     ]
     return parts[0] if len(parts) == 1 else concat(parts, 0)
-
