@@ -80,7 +80,6 @@ def _along(r: Random, v: Values) -> Any:
         lambda x, axis: tnp.roll(x, 3, axis),
         lambda x, axis: tnp.take_along_axis(x, tnp.argsort(x, axis), axis),
         lambda x, axis: tfn.nn.softmax(x, axis),
-        lambda x, axis: tnp.argmax(x, axis).astype("float32"),
         lambda x, axis: tnp.concatenate([x, x], axis),
         lambda x, axis: tnp.diff(x, axis=axis, prepend=0.0),
     ]
