@@ -17,10 +17,8 @@ from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import permute, reshape
 from tfn.trace.inline import names_devices
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
-from tfn.trace.mesh import Mesh
 from tfn.trace.named_sharding import (
     NamedSharding,
-    P,
     Sharding,
     SingleDeviceSharding,
     common_place,
@@ -46,22 +44,28 @@ class Placed(NamedTuple):
 
 
 def placed(
-    jaxpr: Jaxpr, kinds: Sequence[Kind], mesh: Mesh | None = None, what: str = "a program"
+    jaxpr: Jaxpr, kinds: Sequence[Kind], on: Sharding | None = None, what: str = "a program"
 ) -> Placed:
     """The program of a function for arguments of these kinds.
 
     Args:
         jaxpr: of whole arrays.
         kinds: of its arguments.
-        mesh: the devices of results, if no argument says it.
+        on: the sharding that says where it runs, if no argument does.
         what: the name of the function, for errors.
 
     Raises:
-        DeviceError: for arguments on different devices.
+        DeviceError: for arguments on different devices, or on others than those of `on`.
     """
     place = common_place(what, kinds)
-    if place is None and mesh is not None:
-        place = NamedSharding(mesh, P())
+    if place is None:
+        place = on
+    elif on is not None and on.devices != place.devices:
+        raise DeviceError(
+            f"{what} got an array that is on other devices than its results",
+            got=f"an array of {place}, a result of {on}",
+            hint="tfn.device_put brings the array to the devices of the results",
+        )
     shardings = tuple([kind.sharding for kind in kinds])
     return _placed(jaxpr.function, shardings, place)
 
@@ -98,9 +102,7 @@ def _placed(f: UOp, shardings: tuple[Sharding | None, ...], place: Sharding | No
     )
 
 
-def of_mesh(
-    jaxpr: Jaxpr, partitions: list[Partition | None], axes: tuple[Axis, ...]
-) -> Jaxpr:
+def of_mesh(jaxpr: Jaxpr, partitions: list[Partition | None], axes: tuple[Axis, ...]) -> Jaxpr:
     """The function of arguments that are divided over other axes: their stacks are undone first.
 
     Partitions over other axes are set to None.

@@ -128,7 +128,7 @@ Placed = tuple[Jaxpr, str | None, "Sequence[Kind] | None"]
 """A program, its platform and the kinds of its results; see `placement.Placed`."""
 
 
-def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), mesh: Any = None) -> Placed:
+def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
     """The program of a function for arguments of these kinds, on the devices that they are on.
 
     Raises:
@@ -136,22 +136,22 @@ def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), mesh: Any = None) -> Placed:
     """
     for kind in kinds:
         if kind.sharding is not None:
-            return eager.placement.placed(jaxpr, kinds, mesh)
-    if mesh is not None or names_devices(jaxpr.function):
+            return eager.placement.placed(jaxpr, kinds, on)
+    if on is not None or names_devices(jaxpr.function):
         unplaced = [kind_of(p.shape, p.dtype) for p in jaxpr.params]
-        return eager.placement.placed(jaxpr, unplaced, mesh)
+        return eager.placement.placed(jaxpr, unplaced, on)
     return jaxpr, None, None
 
 
-def load(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), mesh: Any = None) -> Loaded:
+def load(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None) -> Loaded:
     """The program of a Jaxpr: lowered, compiled and loaded once.
 
     Args:
         jaxpr: of whole arrays.
         kinds: of its arguments, whose devices it is for; none for the default device.
-        mesh: the devices of results, if no argument says it.
+        on: the sharding that says where it runs, if no argument does.
     """
-    jaxpr, platform, _ = place(jaxpr, kinds, mesh)
+    jaxpr, platform, _ = place(jaxpr, kinds, on)
     return _loaded(runnable(jaxpr.function)[0], platform)
 
 
@@ -214,11 +214,9 @@ def cache_info() -> CacheInfo:
     return cache.info()
 
 
-def compile_stats(
-    jaxpr: Jaxpr, kinds: Sequence[Kind] = (), mesh: Any = None
-) -> bind.CompileStats:
+def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None) -> bind.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
-    jaxpr, platform, _ = place(jaxpr, kinds, mesh)
+    jaxpr, platform, _ = place(jaxpr, kinds, on)
     loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
     return loaded.compile_stats if loaded else bind.CompileStats()
 
@@ -234,13 +232,13 @@ def call(
     jaxpr: Jaxpr,
     operands: Sequence[Array],
     donated: frozenset[int] = frozenset(),
-    mesh: Any = None,
+    on: Any = None,
 ) -> list[Array]:
     """Run a closed function, compiled as a whole, on concrete arrays, on the devices they are on.
 
     Donated operands are deleted when it begins, whether it succeeds or not: their memory may become
-    that of results, if no other array shares it.  Results are on `mesh` if no operand is committed
-    to devices.
+    that of results, if no other array shares it.  It runs on the devices of the sharding `on` if no
+    operand is committed to any.
 
     Raises:
         OutOfMemoryError: before anything runs.
@@ -248,9 +246,9 @@ def call(
         NanError: for a NaN in a result, if `config.debug_nans` is on.
     """
     if not config.debug_nans:
-        return _call(jaxpr, operands, donated, mesh)
+        return _call(jaxpr, operands, donated, on)
     try:
-        results = _call(jaxpr, operands, mesh=mesh)
+        results = _call(jaxpr, operands, on=on)
         if nans.any_nan(results):
             raise nans.blame(jaxpr, operands, _call)
         return results
@@ -263,9 +261,9 @@ def _call(
     jaxpr: Jaxpr,
     operands: Sequence[Array],
     donated: frozenset[int] = frozenset(),
-    mesh: Any = None,
+    on: Any = None,
 ) -> list[Array]:
-    jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], mesh)
+    jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], on)
     loaded, run = ready(jaxpr, platform)
     program, memory = loaded.program, device(platform).memory
     if config.memory_limit_bytes:
@@ -301,13 +299,13 @@ def footprint(
     jaxpr: Jaxpr,
     donated: frozenset[int] = frozenset(),
     kinds: Sequence[Kind] = (),
-    mesh: Any = None,
+    on: Any = None,
 ) -> Footprint:
     """The memory that a run takes on the devices of its arguments, known before it runs.
 
     Results that take the memory of donated arguments count as shared.
     """
-    return _footprint(load(jaxpr, kinds, mesh).program, donated)
+    return _footprint(load(jaxpr, kinds, on).program, donated)
 
 
 def _footprint(program: Program, donated: frozenset[int]) -> Footprint:
@@ -329,12 +327,12 @@ def entry(
     captured: Sequence[Array] = (),
     donated: frozenset[int] = frozenset(),
     kinds: Sequence[Kind] = (),
-    mesh: Any = None,
+    on: Any = None,
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
     if config.debug_nans:
         return None
-    jaxpr, platform, results = place(jaxpr, kinds, mesh)
+    jaxpr, platform, results = place(jaxpr, kinds, on)
     loaded, run = ready(jaxpr, platform)
     program = loaded.program
     weakness = (*given, *[None] * len(captured))

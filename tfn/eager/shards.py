@@ -317,4 +317,3 @@ def fits(x: Array, sharding: Sharding) -> bool:
     """Whether an array is divided as a sharding says, or not committed to any devices."""
     assert x.kind is not None
     return x.kind.sharding is None or x.kind.sharding.is_equivalent_to(sharding, x.ndim)
-

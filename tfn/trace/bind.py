@@ -163,16 +163,16 @@ class Runtime(Protocol):
         jaxpr: Jaxpr,
         operands: Sequence[Any],
         donated: frozenset[int] = frozenset(),
-        mesh: Any = None,
+        on: Any = None,
     ) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values.
 
         Those whose numbers are `donated` are deleted; results may take their memory.  It runs on
-        the devices that the values are committed to, or else on those of `mesh`, if there is one.
+        the devices that the values are committed to, or else on those of the sharding `on`.
         """
 
     def compile_stats(
-        self, jaxpr: Jaxpr, kinds: Sequence[Kind] = (), mesh: Any = None
+        self, jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None
     ) -> CompileStats:
         """The compile statistics of its program for arguments of these kinds.
 
@@ -184,7 +184,7 @@ class Runtime(Protocol):
         jaxpr: Jaxpr,
         donated: frozenset[int] = frozenset(),
         kinds: Sequence[Kind] = (),
-        mesh: Any = None,
+        on: Any = None,
     ) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
 
@@ -204,7 +204,7 @@ class Runtime(Protocol):
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
         kinds: Sequence[Kind] = (),
-        mesh: Any = None,
+        on: Any = None,
     ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.
 
@@ -212,7 +212,7 @@ class Runtime(Protocol):
         parameters and of outputs as leaves; `given` and `made` say which of them are weak, None
         for either; `captured` are the last parameters; parameters whose indices are in `donated`
         lose their memory; `kinds` are those of all parameters, where one of them is committed to
-        devices, and `mesh` has the devices if none is.  The entry point returns NotImplemented, and has done nothing, if its
+        devices, and `on` says where it runs if none is.  The entry point returns NotImplemented, and has done nothing, if its
         arguments do not match.
         """
 

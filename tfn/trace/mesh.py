@@ -333,9 +333,7 @@ def mesh_of(axes: tuple[Axis, ...], platform: str) -> Mesh:
     return mesh
 
 
-def arranged(
-    axis_shapes: Any, axis_names: Any, axis_types: Any, devices: Any
-) -> Mesh:
+def arranged(axis_shapes: Any, axis_names: Any, axis_types: Any, devices: Any) -> Mesh:
     """A mesh of the first devices, row by row.
 
     Raises:

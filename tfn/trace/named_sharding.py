@@ -17,7 +17,7 @@ from typing import Any
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, AxisError, DeviceError, ShapeError
 from tfn.trace.aval import Kind
-from tfn.trace.mesh import AbstractMesh, Device, Mesh, mesh_of
+from tfn.trace.mesh import AbstractMesh, Device, Mesh, mesh_in_use, mesh_of
 from tfn.trace.op import Shape
 from tfn.trace.sharding import OPEN, Partition, Spec, check_divides
 
@@ -383,6 +383,33 @@ def _indices(sharding: Sharding, shape: Shape) -> tuple[tuple[Device, Index], ..
             index.append(slice(None) if whole else slice(begin, begin + local[axis]))
         rows.append((sharding.mesh.devices[place], tuple(index)))
     return tuple(rows)
+
+
+def as_sharding(what: str, value: Any) -> Sharding | None:
+    """A sharding from itself, a device, a spec of the mesh that is set, or None.
+
+    Raises:
+        ArgumentError: for anything else, and for a spec outside of a mesh.
+    """
+    if value is None or isinstance(value, (NamedSharding, SingleDeviceSharding)):
+        return value
+    if isinstance(value, Device):
+        return SingleDeviceSharding(value)
+    if not isinstance(value, PartitionSpec):
+        raise ArgumentError(
+            f"{what} needs a sharding or a device",
+            got=repr(value)[:80],
+            hint="NamedSharding(mesh, PartitionSpec('x')), or one of tfn.devices()",
+        )
+    mesh = mesh_in_use()
+    if mesh.empty:
+        raise ArgumentError(
+            f"{what} got a PartitionSpec, and no mesh is set",
+            got=repr(value),
+            hint="NamedSharding(mesh, spec) has a mesh; within `with tfn.set_mesh(mesh):` the spec "
+            "is enough",
+        )
+    return NamedSharding(mesh, value)
 
 
 # The place of a call.
