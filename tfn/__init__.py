@@ -67,6 +67,6 @@ with _on_demand(globals()):
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()
-_bind.install(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr))
+_bind.install(lambda: _tfn.run, lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds))
 _array.install(numpy)
 dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

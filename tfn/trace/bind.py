@@ -218,11 +218,11 @@ class Runtime(Protocol):
 
 
 _RUNTIME: list[Callable[[], Runtime]] = []
-_VIEW: list[Callable[[Jaxpr], Any]] = []
+_VIEW: list[Callable[[Jaxpr, Sequence[Kind]], Any]] = []
 _LOCAL = threading.local()
 
 
-def install(runtime: Callable[[], Runtime], view: Callable[[Jaxpr], Any]) -> None:
+def install(runtime: Callable[[], Runtime], view: Callable[[Jaxpr, Sequence[Kind]], Any]) -> None:
     """Install the runtime, and the view of programs; called once, by ``tfn/__init__.py``."""
     _RUNTIME[:], _VIEW[:] = [runtime], [view]
 
@@ -233,9 +233,9 @@ def runtime() -> Runtime:
     return _RUNTIME[0]()
 
 
-def view(jaxpr: Jaxpr) -> Any:
-    """The stages of its compilation for the default device; see `tfn.inspect.show`."""
-    return _VIEW[0](jaxpr)
+def view(jaxpr: Jaxpr, kinds: Sequence[Kind] = ()) -> Any:
+    """The stages of its compilation for arguments of these kinds; see `tfn.inspect.show`."""
+    return _VIEW[0](jaxpr, kinds)
 
 
 def traces() -> list[Trace]:

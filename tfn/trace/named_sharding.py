@@ -348,6 +348,12 @@ class SingleDeviceSharding:
 Sharding = NamedSharding | SingleDeviceSharding
 
 
+def named_partition(kind: Kind) -> Partition | None:
+    """The division of an array of a kind over a mesh; None if it is on one device."""
+    sharding = kind.sharding
+    return sharding.partition(len(kind.shape)) if isinstance(sharding, NamedSharding) else None
+
+
 def equivalent(a: Sharding, b: Sharding, ndim: int) -> bool:
     """Whether two shardings place the same part of an array of `ndim` axes on each device."""
     if a.devices != b.devices:
