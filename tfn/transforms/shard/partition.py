@@ -26,7 +26,7 @@ from tfn.trace.jaxpr import Jaxpr, param
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, SEVERAL, Op
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
-from tfn.trace.uop import UOp, remembered, walk
+from tfn.trace.uop import UOp, remembered, reshaped, walk
 from tfn.transforms.body import closed, fresh
 from tfn.transforms.shard.collective_rules import collective
 from tfn.transforms.shard.factors import SHARD, Factors, local
@@ -146,6 +146,9 @@ class Partitioner:
         """A part under another spec."""
         if part.spec == spec:
             return part
+        if part.graph.op is Op.CONST and not any(part.spec):
+            shape = [n // self._parts(s) for n, s in zip(part.graph.shape, spec, strict=True)]
+            return part._replace(graph=reshaped(part.graph, tuple(shape)), spec=spec)
         graph = reshard(part.graph, part.spec, spec, self.axes, self.index)
         return part._replace(graph=graph, spec=spec)
 
@@ -305,10 +308,10 @@ class Partitioner:
         arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
         slices = [_slice(part) for part in arrays]
         ys = [
-            wish[i][1:] if i in wish else None for i in range(arg.carries, len(u.src[0].src))
+            wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))
         ]
         carries = [
-            self.to(part, wish[i]) if i in wish else part
+            self.to(part, wish[i]) if wish.get(i) else part
             for i, part in enumerate(operands[first:last])
         ]
         for settled in (False, True):

@@ -185,9 +185,11 @@ class Propagation:
         if wish is None or not is_divided(wish):
             return
         if u.op is Op.GET:
-            self.wish.setdefault(u.src[0], {}).setdefault(u.arg, wish)
-        elif u not in self.wish and refines(wish, self.spec[u]):
-            self.wish[u] = wish
+            wishes = self.wish.setdefault(u.src[0], {})
+            wishes[u.arg] = wish if wishes.get(u.arg, wish) == wish else None
+        elif u.op is not Op.CONST and refines(wish, self.spec[u]):
+            # Users that differ leave it as it is: each of them takes its part of it for nothing.
+            self.wish[u] = wish if self.wish.get(u, wish) == wish else None
 
     def _pass_on(self, u: UOp) -> None:
         if u.op in (Op.SHARD, Op.CONSTRAIN):
