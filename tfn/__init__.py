@@ -63,6 +63,8 @@ with _on_demand(globals()):
     from tfn.transforms.make_jaxpr import eval_shape as eval_shape
     from tfn.transforms.make_jaxpr import make_jaxpr as make_jaxpr
     from tfn.transforms.shapes import ShapeDtypeStruct as ShapeDtypeStruct
+    from tfn.transforms.shard.pmap import pmap as pmap
+    from tfn.transforms.shard.shard_map import shard_map as shard_map
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()

@@ -140,9 +140,9 @@ def test_a_value_is_not_known() -> None:
             "  got: x: axis 0 of f32[3] has size 3; axis_size=4",
         ),
         (
-            lambda: tfn.vmap(lambda x: x, axis_name="i"),
+            lambda: tfn.vmap(lambda x: x, axis_name=["i"]),
             ArgumentError,
-            "vmap has no named axes\n  got: axis_name='i'",
+            "vmap needs a name as axis_name\n  got: axis_name=['i']",
         ),
     ],
 )

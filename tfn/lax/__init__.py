@@ -24,6 +24,8 @@ Files in reading order:
     logbeta           logarithms of beta functions and of rising factorials
     special           incomplete gamma and beta functions, zeta
     bessel            modified Bessel functions
+    exchanges         collectives over several names as exchanges along one axis each
+    parallel          psum, all_gather, ppermute and other collectives along named axes
     linalg            matrix factorisations and solves
 """
 
@@ -125,5 +127,12 @@ with _on_demand(globals()):
         polygamma as polygamma,
     )
     from tfn.lax.bessel import bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e
+    from tfn.lax.parallel import (
+        all_gather as all_gather, all_gather_invariant as all_gather_invariant,
+        all_to_all as all_to_all, axis_index as axis_index, axis_size as axis_size,
+        pbroadcast as pbroadcast, pcast as pcast, pmax as pmax, pmean as pmean, pmin as pmin,
+        ppermute as ppermute, pshuffle as pshuffle, psum as psum, psum_scatter as psum_scatter,
+        pswapaxes as pswapaxes, pvary as pvary,
+    )
     from tfn.transforms.grad import stop_gradient as stop_gradient
     from tfn.lax import linalg as linalg

@@ -38,6 +38,7 @@ class Closed:
         weak: which results have a weak dtype.
         has_effects: whether a token follows the captured values, and another one comes before the
             results.
+        uses_axes: whether it was traced within named axes that it uses.
     """
 
     function: UOp
@@ -45,6 +46,7 @@ class Closed:
     structure: tree.Structure
     weak: tuple[bool, ...]
     has_effects: bool = False
+    uses_axes: bool = False
 
     @property
     def types(self) -> list[ShapeDtypeStruct]:
@@ -89,7 +91,8 @@ def closed(
     result = None if cache is None else cache.find(key)
     if result is None:
         result = _close(what, f, types, structure, branch)
-        if all(value.trace is None for value in result.captured):
+        inside = any(value.trace is not None for value in result.captured)
+        if not inside and not result.uses_axes:
             if cache is None:
                 cache = _CLOSED[f] = Cache("functions in loops", lambda closed: closed.size_bytes)
             cache.keep(key, result)
@@ -119,7 +122,8 @@ def _close(
     captured = [leaf for leaf in leaves(outputs) if leaf not in inner]
     jaxpr, _ = close(outputs, [*captured, *inputs])
     values = tuple(leaf.arg.value for leaf in captured)
-    return Closed(jaxpr.function, values, recorded.structure, tuple(recorded.weak), bool(token))
+    structure, weak, uses_axes = recorded.structure, recorded.weak, recorded.trace.uses_axes
+    return Closed(jaxpr.function, values, structure, tuple(weak), bool(token), uses_axes)
 
 
 def perform(

@@ -42,6 +42,7 @@ class Trace:
         inner: the trace of a branch that runs inside: it records operations on values of this
             trace too, so that they are executed only if the branch is chosen.
         known: whether its inputs may have values.
+        uses_axes: whether it used a named axis from outside, so that the graph depends on its size.
         begin, token: the first and the current effect token; None if there are no effects.  See
             `trace.effects`.
     """
@@ -56,6 +57,7 @@ class Trace:
         "inner",
         "where",
         "known",
+        "uses_axes",
         "begin",
         "token",
         "places",
@@ -65,7 +67,7 @@ class Trace:
         self.name, self.depth, self.known = name, depth, known
         self.begin: UOp | None = None
         self.token: UOp | None = None
-        self.live, self.concretized = True, False
+        self.live, self.concretized, self.uses_axes = True, False, False
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}  # a Value, or a list of the results of a node of several
         self.inner: Trace | None = None

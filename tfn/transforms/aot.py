@@ -102,6 +102,8 @@ class Traced:
         has_effects: if true, a token follows the leaves of the arguments, and
             another one comes before the results.
         takes: its arguments.
+        uses_axes: whether it was traced within named axes that it uses, so that it serves for one
+            call alone.
         on: the sharding that says where it runs, if no argument does.
     """
 
@@ -112,6 +114,7 @@ class Traced:
     single: bool
     has_effects: bool
     takes: Takes
+    uses_axes: bool = False
     on: Any = None
 
     @property

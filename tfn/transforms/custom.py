@@ -47,6 +47,7 @@ from tfn.transforms.arguments import (
 )
 from tfn.transforms.custom_rules import Rules, Tangents
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.shard.axes import Kind, NamedAxis, environment, live_indices, named
 from tfn.transforms.static_args import Names, Selection
 from tfn.transforms.tangents import SymbolicZero, Vectors
 from tfn.transforms.tracing import Recording, record
@@ -86,6 +87,16 @@ def rule_trace(rule: Function) -> Iterator[bind.Trace]:
             raise
 
 
+@contextmanager
+def rule_of_call(rule: Function, call: Call, indices: Sequence[UOp]) -> Iterator[bind.Trace]:
+    """`rule_trace`, in which the named axes of the call can be named; `indices` are along them."""
+    with rule_trace(rule) as trace:
+        values = [bind.runtime().wrap(u, trace, is_known(u)) for u in indices]
+        axes = [NamedAxis(a[0], x, trace, *a[1:]) for a, x in zip(call.axes, values, strict=True)]
+        with named(axes):
+            yield trace
+
+
 def as_values(
     trace: bind.Trace, graphs: Sequence[UOp], types: Sequence[ShapeDtypeStruct]
 ) -> list[Any]:
@@ -110,7 +121,9 @@ class Call:
         fixed: arguments that are not differentiated, with their positions.
         structure: of the tuple of the other arguments.
         takes: the types of their leaves.
-        captured: the number of operands that are captured values, a token included.
+        axes: that could be named, each with its kind; the indices along them are the first
+            operands, so that the rules, which run later, can name them too.
+        captured: the number of operands that are such indices, captured values, or a token.
         has_effects: if true, a token is the first result.
         gives: the type of the result.
     """
@@ -119,6 +132,7 @@ class Call:
     fixed: Fixed
     structure: tree.Structure
     takes: tuple[ShapeDtypeStruct, ...]
+    axes: tuple[Kind, ...]
     captured: int
     has_effects: bool
     gives: Vectors
@@ -139,6 +153,10 @@ class Call:
                     "is, or hold it fixed with stop_gradient",
                 )
         return u.src[first:], tangents[first:]
+
+    def indices(self, u: UOp) -> tuple[UOp, ...]:
+        """The operands that are indices along named axes."""
+        return u.src[1 : 1 + len(self.axes)]
 
     @property
     def name(self) -> str:
@@ -236,7 +254,10 @@ class CustomDerivative:
         if bind.innermost(values) is None:
             return f(*args)
 
+        axes, indices = environment(), []
+
         def run(xs: Sequence[Any]) -> Any:
+            indices[:] = [bind.lift(index, bind.traces()[-1]) for index in live_indices()]
             return f(*fixed.join(tree.unflatten(structure, xs)))
 
         recorded = record(self.what, f, run, values, names())
@@ -244,7 +265,7 @@ class CustomDerivative:
             for value in values:
                 if value.trace is not None:
                     value.trace.concretized = True
-        closed, before, has_effects = enclosed(recorded)
+        closed, before, has_effects = enclosed(recorded, indices)
         gives = tuple(
             ShapeDtypeStruct(u.shape, u.dtype, weak)
             for u, weak in zip(recorded.outputs, recorded.weak, strict=True)
@@ -255,6 +276,7 @@ class CustomDerivative:
             fixed,
             structure,
             takes,
+            axes,
             len(before),
             has_effects,
             Vectors(recorded.structure, gives, "tangent"),
@@ -300,15 +322,18 @@ class CustomDerivative:
                     )
 
 
-def enclosed(recorded: Recording) -> tuple[UOp, list[bind.Value], bool]:
+def enclosed(
+    recorded: Recording, indices: Sequence[UOp] = ()
+) -> tuple[UOp, list[bind.Value], bool]:
     """A recorded function, closed; its operands before the inputs; whether it has effects.
 
-    These operands are the Values that it captured, and, if it has effects, a token.
+    These operands are the Values of `indices`, which it captured or not, other Values that it
+    captured, and, if it has effects, a token.
     """
     token, begin = recorded.effects, recorded.trace.begin
     inputs = [begin, *recorded.inputs] if begin and token else recorded.inputs
-    outputs, inner = [*token, *recorded.outputs], set(inputs)
-    captured = [u for u in leaves(outputs) if u not in inner]
+    outputs, inner = [*token, *recorded.outputs], {*inputs, *indices}
+    captured = [*indices, *(u for u in leaves(outputs) if u not in inner)]
     jaxpr, _ = close(outputs, [*captured, *inputs])
     before = [u.arg.value for u in captured] + ([effects.token()] if token else [])
     return jaxpr.function, before, bool(token)

@@ -22,7 +22,7 @@ from tfn.transforms.custom import (
     as_values,
     missing,
     pair,
-    rule_trace,
+    rule_of_call,
     same_result,
 )
 from tfn.transforms.custom_rules import Lane, Tangents, through
@@ -55,7 +55,7 @@ class JvpRules:
         if rule is None:
             return through(pull, u, cts, differentiated)
         call.primals(u, [x if i in differentiated else None for i, x in enumerate(u.src)])
-        with rule_trace(rule) as trace:
+        with rule_of_call(rule, call, call.indices(u)) as trace:
             slots = call.gives.slots
             full = [
                 zeros(s.shape, s.dtype) if ct is None else ct
@@ -79,7 +79,7 @@ class JvpRules:
         if rule is None:
             raise missing("custom_jvp", call.name, "defjvp")
         primals, differentiated = call.primals(u, tangents)
-        with rule_trace(rule) as trace:
+        with rule_of_call(rule, call, call.indices(u)) as trace:
             xs = as_values(trace, primals, call.takes)
             dxs: list[Any] = []
             for x, dx, slot in zip(primals, differentiated, call.takes, strict=True):

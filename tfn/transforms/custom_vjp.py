@@ -26,7 +26,7 @@ from tfn.transforms.custom import (
     as_values,
     missing,
     pair,
-    rule_trace,
+    rule_of_call,
     same_result,
 )
 from tfn.transforms.custom_rules import Lane, Tangents, through
@@ -71,7 +71,7 @@ class VjpRules:
         if owner.fwd is None:
             raise missing("custom_vjp", call.name, "defvjp")
         primals, dxs = call.primals(u, tangents)
-        with rule_trace(owner.fwd) as trace:
+        with rule_of_call(owner.fwd, call, call.indices(u)) as trace:
             xs = as_values(trace, primals, call.takes)
             if owner.symbolic_zeros:
                 xs = [CustomVJPPrimal(x, dx is not None) for x, dx in zip(xs, dxs, strict=True)]
@@ -84,7 +84,7 @@ class VjpRules:
             )
             same_result(call, y, owner.fwd, "the fwd")
             leaves, structure = results(residual_tree, owner.fwd)
-            residuals = [bind.lift(r, trace) for r in leaves]
+            residuals = [*call.indices(u), *(bind.lift(r, trace) for r in leaves)]
         differentiated = tuple(i for i, dx in enumerate(dxs) if dx is not None)
         backward = Backward(
             call, structure, tuple(map(ShapeDtypeStruct.of, leaves)), differentiated
@@ -109,7 +109,7 @@ class Backward:
     Attributes:
         call: of the function it belongs to.
         structure: of the residuals.
-        residuals: their types.
+        residuals: their types; in the operands they follow the indices along named axes.
         differentiated: for which leaves of the arguments there are tangents.
     """
 
@@ -130,11 +130,10 @@ class Backward:
                 hint="define it as a custom_jvp",
             )
         arriving = iter(cts)
-        with rule_trace(owner.bwd) as trace:
+        indices, kept = u.src[: len(call.axes)], u.src[len(call.axes) : count]
+        with rule_of_call(owner.bwd, call, indices) as trace:
             trace.begin = trace.token = const(True, BOOL)
-            residuals = tree.unflatten(
-                self.structure, as_values(trace, u.src[:count], self.residuals)
-            )
+            residuals = tree.unflatten(self.structure, as_values(trace, kept, self.residuals))
             flat: list[Any] = []
             for slot in call.gives.slots:
                 ct = next(arriving) if slot.floating else None

@@ -83,7 +83,10 @@ def closed(
     jaxpr, captured = close(tidy([*token, *outputs]), inputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
-    return Traced(jaxpr, values, structure, weak, structure.is_leaf(), bool(token), arguments, on)
+    single, uses_axes = structure.is_leaf(), recorded.trace.uses_axes
+    return Traced(
+        jaxpr, values, structure, weak, single, bool(token), arguments, uses_axes, on
+    )
 
 
 @mutable
@@ -360,7 +363,7 @@ class Jitted(Generic[P, R_co]):
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
             results = bind.call(jaxpr, operands, traced.weak, traced.has_effects)
             return tree.unflatten(traced.structure, results)
-        if entry.by_leaves is None:
+        if entry.by_leaves is None and not traced.uses_axes:
             self._make_entry_points(key, entry, split, values)
             if entry.by_leaves is not None:
                 return self._call(args, kwargs)
@@ -409,7 +412,8 @@ class Jitted(Generic[P, R_co]):
             entry = self._last = Entry(traced, trace_ns, NODE_BYTES * nodes)
             self._misses += 1
             self._last_miss = _why(self.function, key, self._last_key, names)
-            if all(value.trace is None for value in entry.traced.captured):
+            inside = any(value.trace is not None for value in traced.captured)
+            if not inside and not traced.uses_axes:
                 self._entries.keep(key, entry)
                 self._last_key = key
         return entry

@@ -53,8 +53,8 @@ from tfn.transforms import (
     while_rules,
 )
 from tfn.transforms.gather_rules import at
-from tfn.transforms.transpose import forward
 from tfn.transforms.shard import collective_rules
+from tfn.transforms.transpose import forward
 
 Tangents = Sequence[Any]
 Rule = Callable[[UOp, Tangents], Any]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tfn import tree
-from tfn._support.validate import a_function, integer
-from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
+from tfn._support.validate import a_function, integer, shown
 from tfn.dtypes import INT32
+from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import cast, iota, moveaxis
 from tfn.trace.sharding import Axis
 from tfn.trace.uop import UOp
@@ -23,9 +23,9 @@ from tfn.transforms.arguments import Function, P, R, argument_names, as_value, n
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
+from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes as named_axes
 from tfn.transforms.shard.axes import NamedAxis
-from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tracing import Recording, record
 
 
@@ -62,6 +62,13 @@ def vmap(
     a_function("vmap", "function", function)
     if axis_size is not None:
         axis_size = integer("vmap", "axis_size", axis_size, 0)
+    if getattr(axis_name, "__hash__", None) is None:
+        raise ArgumentError(
+            "vmap needs a name as axis_name",
+            got=f"axis_name={shown(axis_name)}",
+            hint="name the axis by a string; each vmap maps one axis",
+        )
+
     @functools.lru_cache(maxsize=64)
     def names_of(structure: tree.Structure) -> list[str]:
         return argument_names(function, structure)
@@ -69,12 +76,12 @@ def vmap(
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten((args, kwargs))
-        axes = _prefix("in_axes", _as_tuple(in_axes), args) + [0] * len(tree.leaves(kwargs))
+        axes = mapped_axes("in_axes", in_axes, args) + [0] * len(tree.leaves(kwargs))
         names = names_of(structure)
         mapped = [
-            _Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
+            Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
         ]
-        size = _size(mapped, axis_size, function)
+        size = mapped_size(mapped, axis_size, function)
 
         named: list[NamedAxis] = []
 
@@ -106,7 +113,7 @@ def vmap(
     return run
 
 
-class _Mapped:
+class Mapped:
     """A leaf of the arguments that is mapped: its place, name, value and axis."""
 
     __slots__ = ("at", "axis", "element", "name", "size", "value")
@@ -126,12 +133,9 @@ class _Mapped:
         self.element = ShapeDtypeStruct(rest, self.value.dtype, self.value.weak_type)
 
 
-def _as_tuple(in_axes: object) -> object:
-    return tuple(in_axes) if type(in_axes) is list else in_axes
-
-
-def _prefix(what: str, prefix: object, full: object) -> list[int | None]:
+def mapped_axes(what: str, prefix: object, full: object) -> list[int | None]:
     """One axis for each leaf of `full`."""
+    prefix = tuple(prefix) if type(prefix) is list and what == "in_axes" else prefix
     axes, structure = tree.flatten(prefix, is_leaf=lambda x: x is None)
     try:
         parts = tree.flatten_up_to(structure, full)
@@ -153,7 +157,7 @@ def _prefix(what: str, prefix: object, full: object) -> list[int | None]:
     return [a for a, part in zip(axes, parts, strict=True) for _ in tree.leaves(part)]
 
 
-def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) -> int:
+def mapped_size(mapped: Sequence[Mapped], axis_size: int | None, function: Function) -> int:
     sizes: list[int] = [m.size for m in mapped]
     if axis_size is not None:
         sizes.append(axis_size)
@@ -179,7 +183,7 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
 def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: object, size: int) -> list[UOp]:
     """The graphs over all lanes, with the new axis at `out_axes`."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
-    axes = _prefix("out_axes", out_axes, numbers)
+    axes = mapped_axes("out_axes", out_axes, numbers)
 
     def path(i: int) -> str:
         return tree.places(recorded.structure)[i][1]

@@ -19,6 +19,9 @@ from tfn.trace.sharding import Axis
 
 _LOCAL = threading.local()
 
+Kind = tuple[Axis, bool, bool]
+"""An axis without its index, comparable: the axis, whether it is manual, whether it is checked."""
+
 
 @frozen
 class NamedAxis:
@@ -66,7 +69,7 @@ def named(axes: Sequence[NamedAxis]) -> Iterator[None]:
 
 
 def find(what: str, name: object) -> NamedAxis:
-    """The innermost live axis of a name.
+    """The innermost live axis of a name; traces within it depend on it from now on.
 
     Raises:
         AxisError: if there is none; the message lists those that there are.
@@ -74,7 +77,10 @@ def find(what: str, name: object) -> NamedAxis:
     stack = live()
     for named_axis in reversed(stack):
         if named_axis.axis.name == name:
+            _depend(named_axis)
             return named_axis
+    for trace in bind.traces():
+        trace.uses_axes = True
     names = ", ".join(repr(a.axis.name) for a in stack)
     raise AxisError(
         f"{what} over the axis {name!r}, which is not a named axis here",
@@ -84,9 +90,22 @@ def find(what: str, name: object) -> NamedAxis:
     )
 
 
-def environment() -> tuple[object, ...]:
+def environment() -> tuple[Kind, ...]:
     """The axes that can be named now, as a key of caches."""
     return tuple((a.axis, a.manual, a.checked) for a in live())
+
+
+def live_indices() -> list[Any]:
+    """The indices along the axes of `environment`; traces within depend on the axes from now on."""
+    for named_axis in live():
+        _depend(named_axis)
+    return [a.index for a in live()]
+
+
+def _depend(named_axis: NamedAxis) -> None:
+    """Say that traces within an axis use it."""
+    for trace in bind.traces()[named_axis.trace.depth :]:
+        trace.uses_axes = True
 
 
 def innermost() -> bind.Trace | None:

@@ -196,10 +196,20 @@ class Alignment:
         return sealed(UOp(Op.CALL, (body, *src[1:]), u.arg)), names
 
     def _custom(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
-        """Operands vary alike, since the rules of the user treat them together."""
-        want = NONE.union(*have[1:])
-        moved = [self.vary(x, names, want) for x, names in zip(src[1:], have[1:], strict=True)]
-        _, names = self._inner(u.src[0], [want] * len(moved))
+        """Operands vary alike, since the rules of the user treat them together.
+
+        Integers do not: among them are the indices along named axes, which the rules may use.
+        """
+        numbers, operands = [x.dtype in INEXACT for x in src[1:]], have[1:]
+        want = NONE.union(*(names for names, n in zip(operands, numbers, strict=True) if n))
+        while True:
+            inner = [want if n else names for names, n in zip(operands, numbers, strict=True)]
+            _, names = self._inner(u.src[0], inner)
+            more = want.union(*names)
+            if more == want:
+                break
+            want = more
+        moved = [self.vary(x, names, want) for x, names in zip(src[1:], operands, strict=True)]
         return rebuild(u, (src[0], *moved)), names
 
 
