@@ -20,19 +20,22 @@ from tfn.errors import ArgumentError
 def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFN_DEVICE", "null")
     monkeypatch.setenv("TFN_THREADS", "3")
+    monkeypatch.setenv("TFN_DEVICES", "8")
     monkeypatch.setenv("TFN_MEMORY_LIMIT", "1000")
     monkeypatch.setenv("TFN_CACHE_LIMIT", "2000")
     monkeypatch.setenv("TFN_DISK_CACHE", "0")
     monkeypatch.setenv("TFN_CACHE_DIR", "/nowhere")
     read = Config()
     assert (read.device, read.threads, read.memory_limit_bytes) == ("null", 3, 1000)
+    assert read.devices == 8
     assert read.cache_limit_bytes == 2000
     assert not read.disk_cache and str(read.cache_dir) == "/nowhere"
-    assert len(Config.__dataclass_fields__) <= 8
+    assert len(Config.__dataclass_fields__) <= 9
 
 
 WRONG = {
     "device": [3, None],
+    "devices": ["0", "many", 0, 4097, None],
     "threads": ["abc", "-1", "1.5", "4097", -1, 1.5, True, None],
     "cache_dir": ["a\0b", 3, None],
     "disk_cache": ["2", "maybe", 2, None],
@@ -43,6 +46,7 @@ WRONG = {
 }
 RIGHT = {
     "device": [("python", "python")],
+    "devices": [("8", 8), (2, 2), ("", 1)],
     "threads": [("7", 7), (" 7 ", 7), (np.int32(7), 7), ("", 0)],
     "cache_dir": [("/a", Path("/a")), ("b", Path.cwd() / "b"), (Path("/c"), Path("/c"))],
     "disk_cache": [("0", False), ("False", False), ("no", False), ("off", False), (0, False)],
@@ -136,7 +140,7 @@ def test_the_module_is_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     tfn.config.key_reuse = True
     assert config.key_reuse is True and "key_reuse" not in vars(tfn.config)
     for settings in (config, tfn.config):
-        with pytest.raises(AttributeError, match="no setting 'threds'; settings are device, thr"):
+        with pytest.raises(AttributeError, match="no setting 'threds'; settings are device, dev"):
             settings.threds = 2
     with pytest.raises(AttributeError, match=r"'tfn\.config' has no attribute 'threds'"):
         tfn.config.threds  # noqa: B018

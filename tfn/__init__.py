@@ -14,6 +14,7 @@ with _on_demand(globals()):
     from tfn import compat as compat
     from tfn import custom_derivatives as custom_derivatives
     from tfn import debug as debug
+    from tfn import eager as eager
     from tfn import flatten_util as flatten_util
     from tfn import image as image
     from tfn import inspect as inspect
@@ -68,5 +69,5 @@ with _on_demand(globals()):
 
 errors.hide_frames()
 _bind.install(lambda: _tfn.run, lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds))
-_array.install(numpy)
+_array.install(numpy, lambda: _tfn.eager.shards)
 dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

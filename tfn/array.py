@@ -16,7 +16,6 @@ from typing import Any, NoReturn, Protocol, Self
 import numpy as np
 
 from tfn.at import At
-from tfn.config import config
 from tfn.dtypes import COMPLEXES, INTEGERS, DType, DTypeLike
 from tfn.errors import (
     ArgumentError,
@@ -49,7 +48,15 @@ class Functions(Protocol):
         """A function by its name."""
 
 
+class Sharding(Protocol):
+    """The functions of tfn.eager.shards, as far as this file knows them."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A function by its name."""
+
+
 _FUNCTIONS: list[Functions] = []
+_SHARDS: list[Callable[[], Sharding]] = []
 DLPACK_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 """Whether this NumPy exchanges memory by DLPack 1.0, which has a flag for read-only memory."""
 
@@ -57,9 +64,9 @@ SCALAR = "x[None] has one axis, and item() takes the element"
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
-def install(functions: Functions) -> None:
+def install(functions: Functions, shards: Callable[[], Sharding]) -> None:
     """Install the functions behind the methods; done once, by ``tfn/__init__.py``."""
-    _FUNCTIONS[:] = [functions]
+    _FUNCTIONS[:], _SHARDS[:] = [functions], [shards]
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
@@ -184,16 +191,59 @@ class Array:
             )
         return _FUNCTIONS[0]
 
+    # Devices.
+
     @property
-    def device(self) -> str:
-        """The name of the device that holds the array, or that will once it is computed."""
-        return config.device
+    def device(self) -> Any:
+        """The device of the array, or its sharding if it is divided among several."""
+        return _SHARDS[0]().device_of(self)
+
+    @property
+    def sharding(self) -> Any:
+        """The devices of the array, and its division among them: see `tfn.sharding`."""
+        return _SHARDS[0]().sharding_of(self)
+
+    def devices(self) -> set[Any]:
+        """The devices that have parts of the array."""
+        devices: set[Any] = self.sharding.device_set
+        return devices
+
+    @property
+    def committed(self) -> bool:
+        """Whether the array was put on its devices; others follow those they are combined with."""
+        return self.kind is not None and self.kind.sharding is not None
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all parts are in this process."""
+        return bool(self.sharding.is_fully_addressable)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device has the whole array."""
+        return bool(self.sharding.is_fully_replicated)
+
+    @property
+    def addressable_shards(self) -> list[Any]:
+        """The parts of the array in this process: a `tfn.sharding.Shard` for each device."""
+        shards: list[Any] = _SHARDS[0]().shards(self)
+        return shards
+
+    global_shards = addressable_shards
+
+    def addressable_data(self, index: int) -> Array:
+        """The part of the array on the device of a number."""
+        part: Array = self.addressable_shards[index].data
+        return part
+
+    def copy_to_host_async(self) -> None:
+        """Nothing: the data are in the memory of the host."""
 
     def to_device(self, device: object, /, *, stream: object = None) -> Array:
-        """This array on a device, which is the one that it is on already.
+        """This array on a device.
 
         Raises:
-            DeviceError: for another one, since all arrays of a process are on one device.
+            DeviceError: if there is no such device.
         """
         return _FUNCTIONS[0].asarray(self, device=device)
 

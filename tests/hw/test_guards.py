@@ -121,7 +121,7 @@ def test_native_entries_work_with_guards(monkeypatch: Any, unraised: list[Any]) 
     kept: list[Any] = []
     for i in range(3):
         x = tnp.ones((33, 33)) * i
-        assert x.device == DEBUG
+        assert x.device.platform == DEBUG
         z = f(x, x)["z"]
         assert float(z[0][0, 0]) == 33 * i * i and float(z[1].sum()) == 33 * 33 * (i + 1)
         kept.append(np.asarray(z[1]))

@@ -13,6 +13,7 @@ Files in reading order:
 
 from tfn._support.lazy import on_demand as _on_demand
 
-with _on_demand(globals()):  # programs on one device need neither
+with _on_demand(globals()):  # programs on one device need none of them
     from tfn.eager import placement as placement
     from tfn.eager import shards as shards
+    from tfn.eager import transfer as transfer

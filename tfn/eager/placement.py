@@ -21,7 +21,7 @@ from tfn.trace.named_sharding import (
     NamedSharding,
     Sharding,
     SingleDeviceSharding,
-    common_place,
+    common_place as common_place,
     result_sharding,
 )
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking

@@ -143,6 +143,16 @@ def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
     return jaxpr, None, None
 
 
+def check_place(what: str, kinds: Sequence[Any]) -> None:
+    """Check that arguments of these kinds can be used together, before anything is made for them.
+
+    Raises:
+        DeviceError: for arguments on different devices; `what` is the name of the function.
+    """
+    if any(kind.sharding is not None for kind in kinds):
+        eager.placement.common_place(what, kinds)
+
+
 def load(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None) -> Loaded:
     """The program of a Jaxpr: lowered, compiled and loaded once.
 
@@ -369,6 +379,7 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
         if result is not NotImplemented:
             return result
     if jaxpr is None:
+        check_place(op.value, key[3])
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))

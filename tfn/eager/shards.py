@@ -27,6 +27,7 @@ from tfn.trace.named_sharding import (
     P,
     Sharding,
     SingleDeviceSharding,
+    as_sharding,
 )
 from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Partition, stacked_shape, stacking
@@ -45,6 +46,12 @@ def sharding_of(x: Array) -> Sharding:
     if x.kind is not None and x.kind.sharding is not None:
         return x.kind.sharding
     return SingleDeviceSharding(devices.current_device())
+
+
+def device_of(x: Array) -> Device | Sharding:
+    """The device of an array, or its sharding if it is divided among several."""
+    sharding = sharding_of(x)
+    return sharding.device if isinstance(sharding, SingleDeviceSharding) else sharding
 
 
 def platform_of(x: Array) -> str | None:
@@ -289,6 +296,20 @@ def make_array_from_process_local_data(
             hint="leave global_shape out",
         )
     return put_value(data, sharding)
+
+
+def place_of(what: str, place: Any) -> Sharding:
+    """A sharding from itself, a device or its name, or a spec of the mesh that is set.
+
+    Raises:
+        DeviceError: for the name of no device.
+        ArgumentError: for anything else, and for a spec without a mesh.
+    """
+    if isinstance(place, str):
+        place = devices.as_device(place)
+    sharding = as_sharding(what, place)
+    assert sharding is not None
+    return sharding
 
 
 def put_value(value: Any, sharding: Sharding) -> Array:

@@ -6,25 +6,91 @@ from typing import Any
 
 import numpy as np
 
-from tfn import tree
+from tfn import eager, tree
 from tfn.array import Array
 from tfn.eager import run
+from tfn.errors import ArgumentError
+from tfn.transforms.shard.jit_shardings import spread
 
 
-def device_put(x: object) -> Any:
-    """Copies the arrays and numbers of a tree to the default device.
+def device_put(
+    x: object,
+    device: Any = None,
+    *,
+    src: object = None,
+    donate: bool = False,
+    may_alias: bool | None = None,
+) -> Any:
+    """Puts the arrays and numbers of a tree on devices.
 
-    NumPy arrays are copied: later writes to them are not seen.
+    NumPy arrays are copied: later writes to them are not seen.  Arrays of this process keep their
+    memory where they can.  A traced value gets a constraint on its sharding.
+
+    Args:
+        x: a tree of arrays and numbers.
+        device: a device, a `NamedSharding`, or a `PartitionSpec` of the mesh that is set: one for
+            all, or a tree of them that begins like `x`.  None for the default device, which
+            commits arrays to no place.
+        src: accepted as in JAX, and changes nothing.
+        donate: whether the arrays of `x` are deleted.
+        may_alias: accepted as in JAX: arrays are immutable, so that sharing memory is not seen.
+
+    Raises:
+        DeviceError: if there is no such device.
+        ShapeError: if a size does not divide.
+        TreeError: if the tree of devices does not begin like `x`.
 
     Example:
         >>> device_put({"w": np.ones(2, "float32")})
         {'w': Array([1., 1.], dtype=float32)}
+        >>> import tfn
+        >>> device_put(1.0, tfn.devices("python")[0]).device
+        python:0
     """
-    return tree.map(run.asarray, x)
+    if device is None:
+        return tree.map(run.asarray, x)
+    leaves, structure = tree.flatten(x)
+    places = spread("the devices of device_put", device, x, "the tree of arrays")
+    results = [_put(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
+    if donate:
+        for leaf, result in zip(leaves, results, strict=True):
+            if isinstance(leaf, Array) and leaf is not result and leaf.trace is None:
+                leaf.delete()
+    return tree.unflatten(structure, results)
+
+
+def _put(value: Any, place: Any) -> Array:
+    """An array or a number at a place."""
+    if place is None:
+        return run.asarray(value)
+    sharding = eager.shards.place_of("device_put", place)
+    return eager.shards.put_value(value, sharding)
+
+
+def reshard(x: object, out_shardings: Any) -> Any:
+    """Divides the arrays of a tree anew: `device_put` to shardings, eagerly and while tracing.
+
+    Args:
+        x: a tree of arrays.
+        out_shardings: a sharding or a `PartitionSpec`, or a tree of them that begins like `x`.
+
+    Raises:
+        ShapeError: if a size does not divide.
+        ArgumentError: for a spec without a mesh.
+    """
+    if out_shardings is None:
+        raise ArgumentError(
+            "reshard needs a sharding",
+            got="out_shardings=None",
+            hint="pass a NamedSharding, or a PartitionSpec within `with tfn.set_mesh(mesh):`",
+        )
+    return device_put(x, out_shardings)
 
 
 def device_get(x: object) -> Any:
     """Replaces the arrays of a tree by NumPy arrays, which are read-only views of them.
+
+    Arrays that are divided among devices are put together in new memory.
 
     Raises:
         TracerArrayConversionError: for a traced array, which has no data.

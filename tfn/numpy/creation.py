@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tfn import eager
 from tfn._support.validate import integer, shown, unfit
 from tfn.array import DLPACK_HAS_VERSIONS, Array, ArrayLike
-from tfn.config import config
 from tfn.dtypes import (
     BOOL,
     DEFAULTS,
@@ -37,7 +37,7 @@ from tfn.eager.operands import (
     scalar_kind,
     together,
 )
-from tfn.errors import ArgumentError, DeviceError
+from tfn.errors import ArgumentError
 from tfn.trace import bind, oracle
 from tfn.trace.build import cast, concat, reshape
 from tfn.trace.op import Op, Shape
@@ -60,17 +60,13 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
     return weaken(bind.runtime().evaluate(body(*static)), weak)
 
 
-def on_device(name: str, device: object) -> None:
-    """Raise DeviceError unless a device, by its name, is that of the process, or None.
+def on_device(x: Any, device: Any) -> Any:
+    """Arrays that were made for a device, on this device.
 
-    All arrays of a process are on the device of the configuration.
+    Raises:
+        DeviceError: if there is no such device.
     """
-    if device is not None and str(device) != config.device:
-        raise DeviceError(
-            f"{name} cannot put an array on another device",
-            got=f"device={device}",
-            hint=f"this process runs on {config.device}; TFN_DEVICE chooses at its start",
-        )
+    return eager.transfer.device_put(x, device)
 
 
 def array(
@@ -96,7 +92,7 @@ def array(
             and then sees what is written there.
         order: accepted as in NumPy, and changes nothing.
         ndmin: least number of axes; missing ones of size 1 are put in front.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Returns:
         An Array of the shape of `object`.
@@ -107,14 +103,15 @@ def array(
             asked for.
         DTypeError: if there is no such dtype.
         NumberError: for a number that the dtype does not hold.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> array([[1, 2], [3, 4]])
         Array([[1, 2],
                [3, 4]], dtype=int32)
     """
-    on_device("array", device)
+    if device is not None:
+        return on_device(array(object, dtype, copy, order, ndmin), device)
     kind = None if dtype is None else canonical(dtype)
     if copy is False and not (
         isinstance(object, (Array, np.ndarray)) and kind in (None, object.dtype)
@@ -156,7 +153,7 @@ def asarray(
         dtype: dtype of the result; None as for `array`.
         order: accepted as in NumPy, and changes nothing.
         copy: None copies everything but an Array; True and False as for `array`.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Returns:
         An Array of the shape of `object`.
@@ -271,21 +268,22 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
         x: array or number, of any shape.
         dtype: dtype of the result.
         copy: whether the result has memory of its own if the dtype is already that of `x`.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Returns:
         An array of the shape of `x`.
 
     Raises:
         DTypeError: if there is no such dtype.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> astype(tnp.array([1.7, -1.7]), "int32")
         Array([ 1, -1], dtype=int32)
     """
-    on_device("astype", device)
+    if device is not None:
+        return on_device(astype(x, dtype, copy), device)
     x = array_of("astype", x)
     kind = canonical(dtype)
     if kind == x.dtype:
@@ -303,18 +301,19 @@ def full(
         shape: tuple of sizes, or one size.
         fill_value: number, or array that broadcasts to `shape`.
         dtype: dtype of the result; None takes that of the value, 32 bits for Python numbers.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Raises:
         ShapeError: if a size is negative, or the value does not broadcast to the shape.
         NumberError: for a number that the dtype does not hold.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> full((2,), 7, "int8")
         Array([7, 7], dtype=int8)
     """
-    on_device("full", device)
+    if device is not None:
+        return on_device(full(shape, fill_value, dtype), device)
     sizes = a_shape("full", shape)
     kind = scalar_kind(fill_value)
     if kind is not None:
@@ -336,17 +335,18 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> 
     Args:
         shape: tuple of sizes, or one size.
         dtype: dtype of the result, float32 for None.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Raises:
         ShapeError: if a size is negative.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> zeros(3)
         Array([0., 0., 0.], dtype=float32)
     """
-    on_device("zeros", device)
+    if device is not None:
+        return on_device(zeros(shape, dtype), device)
     kind = FLOAT32 if dtype is None else canonical(dtype)
     return make(_constant, 0, kind, a_shape("zeros", shape))
 
@@ -357,17 +357,18 @@ def ones(shape: object, dtype: DTypeLike | None = None, *, device: object = None
     Args:
         shape: tuple of sizes, or one size.
         dtype: dtype of the result, float32 for None.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Raises:
         ShapeError: if a size is negative.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> ones((2, 2), "int8").tolist()
         [[1, 1], [1, 1]]
     """
-    on_device("ones", device)
+    if device is not None:
+        return on_device(ones(shape, dtype), device)
     kind = FLOAT32 if dtype is None else canonical(dtype)
     return make(_constant, 1, kind, a_shape("ones", shape))
 
@@ -378,11 +379,11 @@ def empty(shape: object, dtype: DTypeLike | None = None, *, device: object = Non
     Args:
         shape: tuple of sizes, or one size.
         dtype: dtype of the result, float32 for None.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Raises:
         ShapeError: if a size is negative.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> empty((2, 3)).shape
@@ -399,14 +400,14 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """An array of the shape and dtype of `x` with one value everywhere.
+    """An array of the shape and dtype of `x` with one value everywhere, divided like `x`.
 
     Args:
         x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
         fill_value: number, or array that broadcasts to the shape.
         dtype: dtype of the result; None takes that of `x`.
         shape: tuple of sizes, or one size; None takes the shape of `x`.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Raises:
         ShapeError: if the value does not broadcast to the shape.
@@ -418,6 +419,8 @@ def full_like(
         Array([7, 7], dtype=int32)
     """
     kind, sizes = _like("full_like", x, dtype, shape)
+    if device is None and isinstance(x, Array) and x.committed and sizes == x.shape:
+        device = x.sharding
     return full(sizes, fill_value, kind, device=device)
 
 
@@ -430,7 +433,7 @@ def zeros_like(
         x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
         dtype: dtype of the result; None takes that of `x`.
         shape: tuple of sizes, or one size; None takes the shape of `x`.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -449,7 +452,7 @@ def ones_like(
         x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
         dtype: dtype of the result; None takes that of `x`.
         shape: tuple of sizes, or one size; None takes the shape of `x`.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -468,7 +471,7 @@ def empty_like(
         x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
         dtype: dtype of the result; None takes that of `x`.
         shape: tuple of sizes, or one size; None takes the shape of `x`.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -490,7 +493,7 @@ def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None
 
     Args:
         x: array with `__dlpack__`, in the memory of the CPU.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
         copy: as for `asarray`; shared memory must not be written while the result is in use.
 
     Returns:
@@ -501,14 +504,15 @@ def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None
             `array`.
         BufferError: from the other library, for what it cannot export: memory of another device, or
             a dtype that DLPack does not have.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> import numpy as np
         >>> from_dlpack(np.arange(3.0))
         Array([0., 1., 2.], dtype=float64)
     """
-    on_device("from_dlpack", device)
+    if device is not None:
+        return on_device(from_dlpack(x, copy=copy), device)
     if isinstance(x, Array):
         return asarray(x, copy=copy)
     if not hasattr(x, "__dlpack__"):

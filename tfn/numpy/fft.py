@@ -497,7 +497,7 @@ def fftfreq(
         n: number of samples, 1 at least.
         d: distance of two samples, in any unit; 1 by default, and not 0.
         dtype: floating dtype of the result, float32 for None.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Returns:
         A vector of n frequencies, in cycles for each unit of `d`.
@@ -505,13 +505,14 @@ def fftfreq(
     Raises:
         ArgumentError: for fewer than one sample, or a distance of 0.
         DTypeError: for another dtype.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> fftfreq(4).tolist()
         [0.0, 0.25, -0.5, -0.25]
     """
-    on_device("fftfreq", device)
+    if device is not None:
+        return on_device(fftfreq(n, d, dtype=dtype), device)
     return _spectrum("fftfreq", n, d, dtype, lambda count: (count, (count + 1) // 2))
 
 
@@ -524,7 +525,7 @@ def rfftfreq(
         n: number of samples, 1 at least.
         d: distance of two samples, in any unit; 1 by default, and not 0.
         dtype: floating dtype of the result, float32 for None.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Returns:
         A vector of ``n // 2 + 1`` frequencies, in cycles for each unit of `d`.
@@ -532,13 +533,14 @@ def rfftfreq(
     Raises:
         ArgumentError: for fewer than one sample, or a distance of 0.
         DTypeError: for another dtype.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> rfftfreq(4).tolist()
         [0.0, 0.25, 0.5]
     """
-    on_device("rfftfreq", device)
+    if device is not None:
+        return on_device(rfftfreq(n, d, dtype=dtype), device)
     return _spectrum("rfftfreq", n, d, dtype, lambda count: (half(count), half(count)))
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from tfn import dtypes
 from tfn._support.frozen import frozen
 from tfn.array import Array, ArrayLike
-from tfn.config import config
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SCALAR_TYPES, SIGNED, UNSIGNED, DType
+from tfn.eager import devices as eager_devices
 from tfn.eager.operands import scalar_kind
 from tfn.errors import ArgumentError, DTypeError
-from tfn.numpy.creation import on_device
+from tfn.trace.mesh import Device
 
 KINDS = {
     "bool": frozenset({BOOL}),
@@ -139,6 +139,11 @@ def iinfo(dtype: Any) -> Any:
     return dtypes.iinfo(getattr(dtype, "dtype", dtype))
 
 
+def _check(device: object) -> None:
+    if device is not None:
+        eager_devices.as_device(device)
+
+
 class Namespace:
     """The inspection functions of the array API."""
 
@@ -148,17 +153,17 @@ class Namespace:
         """Support of shapes that depend on values, by masks or `unique`: they work eagerly."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
-    def default_device(self) -> str:
-        """The name of the device on which arrays are made."""
-        return config.device
+    def default_device(self) -> Device:
+        """The device on which arrays are made."""
+        return eager_devices.current_device()
 
-    def devices(self) -> list[str]:
-        """The names of all devices of this process."""
-        return [config.device]
+    def devices(self) -> list[Device]:
+        """All devices of the default platform."""
+        return eager_devices.devices()
 
     def default_dtypes(self, *, device: object = None) -> dict[str, DType]:
         """The dtypes of Python's numbers, 32 bits wide, and of indices."""
-        on_device("default_dtypes", device)
+        _check(device)
         names = {"real floating": float, "complex floating": complex, "integral": int}
         defaults = {name: dtypes.DEFAULTS[scalar] for name, scalar in names.items()}
         return defaults | {"indexing": dtypes.DEFAULTS[int]}
@@ -167,10 +172,10 @@ class Namespace:
         """The dtypes of a kind by name, among those of the standard.
 
         Args:
-            device: name of the device, which must be that of the process; None takes it.
+            device: a device, for all of which it is the same.
             kind: a kind, or a tuple of them, as for `isdtype`; None takes all.
         """
-        on_device("dtypes", device)
+        _check(device)
         chosen = frozenset(dtypes.ALL) if kind is None else _names(kind)
         scalars = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
         standard = KINDS["numeric"] - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}

@@ -31,17 +31,18 @@ def eye(
         k: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
             below.
         dtype: dtype of the result, float32 for None.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Raises:
         ShapeError: if a size is negative.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> eye(2, 3, 1).tolist()
         [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    on_device("eye", device)
+    if device is not None:
+        return on_device(eye(N, M, k, dtype), device)
     shape = a_shape("eye", (N, N if M is None else M))
     return make(
         _eye, shape, _inside("eye", k, shape), FLOAT32 if dtype is None else canonical(dtype)

@@ -59,19 +59,20 @@ def arange(
         step: distance of two numbers, not 0; 1 for None, and negative ones count down.
         dtype: dtype of the result; None gives int32 for integers and float32 for others, or the
             dtype of ends that are arrays.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Raises:
         ArgumentError: if the step is zero, or an argument is not known.
         NumberError: if the dtype, int32 if none is given, does not hold all of them.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
         ShapeError: for more elements than a machine can address.
 
     Example:
         >>> arange(2, 8, 3)
         Array([2, 5], dtype=int32)
     """
-    on_device("arange", device)
+    if device is not None:
+        return on_device(arange(start, stop, step, dtype), device)
     if stop is None:
         start, stop = 0, start
     first, last, by = (_number("arange", v) for v in (start, stop, 1 if step is None else step))
@@ -156,7 +157,7 @@ def linspace(
         retstep: whether the distance of two values is returned, too.
         dtype: dtype of the result; None takes the floating dtype of the ends.
         axis: position of the new axis in the result, counted from the end if negative.
-        device: name of the device, which must be that of the process; None takes it.
+        device: a device, its name or a sharding; None for the default device.
 
     Returns:
         An array of the broadcast shape of `start` and `stop` with the axis added; with `retstep` a
@@ -166,13 +167,14 @@ def linspace(
         ArgumentError: unless `num` is an integer from 0 on.
         AxisError: if the array has no such axis.
         ShapeError: if the shapes do not broadcast.
-        DeviceError: for another device.
+        DeviceError: if there is no such device.
 
     Example:
         >>> linspace(0, 1, 5)
         Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    on_device("linspace", device)
+    if device is not None:
+        return on_device(linspace(start, stop, num, endpoint, retstep, dtype, axis), device)
     count = integer("linspace", "num", num, 0)
     size_limit("linspace", (count,))
     ends = values_of("linspace", start, stop)

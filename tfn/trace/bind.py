@@ -188,6 +188,9 @@ class Runtime(Protocol):
     ) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
 
+    def check_place(self, what: str, kinds: Sequence[Any]) -> None:
+        """Raise DeviceError if arguments of these kinds are on different devices."""
+
     def duplicate(self, value: Any) -> Any:
         """A concrete Value in memory of its own."""
 

@@ -384,11 +384,6 @@ def mesh_reads() -> int:
     return reads
 
 
-def note_read() -> None:
-    """Count as a use of the mesh in use: a trace was found in a cache that depends on it."""
-    _LOCAL.reads += 1
-
-
 class set_mesh:
     """Sets the mesh of this thread, until the end of the block if it is used as a context.
 

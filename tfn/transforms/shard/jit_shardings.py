@@ -9,13 +9,14 @@ there already.  A result gets its sharding by a constraint, which is a part of t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, TreeError
 from tfn.trace import bind
-from tfn.trace.mesh import mesh_in_use
+from tfn.trace.mesh import Device, mesh_in_use
 from tfn.trace.named_sharding import (
     NamedSharding,
     P,
@@ -26,10 +27,41 @@ from tfn.trace.named_sharding import (
 )
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
+from tfn.transforms.shapes import ShapeDtypeStruct
 
 
 def _is_leaf(x: object) -> bool:
-    return x is None or isinstance(x, (PartitionSpec, NamedSharding, SingleDeviceSharding))
+    places = (PartitionSpec, NamedSharding, SingleDeviceSharding, Device, str)
+    return x is None or isinstance(x, places)
+
+
+@frozen
+class _Box:
+    """A sharding, or None, as the leaf of a tree."""
+
+    value: Any
+
+
+def spread(what: str, prefix: Any, whole: Any, like: str) -> list[Any]:
+    """The sharding of each leaf of a tree.
+
+    Args:
+        what: the name of the shardings, for errors.
+        prefix: one sharding for all, or a tree of them that begins like `whole`.
+        like: the words for `whole`.
+
+    Raises:
+        TreeError: if it does not.
+    """
+    boxed = tree.map(_Box, prefix, is_leaf=_is_leaf)
+    try:
+        return [box.value for box in tree.broadcast_prefix(boxed, whole)]
+    except TreeError as error:
+        raise TreeError(
+            f"{what} does not fit",
+            got=error.got,
+            hint=f"it is one sharding, or a tree of them that begins like {like}",
+        ) from None
 
 
 @frozen
@@ -101,7 +133,8 @@ class Shardings:
         """
         if self.inputs is None:
             return list(values)
-        given = self._prefix("in_shardings", self.inputs, tuple(args))
+        what = f"in_shardings of {self.name}"
+        given = spread(what, self.inputs, tuple(args), "the tuple of arguments")
         given += [None] * (len(values) - len(given))
         return [
             x if sharding is None else self._put(x, as_sharding(self.name, sharding), name)
@@ -109,6 +142,8 @@ class Shardings:
         ]
 
     def _put(self, x: Any, sharding: Any, name: str) -> Any:
+        if isinstance(x, ShapeDtypeStruct):
+            return replace(x, sharding=sharding)
         if x.trace is not None:
             if isinstance(sharding, SingleDeviceSharding):
                 return x
@@ -133,31 +168,11 @@ class Shardings:
         if self.outputs is None:
             return list(outputs)
         result = tree.unflatten(structure, list(outputs))
-        given = self._prefix("out_shardings", self.outputs, result)
+        given = spread(f"out_shardings of {self.name}", self.outputs, result, "the result")
         return [
             u if sharding is None else constrained(u, as_sharding(self.name, sharding))
             for u, sharding in zip(outputs, given, strict=True)
         ]
-
-    def _prefix(self, option: str, prefix: Any, whole: Any) -> list[Any]:
-        """The sharding of each leaf."""
-        boxed = tree.map(_Box, prefix, is_leaf=_is_leaf)
-        try:
-            return [box.value for box in tree.broadcast_prefix(boxed, whole)]
-        except TreeError as error:
-            raise TreeError(
-                f"{option} of {self.name} does not fit",
-                got=error.got,
-                hint="it is one sharding, or a tree of them that begins like "
-                + ("the tuple of arguments" if option == "in_shardings" else "the result"),
-            ) from None
-
-
-@frozen
-class _Box:
-    """A sharding, or None, as the leaf of a tree."""
-
-    value: Any
 
 
 def constrained(u: UOp, sharding: Any) -> UOp:
