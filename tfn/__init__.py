@@ -62,9 +62,11 @@ with _on_demand(globals()):
     from tfn.transforms.make_jaxpr import eval_shape as eval_shape
     from tfn.transforms.make_jaxpr import make_jaxpr as make_jaxpr
     from tfn.transforms.shapes import ShapeDtypeStruct as ShapeDtypeStruct
+    from tfn.transforms.shard.pmap import pmap as pmap
+    from tfn.transforms.shard.shard_map import shard_map as shard_map
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()
-_bind.install(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr))
+_bind.install(lambda: _tfn.run, lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds))
 _array.install(numpy)
 dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

@@ -1,4 +1,4 @@
-"""Settings of the process: at most eight, the only readers of environment variables.
+"""Settings of the process: at most nine, the only readers of environment variables.
 
 Every setting that a pass reads is part of the cache key of its results.
 """
@@ -29,6 +29,7 @@ _WORDS = {
     "on": True,
 }
 MOST_THREADS = 4096
+MOST_DEVICES = 4096
 MOST_BYTES = (1 << 63) - 1  # native code counts in 64 bits
 
 
@@ -41,6 +42,13 @@ def _name(value: object) -> str:
 def _count(value: Any, most: int) -> int:
     number = int(value) if isinstance(value, str) else index(value)
     if isinstance(value, bool) or not 0 <= number <= most:
+        raise ValueError
+    return number
+
+
+def _positive(value: Any, most: int) -> int:
+    number = _count(value, most)
+    if not number:
         raise ValueError
     return number
 
@@ -92,6 +100,8 @@ _SWITCHED = "on or off: 1, true, yes, on, or 0, false, no, off"
 # fmt: off
 SETTINGS: dict[str, Setting] = {
     "device":             Setting("TFN_DEVICE", "cpu", _name, "the name of a device"),
+    "devices":            Setting("TFN_DEVICES", "1", partial(_positive, most=MOST_DEVICES),
+                                  f"a number from 1 to {MOST_DEVICES}"),
     "threads":            Setting("TFN_THREADS", "0", partial(_count, most=MOST_THREADS),
                                   f"a number from 0, for one per core, to {MOST_THREADS}"),
     "cache_dir":          Setting("TFN_CACHE_DIR", "", _folder, "the path of a folder"),
@@ -134,6 +144,8 @@ class Config:
     Attributes:
         device: name of the default device: ``cpu``, ``python`` or ``null``; ``cpu-debug`` is the
             CPU with memory that shows who writes beside an array or after its end (TFN_DEVICE).
+        devices: the number of devices of this process: they share its memory and its threads, and
+            a mesh divides arrays among them (TFN_DEVICES).
         threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).
         cache_dir: folder of compiled objects (TFN_CACHE_DIR).  It is used only if it belongs to
             the user and no other user may write to it: its objects are executed.
@@ -148,6 +160,7 @@ class Config:
     """
 
     device: str = field(default_factory=partial(_environment, "device"))
+    devices: int = field(default_factory=partial(_environment, "devices"))
     threads: int = field(default_factory=partial(_environment, "threads"))
     cache_dir: Path = field(default_factory=partial(_environment, "cache_dir"))
     disk_cache: bool = field(default_factory=partial(_environment, "disk_cache"))

@@ -4,6 +4,15 @@ Files in reading order:
     operands  arguments become Arrays: dtype promotion, broadcasting, axes, shapes
     arrays    Arrays as they are constructed: on a buffer, or as a value of a trace
     run       programs: lowered, compiled, loaded, cached, executed on the default device
+    placement programs where their arguments are: over the devices of a mesh, or on one of them
+    devices   the devices of this process, and the default one
+    shards    the parts of arrays that are divided among devices
     transfer  device_put, device_get, block_until_ready
     nans      the operation that produced the first NaN, for `config.debug_nans`
 """
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):  # programs on one device need neither
+    from tfn.eager import placement as placement
+    from tfn.eager import shards as shards

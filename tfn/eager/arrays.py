@@ -6,7 +6,7 @@ class is then changed to Array; native code fills its own, see `tfn/hw/cpu/pytre
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfn.array import Array
 from tfn.dtypes import DType
@@ -16,16 +16,29 @@ from tfn.trace.bind import Trace
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
+if TYPE_CHECKING:
+    from tfn.trace.named_sharding import Sharding
+
 # Both methods: CPython stores an attribute fast only if neither is a Python function.
 _MUTABLE = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__, "__slots__": ()}
 _Draft: Any = type("_Draft", (Array,), _MUTABLE)
 
 
-def concrete(buffer: Buffer, shape: Shape, dtype: DType, weak: bool = False) -> Array:
-    """The array whose elements are in a buffer, in row-major order."""
+def concrete(
+    buffer: Buffer,
+    shape: Shape,
+    dtype: DType,
+    weak: bool = False,
+    sharding: Sharding | None = None,
+) -> Array:
+    """The array whose elements are in a buffer, in row-major order.
+
+    That of an array which is divided among devices holds the stack of its parts; see
+    `tfn.trace.sharding.stacking`.
+    """
     x: Any = object.__new__(_Draft)
     x.shape, x.dtype, x.weak_type = shape, dtype, weak
-    x.kind, x.buffer, x.known = kind_of(shape, dtype), buffer, True
+    x.kind, x.buffer, x.known = kind_of(shape, dtype, sharding), buffer, True
     x.uop = x.trace = None
     x.__class__ = Array
     array: Array = x
@@ -50,5 +63,5 @@ def weaken(x: Array, weak: bool) -> Array:
         assert x.uop is not None
         return traced(x.uop, x.trace, x.known, weak)
     buffer = x.concrete().buffer
-    assert buffer is not None
-    return concrete(buffer, x.shape, x.dtype, weak)
+    assert buffer is not None and x.kind is not None
+    return concrete(buffer, x.shape, x.dtype, weak, x.kind.sharding)

@@ -86,7 +86,8 @@ def apply(
         jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
     result = weaken(bind.runtime().call(jaxpr, operands)[0], weak)
     if enter is None:
-        entry = bind.runtime().entry(jaxpr, range(len(operands)), 0, [None] * len(operands), [weak])
+        takes, given = range(len(operands)), [None] * len(operands)
+        entry = bind.runtime().entry(jaxpr, takes, 0, given, [weak], kinds=key[3])
         _PROGRAMS.keep(key, (jaxpr, entry))
     return result
 
@@ -98,9 +99,12 @@ def alias(x: Array, shape: Shape, weak: bool = False) -> Array:
         assert x.uop is not None
         traced: Array = bind.runtime().wrap(reshape(x.uop, shape), x.trace, x.known, weak)
         return traced
-    buffer = x.concrete().buffer
-    assert buffer is not None
-    return concrete(buffer, shape, x.dtype, weak)
+    buffer, kind = x.concrete().buffer, x.kind
+    assert buffer is not None and kind is not None
+    sharding = kind.sharding
+    if sharding is not None and shape != x.shape and sharding.partition(x.ndim) is not None:
+        return apply(reshape, (x,), shape, weak=weak)  # the parts of the result are others
+    return concrete(buffer, shape, x.dtype, weak, sharding)
 
 
 def array_of(name: str, value: object) -> Array:

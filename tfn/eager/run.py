@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tfn import dtypes, lower
+from tfn import dtypes, eager, lower
 from tfn._support import cache
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
@@ -42,10 +42,10 @@ from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
 from tfn.trace.argument import Param
-from tfn.trace.aval import kind_of
+from tfn.trace.aval import Kind, kind_of
 from tfn.trace.bind import Entry
 from tfn.trace.build import several
-from tfn.trace.inline import runnable
+from tfn.trace.inline import names_devices, runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
@@ -57,24 +57,34 @@ PROGRAM_BYTES = 60_000
 _DEVICES: dict[str, Device] = {}
 
 
-def device() -> Device:
-    """The default device, made at first use."""
-    current = _DEVICES.get(config.device)
+def device(platform: str | None = None) -> Device:
+    """The devices of a platform, made at first use; None for the default one.
+
+    Raises:
+        DeviceError: if there is no such platform.
+    """
+    name = platform or config.device
+    current = _DEVICES.get(name)
     if current is None:
-        maker = MAKERS.get(config.device)
+        maker = MAKERS.get(name)
         if maker is None:
-            raise DeviceError(
-                f"there is no device {config.device!r}",
-                got=f"config.device={config.device!r}",
-                hint="config.device, or the environment variable TFN_DEVICE, is one "
-                "of " + ", ".join(MAKERS),
-            )
+            raise no_device(name, f"config.device={name!r}")
         current = maker()
         current.queue.serve(Array)
         if current.compiler:
             lower.pipeline.install_cache(KernelCache())
-        _DEVICES[config.device] = current
+        _DEVICES[name] = current
     return current
+
+
+def no_device(name: str, got: str) -> DeviceError:
+    """The error for a platform that does not exist."""
+    return DeviceError(
+        f"there is no device {name!r}",
+        got=got,
+        hint="config.device, or the environment variable TFN_DEVICE, is one "
+        "of " + ", ".join(MAKERS),
+    )
 
 
 class Loaded:
@@ -114,13 +124,39 @@ def undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-def load(jaxpr: Jaxpr) -> Loaded:
-    """The program of a Jaxpr on the default device: lowered, compiled and loaded once."""
-    return _loaded(runnable(jaxpr.function)[0])
+Placed = tuple[Jaxpr, str | None, "Sequence[Kind] | None"]
+"""A program, its platform and the kinds of its results; see `placement.Placed`."""
 
 
-def _loaded(function: UOp) -> Loaded:
-    on = device()
+def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
+    """The program of a function for arguments of these kinds, on the devices that they are on.
+
+    Raises:
+        DeviceError: for arguments on different devices.
+    """
+    for kind in kinds:
+        if kind.sharding is not None:
+            return eager.placement.placed(jaxpr, kinds, on)
+    if on is not None or names_devices(jaxpr.function):
+        unplaced = [kind_of(p.shape, p.dtype) for p in jaxpr.params]
+        return eager.placement.placed(jaxpr, unplaced, on)
+    return jaxpr, None, None
+
+
+def load(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None) -> Loaded:
+    """The program of a Jaxpr: lowered, compiled and loaded once.
+
+    Args:
+        jaxpr: of whole arrays.
+        kinds: of its arguments, whose devices it is for; none for the default device.
+        on: the sharding that says where it runs, if no argument does.
+    """
+    jaxpr, platform, _ = place(jaxpr, kinds, on)
+    return _loaded(runnable(jaxpr.function)[0], platform)
+
+
+def _loaded(function: UOp, platform: str | None) -> Loaded:
+    on = device(platform)
     key = function, on.name
     loaded = _RECENT.find(key)
     if loaded is None:
@@ -150,10 +186,10 @@ def _loaded(function: UOp) -> Loaded:
     return loaded
 
 
-def ready(jaxpr: Jaxpr) -> tuple[Loaded, Executable]:
+def ready(jaxpr: Jaxpr, platform: str | None = None) -> tuple[Loaded, Executable]:
     """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound."""
     function, hosts = runnable(jaxpr.function)
-    loaded = _loaded(function)
+    loaded = _loaded(function, platform)
     return loaded, loaded.run.with_callbacks(hosts) if hosts else loaded.run
 
 
@@ -178,9 +214,10 @@ def cache_info() -> CacheInfo:
     return cache.info()
 
 
-def compile_stats(jaxpr: Jaxpr) -> bind.CompileStats:
+def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None) -> bind.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
-    loaded = _LOADED.get((runnable(jaxpr.function)[0], config.device))
+    jaxpr, platform, _ = place(jaxpr, kinds, on)
+    loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
     return loaded.compile_stats if loaded else bind.CompileStats()
 
 
@@ -192,21 +229,26 @@ def _unlowered(jaxpr: Jaxpr) -> Program:
 
 
 def call(
-    jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
+    jaxpr: Jaxpr,
+    operands: Sequence[Array],
+    donated: frozenset[int] = frozenset(),
+    on: Any = None,
 ) -> list[Array]:
-    """Run a closed function, compiled as a whole, on concrete arrays.
+    """Run a closed function, compiled as a whole, on concrete arrays, on the devices they are on.
 
     Donated operands are deleted when it begins, whether it succeeds or not: their memory may become
-    that of results, if no other array shares it.
+    that of results, if no other array shares it.  It runs on the devices of the sharding `on` if no
+    operand is committed to any.
 
     Raises:
         OutOfMemoryError: before anything runs.
+        DeviceError: for operands on different devices.
         NanError: for a NaN in a result, if `config.debug_nans` is on.
     """
     if not config.debug_nans:
-        return _call(jaxpr, operands, donated)
+        return _call(jaxpr, operands, donated, on)
     try:
-        results = _call(jaxpr, operands)
+        results = _call(jaxpr, operands, on=on)
         if nans.any_nan(results):
             raise nans.blame(jaxpr, operands, _call)
         return results
@@ -216,12 +258,16 @@ def call(
 
 
 def _call(
-    jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
+    jaxpr: Jaxpr,
+    operands: Sequence[Array],
+    donated: frozenset[int] = frozenset(),
+    on: Any = None,
 ) -> list[Array]:
-    loaded, run = ready(jaxpr)
-    program, memory = loaded.program, device().memory
+    jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], on)
+    loaded, run = ready(jaxpr, platform)
+    program, memory = loaded.program, device(platform).memory
     if config.memory_limit_bytes:
-        memory.check_room(footprint(jaxpr, donated).new_bytes)
+        memory.check_room(_footprint(program, donated).new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     aliases = dict(program.aliases)
@@ -237,6 +283,8 @@ def _call(
     for i in donated:
         operands[i].delete()
     run(inputs, outputs)
+    if kinds is not None:
+        return [concrete(b, k.shape, k.dtype, False, k.sharding) for b, k in zip(outputs, kinds)]
     return [concrete(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
 
 
@@ -247,12 +295,20 @@ def _sole(buffers: Sequence[Buffer], at: int) -> bool:
     return buffer.exclusive and sys.getrefcount(buffer) == own_references
 
 
-def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
-    """The memory that a run takes on the default device, known before it runs.
+def footprint(
+    jaxpr: Jaxpr,
+    donated: frozenset[int] = frozenset(),
+    kinds: Sequence[Kind] = (),
+    on: Any = None,
+) -> Footprint:
+    """The memory that a run takes on the devices of its arguments, known before it runs.
 
     Results that take the memory of donated arguments count as shared.
     """
-    program = load(jaxpr).program
+    return _footprint(load(jaxpr, kinds, on).program, donated)
+
+
+def _footprint(program: Program, donated: frozenset[int]) -> Footprint:
     total = program.footprint
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     shared_bytes = sum(lower.in_place.size_bytes(program.outputs[i]) for i in in_place)
@@ -270,16 +326,21 @@ def entry(
     made: Sequence[bool],
     captured: Sequence[Array] = (),
     donated: frozenset[int] = frozenset(),
+    kinds: Sequence[Kind] = (),
+    on: Any = None,
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
     if config.debug_nans:
         return None
-    loaded, run = ready(jaxpr)
+    jaxpr, platform, results = place(jaxpr, kinds, on)
+    loaded, run = ready(jaxpr, platform)
     program = loaded.program
     weakness = (*given, *[None] * len(captured))
+    kinds = kinds or [kind_of(*kind) for kind in program.inputs]
+    results = results or [kind_of(*kind) for kind in program.outputs]
     inputs = [
-        EntryInput(kind_of(*kind), weak, i in donated)
-        for i, (kind, weak) in enumerate(zip(program.inputs, weakness, strict=True))
+        EntryInput(kind, weak, i in donated)
+        for i, (kind, weak) in enumerate(zip(kinds, weakness, strict=True))
     ]
     aliases = {
         i: slot.at if slot.space is Space.INPUT else len(inputs) + slot.at
@@ -288,13 +349,13 @@ def entry(
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     outputs = [
         EntryOutput(
-            kind_of(shape, dtype),
+            kind,
             weak,
-            prod(shape) * dtype.itemsize,
+            lower.in_place.size_bytes(program.outputs[i]),
             aliases.get(i, -1),
             in_place.get(i, -1),
         )
-        for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
+        for i, (kind, weak) in enumerate(zip(results, made, strict=True))
     ]
     return run.entry(inputs, outputs, takes, gives, captured, keep=loaded)
 
@@ -315,7 +376,9 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
     if enter is None:
         takes, gives = range(len(operands)), range(len(results))
         result_tree = list(gives) if op in SEVERAL else 0
-        enter = entry(jaxpr, takes, result_tree, [None] * len(takes), [weak] * len(gives))
+        enter = entry(
+            jaxpr, takes, result_tree, [None] * len(takes), [weak] * len(gives), kinds=key[3]
+        )
         _EAGER.keep(key, (jaxpr, enter))
     return results if op in SEVERAL else results[0]
 
@@ -412,8 +475,20 @@ def adopt(data: np.ndarray[Any, Any]) -> Array:
 
 def read(x: Array) -> np.ndarray[Any, Any]:
     """The data of a concrete Array, as a read-only NumPy array that shares its memory."""
-    assert x.buffer is not None
+    assert x.buffer is not None and x.kind is not None
+    if x.kind.sharding is not None:
+        return eager.shards.read(x)
     return device().memory.read(x.buffer, x.shape, x.dtype)
+
+
+def duplicate(x: Array) -> Array:
+    """A concrete Array in memory of its own."""
+    return eager.shards.duplicate(x)
+
+
+def device_put(x: Array, sharding: Any) -> Array:
+    """A concrete Array on the devices of a sharding, divided as it says."""
+    return eager.shards.put(x, sharding)
 
 
 def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:

@@ -11,7 +11,10 @@ Files in reading order:
     primitives      per operation: what it takes, what it gives, in which operands it is linear
     source_lines    the line of the user's code that recorded a node, tracked on demand
     uop             the node: immutable, hash-consed, typed; walks and substitution
-    aval            abstract values: shape and dtype as one interned object
+    aval            abstract values: shape, dtype and sharding as one interned object
+    sharding        ops of many devices: axes of a mesh, collectives, partitions
+    mesh            meshes: devices in a grid with named axes
+    named_sharding  shardings: the division of an array among the devices of a mesh
     build           node constructors
     digest          content hash of a graph, the same in every process
     jaxpr           closed functions, and how they print

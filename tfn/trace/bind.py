@@ -159,18 +159,40 @@ class Runtime(Protocol):
         """One op, now, on concrete Values."""
 
     def call(
-        self, jaxpr: Jaxpr, operands: Sequence[Any], donated: frozenset[int] = frozenset()
+        self,
+        jaxpr: Jaxpr,
+        operands: Sequence[Any],
+        donated: frozenset[int] = frozenset(),
+        on: Any = None,
     ) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values.
 
-        Those whose numbers are `donated` are deleted; results may take their memory.
+        Those whose numbers are `donated` are deleted; results may take their memory.  It runs on
+        the devices that the values are committed to, or else on those of the sharding `on`.
         """
 
-    def compile_stats(self, jaxpr: Jaxpr) -> CompileStats:
-        """The compile statistics of its program, all zero if none has been made."""
+    def compile_stats(
+        self, jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None
+    ) -> CompileStats:
+        """The compile statistics of its program for arguments of these kinds.
 
-    def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
+        All zero if none has been made.
+        """
+
+    def footprint(
+        self,
+        jaxpr: Jaxpr,
+        donated: frozenset[int] = frozenset(),
+        kinds: Sequence[Kind] = (),
+        on: Any = None,
+    ) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
+
+    def duplicate(self, value: Any) -> Any:
+        """A concrete Value in memory of its own."""
+
+    def device_put(self, value: Any, sharding: Any) -> Any:
+        """A concrete Value, divided among devices as a sharding says."""
 
     def entry(
         self,
@@ -181,23 +203,26 @@ class Runtime(Protocol):
         made: Sequence[bool],
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
+        kinds: Sequence[Kind] = (),
+        on: Any = None,
     ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.
 
         `takes` and `gives` are the trees of the arguments and of the result, with indices of
         parameters and of outputs as leaves; `given` and `made` say which of them are weak, None
         for either; `captured` are the last parameters; parameters whose indices are in `donated`
-        lose their memory.  The entry point returns NotImplemented, and has done nothing, if its
+        lose their memory; `kinds` are those of all parameters, where one of them is committed to
+        devices, and `on` says where it runs if none is.  The entry point returns NotImplemented, and has done nothing, if its
         arguments do not match.
         """
 
 
 _RUNTIME: list[Callable[[], Runtime]] = []
-_VIEW: list[Callable[[Jaxpr], Any]] = []
+_VIEW: list[Callable[[Jaxpr, Sequence[Kind]], Any]] = []
 _LOCAL = threading.local()
 
 
-def install(runtime: Callable[[], Runtime], view: Callable[[Jaxpr], Any]) -> None:
+def install(runtime: Callable[[], Runtime], view: Callable[[Jaxpr, Sequence[Kind]], Any]) -> None:
     """Install the runtime, and the view of programs; called once, by ``tfn/__init__.py``."""
     _RUNTIME[:], _VIEW[:] = [runtime], [view]
 
@@ -208,9 +233,9 @@ def runtime() -> Runtime:
     return _RUNTIME[0]()
 
 
-def view(jaxpr: Jaxpr) -> Any:
-    """The stages of its compilation for the default device; see `tfn.inspect.show`."""
-    return _VIEW[0](jaxpr)
+def view(jaxpr: Jaxpr, kinds: Sequence[Kind] = ()) -> Any:
+    """The stages of its compilation for arguments of these kinds; see `tfn.inspect.show`."""
+    return _VIEW[0](jaxpr, kinds)
 
 
 def traces() -> list[Trace]:

@@ -15,7 +15,7 @@ from tfn.trace.argument import HostFunction, HostSlot, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, function, inline, leaves, param
 from tfn.trace.loop_cleanup import tidy
-from tfn.trace.op import Op
+from tfn.trace.op import MANUAL, Op
 from tfn.trace.uop import UOp, rebuild, remembered, substitute, walk
 
 Rule = Callable[[UOp], Sequence[UOp]]
@@ -46,6 +46,12 @@ def has(outputs: Sequence[UOp], op: Op) -> bool:
 @remembered
 def _within(f: UOp, op: Op) -> bool:
     return has(f.src, op)
+
+
+@remembered
+def names_devices(f: UOp) -> bool:
+    """Whether a FUNCTION has ops of many devices, or a nested one does."""
+    return any(u.op in MANUAL or (u.op is Op.FUNCTION and names_devices(u)) for u in walk(f.src))
 
 
 def inlined(outputs: Sequence[UOp]) -> list[UOp]:

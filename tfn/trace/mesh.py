@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -334,15 +333,15 @@ def mesh_of(axes: tuple[Axis, ...], platform: str) -> Mesh:
     return mesh
 
 
-def arranged(
-    axis_shapes: Any, axis_names: Any, axis_types: Any, devices: Sequence[Device]
-) -> Mesh:
+def arranged(axis_shapes: Any, axis_names: Any, axis_types: Any, devices: Any) -> Mesh:
     """A mesh of the first devices, row by row.
 
     Raises:
         DeviceError: if there are fewer devices than the mesh has places.
     """
     sizes, names = tuple([int(n) for n in axis_shapes]), _names(axis_names)
+    devices = list(np.array(devices, object).flat)
+    axis_types = AxisType.Explicit if axis_types is None else axis_types
     _check_names(names, sizes)
     if prod(sizes) > len(devices):
         listed = ", ".join(f"{name!r}: {n}" for name, n in zip(names, sizes, strict=True))
@@ -352,7 +351,7 @@ def arranged(
             hint=f"TFN_DEVICES={prod(sizes)} in the environment, or tfn.config.devices, gives a "
             "process so many CPU devices",
         )
-    grid = np.array(list(devices)[: prod(sizes)], object).reshape(sizes)
+    grid = np.array(devices[: prod(sizes)], object).reshape(sizes)
     return Mesh(grid, names, axis_types)
 
 

@@ -17,9 +17,9 @@ from typing import Any
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, AxisError, DeviceError, ShapeError
 from tfn.trace.aval import Kind
-from tfn.trace.mesh import AbstractMesh, Device, Mesh, mesh_of
+from tfn.trace.mesh import AbstractMesh, Device, Mesh, mesh_in_use, mesh_of
 from tfn.trace.op import Shape
-from tfn.trace.sharding import Partition, Spec, check_divides
+from tfn.trace.sharding import OPEN, Partition, Spec, check_divides
 
 Index = tuple[slice, ...]
 
@@ -239,6 +239,18 @@ class NamedSharding:
         rest = [()] * (ndim - len(self.spec))
         return Partition(self.mesh.axes, (*map(names_of, self.spec), *rest))
 
+    def constraint(self, shape: Shape) -> Partition:
+        """The division that a constraint asks for: an UNCONSTRAINED axis is left open.
+
+        Raises:
+            ShapeError: as `shard_shape`.
+        """
+        partition = self.checked(shape)
+        left = [part is UNCONSTRAINED for part in self.spec]
+        left += [False] * (len(shape) - len(left))
+        spec = [OPEN if free else names for free, names in zip(left, partition.spec, strict=True)]
+        return Partition(partition.mesh, tuple(spec))
+
     def shard_shape(self, global_shape: Sequence[int]) -> Shape:
         """The shape of the part that one device has.
 
@@ -255,7 +267,7 @@ class NamedSharding:
             ShapeError: as `shard_shape`.
         """
         partition = self.partition(len(shape))
-        check_divides(repr(self), shape, partition)
+        check_divides(f"the sharding {self.spec}", shape, partition)
         return partition
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
@@ -336,6 +348,12 @@ class SingleDeviceSharding:
 Sharding = NamedSharding | SingleDeviceSharding
 
 
+def named_partition(kind: Kind) -> Partition | None:
+    """The division of an array of a kind over a mesh; None if it is on one device."""
+    sharding = kind.sharding
+    return sharding.partition(len(kind.shape)) if isinstance(sharding, NamedSharding) else None
+
+
 def equivalent(a: Sharding, b: Sharding, ndim: int) -> bool:
     """Whether two shardings place the same part of an array of `ndim` axes on each device."""
     if a.devices != b.devices:
@@ -371,6 +389,33 @@ def _indices(sharding: Sharding, shape: Shape) -> tuple[tuple[Device, Index], ..
             index.append(slice(None) if whole else slice(begin, begin + local[axis]))
         rows.append((sharding.mesh.devices[place], tuple(index)))
     return tuple(rows)
+
+
+def as_sharding(what: str, value: Any) -> Sharding | None:
+    """A sharding from itself, a device, a spec of the mesh that is set, or None.
+
+    Raises:
+        ArgumentError: for anything else, and for a spec outside of a mesh.
+    """
+    if value is None or isinstance(value, (NamedSharding, SingleDeviceSharding)):
+        return value
+    if isinstance(value, Device):
+        return SingleDeviceSharding(value)
+    if not isinstance(value, PartitionSpec):
+        raise ArgumentError(
+            f"{what} needs a sharding or a device",
+            got=repr(value)[:80],
+            hint="NamedSharding(mesh, PartitionSpec('x')), or one of tfn.devices()",
+        )
+    mesh = mesh_in_use()
+    if mesh.empty:
+        raise ArgumentError(
+            f"{what} got a PartitionSpec, and no mesh is set",
+            got=repr(value),
+            hint="NamedSharding(mesh, spec) has a mesh; within `with tfn.set_mesh(mesh):` the spec "
+            "is enough",
+        )
+    return NamedSharding(mesh, value)
 
 
 # The place of a call.

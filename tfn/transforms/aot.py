@@ -15,8 +15,9 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
-from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
+from tfn.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, effects
+from tfn.trace.aval import Kind, kind_of
 from tfn.trace.jaxpr import Jaxpr
 from tfn.transforms.arguments import as_value, show
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -67,7 +68,17 @@ class Takes:
             raise self._refusal(ShapeError, name, show(value), show(expected))
         if value.dtype != expected.dtype:
             raise self._refusal(DTypeError, name, show(value), show(expected))
-        return value
+        return self._placed(value, expected.sharding, name)
+
+    def _placed(self, value: bind.Value, sharding: Any, name: str) -> bind.Value:
+        """The value under the sharding that the function was compiled for."""
+        has = value.kind.sharding if value.kind else None
+        if has is sharding or has == sharding:
+            return value
+        if has is None or (sharding and has.is_equivalent_to(sharding, len(value.shape))):
+            placed: bind.Value = bind.runtime().device_put(value, sharding)
+            return placed
+        raise self._refusal(DeviceError, name, str(has), str(sharding or "the default device"))
 
     def _refusal(self, error: type[TfnError], name: str, got: str, expected: str) -> TfnError:
         return error(
@@ -93,6 +104,7 @@ class Traced:
         takes: its arguments.
         uses_axes: whether it was traced within named axes that it uses, so that it serves for one
             call alone.
+        on: the sharding that says where it runs, if no argument does.
     """
 
     jaxpr: Jaxpr
@@ -103,6 +115,17 @@ class Traced:
     has_effects: bool
     takes: Takes
     uses_axes: bool = False
+    on: Any = None
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of the parameters: arguments, the token, what was captured."""
+        token = self.jaxpr.params[len(self.takes.types) :][: self.has_effects]
+        return [
+            *(t.kind for t in self.takes.types),
+            *(kind_of(p.shape, p.dtype) for p in token),
+            *(v.kind or kind_of(v.shape, v.dtype) for v in self.captured),
+        ]
 
     def finish(self, results: list[Any]) -> Any:
         """The results of the program as the function returned them."""
@@ -152,7 +175,7 @@ class Traced:
                 got=repr(traced[0]),
                 hint="lower it outside, or pass the value as an argument",
             )
-        return Lowered(self, bind.view(self.jaxpr))
+        return Lowered(self, bind.view(self.jaxpr, self.kinds))
 
 
 @frozen
@@ -219,7 +242,7 @@ class Lowered:
             CompileError: if it cannot be made.
         """
         traced = self.traced
-        bind.runtime().footprint(traced.jaxpr)
+        bind.runtime().footprint(traced.jaxpr, kinds=traced.kinds, on=traced.on)
         leaves, results = len(traced.takes.types), len(traced.weak)
         entry = None
         if not traced.has_effects:
@@ -231,6 +254,8 @@ class Lowered:
                 traced.weak,
                 traced.captured,
                 traced.takes.donated,
+                traced.kinds,
+                traced.on,
             )
         return Compiled(self, entry)
 
@@ -273,7 +298,7 @@ class Compiled:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
         token = [effects.first()] if traced.has_effects else []
         operands = [*values, *token, *traced.captured]
-        results = bind.runtime().call(traced.jaxpr, operands, traced.takes.donated)
+        results = bind.runtime().call(traced.jaxpr, operands, traced.takes.donated, traced.on)
         return traced.finish(results[traced.has_effects :])
 
     def as_text(self, stage: str = "assembly") -> str:
@@ -291,7 +316,7 @@ class Compiled:
     def memory_analysis(self) -> Any:
         """The memory that a call takes: a `Footprint`."""
         traced = self.lowered.traced
-        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated)
+        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated, traced.kinds, traced.on)
 
     @property
     def out_info(self) -> Any:
@@ -322,5 +347,9 @@ def takes(
     donated: frozenset[int],
 ) -> Takes:
     """The arguments of a trace for Values, or types, of which only the types count."""
-    types = tuple(ShapeDtypeStruct(v.shape, v.dtype, v.weak_type) for v in values)
+    kinds = [v.kind for v in values]
+    types = tuple(
+        ShapeDtypeStruct(v.shape, v.dtype, v.weak_type, sharding=kind.sharding if kind else None)
+        for v, kind in zip(values, kinds, strict=True)
+    )
     return Takes(name, structure, types, tuple(names), donated)

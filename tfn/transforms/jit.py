@@ -30,6 +30,8 @@ from tfn.trace import bind, effects
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
+from tfn.trace.mesh import mesh_reads
+from tfn.trace.named_sharding import common_place
 from tfn.trace.uop import Key, walk
 from tfn.transforms.annotations import checked
 from tfn.transforms.aot import Lowered, Takes, Traced, takes
@@ -49,6 +51,7 @@ from tfn.transforms.arguments import (
 )
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes, vary
+from tfn.transforms.shard.jit_shardings import Shardings, mesh_key
 from tfn.transforms.static_args import Names, Selection, Split
 from tfn.transforms.tracing import record
 
@@ -64,17 +67,26 @@ that fails costs some of the time that the look-up in Python would take."""
 
 
 def closed(
-    function: Function, call: Callable[[list[Any]], object], kinds: Sequence[Any], arguments: Takes
+    function: Function,
+    call: Callable[[list[Any]], object],
+    kinds: Sequence[Any],
+    arguments: Takes,
+    shardings: Shardings | None = None,
 ) -> Traced:
     """The closed function of leaves of these types."""
     recorded = record("jit", function, call, kinds, arguments.names, known=False)
     token, begin = recorded.effects, recorded.trace.begin
     inputs = [*recorded.inputs, begin] if begin and token else recorded.inputs
-    jaxpr, captured = close(tidy([*token, *recorded.outputs]), inputs)
+    outputs, on = recorded.outputs, None
+    if shardings is not None:
+        outputs, on = shardings.constrain(outputs, recorded.structure), shardings.place
+    jaxpr, captured = close(tidy([*token, *outputs]), inputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
     single, uses_axes = structure.is_leaf(), recorded.trace.uses_axes
-    return Traced(jaxpr, values, structure, weak, single, bool(token), arguments, uses_axes)
+    return Traced(
+        jaxpr, values, structure, weak, single, bool(token), arguments, uses_axes, on
+    )
 
 
 @mutable
@@ -96,7 +108,9 @@ class Entry:
     @property
     def compile_stats(self) -> bind.CompileStats:
         """The compile statistics of its program."""
-        return bind.runtime().compile_stats(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
+        traced = self.traced
+        stats = bind.runtime().compile_stats(traced.jaxpr, traced.kinds, traced.on)
+        return stats._replace(trace_ns=self.trace_ns)
 
     @property
     def size_bytes(self) -> int:
@@ -131,6 +145,9 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Argnums = (),
     donate_argnames: Names = (),
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    device: Any = None,
 ) -> Jitted[P, R]: ...
 
 
@@ -142,6 +159,9 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Argnums = (),
     donate_argnames: Names = (),
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    device: Any = None,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -152,6 +172,9 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Argnums = (),
     donate_argnames: Names = (),
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    device: Any = None,
 ) -> Jitted[P, R] | Callable[[Callable[P, R]], Jitted[P, R]]:
     """Compile a function whole, once for each shape, dtype and structure of its arguments.
 
@@ -164,8 +187,15 @@ def jit(
             and each new value is a new program.
         donate_argnums, donate_argnames: arguments whose arrays are donated: they are deleted when
             the program begins, and results may reuse their memory.
+        in_shardings: the shardings of positional arguments: one for all, or a tree of them that
+            begins like the tuple of arguments; None for any.  Arrays that are not committed to
+            devices are brought there.
+        out_shardings: the shardings of results: one for all, or a tree of them that begins like
+            the result; None leaves a result to the compiler.
+        device: the device to run on, where no argument is committed to another one.
 
     Raises:
+        DeviceError: for arguments on different devices, naming two of them.
         StaticArgumentError: for a static argument that cannot be hashed.
         ArgumentError: for an argument or result that is not an array, a number or a tree of them.
 
@@ -177,9 +207,10 @@ def jit(
         6.0
     """
     options = static_argnums, static_argnames, donate_argnums, donate_argnames
+    shardings = in_shardings, out_shardings, device
     if function is None:
-        return lambda f: Jitted(f, *options)
-    return Jitted(function, *options)
+        return lambda f: Jitted(f, *options, shardings=shardings)
+    return Jitted(function, *options, shardings=shardings)
 
 
 class Jitted(Generic[P, R_co]):
@@ -199,6 +230,7 @@ class Jitted(Generic[P, R_co]):
         donate_argnums: Argnums = (),
         donate_argnames: Names = (),
         called: str = "",
+        shardings: tuple[Any, Any, Any] = (None, None, None),
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.called = function, called
@@ -212,6 +244,8 @@ class Jitted(Generic[P, R_co]):
                 got=", ".join(sorted(both)),
                 hint="static arguments have no memory to give away",
             )
+        self.shardings = Shardings.of(name_of(function), *shardings)
+        self._reads_mesh = self.shardings is not None and self.shardings.has_specs
         self._names: dict[Key, list[str]] = {}
         self.clear_cache()
 
@@ -247,6 +281,8 @@ class Jitted(Generic[P, R_co]):
             x if isinstance(x, ShapeDtypeStruct) else as_value(x, name, STATIC)
             for x, name in zip(leaves, names, strict=True)
         ]
+        if self.shardings is not None:
+            kinds = self.shardings.put(split.dynamic[0], kinds, names)
         return self._find(split, structure, kinds, names).traced
 
     def lower(self, *args: object, **kwargs: object) -> Lowered:
@@ -277,7 +313,7 @@ class Jitted(Generic[P, R_co]):
             1024
         """
         traced = self.trace(*args, **kwargs)
-        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated)
+        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated, traced.kinds, traced.on)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result, from the program for arguments of this type."""
@@ -299,13 +335,19 @@ class Jitted(Generic[P, R_co]):
         """The general call: numbers or static arguments, a miss, or within an outer trace."""
         split = self.static.split(self.function, args, kwargs)
         values, structure = tree.flatten(split.dynamic)
+        if self.shardings is not None:
+            values = self._values(values, split, structure)
+            names = self._names_of(split, structure)
+            values = self.shardings.put(split.dynamic[0], values, names)
         try:
             kinds = tuple([(x.kind, x.weak_type) for x in values])
         except AttributeError:  # numbers, or arrays of NumPy
             values = self._values(values, split, structure)
             kinds = tuple([(x.kind, x.weak_type) for x in values])
         key = structure, split.statics, kinds
-        entry = None if axes.live() else self._entries.young.get(key)
+        entry = None
+        if not self._reads_mesh and not axes.live():
+            entry = self._entries.young.get(key)
         if entry is None:  # a miss, an old entry, or within an outer trace
             names = self._names_of(split, structure)
             entry = self._find(split, structure, values, names)
@@ -327,7 +369,7 @@ class Jitted(Generic[P, R_co]):
                 return self._call(args, kwargs)
         gone = self._donated(split, structure)
         return traced.finish(
-            bind.runtime().call(traced.jaxpr, operands, gone)[traced.has_effects :]
+            bind.runtime().call(traced.jaxpr, operands, gone, traced.on)[traced.has_effects :]
         )
 
     def _values(
@@ -343,12 +385,15 @@ class Jitted(Generic[P, R_co]):
         self, split: Split, structure: tree.Structure, values: Sequence[Any], names: list[str]
     ) -> Entry:
         """The entry for these types, traced on a miss."""
-        kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
-        key = structure, split.statics, kinds, *vary.key(values)
+        types = [v.kind or kind_of(v.shape, v.dtype) for v in values]
+        kinds = tuple([(kind, v.weak_type) for kind, v in zip(types, values, strict=True)])
+        rest = structure, split.statics, kinds, *vary.key(values)
+        key: Any = (*rest, *mesh_key(self._reads_mesh))
         entry = self._entries.find(key)
         if entry is not None:
             self._prefer(entry.direct)
         else:
+            common_place(name_of(self.function), types, names)
 
             def call(leaves: list[Any]) -> object:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
@@ -356,9 +401,13 @@ class Jitted(Generic[P, R_co]):
 
             donated = self._donated(split, structure)
             arguments = takes(name_of(self.function), structure, values, names, donated)
-            start = time.perf_counter_ns()
-            traced = closed(self.function, call, values, arguments)
+            start, reads = time.perf_counter_ns(), mesh_reads()
+            traced = closed(self.function, call, values, arguments, self.shardings)
             trace_ns = time.perf_counter_ns() - start
+            if mesh_reads() != reads:  # the mesh that is set is an argument, too
+                self._reads_mesh = True
+                self._direct.clear()
+                key = (*rest, *mesh_key(True))
             nodes = sum(1 for _ in walk(traced.jaxpr.outputs))
             entry = self._last = Entry(traced, trace_ns, NODE_BYTES * nodes)
             self._misses += 1
@@ -387,11 +436,13 @@ class Jitted(Generic[P, R_co]):
             [*(False for _ in token), *traced.weak],
             [*token, *traced.captured],
             self._donated(split, structure),
+            traced.kinds,
+            traced.on,
         )
         first, last = len(token), len(token) + len(traced.weak)
         native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
         entry.by_leaves = effects.outside(native) if native and traced.has_effects else native
-        direct = not split.statics and not kwargs.num_leaves
+        direct = not split.statics and not kwargs.num_leaves and not self._reads_mesh
         if (
             entry.by_leaves
             and direct
@@ -461,4 +512,6 @@ def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str
 
 def _show_type(kind: Any) -> str:
     (shape, dtype), weak = (kind[0].shape, kind[0].dtype), kind[1]
-    return f"{SHORT[dtype]}[{','.join(map(str, shape))}]" + (" (weak)" if weak else "")
+    place = f" of {kind[0].sharding}" if kind[0].sharding else ""
+    text = f"{SHORT[dtype]}[{','.join(map(str, shape))}]" + (" (weak)" if weak else "")
+    return text + place

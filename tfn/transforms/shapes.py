@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,14 @@ from tfn._support.validate import shown, size_limit
 from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
 from tfn.errors import ShapeError
 from tfn.trace import bind
+from tfn.trace.aval import Kind, kind_of
 from tfn.trace.op import Shape
 from tfn.transforms.shard import vary
 
 
 @dataclass(frozen=True)
 class ShapeDtypeStruct:
-    """Shape, dtype and weakness of an array, without its elements.
+    """Shape, dtype, weakness and sharding of an array, without its elements.
 
     A size may be symbolic, for those who export; see `tfn.export.symbolic_shape`.
 
@@ -27,6 +28,7 @@ class ShapeDtypeStruct:
         dtype: of the elements.
         weak_type: whether the dtype gives way to others.
         vma: inside of `shard_map`, the manual axes over which the value varies.
+        sharding: the devices that it is committed to; None for an array that is not.
 
     Example:
         >>> ShapeDtypeStruct((2, 3), "float32").size
@@ -37,6 +39,7 @@ class ShapeDtypeStruct:
     dtype: DType
     weak_type: bool = False
     vma: frozenset[Any] = frozenset()
+    sharding: Any = field(default=None, repr=False)
 
     if TYPE_CHECKING:  # a name of a dtype will do for one
 
@@ -46,6 +49,7 @@ class ShapeDtypeStruct:
             dtype: DTypeLike,
             weak_type: bool = False,
             vma: frozenset[Any] = frozenset(),
+            sharding: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -74,7 +78,13 @@ class ShapeDtypeStruct:
     def of(value: bind.Value | ShapeDtypeStruct) -> ShapeDtypeStruct:
         """The type of a Value."""
         vma = vary.of(value) if vary.is_checked() else vary.NONE
-        return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type, vma)
+        sharding = value.kind.sharding if value.kind else None
+        return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type, vma, sharding)
+
+    @property
+    def kind(self) -> Kind:
+        """Shape, dtype and sharding as one object."""
+        return kind_of(self.shape, self.dtype, self.sharding)
 
     @property
     def ndim(self) -> int:

@@ -76,12 +76,12 @@ def vmap(
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten((args, kwargs))
-        axes = _prefix("in_axes", _as_tuple(in_axes), args) + [0] * len(tree.leaves(kwargs))
+        axes = mapped_axes("in_axes", in_axes, args) + [0] * len(tree.leaves(kwargs))
         names = names_of(structure)
         mapped = [
-            _Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
+            Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
         ]
-        size = _size(mapped, axis_size, function)
+        size = mapped_size(mapped, axis_size, function)
 
         named: list[NamedAxis] = []
 
@@ -113,7 +113,7 @@ def vmap(
     return run
 
 
-class _Mapped:
+class Mapped:
     """A leaf of the arguments that is mapped: its place, name, value and axis."""
 
     __slots__ = ("at", "axis", "element", "name", "size", "value")
@@ -133,12 +133,9 @@ class _Mapped:
         self.element = ShapeDtypeStruct(rest, self.value.dtype, self.value.weak_type)
 
 
-def _as_tuple(in_axes: object) -> object:
-    return tuple(in_axes) if type(in_axes) is list else in_axes
-
-
-def _prefix(what: str, prefix: object, full: object) -> list[int | None]:
+def mapped_axes(what: str, prefix: object, full: object) -> list[int | None]:
     """One axis for each leaf of `full`."""
+    prefix = tuple(prefix) if type(prefix) is list and what == "in_axes" else prefix
     axes, structure = tree.flatten(prefix, is_leaf=lambda x: x is None)
     try:
         parts = tree.flatten_up_to(structure, full)
@@ -160,7 +157,7 @@ def _prefix(what: str, prefix: object, full: object) -> list[int | None]:
     return [a for a, part in zip(axes, parts, strict=True) for _ in tree.leaves(part)]
 
 
-def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) -> int:
+def mapped_size(mapped: Sequence[Mapped], axis_size: int | None, function: Function) -> int:
     sizes: list[int] = [m.size for m in mapped]
     if axis_size is not None:
         sizes.append(axis_size)
@@ -186,7 +183,7 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
 def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: object, size: int) -> list[UOp]:
     """The graphs over all lanes, with the new axis at `out_axes`."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
-    axes = _prefix("out_axes", out_axes, numbers)
+    axes = mapped_axes("out_axes", out_axes, numbers)
 
     def path(i: int) -> str:
         return tree.places(recorded.structure)[i][1]

@@ -20,6 +20,7 @@ from tfn.errors import GradientError
 from tfn.trace.build import (
     cast,
     concat,
+    dot,
     eq,
     full_like,
     gather,
@@ -134,7 +135,7 @@ def _resolved(x: UOp, many: bool, arg: Collective, size: int) -> Lanes:
     if arg.groups is not None:
         return Lanes(_in_groups(x, arg), True)
     if arg.kind is Exchange.REDUCE:
-        return Lanes(reduce(x, arg.op, (0,)), False)
+        return Lanes(added(x) if arg.op is Op.ADD else reduce(x, arg.op, (0,)), False)
     if arg.kind is Exchange.GATHER:
         return Lanes(x, False)
     if arg.kind is Exchange.PERMUTE:
@@ -149,10 +150,34 @@ def _resolved(x: UOp, many: bool, arg: Collective, size: int) -> Lanes:
 def _exchanged(x: UOp, arg: Collective, axis: int) -> UOp:
     """An exchange among the rows of an axis, of which each gets its part."""
     if arg.kind is Exchange.SCATTER:
-        return reduce(x, Op.ADD, (axis,))
+        return added(x) if axis == 0 else reduce(x, Op.ADD, (axis,))
     order = list(range(x.ndim))
     order[axis], order[axis + 1] = axis + 1, axis
     return permute(x, tuple(order))
+
+
+def added(x: UOp) -> UOp:
+    """The sum over the first axis; of a stack of products it is one product, with a longer sum.
+
+    Before -> after, for the gradient of a weight from the parts of a batch::
+
+        reduce[axes=(0)] dot f32[2,64,8] f32[2,64,9] -> f32[2,8,9]
+        dot f32[128,8] f32[128,9] -> f32[8,9]
+    """
+    if x.op is Op.PERMUTE and x.arg[0] == 0:
+        return permute(added(x.src[0]), tuple([axis - 1 for axis in x.arg[1:]]))
+    if x.op is Op.RESHAPE and x.shape[:1] == x.src[0].shape[:1]:
+        return reshape(added(x.src[0]), x.shape[1:])
+    if x.op is not Op.DOT or x.arg.batch_a[:1] != (0,) or x.arg.batch_b[:1] != (0,):
+        return reduce(x, Op.ADD, (0,))
+    (a, b), arg = x.src, x.arg
+    batch = arg.batch_a[1:], arg.batch_b[1:]
+    contract = (0, *arg.contract_a), (0, *arg.contract_b)
+    if contract[0][:2] == (0, 1) == contract[1][:2]:  # neighbours are one axis
+        a, b = (reshape(y, (y.shape[0] * y.shape[1], *y.shape[2:])) for y in (a, b))
+        contract = tuple(tuple(n - 1 for n in axes[1:]) for axes in contract)  # type: ignore[assignment]
+        batch = tuple(tuple(n - 1 for n in axes) for axes in batch)  # type: ignore[assignment]
+    return dot(a, b, contract, batch, arg.dtype)
 
 
 def _in_groups(x: UOp, arg: Collective) -> UOp:

@@ -125,7 +125,7 @@ class Partitioner:
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
         factors = SHARD[u.op](u)
         if u.op in SEVERAL:
-            wish = wish and wish.get(0)
+            wish = wish.get(0) if wish and u.op is Op.SORT else None
         manual = frozenset[str]().union(*(part.manual for part in operands))
         assignment = self._cheapest(u, factors, operands, wish)
         src = [

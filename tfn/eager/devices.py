@@ -1,0 +1,216 @@
+"""The devices of this process, and the default one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from tfn.config import config
+from tfn.eager import run
+from tfn.errors import DeviceError
+from tfn.trace.mesh import Device, Mesh, arranged
+from tfn.trace.named_sharding import NamedSharding, SingleDeviceSharding
+
+
+@lru_cache(maxsize=64)
+def _of_platform(platform: str, count: int) -> tuple[Device, ...]:
+    return tuple([Device(platform, i) for i in range(count)])
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """All devices of a platform.
+
+    Args:
+        backend: the platform: ``cpu``, ``python`` or ``null``; None for the default one.
+
+    Raises:
+        DeviceError: if there is no such platform.
+
+    Example:
+        >>> devices()
+        [cpu:0]
+    """
+    platform = backend or config.device
+    if platform not in run.MAKERS:
+        raise run.no_device(platform, f"devices({backend!r})")
+    return list(_of_platform(platform, config.devices))
+
+
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
+    """The devices of a platform that belong to this process.
+
+    Example:
+        >>> local_devices() == devices()
+        True
+    """
+    if process_index:
+        raise DeviceError(
+            f"there is no process {process_index}",
+            got=f"process_index={process_index}",
+            hint="there is one process, 0",
+        )
+    return devices(backend)
+
+
+def device_count(backend: str | None = None) -> int:
+    """The number of devices of a platform.
+
+    Example:
+        >>> device_count() == len(devices())
+        True
+    """
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """The number of devices of a platform that belong to this process."""
+    return len(devices(backend))
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process among all that work together: 0."""
+    return 0
+
+
+def process_count(backend: str | None = None) -> int:
+    """The number of processes that work together: 1."""
+    return 1
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of the processes that work together."""
+    return [0]
+
+
+def default_backend() -> str:
+    """The platform of the default device.
+
+    Example:
+        >>> default_backend()
+        'cpu'
+    """
+    return config.device
+
+
+_CHOSEN: list[Device] = []
+"""The devices of the blocks of `default_device` that run, the innermost last."""
+
+
+def current_device() -> Device:
+    """The device that arrays are made on."""
+    if _CHOSEN and _CHOSEN[-1].platform == config.device:
+        return _CHOSEN[-1]
+    return devices()[0]
+
+
+@contextmanager
+def default_device(device: Device | str | None) -> Iterator[None]:
+    """A block in which arrays are made, and uncommitted ones used, on another device.
+
+    The setting holds for the whole process.
+
+    Args:
+        device: the device, or the name of a platform; None for that of the configuration.
+
+    Raises:
+        DeviceError: if there is no such device.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> with default_device(devices("python")[0]):
+        ...     tnp.ones(2).device
+        python:0
+    """
+    if device is None:
+        yield
+        return
+    chosen = as_device(device)
+    before = config.device
+    config.device = chosen.platform
+    _CHOSEN.append(chosen)
+    try:
+        yield
+    finally:
+        _CHOSEN.pop()
+        config.device = before
+
+
+def as_device(device: object) -> Device:
+    """A device of this process, from itself or from the name of a platform.
+
+    Raises:
+        DeviceError: if there is no such device.
+    """
+    if isinstance(device, str):
+        platform, _, number = device.partition(":")
+        if number.isdecimal() or not number:
+            found = devices(platform)
+            return existing(Device(platform, int(number))) if number else found[0]
+    if isinstance(device, Device):
+        return existing(device)
+    raise DeviceError(
+        "this is not a device",
+        got=repr(device)[:80],
+        hint="tfn.devices() lists the devices of this process",
+    )
+
+
+def existing(device: Device) -> Device:
+    """The device itself, if this process has it.
+
+    Raises:
+        DeviceError: if it has not.
+    """
+    found = devices(device.platform)
+    if device.id >= len(found) or device.process_index:
+        raise DeviceError(
+            f"there is no device {device}",
+            got=f"{len(found)} devices of {device.platform}",
+            hint=f"TFN_DEVICES={device.id + 1} in the environment, or tfn.config.devices, gives a "
+            "process so many",
+        )
+    return device
+
+
+def check_exist(sharding: NamedSharding | SingleDeviceSharding) -> None:
+    """Check that this process has the devices of a sharding.
+
+    Raises:
+        DeviceError: for one that it has not.
+    """
+    for device in sharding.devices:
+        existing(device)
+
+
+def make_mesh(
+    axis_shapes: object,
+    axis_names: object,
+    axis_types: object = None,
+    *,
+    devices: object = None,
+) -> Mesh:
+    """A mesh of the devices of this process, row by row.
+
+    Args:
+        axis_shapes: the size of each axis.
+        axis_names: a name for each axis.
+        axis_types: an `AxisType` for each axis; ``Explicit`` if left out, as in JAX.
+        devices: the devices, all of them if left out; more than the mesh has places are allowed.
+
+    Raises:
+        DeviceError: if there are fewer devices than places.
+        ArgumentError: if there is not one name for each axis.
+        AxisError: for a name that occurs twice.
+
+    Example:
+        >>> make_mesh((1, 1), ("data", "model"))
+        Mesh('data': 1, 'model': 1, axis_types=(Explicit, Explicit))
+    """
+    return arranged(axis_shapes, axis_names, axis_types, devices or _all_devices())
+
+
+def _all_devices() -> list[Device]:
+    return devices()

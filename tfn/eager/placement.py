@@ -1,0 +1,129 @@
+"""Placement: a function of global arrays as a program of the devices that hold its arguments.
+
+    x:f32[8,4] over Mesh('x': 2)  ->  f over stacks f32[2,4,4]  ->  y:f32[8] over Mesh('x': 2)
+
+The sharding of the first argument that is committed to devices says where a call runs.  Arguments
+that are not committed follow it; those that are committed to other devices are an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tfn.errors import DeviceError
+from tfn.trace.argument import Param
+from tfn.trace.aval import Kind, kind_of
+from tfn.trace.build import permute, reshape
+from tfn.trace.inline import names_devices
+from tfn.trace.jaxpr import Jaxpr, function, inline, param
+from tfn.trace.named_sharding import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    common_place,
+    result_sharding,
+)
+from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
+from tfn.trace.uop import UOp, remembered
+from tfn.transforms.shard import partition as partitioner
+
+
+class Placed(NamedTuple):
+    """A function as a program of devices.
+
+    Attributes:
+        jaxpr: of stacks of parts.
+        platform: of the devices; None for the default one.
+        results: the kinds of the results: of whole arrays, with their shardings.
+    """
+
+    jaxpr: Jaxpr
+    platform: str | None
+    results: tuple[Kind, ...]
+
+
+def placed(
+    jaxpr: Jaxpr, kinds: Sequence[Kind], on: Sharding | None = None, what: str = "a program"
+) -> Placed:
+    """The program of a function for arguments of these kinds.
+
+    Args:
+        jaxpr: of whole arrays.
+        kinds: of its arguments.
+        on: the sharding that says where it runs, if no argument does.
+        what: the name of the function, for errors.
+
+    Raises:
+        DeviceError: for arguments on different devices, or on others than those of `on`.
+    """
+    place = common_place(what, kinds)
+    if place is None:
+        place = on
+    elif on is not None and on.devices != place.devices:
+        raise DeviceError(
+            f"{what} got an array that is on other devices than its results",
+            got=f"an array of {place}, a result of {on}",
+            hint="tfn.device_put brings the array to the devices of the results",
+        )
+    shardings = tuple([kind.sharding for kind in kinds])
+    return _placed(jaxpr.function, shardings, place)
+
+
+@remembered
+def _placed(f: UOp, shardings: tuple[Sharding | None, ...], place: Sharding | None) -> Placed:
+    jaxpr = Jaxpr(f)
+    mesh = place.mesh if isinstance(place, NamedSharding) else None
+    if isinstance(place, SingleDeviceSharding) and names_devices(f):
+        raise DeviceError(
+            "a program over the devices of a mesh got an array that is on one device",
+            got=f"an array on {place.device}",
+            hint="tfn.device_put(x, NamedSharding(mesh, PartitionSpec())) brings it to all of them",
+        )
+    partitions: list[Partition | None] = [None] * len(shardings)
+    if mesh is not None:
+        for i, (p, sharding) in enumerate(zip(f.arg.params, shardings, strict=True)):
+            if isinstance(sharding, NamedSharding):
+                partitions[i] = sharding.partition(len(p.shape))
+        jaxpr = of_mesh(jaxpr, partitions, mesh.axes)
+    if mesh is None and not names_devices(f):
+        results: Sequence[Partition | None] = [None] * len(jaxpr.outputs)
+    else:
+        jaxpr, results = partitioner.stacked(jaxpr, partitions)
+    return Placed(
+        jaxpr,
+        place.devices[0].platform if place else None,
+        tuple(
+            [
+                kind_of(u.shape, u.dtype, result_sharding(result, place))
+                for u, result in zip(f.src, results, strict=True)
+            ]
+        ),
+    )
+
+
+def of_mesh(jaxpr: Jaxpr, partitions: list[Partition | None], axes: tuple[Axis, ...]) -> Jaxpr:
+    """The function of arguments that are divided over other axes: their stacks are undone first.
+
+    Partitions over other axes are set to None.
+    """
+    if all(partition is None or partition.mesh == axes for partition in partitions):
+        return jaxpr
+    params: list[Param] = []
+    operands: list[UOp] = []
+    for i, (p, partition) in enumerate(zip(jaxpr.params, partitions, strict=True)):
+        foreign = partition is not None and partition.mesh != axes
+        shape = stacked_shape(partition, p.shape) if partition and foreign else p.shape
+        params.append(Param(i, shape, p.dtype))
+        operand = param(params[-1])
+        if partition and foreign:
+            operand = unstacked(operand, partition, p.shape)
+            partitions[i] = None
+        operands.append(operand)
+    return Jaxpr(function(inline(jaxpr, operands), tuple(params)))
+
+
+def unstacked(u: UOp, partition: Partition, shape: tuple[int, ...]) -> UOp:
+    """The whole value of a stack of parts."""
+    _, order = stacking(partition, shape)
+    return reshape(permute(u, tuple(sorted(range(len(order)), key=order.__getitem__))), shape)

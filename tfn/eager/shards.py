@@ -1,0 +1,319 @@
+"""Arrays divided among devices: their parts, and how they are put together, moved and read.
+
+    x:f32[8,4] over P('x') on Mesh('x': 2)  =  one buffer, the stack f32[2,4,4] of its parts
+
+The devices of a process share its memory: what is undivided is held once, and an array that goes
+from one of them to another keeps its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array
+from tfn.eager import devices, run
+from tfn.eager.arrays import concrete
+from tfn.errors import DeviceError, ShapeError
+from tfn.hw.buffer import ALIGNMENT
+from tfn.trace import bind
+from tfn.trace.mesh import Device
+from tfn.trace.named_sharding import (
+    Index,
+    NamedSharding,
+    P,
+    Sharding,
+    SingleDeviceSharding,
+)
+from tfn.trace.op import Op, Shape
+from tfn.trace.sharding import Partition, stacked_shape, stacking
+
+
+def is_divided(sharding: Sharding | None, ndim: int) -> Partition | None:
+    """The partition of an array whose buffer is a stack of parts; None for all others."""
+    if sharding is None:
+        return None
+    partition = sharding.partition(ndim)
+    return partition if partition is not None and partition.names else None
+
+
+def sharding_of(x: Array) -> Sharding:
+    """The sharding of an array; that of one which is not committed is the default device."""
+    if x.kind is not None and x.kind.sharding is not None:
+        return x.kind.sharding
+    return SingleDeviceSharding(devices.current_device())
+
+
+def platform_of(x: Array) -> str | None:
+    """The platform that has the memory of an array; None for the default one."""
+    assert x.kind is not None
+    return x.kind.sharding.devices[0].platform if x.kind.sharding else None
+
+
+def stack_of(x: Array) -> np.ndarray[Any, Any]:
+    """The data of a concrete array as they are in its buffer: the stack of its parts."""
+    assert x.buffer is not None and x.kind is not None
+    partition = is_divided(x.kind.sharding, x.ndim)
+    shape = x.shape if partition is None else stacked_shape(partition, x.shape)
+    return run.device(platform_of(x)).memory.read(x.buffer, shape, x.dtype)
+
+
+def read(x: Array) -> np.ndarray[Any, Any]:
+    """The data of a concrete array, read-only; parts are put together in new memory."""
+    assert x.kind is not None
+    stack, partition = stack_of(x), is_divided(x.kind.sharding, x.ndim)
+    if partition is None:
+        return stack
+    _, order = stacking(partition, x.shape)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    data = np.ascontiguousarray(stack.transpose(back)).reshape(x.shape)
+    data.flags.writeable = False
+    return data
+
+
+def duplicate(x: Array) -> Array:
+    """The same values in memory of their own, on the same devices."""
+    assert x.kind is not None
+    buffer = run.device(platform_of(x)).memory.copy(stack_of(x))
+    return concrete(buffer, x.shape, x.dtype, x.weak_type, x.kind.sharding)
+
+
+def from_numpy(data: np.ndarray[Any, Any], sharding: Sharding, weak: bool = False) -> Array:
+    """An array of NumPy's data, copied, on the devices of a sharding."""
+    partition = is_divided(sharding, data.ndim)
+    shape = data.shape
+    if partition is not None:
+        split, order = stacking(partition, shape)
+        data = data.reshape(split).transpose(order)
+    memory = run.device(sharding.devices[0].platform).memory
+    return concrete(memory.copy(data), shape, data.dtype, weak, sharding)
+
+
+def put(x: Array, sharding: Sharding) -> Array:
+    """A concrete array on the devices of a sharding, divided as it says.
+
+    Raises:
+        ShapeError: if a size does not divide.
+        DeviceError: if this process has not all of the devices.
+    """
+    x = x.concrete()
+    assert x.kind is not None and x.buffer is not None
+    before = x.kind.sharding
+    if before == sharding:
+        return x
+    devices.check_exist(sharding)
+    target = sharding.checked(x.shape)
+    platform = sharding.devices[0].platform
+    old, new = is_divided(before, x.ndim), is_divided(sharding, x.ndim)
+    if (platform_of(x) or devices.default_backend()) != platform:
+        return from_numpy(read(x), sharding, x.weak_type)
+    if (old and (old.mesh, old.spec)) == (new and (new.mesh, new.spec)):
+        return concrete(x.buffer, x.shape, x.dtype, x.weak_type, sharding)
+    if old is not None and target is not None and old.mesh != target.mesh:
+        return from_numpy(read(x), sharding, x.weak_type)
+    if target is None:
+        return from_numpy(read(x), sharding, x.weak_type)
+    mesh = sharding.mesh  # type: ignore[union-attr]  # it has a partition
+    here = NamedSharding(mesh, P() if old is None else before.spec)  # type: ignore[union-attr]
+    x = concrete(x.buffer, x.shape, x.dtype, x.weak_type, here)
+    result: Array = run.execute(Op.CONSTRAIN, target, [x], x.weak_type)
+    assert result.buffer is not None
+    return concrete(result.buffer, x.shape, x.dtype, x.weak_type, sharding)
+
+
+class Shard:
+    """The part of an array that one device has.
+
+    Attributes:
+        device: the device.
+        index: of the part in the whole array, a tuple of slices.
+        replica_id: the number of devices before it that have the same part.
+    """
+
+    __slots__ = ("_data", "_make", "device", "index", "replica_id")
+
+    def __init__(
+        self, device: Device, index: Index, replica_id: int, make: Callable[[], Array]
+    ) -> None:
+        self.device, self.index, self.replica_id = device, index, replica_id
+        self._make, self._data = make, None
+
+    @property
+    def data(self) -> Array:
+        """The part, as an array on the device."""
+        if self._data is None:
+            self._data = self._make()
+        return self._data
+
+    def __repr__(self) -> str:
+        return (
+            f"Shard(device={self.device}, index={self.index}, replica_id={self.replica_id}, "
+            f"data={self.data})"
+        )
+
+
+def shards(x: Array) -> list[Shard]:
+    """The parts of a concrete array, in the order of its devices.
+
+    Raises:
+        DeletedArrayError: after donation.
+    """
+    x = x.concrete()
+    sharding = sharding_of(x)
+    seen: dict[str, int] = {}
+    result = []
+    for number, (device, index) in enumerate(sharding.devices_indices_map(x.shape).items()):
+        replica = seen[str(index)] = seen.get(str(index), -1) + 1
+        result.append(Shard(device, index, replica, _maker(x, sharding, number, device)))
+    return result
+
+
+def _maker(x: Array, sharding: Sharding, number: int, device: Device) -> Callable[[], Array]:
+    return lambda: part(x, sharding, number, device)
+
+
+def part(x: Array, sharding: Sharding, number: int, device: Device) -> Array:
+    """The part of an array that the device of a number has: a view where memory can be shared."""
+    assert x.buffer is not None
+    alone = SingleDeviceSharding(device)
+    partition = is_divided(sharding, x.ndim)
+    if partition is None:
+        return concrete(x.buffer, x.shape, x.dtype, x.weak_type, alone)
+    place = np.unravel_index(number, [axis.size for axis in partition.mesh])
+    at = {axis.name: int(i) for axis, i in zip(partition.mesh, place, strict=True)}
+    data = stack_of(x)[tuple([at[name] for name in partition.names])]
+    memory = run.device(device.platform).memory
+    aligned = data.nbytes and data.__array_interface__["data"][0] % ALIGNMENT == 0
+    buffer = memory.adopt(data) if aligned else memory.copy(data)
+    return concrete(buffer, data.shape, x.dtype, x.weak_type, alone)
+
+
+# Construction from parts.
+
+
+def _whole(
+    shape: Shape, sharding: Sharding, dtype: Any, part_of: Callable[[Device, Index], Any]
+) -> Array:
+    """An array of the part of each device; equal parts are asked for once."""
+    devices.check_exist(sharding)
+    local, whole = sharding.shard_shape(shape), None
+    parts: dict[str, np.ndarray[Any, Any]] = {}
+    kind = None if dtype is None else dtypes.canonical(dtype)
+    for device, index in sharding.devices_indices_map(shape).items():
+        if str(index) in parts:
+            continue
+        data = np.asarray(part_of(device, index))
+        if data.shape != local:
+            raise ShapeError(
+                f"the part of {device} has the wrong shape",
+                got=f"shape {data.shape} at index {index}",
+                hint=f"each part of an array of shape {shape} has shape {local} in {sharding}",
+            )
+        kind = kind or dtypes.canonical(data.dtype)
+        if whole is None:
+            whole = np.empty(shape, kind)
+        parts[str(index)] = data
+        whole[index] = data
+    assert whole is not None
+    return from_numpy(whole, sharding)
+
+
+def make_array_from_callback(
+    shape: Sequence[int],
+    sharding: Sharding,
+    data_callback: Callable[[Index], Any],
+    dtype: Any = None,
+) -> Array:
+    """An array whose parts a function computes.
+
+    Args:
+        shape: of the whole array.
+        sharding: its division.
+        data_callback: gives the part at an index, a tuple of slices; equal parts once.
+        dtype: of the result; that of the parts if left out.
+
+    Raises:
+        ShapeError: if a size does not divide, or a part has the wrong shape.
+
+    Example:
+        >>> from tfn.trace.mesh import Mesh
+        >>> sharding = NamedSharding(Mesh(devices.devices()[:1], ("x",)), P("x"))
+        >>> make_array_from_callback((4,), sharding, lambda index: np.arange(4)[index]).tolist()
+        [0, 1, 2, 3]
+    """
+    return _whole(tuple(shape), sharding, dtype, lambda _, index: data_callback(index))
+
+
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Sharding, arrays: Sequence[Array], *, dtype: Any = None
+) -> Array:
+    """An array of parts that are on its devices.
+
+    Args:
+        shape: of the whole array.
+        sharding: its division.
+        arrays: the part of each device, on this device, in any order.
+        dtype: of the result; that of the parts if left out.
+
+    Raises:
+        DeviceError: if a device has no part.
+        ShapeError: if a size does not divide, or a part has the wrong shape.
+    """
+    by_device = {sharding_of(x).devices[0]: x for x in arrays}
+    missing = [device for device in sharding.devices if device not in by_device]
+    if missing:
+        raise DeviceError(
+            f"there is no array on {missing[0]}",
+            got=f"arrays on {', '.join(map(str, by_device))}",
+            hint=f"{sharding} needs one on each of its {len(sharding.devices)} devices",
+        )
+    return _whole(tuple(shape), sharding, dtype, lambda device, _: by_device[device])
+
+
+def make_array_from_process_local_data(
+    sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
+) -> Array:
+    """An array of the data that each process has: here all of them.
+
+    Raises:
+        ShapeError: if `global_shape` is not that of the data, or a size does not divide.
+    """
+    data = np.asarray(local_data)
+    if global_shape is not None and tuple(global_shape) != data.shape:
+        raise ShapeError(
+            "one process has all of the data",
+            got=f"data of shape {data.shape}, global_shape={tuple(global_shape)}",
+            hint="leave global_shape out",
+        )
+    return put_value(data, sharding)
+
+
+def put_value(value: Any, sharding: Sharding) -> Array:
+    """An array or a number on the devices of a sharding."""
+    if not isinstance(value, Array):
+        if isinstance(value, np.ndarray):
+            devices.check_exist(sharding)
+            sharding.checked(value.shape)
+            return from_numpy(value.astype(dtypes.canonical(value.dtype), copy=False), sharding)
+        value = run.asarray(value)
+    if value.trace is None:
+        return put(value, sharding)
+    return constrained(value, sharding)
+
+
+def constrained(x: Array, sharding: Sharding) -> Array:
+    """A traced value under a sharding; one device says nothing about a traced value."""
+    if isinstance(sharding, SingleDeviceSharding):
+        return x
+    target = sharding.constraint(x.shape)
+    result: Array = bind.bind(Op.CONSTRAIN, x, arg=target, weak=x.weak_type)
+    return result
+
+
+def fits(x: Array, sharding: Sharding) -> bool:
+    """Whether an array is divided as a sharding says, or not committed to any devices."""
+    assert x.kind is not None
+    return x.kind.sharding is None or x.kind.sharding.is_equivalent_to(sharding, x.ndim)

@@ -1,0 +1,172 @@
+"""The shardings that `jit` gives to arguments and results.
+
+    jit(f, in_shardings=(data, None), out_shardings=data)
+
+An argument that is not committed to devices is put where its sharding says; one that is, has to be
+there already.  A result gets its sharding by a constraint, which is a part of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.errors import ArgumentError, TreeError
+from tfn.trace import bind
+from tfn.trace.mesh import mesh_in_use
+from tfn.trace.named_sharding import (
+    NamedSharding,
+    P,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    as_sharding,
+)
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+def _is_leaf(x: object) -> bool:
+    return x is None or isinstance(x, (PartitionSpec, NamedSharding, SingleDeviceSharding))
+
+
+@frozen
+class Shardings:
+    """Shardings of the arguments and results of a function, as the user has given them.
+
+    Attributes:
+        name: of the function.
+        inputs: a tree that begins like the tuple of positional arguments; None for any sharding.
+        outputs: a tree that begins like the result.
+        device: the device to run on.
+    """
+
+    name: str
+    inputs: Any
+    outputs: Any
+    device: Any
+
+    @staticmethod
+    def of(name: str, inputs: Any, outputs: Any, device: Any) -> Shardings | None:
+        """The options of `jit`; None if none is given.
+
+        Raises:
+            ArgumentError: for what is no tree of shardings.
+        """
+        if inputs is None and outputs is None and device is None:
+            return None
+        if device is not None and (inputs is not None or outputs is not None):
+            raise ArgumentError(
+                f"jit of {name} got a device and shardings",
+                got=f"device={device}",
+                hint="in_shardings=SingleDeviceSharding(device) is the same as device",
+            )
+        for option, value in (("in_shardings", inputs), ("out_shardings", outputs)):
+            for leaf in tree.leaves(value, is_leaf=_is_leaf):
+                if not _is_leaf(leaf):
+                    raise ArgumentError(
+                        f"{option} of {name} is a tree of shardings",
+                        got=repr(leaf)[:80],
+                        hint="its leaves are NamedSharding, PartitionSpec or None",
+                    )
+        inputs = tuple(inputs) if isinstance(inputs, list) else inputs
+        return Shardings(name, inputs, outputs, device)
+
+    @property
+    def has_specs(self) -> bool:
+        """Whether it depends on the mesh that is set: a result has a spec without a mesh."""
+        leaves = tree.leaves(self.outputs, is_leaf=_is_leaf)
+        return any(isinstance(leaf, PartitionSpec) for leaf in leaves)
+
+    @property
+    def place(self) -> Sharding | None:
+        """Where the function runs if no argument says it."""
+        if self.device is not None:
+            return as_sharding(self.name, self.device)
+        for leaf in tree.leaves(self.outputs, is_leaf=_is_leaf):
+            sharding = as_sharding(self.name, leaf)
+            if sharding is not None:
+                whole = isinstance(sharding, NamedSharding)
+                return sharding.with_spec(P()) if whole else sharding  # type: ignore[union-attr]
+        return None
+
+    def put(self, args: Sequence[object], values: Sequence[Any], names: Sequence[str]) -> list[Any]:
+        """The leaves of arguments on the devices of their shardings; those by keyword unchanged.
+
+        Raises:
+            TreeError: if the shardings do not begin like the arguments.
+            ArgumentError: for an argument that is committed under another sharding.
+        """
+        if self.inputs is None:
+            return list(values)
+        given = self._prefix("in_shardings", self.inputs, tuple(args))
+        given += [None] * (len(values) - len(given))
+        return [
+            x if sharding is None else self._put(x, as_sharding(self.name, sharding), name)
+            for x, sharding, name in zip(values, given, names, strict=True)
+        ]
+
+    def _put(self, x: Any, sharding: Any, name: str) -> Any:
+        if x.trace is not None:
+            if isinstance(sharding, SingleDeviceSharding):
+                return x
+            return bind.bind(Op.CONSTRAIN, x, arg=sharding.constraint(x.shape), weak=x.weak_type)
+        has = x.kind.sharding
+        if has is not None and not has.is_equivalent_to(sharding, x.ndim):
+            raise ArgumentError(
+                f"argument {name} of {self.name} has another sharding than in_shardings says",
+                got=f"{name}: {has}",
+                hint=f"tfn.device_put(x, ...) brings it to {sharding}; arrays that are not "
+                "committed are brought there",
+            )
+        return bind.runtime().device_put(x, sharding)
+
+    def constrain(self, outputs: Sequence[UOp], structure: tree.Structure) -> list[UOp]:
+        """The graphs of results under the constraints of their shardings.
+
+        Raises:
+            TreeError: if the shardings do not begin like the result.
+            ShapeError: for a size that does not divide.
+        """
+        if self.outputs is None:
+            return list(outputs)
+        result = tree.unflatten(structure, list(outputs))
+        given = self._prefix("out_shardings", self.outputs, result)
+        return [
+            u if sharding is None else constrained(u, as_sharding(self.name, sharding))
+            for u, sharding in zip(outputs, given, strict=True)
+        ]
+
+    def _prefix(self, option: str, prefix: Any, whole: Any) -> list[Any]:
+        """The sharding of each leaf."""
+        boxed = tree.map(_Box, prefix, is_leaf=_is_leaf)
+        try:
+            return [box.value for box in tree.broadcast_prefix(boxed, whole)]
+        except TreeError as error:
+            raise TreeError(
+                f"{option} of {self.name} does not fit",
+                got=error.got,
+                hint="it is one sharding, or a tree of them that begins like "
+                + ("the tuple of arguments" if option == "in_shardings" else "the result"),
+            ) from None
+
+
+@frozen
+class _Box:
+    """A sharding, or None, as the leaf of a tree."""
+
+    value: Any
+
+
+def constrained(u: UOp, sharding: Any) -> UOp:
+    """A node under the constraint of a sharding; one device says nothing about a node."""
+    if isinstance(sharding, SingleDeviceSharding):
+        return u
+    return UOp(Op.CONSTRAIN, (u,), sharding.constraint(u.shape))
+
+
+def mesh_key(depends: bool) -> tuple[object, ...]:
+    """The mesh that is set, as a key of caches, for what depends on it."""
+    return (mesh_in_use(),) if depends else ()
