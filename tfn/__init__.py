@@ -14,7 +14,6 @@ with _on_demand(globals()):
     from tfn import compat as compat
     from tfn import custom_derivatives as custom_derivatives
     from tfn import debug as debug
-    from tfn import eager as eager
     from tfn import flatten_util as flatten_util
     from tfn import image as image
     from tfn import inspect as inspect
@@ -23,13 +22,35 @@ with _on_demand(globals()):
     from tfn import ops as ops
     from tfn import random as random
     from tfn import scipy as scipy
+    from tfn import sharding as sharding
     from tfn import tree as tree
     from tfn import tree_util as tree_util
     from tfn.eager import run as run
+    from tfn.eager import shards as _shards  # noqa: F401  # installed below
+    from tfn.eager import transfer as _transfer  # noqa: F401
+    from tfn.eager.devices import default_backend as default_backend
+    from tfn.eager.devices import default_device as default_device
+    from tfn.eager.devices import device_count as device_count
+    from tfn.eager.devices import devices as devices
+    from tfn.eager.devices import local_device_count as local_device_count
+    from tfn.eager.devices import local_devices as local_devices
+    from tfn.eager.devices import make_mesh as make_mesh
+    from tfn.eager.devices import process_count as process_count
+    from tfn.eager.devices import process_index as process_index
+    from tfn.eager.devices import process_indices as process_indices
+    from tfn.eager.shards import Shard as Shard
+    from tfn.eager.shards import make_array_from_callback as make_array_from_callback
+    from tfn.eager.shards import (
+        make_array_from_process_local_data as make_array_from_process_local_data,
+    )
+    from tfn.eager.shards import (
+        make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+    )
     from tfn.eager.transfer import block_until_ready as block_until_ready
     from tfn.eager.transfer import device_get as device_get
     from tfn.eager.transfer import device_put as device_put
     from tfn.eager.transfer import effects_barrier as effects_barrier
+    from tfn.eager.transfer import reshard as reshard
     from tfn.exporting.api import export as export
     from tfn.exporting.load import load as load
     from tfn.hw.cpu.denormals import flush_denormals as flush_denormals
@@ -38,6 +59,12 @@ with _on_demand(globals()):
     from tfn.inspect.verify import verify as verify
     from tfn.kernels import kernel as kernel
     from tfn.lower.target.target import Target as Target
+    from tfn.trace.mesh import Device as Device
+    from tfn.trace.mesh import get_abstract_mesh as get_abstract_mesh
+    from tfn.trace.mesh import get_mesh as get_mesh
+    from tfn.trace.mesh import set_mesh as set_mesh
+    from tfn.trace.named_sharding import NamedSharding as NamedSharding
+    from tfn.trace.named_sharding import P as P
     from tfn.transforms import checkpoint_policies as checkpoint_policies
     from tfn.transforms.call import call as call
     from tfn.transforms.callback import io_callback as io_callback
@@ -68,6 +95,10 @@ with _on_demand(globals()):
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()
-_bind.install(lambda: _tfn.run, lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds))
-_array.install(numpy, lambda: _tfn.eager.shards)
+_bind.install(
+    lambda: _tfn.run,
+    lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds),
+    lambda: _tfn._transfer,
+)
+_array.install(numpy, lambda: _tfn._shards)
 dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

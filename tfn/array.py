@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
 
+from tfn._support import dlpack
 from tfn.at import At
 from tfn.dtypes import COMPLEXES, INTEGERS, DType, DTypeLike
 from tfn.errors import (
@@ -48,23 +49,13 @@ class Functions(Protocol):
         """A function by its name."""
 
 
-class Sharding(Protocol):
-    """The functions of tfn.eager.shards, as far as this file knows them."""
-
-    def __getattr__(self, name: str) -> Any:
-        """A function by its name."""
-
-
 _FUNCTIONS: list[Functions] = []
-_SHARDS: list[Callable[[], Sharding]] = []
-DLPACK_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-"""Whether this NumPy exchanges memory by DLPack 1.0, which has a flag for read-only memory."""
-
+_SHARDS: list[Callable[[], Any]] = []  # the module tfn.eager.shards
 SCALAR = "x[None] has one axis, and item() takes the element"
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
-def install(functions: Functions, shards: Callable[[], Sharding]) -> None:
+def install(functions: Functions, shards: Callable[[], Any]) -> None:
     """Install the functions behind the methods; done once, by ``tfn/__init__.py``."""
     _FUNCTIONS[:], _SHARDS[:] = [functions], [shards]
 
@@ -169,18 +160,10 @@ class Array:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        data = self.__array__()
-        if DLPACK_HAS_VERSIONS and max_version is not None and max_version >= (1, 0):
-            return data.__dlpack__(
-                stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
-            )
-        # Before version 1.0 there is no flag for read-only memory: it has to be a copy.
-        if copy is False:
-            raise BufferError("this version of DLPack cannot share memory that must not be written")
-        return data.copy().__dlpack__(stream=stream)
+        return dlpack.export(self.__array__(), stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # kDLCPU
+        return dlpack.CPU
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         if api_version not in _VERSIONS:
@@ -205,36 +188,28 @@ class Array:
 
     def devices(self) -> set[Any]:
         """The devices that have parts of the array."""
-        devices: set[Any] = self.sharding.device_set
-        return devices
+        return set(self.sharding.device_set)
 
     @property
     def committed(self) -> bool:
         """Whether the array was put on its devices; others follow those they are combined with."""
         return self.kind is not None and self.kind.sharding is not None
 
-    @property
-    def is_fully_addressable(self) -> bool:
-        """Whether all parts are in this process."""
-        return bool(self.sharding.is_fully_addressable)
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        """Whether each device has the whole array."""
-        return bool(self.sharding.is_fully_replicated)
+    is_fully_addressable = property(lambda self: self.sharding.is_fully_addressable)
+    """Whether all parts are in this process."""
+    is_fully_replicated = property(lambda self: self.sharding.is_fully_replicated)
+    """Whether each device has the whole array."""
 
     @property
     def addressable_shards(self) -> list[Any]:
         """The parts of the array in this process: a `tfn.sharding.Shard` for each device."""
-        shards: list[Any] = _SHARDS[0]().shards(self)
-        return shards
+        return list(_SHARDS[0]().shards(self))
 
     global_shards = addressable_shards
 
-    def addressable_data(self, index: int) -> Array:
+    def addressable_data(self, index: int) -> Any:
         """The part of the array on the device of a number."""
-        part: Array = self.addressable_shards[index].data
-        return part
+        return self.addressable_shards[index].data
 
     def copy_to_host_async(self) -> None:
         """Nothing: the data are in the memory of the host."""

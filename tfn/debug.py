@@ -1,4 +1,4 @@
-"""Debugging of running programs: `debug.print`, `debug.callback`.
+"""Debugging of running programs: `debug.print`, `debug.callback`, pictures of shardings.
 
 They change nothing: a derivative, a batch, a compiled program computes the same with and without
 them.  Under `vmap` they are called once for each lane, in a loop once for each step, and of a
@@ -17,6 +17,9 @@ from tfn._support.frozen import frozen
 from tfn._support.validate import a_function
 from tfn._support.validate import shown as shown_value
 from tfn.errors import ArgumentError, StaticArgumentError
+from tfn.inspect.shardings import inspect_array_sharding as inspect_array_sharding
+from tfn.inspect.shardings import visualize_array_sharding as visualize_array_sharding
+from tfn.inspect.shardings import visualize_sharding as visualize_sharding
 from tfn.trace import effects
 from tfn.transforms.arguments import as_value
 from tfn.transforms.callback import Returning, acting, shown

@@ -42,7 +42,7 @@ def test_modules_resolve_to_tfn():
         assert jax.tree_util.tree_map(lambda x: x + 1, {"a": 1}) == {"a": 2}
         assert jax.config.jax_enable_x64 is False
         jax.config.update("jax_enable_x64", True)
-        assert P("a", None) == ("a", None)
+        assert tuple(P("a", None)) == ("a", None)
         key = jax.random.key(0)
         jax.random.normal(key), jax.random.normal(key)
         jax.config.update("jax_debug_key_reuse", True)

@@ -130,7 +130,6 @@ def test_keys_with_values_and_the_smallest() -> None:
     assert most.tolist() == [[3, 4, 5]] and places.tolist() == [[1, 1, 1]]
     with pytest.raises(ArgumentError, match="0 <= k <= 3"):
         lax.approx_min_k(values, 4)
-    assert lax.with_sharding_constraint(values, None) is values
 
 
 def test_a_function_for_the_platform() -> None:

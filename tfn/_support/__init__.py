@@ -3,6 +3,7 @@
 Files in reading order:
     sections  fork-safe sections, for which a fork and the end of the process wait
     files     files written whole or not at all, and read with limits
+    dlpack    export of memory to other libraries
     validate  checks of arguments, with errors that tell the cure
     cache     bounded caches that evict what was used least recently, within one limit for all
     frozen    dataclasses with slots whose methods are compiled at first use

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from tfn.compat.names import MODULES, Names
-from tfn.compat.onedevice import config
+from tfn.compat.settings import config
 from tfn.errors import ArgumentError
 
 

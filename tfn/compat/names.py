@@ -14,7 +14,7 @@ from tfn._support.frozen import frozen
 VERSION = "0.7.1"
 """The version of JAX whose public names these are: some libraries ask."""
 
-ONE = "tfn.compat.onedevice"
+OWN = "tfn.compat.settings"
 DTYPES, ERRORS, TREE = "tfn.dtypes", "tfn.errors", "tfn.tree_util"
 
 
@@ -42,12 +42,8 @@ LAWS = (
 
 MODULES: dict[str, Names] = {
     "jax": Names("tfn", {
-        **_from(ONE, "jit", "config", "devices", "local_devices", "device_count",
-                "local_device_count",
-                "process_index", "process_count", "default_backend", "typeof", "NamedSharding",
-                "__version__", "__version_info__", "Device", "make_mesh", "enable_x64",
+        **_from(OWN, "jit", "config", "typeof", "__version__", "__version_info__", "enable_x64",
                 "log_compiles", "default_matmul_precision", "named_scope", "named_call"),
-        "P": f"{ONE}:PartitionSpec",
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",
     }),
@@ -80,16 +76,18 @@ MODULES: dict[str, Names] = {
     "jax.typing": Names(None, {
         "ArrayLike": "tfn.array:ArrayLike", "DTypeLike": f"{DTYPES}:DTypeLike",
     }),
-    "jax.core": Names(None, _from(ONE, "Tracer", "ShapedArray")),
-    "jax.sharding": Names(None, _from(
-        ONE, "Mesh", "AbstractMesh", "NamedSharding", "PartitionSpec", "Sharding",
-        "SingleDeviceSharding")),
+    "jax.core": Names(None, _from(OWN, "Tracer", "ShapedArray")),
+    "jax.sharding": Names("tfn.sharding"),
     "jax.debug": Names("tfn.debug"),
     "jax.custom_derivatives": Names("tfn", _from("tfn.lax", "stop_gradient")),
     "jax.custom_batching": Names("tfn"),
     "jax.ad_checkpoint": Names("tfn", {"remat": "tfn:checkpoint"}),
     "jax.ops": Names("tfn.ops"),
     "jax.experimental": Names(),
+    "jax.experimental.shard_map": Names(None, _from("tfn", "shard_map")),
+    "jax.experimental.pjit": Names(None, {"pjit": f"{OWN}:jit"}),
+    "jax.experimental.mesh_utils": Names("tfn.compat.mesh_utils"),
+    "jax.experimental.multihost_utils": Names("tfn.compat.multihost_utils"),
     "jax.experimental.checkify": Names("tfn.checkify"),
 }
 # fmt: on

@@ -5,6 +5,7 @@ Files in reading order:
     arrays    Arrays as they are constructed: on a buffer, or as a value of a trace
     run       programs: lowered, compiled, loaded, cached, executed on the default device
     placement programs where their arguments are: over the devices of a mesh, or on one of them
+    stacks    the buffer of a divided array: the stack of its parts
     devices   the devices of this process, and the default one
     shards    the parts of arrays that are divided among devices
     transfer  device_put, device_get, block_until_ready
@@ -13,7 +14,6 @@ Files in reading order:
 
 from tfn._support.lazy import on_demand as _on_demand
 
-with _on_demand(globals()):  # programs on one device need none of them
+with _on_demand(globals()):  # programs on one device need neither
     from tfn.eager import placement as placement
-    from tfn.eager import shards as shards
-    from tfn.eager import transfer as transfer
+    from tfn.eager import stacks as stacks

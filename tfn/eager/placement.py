@@ -21,9 +21,9 @@ from tfn.trace.named_sharding import (
     NamedSharding,
     Sharding,
     SingleDeviceSharding,
-    common_place as common_place,
-    result_sharding,
 )
+from tfn.trace.place import common_place as common_place
+from tfn.trace.place import result_sharding
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
 from tfn.trace.uop import UOp, remembered
 from tfn.transforms.shard import partition as partitioner

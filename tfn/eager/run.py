@@ -488,18 +488,13 @@ def read(x: Array) -> np.ndarray[Any, Any]:
     """The data of a concrete Array, as a read-only NumPy array that shares its memory."""
     assert x.buffer is not None and x.kind is not None
     if x.kind.sharding is not None:
-        return eager.shards.read(x)
+        return eager.stacks.read(x, device(eager.stacks.platform_of(x)).memory)
     return device().memory.read(x.buffer, x.shape, x.dtype)
 
 
 def duplicate(x: Array) -> Array:
     """A concrete Array in memory of its own."""
-    return eager.shards.duplicate(x)
-
-
-def device_put(x: Array, sharding: Any) -> Array:
-    """A concrete Array on the devices of a sharding, divided as it says."""
-    return eager.shards.put(x, sharding)
+    return eager.stacks.duplicate(x, device(eager.stacks.platform_of(x)).memory)
 
 
 def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:

@@ -17,6 +17,7 @@ from tfn import dtypes
 from tfn.array import Array
 from tfn.eager import devices, run
 from tfn.eager.arrays import concrete
+from tfn.eager.stacks import is_divided, platform_of, stack_of
 from tfn.errors import DeviceError, ShapeError
 from tfn.hw.buffer import ALIGNMENT
 from tfn.trace import bind
@@ -30,15 +31,7 @@ from tfn.trace.named_sharding import (
     as_sharding,
 )
 from tfn.trace.op import Op, Shape
-from tfn.trace.sharding import Partition, stacked_shape, stacking
-
-
-def is_divided(sharding: Sharding | None, ndim: int) -> Partition | None:
-    """The partition of an array whose buffer is a stack of parts; None for all others."""
-    if sharding is None:
-        return None
-    partition = sharding.partition(ndim)
-    return partition if partition is not None and partition.names else None
+from tfn.trace.sharding import stacking
 
 
 def sharding_of(x: Array) -> Sharding:
@@ -52,40 +45,6 @@ def device_of(x: Array) -> Device | Sharding:
     """The device of an array, or its sharding if it is divided among several."""
     sharding = sharding_of(x)
     return sharding.device if isinstance(sharding, SingleDeviceSharding) else sharding
-
-
-def platform_of(x: Array) -> str | None:
-    """The platform that has the memory of an array; None for the default one."""
-    assert x.kind is not None
-    return x.kind.sharding.devices[0].platform if x.kind.sharding else None
-
-
-def stack_of(x: Array) -> np.ndarray[Any, Any]:
-    """The data of a concrete array as they are in its buffer: the stack of its parts."""
-    assert x.buffer is not None and x.kind is not None
-    partition = is_divided(x.kind.sharding, x.ndim)
-    shape = x.shape if partition is None else stacked_shape(partition, x.shape)
-    return run.device(platform_of(x)).memory.read(x.buffer, shape, x.dtype)
-
-
-def read(x: Array) -> np.ndarray[Any, Any]:
-    """The data of a concrete array, read-only; parts are put together in new memory."""
-    assert x.kind is not None
-    stack, partition = stack_of(x), is_divided(x.kind.sharding, x.ndim)
-    if partition is None:
-        return stack
-    _, order = stacking(partition, x.shape)
-    back = sorted(range(len(order)), key=order.__getitem__)
-    data = np.ascontiguousarray(stack.transpose(back)).reshape(x.shape)
-    data.flags.writeable = False
-    return data
-
-
-def duplicate(x: Array) -> Array:
-    """The same values in memory of their own, on the same devices."""
-    assert x.kind is not None
-    buffer = run.device(platform_of(x)).memory.copy(stack_of(x))
-    return concrete(buffer, x.shape, x.dtype, x.weak_type, x.kind.sharding)
 
 
 def from_numpy(data: np.ndarray[Any, Any], sharding: Sharding, weak: bool = False) -> Array:
@@ -116,13 +75,13 @@ def put(x: Array, sharding: Sharding) -> Array:
     platform = sharding.devices[0].platform
     old, new = is_divided(before, x.ndim), is_divided(sharding, x.ndim)
     if (platform_of(x) or devices.default_backend()) != platform:
-        return from_numpy(read(x), sharding, x.weak_type)
+        return from_numpy(run.read(x), sharding, x.weak_type)
     if (old and (old.mesh, old.spec)) == (new and (new.mesh, new.spec)):
         return concrete(x.buffer, x.shape, x.dtype, x.weak_type, sharding)
     if old is not None and target is not None and old.mesh != target.mesh:
-        return from_numpy(read(x), sharding, x.weak_type)
+        return from_numpy(run.read(x), sharding, x.weak_type)
     if target is None:
-        return from_numpy(read(x), sharding, x.weak_type)
+        return from_numpy(run.read(x), sharding, x.weak_type)
     mesh = sharding.mesh  # type: ignore[union-attr]  # it has a partition
     here = NamedSharding(mesh, P() if old is None else before.spec)  # type: ignore[union-attr]
     x = concrete(x.buffer, x.shape, x.dtype, x.weak_type, here)
@@ -191,7 +150,8 @@ def part(x: Array, sharding: Sharding, number: int, device: Device) -> Array:
         return concrete(x.buffer, x.shape, x.dtype, x.weak_type, alone)
     place = np.unravel_index(number, [axis.size for axis in partition.mesh])
     at = {axis.name: int(i) for axis, i in zip(partition.mesh, place, strict=True)}
-    data = stack_of(x)[tuple([at[name] for name in partition.names])]
+    stack = stack_of(x, run.device(platform_of(x)).memory)
+    data = stack[tuple([at[name] for name in partition.names])]
     memory = run.device(device.platform).memory
     aligned = data.nbytes and data.__array_interface__["data"][0] % ALIGNMENT == 0
     buffer = memory.adopt(data) if aligned else memory.copy(data)

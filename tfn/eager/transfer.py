@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn import eager, tree
+from tfn import tree
 from tfn.array import Array
-from tfn.eager import run
+from tfn.eager import run, shards
 from tfn.errors import ArgumentError
 from tfn.transforms.shard.jit_shardings import spread
 
@@ -49,22 +49,34 @@ def device_put(
     """
     if device is None:
         return tree.map(run.asarray, x)
-    leaves, structure = tree.flatten(x)
-    places = spread("the devices of device_put", device, x, "the tree of arrays")
-    results = [_put(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
+    results = put_tree("device_put", x, device)
     if donate:
-        for leaf, result in zip(leaves, results, strict=True):
+        for leaf, result in zip(tree.leaves(x), tree.leaves(results), strict=True):
             if isinstance(leaf, Array) and leaf is not result and leaf.trace is None:
                 leaf.delete()
+    return results
+
+
+def put_tree(what: str, x: object, places: Any) -> Any:
+    """The arrays of a tree, each at its place; None leaves one as it is.
+
+    Args:
+        what: the name of the function, for errors.
+        x: a tree of arrays and numbers.
+        places: one for all, or a tree of them that begins like `x`.
+    """
+    leaves, structure = tree.flatten(x)
+    listed = spread(f"the shardings of {what}", places, x, "the tree of arrays")
+    results = [_put(what, leaf, place) for leaf, place in zip(leaves, listed, strict=True)]
     return tree.unflatten(structure, results)
 
 
-def _put(value: Any, place: Any) -> Array:
+def _put(what: str, value: Any, place: Any) -> Array:
     """An array or a number at a place."""
     if place is None:
         return run.asarray(value)
-    sharding = eager.shards.place_of("device_put", place)
-    return eager.shards.put_value(value, sharding)
+    sharding = shards.place_of(what, place)
+    return shards.put_value(value, sharding)
 
 
 def reshard(x: object, out_shardings: Any) -> Any:
@@ -84,7 +96,7 @@ def reshard(x: object, out_shardings: Any) -> Any:
             got="out_shardings=None",
             hint="pass a NamedSharding, or a PartitionSpec within `with tfn.set_mesh(mesh):`",
         )
-    return device_put(x, out_shardings)
+    return put_tree("reshard", x, out_shardings)
 
 
 def device_get(x: object) -> Any:

@@ -4,6 +4,7 @@ Files in reading order:
     show    `tfn.show`: a function at any stage of the compiler, as text
     tune    `tfn.tune`: autotuning, a search for faster opt-ops
     verify  `tfn.verify`: proofs that every load and store is in bounds
+    shardings  `tfn.debug.visualize_array_sharding`: which device has which part of an array
 """
 
 from tfn._support.lazy import on_demand as _on_demand

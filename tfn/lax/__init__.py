@@ -26,6 +26,7 @@ Files in reading order:
     bessel            modified Bessel functions
     exchanges         collectives over several names as exchanges along one axis each
     parallel          psum, all_gather, ppermute and other collectives along named axes
+    sharding_constraint  constraints on the division of values among devices
     linalg            matrix factorisations and solves
 """
 
@@ -95,8 +96,8 @@ with _on_demand(globals()):
         dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
         optimization_barrier as optimization_barrier, platform_dependent as platform_dependent,
         sort as sort, sort_key_val as sort_key_val,
-        with_sharding_constraint as with_sharding_constraint,
     )
+    from tfn.lax.sharding_constraint import with_sharding_constraint as with_sharding_constraint
     from tfn.lax.partial_sort import (
         approx_max_k as approx_max_k, approx_min_k as approx_min_k, top_k as top_k,
     )

@@ -379,17 +379,6 @@ def platform_dependent(
     return function(*args)
 
 
-def with_sharding_constraint(x: T, shardings: object) -> T:
-    """Returns x: every array is on the one device.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> with_sharding_constraint(tnp.arange(2), None)
-        Array([0, 1], dtype=int32)
-    """
-    return x
-
-
 def optimization_barrier(operand: T) -> T:
     """Returns the same values, materialised: nothing is fused across.
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn import eager
+from tfn._support.dlpack import HAS_VERSIONS
 from tfn._support.validate import integer, shown, unfit
-from tfn.array import DLPACK_HAS_VERSIONS, Array, ArrayLike
+from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     BOOL,
     DEFAULTS,
@@ -66,7 +66,7 @@ def on_device(x: Any, device: Any) -> Any:
     Raises:
         DeviceError: if there is no such device.
     """
-    return eager.transfer.device_put(x, device)
+    return bind.device_put(x, device)
 
 
 def array(
@@ -522,7 +522,7 @@ def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None
             hint="tfn.numpy.asarray takes numbers and what has __array__",
         )
     # NumPy 2.0 cannot pass `copy` on, but makes no copies itself.
-    options: Any = {"copy": False} if copy is False and DLPACK_HAS_VERSIONS else {}
+    options: Any = {"copy": False} if copy is False and HAS_VERSIONS else {}
     return asarray(np.from_dlpack(x, **options), copy=copy)
 
 

@@ -15,6 +15,7 @@ Files in reading order:
     sharding        ops of many devices: axes of a mesh, collectives, partitions
     mesh            meshes: devices in a grid with named axes
     named_sharding  shardings: the division of an array among the devices of a mesh
+    place           the devices of a call: those that its operands are committed to
     build           node constructors
     digest          content hash of a graph, the same in every process
     jaxpr           closed functions, and how they print

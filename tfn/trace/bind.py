@@ -194,9 +194,6 @@ class Runtime(Protocol):
     def duplicate(self, value: Any) -> Any:
         """A concrete Value in memory of its own."""
 
-    def device_put(self, value: Any, sharding: Any) -> Any:
-        """A concrete Value, divided among devices as a sharding says."""
-
     def entry(
         self,
         jaxpr: Jaxpr,
@@ -220,14 +217,31 @@ class Runtime(Protocol):
         """
 
 
+class Transfer(Protocol):
+    """The transfer interface: Values brought to devices."""
+
+    def device_put(self, x: Any, device: Any) -> Any:
+        """A tree of Values on devices, or divided among them as shardings say."""
+
+
 _RUNTIME: list[Callable[[], Runtime]] = []
+_TRANSFER: list[Callable[[], Transfer]] = []
 _VIEW: list[Callable[[Jaxpr, Sequence[Kind]], Any]] = []
 _LOCAL = threading.local()
 
 
-def install(runtime: Callable[[], Runtime], view: Callable[[Jaxpr, Sequence[Kind]], Any]) -> None:
-    """Install the runtime, and the view of programs; called once, by ``tfn/__init__.py``."""
-    _RUNTIME[:], _VIEW[:] = [runtime], [view]
+def install(
+    runtime: Callable[[], Runtime],
+    view: Callable[[Jaxpr, Sequence[Kind]], Any],
+    transfer: Callable[[], Transfer],
+) -> None:
+    """Install the runtime, the view of programs and transfers, once, by ``tfn/__init__.py``."""
+    _RUNTIME[:], _VIEW[:], _TRANSFER[:] = [runtime], [view], [transfer]
+
+
+def device_put(x: Any, device: Any) -> Any:
+    """A tree of Values on devices, or divided among them as shardings say."""
+    return _TRANSFER[0]().device_put(x, device)
 
 
 @cache

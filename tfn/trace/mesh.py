@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import threading
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -167,9 +167,9 @@ class AbstractMesh:
     auto_axes = property(lambda self: self.of_type(AxisType.Auto))
     explicit_axes = property(lambda self: self.of_type(AxisType.Explicit))
     manual_axes = property(lambda self: self.of_type(AxisType.Manual))
-    are_all_axes_auto = property(lambda self: self.auto_axes == self.axis_names)
-    are_all_axes_explicit = property(lambda self: self.explicit_axes == self.axis_names)
-    are_all_axes_manual = property(lambda self: self.manual_axes == self.axis_names)
+    are_all_axes_auto = property(lambda self: () != self.auto_axes == self.axis_names)
+    are_all_axes_explicit = property(lambda self: () != self.explicit_axes == self.axis_names)
+    are_all_axes_manual = property(lambda self: () != self.manual_axes == self.axis_names)
 
     def update(
         self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None
@@ -232,6 +232,7 @@ class Mesh:
         sizes = grid.shape if listed else ()
         grid.flags.writeable = False
         self.devices = grid
+        _check_names(_names(axis_names), sizes)
         self.abstract_mesh = AbstractMesh(sizes, axis_names, axis_types)
         self._key = listed, self.abstract_mesh
         self._hash = hash(self._key)
@@ -251,12 +252,12 @@ class Mesh:
         return f"Mesh({_described(self.abstract_mesh)})"
 
     def __enter__(self) -> Mesh:
-        self._before.append(_LOCAL.mesh)
-        _LOCAL.mesh = self
+        self._before.append(_context().mesh)
+        _context().mesh = self
         return self
 
     def __exit__(self, *_: object) -> None:
-        _LOCAL.mesh = self._before.pop()
+        _context().mesh = self._before.pop()
 
     axis_names = property(lambda self: self.abstract_mesh.axis_names)
     axis_sizes = property(lambda self: self.abstract_mesh.axis_sizes)
@@ -358,21 +359,30 @@ def arranged(axis_shapes: Any, axis_names: Any, axis_types: Any, devices: Any) -
 # The mesh of a block.
 
 
-class _Context(threading.local):
-    """The mesh of this thread, and the number of times that it was asked for."""
+class _Context:
+    """The mesh of a thread, and the number of times that it was asked for."""
 
-    mesh: ClassVar[Any] = None
-    reads: ClassVar[int] = 0
+    __slots__ = ("mesh", "reads")
+
+    def __init__(self) -> None:
+        self.mesh: Mesh | None = None
+        self.reads = 0
 
 
-_LOCAL: Any = _Context()
+_LOCAL = threading.local()
+
+
+def _context() -> _Context:
+    context: _Context | None = getattr(_LOCAL, "context", None)
+    if context is None:
+        context = _LOCAL.context = _Context()
+    return context
 
 
 def mesh_in_use() -> Mesh:
     """The mesh of the innermost block ``with mesh:`` or `set_mesh`; an empty one outside."""
-    _LOCAL.reads += 1
-    mesh: Mesh = _LOCAL.mesh or _EMPTY
-    return mesh
+    _context().reads += 1
+    return _context().mesh or _EMPTY
 
 
 def mesh_reads() -> int:
@@ -380,8 +390,7 @@ def mesh_reads() -> int:
 
     A trace that has asked for it holds for this mesh alone.
     """
-    reads: int = _LOCAL.reads
-    return reads
+    return _context().reads
 
 
 class set_mesh:
@@ -407,13 +416,13 @@ class set_mesh:
                 got=repr(mesh)[:80],
                 hint="tfn.make_mesh makes one; use_abstract_mesh takes an AbstractMesh",
             )
-        self._before = _LOCAL.mesh
-        _LOCAL.mesh = mesh
+        self._before = _context().mesh
+        _context().mesh = mesh
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None:
-        _LOCAL.mesh = self._before
+        _context().mesh = self._before
 
 
 def get_mesh() -> Mesh:

@@ -76,7 +76,7 @@ class Takes:
         if has is sharding or has == sharding:
             return value
         if has is None or (sharding and has.is_equivalent_to(sharding, len(value.shape))):
-            placed: bind.Value = bind.runtime().device_put(value, sharding)
+            placed: bind.Value = bind.device_put(value, sharding)
             return placed
         raise self._refusal(DeviceError, name, str(has), str(sharding or "the default device"))
 

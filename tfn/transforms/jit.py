@@ -31,7 +31,7 @@ from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.mesh import mesh_reads
-from tfn.trace.named_sharding import common_place
+from tfn.trace.place import common_place
 from tfn.trace.uop import Key, walk
 from tfn.transforms.annotations import checked
 from tfn.transforms.aot import Lowered, Takes, Traced, takes

@@ -5,6 +5,7 @@ Files in reading order:
     collective_rules  rules of collectives: derivatives, and what they are over lanes
     vary              values that vary over manual axes, and those that all devices have alike
     shard_map         functions of the parts that each device holds
+    jit_shardings     the shardings that `jit` gives to arguments and results
     factors           SHARD: for each op the factors that can be divided
     propagate         how values would best be divided
     reshard           from one division to another by the cheapest exchanges

@@ -156,7 +156,7 @@ class Shardings:
                 hint=f"tfn.device_put(x, ...) brings it to {sharding}; arrays that are not "
                 "committed are brought there",
             )
-        return bind.runtime().device_put(x, sharding)
+        return bind.device_put(x, sharding)
 
     def constrain(self, outputs: Sequence[UOp], structure: tree.Structure) -> list[UOp]:
         """The graphs of results under the constraints of their shardings.

@@ -1,7 +1,4 @@
-"""JAX's names for devices, shardings and settings, for a process with one device.
-
-Every array is on that device, so every sharding is the same, and none is applied.
-"""
+"""JAX's settings, its types of values, and `jit` with options that have no meaning here."""
 
 from __future__ import annotations
 
@@ -11,140 +8,18 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from tfn.array import Array
 from tfn.compat.names import VERSION
 from tfn.config import config as tfn_config
 from tfn.dtypes import DType
 from tfn.eager import run
-from tfn.errors import ArgumentError
+from tfn.trace.mesh import AbstractMesh
+from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
 from tfn.trace.op import Shape
 from tfn.transforms.jit import jit as tfn_jit
 
 __version__ = VERSION
 __version_info__ = tuple(map(int, VERSION.split(".")))
-
-
-@dataclass(frozen=True)
-class Device:
-    """The device, as JAX describes one."""
-
-    platform: str = "cpu"
-    id: int = 0
-    process_index: int = 0
-
-    @property
-    def device_kind(self) -> str:
-        """The name of the kind of device."""
-        return self.platform
-
-
-def devices(backend: str | None = None) -> list[Device]:
-    """The one device."""
-    return [Device(run.device().name)]
-
-
-local_devices = devices
-
-
-def device_count(backend: str | None = None) -> int:
-    """Returns 1."""
-    return 1
-
-
-local_device_count = process_count = device_count
-
-
-def process_index(backend: str | None = None) -> int:
-    """Returns 0."""
-    return 0
-
-
-def default_backend() -> str:
-    """The platform of the device: ``cpu``."""
-    return run.device().name
-
-
-# Shardings.
-
-
-def PartitionSpec(*parts: object) -> tuple[Any, ...]:
-    """Returns the names of the mesh axes over which each axis of an array is split, as a tuple."""
-    return parts
-
-
-@dataclass(frozen=True)
-class AbstractMesh:
-    """Named axes of devices; all of size 1 here."""
-
-    axis_sizes: Shape = ()
-    axis_names: tuple[str, ...] = ()
-
-    @property
-    def shape(self) -> dict[str, int]:
-        """The size of each axis."""
-        return dict(zip(self.axis_names, self.axis_sizes, strict=True))
-
-    @property
-    def empty(self) -> bool:
-        """Whether there are no axes."""
-        return not self.axis_names
-
-    @property
-    def size(self) -> int:
-        """The number of devices."""
-        return prod(self.axis_sizes)
-
-    are_all_axes_explicit = False
-
-
-def Mesh(devices: Any, axis_names: Any = ()) -> AbstractMesh:
-    """Returns a mesh from an array of devices and a name for each axis.
-
-    Raises:
-        ArgumentError: for more than the one device.
-    """
-    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-    return make_mesh(np.shape(devices), names)
-
-
-def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> AbstractMesh:
-    """Returns a mesh of devices, of which there is one.
-
-    Args:
-        axis_shapes: sizes of the axes, all 1.
-        axis_names: a name for each axis.
-        options: further arguments of JAX, ignored.
-
-    Raises:
-        ArgumentError: for more.
-    """
-    if prod(axis_shapes) != 1:
-        raise ArgumentError(
-            "there is one device",
-            got=f"a mesh of {tuple(axis_shapes)}",
-            hint="make a mesh of shape (1,)",
-        )
-    return AbstractMesh(tuple(axis_shapes), tuple(axis_names))
-
-
-@dataclass(frozen=True)
-class NamedSharding:
-    """The layout of an array over a mesh."""
-
-    mesh: AbstractMesh = AbstractMesh()
-    spec: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class SingleDeviceSharding:
-    """An array is on one device."""
-
-    device: Device = Device()
-
-
-Sharding = NamedSharding | SingleDeviceSharding
 
 
 # Compilation.
@@ -153,17 +28,14 @@ _HINTS = frozenset(
     {
         "inline",
         "keep_unused",
-        "device",
         "backend",
-        "in_shardings",
-        "out_shardings",
         "compiler_options",
     }
 )
 
 
 def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`tfn.jit`, without the options that say where to run, or how to compile for whom.
+    """`tfn.jit`, without the options that say how to compile for whom.
 
     Example:
         >>> jit(lambda x: 2 * x, inline=True)(3.0).item()
@@ -187,10 +59,14 @@ class ShapedArray:
     shape: Shape
     dtype: DType
     weak_type: bool = False
-    sharding: NamedSharding = field(default=NamedSharding(), repr=False)
+    sharding: Any = field(default=NamedSharding(AbstractMesh((), ()), PartitionSpec()), repr=False)
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        sizes = list(map(str, self.shape))
+        for axis, part in enumerate(self.sharding.spec):
+            names = [n for n in names_of(part) if n in self.sharding.mesh.explicit_axes]
+            sizes[axis] += f"@{','.join(map(str, names))}" if names else ""
+        return f"{self.dtype.name}[{','.join(sizes)}]"
 
     @property
     def ndim(self) -> int:
@@ -211,7 +87,10 @@ def typeof(x: object) -> ShapedArray:
         True
     """
     value = run.asarray(x)
-    return ShapedArray(value.shape, value.dtype, value.weak_type)
+    kind = value.kind
+    if kind is None or not isinstance(kind.sharding, NamedSharding):
+        return ShapedArray(value.shape, value.dtype, value.weak_type)
+    return ShapedArray(value.shape, value.dtype, value.weak_type, kind.sharding)
 
 
 @dataclass(frozen=True)

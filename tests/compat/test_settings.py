@@ -1,20 +1,10 @@
-"""Devices, shardings and settings, of a process with one device."""
+"""Settings, and types of values."""
 
 import numpy as np
-import pytest
 
+import tfn
 import tfn.numpy as tnp
-from tfn.compat import onedevice as one
-from tfn.errors import ArgumentError
-
-
-def test_a_mesh_has_one_device():
-    mesh = one.Mesh(np.array(one.devices()).reshape(1, 1), ("a", "b"))
-    assert mesh.shape == {"a": 1, "b": 1} and mesh.size == 1 and not mesh.empty
-    sharding = one.NamedSharding(mesh, one.PartitionSpec("a"))
-    assert isinstance(sharding, one.Sharding) and sharding.spec == ("a",)
-    with pytest.raises(ArgumentError, match="one device"):
-        one.make_mesh((2,), ("a",))
+from tfn.compat import settings as one
 
 
 def test_types_of_values():
@@ -22,6 +12,13 @@ def test_types_of_values():
     assert (kind.shape, kind.dtype, kind.ndim, kind.size) == ((2, 3), np.dtype("f"), 2, 6)
     assert kind.sharding.mesh.empty and not kind.sharding.mesh.are_all_axes_explicit
     assert one.typeof(2).weak_type and repr(one.Tracer) == "Tracer"
+
+
+def test_types_of_arrays_on_a_mesh():
+    mesh = tfn.make_mesh((1, 1), ("x", "y"))
+    sharding = tfn.NamedSharding(mesh, tfn.P("y", None))
+    kind = one.typeof(tfn.device_put(np.ones((2, 3), "f"), sharding))
+    assert kind.sharding == sharding and str(kind) == "float32[2@y,3]"
 
 
 def test_settings_are_kept():
