@@ -271,4 +271,87 @@ def annotated_names():
     return loss(tnp.ones((3, 2)), tnp.ones((5, 3)))
 
 
-CASES = [f for f in list(globals().values()) if getattr(f, "__module__", "") == __name__]
+def over_lanes(f, rows=4):
+    return tfn.vmap(f, axis_name="lanes")(tnp.ones((rows, 6)))
+
+
+def collective_outside():
+    return lax.psum(X, "data")
+
+
+def axis_name_unknown():
+    return over_lanes(lambda x: lax.all_gather(x, "lane"))
+
+
+def axis_name_twice():
+    return over_lanes(lambda x: lax.pmean(x, ("lanes", "lanes")))
+
+
+def axis_name_leaked():
+    kept = []
+    over_lanes(lambda x: kept.append(lax.axis_index("lanes")) or x)
+    return kept[0] + 1
+
+
+def axis_groups_that_do_not_cover():
+    return over_lanes(lambda x: lax.psum(x, "lanes", axis_index_groups=[[0, 1], [2]]))
+
+
+def axis_groups_of_several_sizes():
+    return over_lanes(lambda x: lax.all_gather(x, "lanes", axis_index_groups=[[0, 1, 2], [3]]))
+
+
+def axis_groups_over_two_axes():
+    f = lambda x: lax.psum(x, ("lanes", "inner"), axis_index_groups=[[0, 1], [2, 3]])
+    return over_lanes(tfn.vmap(f, axis_name="inner"))
+
+
+def permutation_with_one_destination():
+    return over_lanes(lambda x: lax.ppermute(x, "lanes", [(0, 1), (2, 1)]))
+
+
+def permutation_with_one_source():
+    return over_lanes(lambda x: lax.ppermute(x, "lanes", [(3, i) for i in range(4)]))
+
+
+def permutation_out_of_range():
+    return over_lanes(lambda x: lax.ppermute(x, "lanes", [(i, i + 1) for i in range(4)]))
+
+
+def permutation_of_no_pairs():
+    return over_lanes(lambda x: lax.ppermute(x, "lanes", [1, 2, 3, 0]))
+
+
+def shuffle_of_too_few():
+    return over_lanes(lambda x: lax.pshuffle(x, "lanes", [1, 2, 0]))
+
+
+def scatter_that_does_not_fit():
+    return over_lanes(lambda x: lax.psum_scatter(x, "lanes"), 3)
+
+
+def scatter_that_does_not_divide():
+    return over_lanes(lambda x: lax.psum_scatter(x, "lanes", tiled=True))
+
+
+def split_that_does_not_fit():
+    return over_lanes(lambda x: lax.all_to_all(x, "lanes", 0, 0))
+
+
+def source_out_of_range():
+    return over_lanes(lambda x: lax.pbroadcast(x, "lanes", source=4))
+
+
+def largest_complex_number():
+    return over_lanes(lambda x: lax.pmax(x + 1j, "lanes"))
+
+
+def cast_to_another_type():
+    return over_lanes(lambda x: lax.pcast(x, "lanes", to="unreduced"))
+
+
+CASES = [
+    f
+    for name, f in list(globals().items())
+    if getattr(f, "__module__", "") == __name__ and name != "over_lanes"
+]

@@ -36,6 +36,7 @@ def test_the_place_is_the_users_own_line():
         (errors.DTypeError, TypeError),
         (errors.ArgumentError, (TypeError, ValueError)),
         (errors.AxisError, (ValueError, IndexError)),
+        (errors.AxisNameError, (errors.AxisError, NameError)),
         (errors.OutOfBoundsError, IndexError),
         (errors.TreeError, ValueError),
         (errors.TracerBoolConversionError, errors.ConcretizationTypeError),

@@ -61,13 +61,14 @@ from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
 from tfn.nn import state
-from tfn.trace import argument, inline, loop_cleanup, oracle, primitives, regions
+from tfn.trace import argument, inline, loop_cleanup, oracle, primitives, regions, sharding
 from tfn.trace.argument import Param
 from tfn.trace.op import (
     BINARY,
     COMPARE,
     ELEMENTWISE,
     LOOPS,
+    MANUAL,
     MONOIDS,
     MOVEMENT,
     PARTS,
@@ -82,6 +83,8 @@ from tfn.trace.uop import UOp
 from tfn.transforms import jvp, runtime_checks
 from tfn.transforms.batch import BATCH
 from tfn.transforms.jvp import JVP
+from tfn.transforms.shard import partition
+from tfn.transforms.shard.factors import SHARD
 from tfn.transforms.transpose import SEVERAL_RESULTS, TRANSPOSE
 
 ROOT = Path(__file__).parents[1]
@@ -173,11 +176,11 @@ def classes(module: Any) -> set[type]:
 
 
 def arguments(ops: Collection[Op]) -> set[type]:
-    """The records of `tfn.trace.argument` that are named as one of some ops."""
-    names = {op.name for op in ops}
+    """The records of `tfn.trace` that are named as one of some ops, and the divisions of values."""
+    names = {op.name for op in ops} | {"PARTITION"}
     return {
         value
-        for name, value in vars(argument).items()
+        for name, value in {**vars(argument), **vars(sharding)}.items()
         if isinstance(value, type) and name.upper() in names
     }
 
@@ -197,7 +200,8 @@ def numpy_functions(prefix: str, module: Any, theirs: Any) -> dict[str, Any]:
 EXACT = {op for op in ELEMENTWISE & PRIMITIVES.keys() if PRIMITIVES[op].exact}
 ROUNDED = ELEMENTWISE - EXACT - {Op.DETACH}
 LACKED = frozenset().union(c.LACKS, *(target.lacks for target in TARGETS.values()))
-LEAF_OPS = {Op.CONST, Op.PARAM, Op.IOTA, Op.FUNCTION}
+LEAF_OPS = {Op.CONST, Op.PARAM, Op.IOTA, Op.FUNCTION, Op.AXIS}
+DEVICES = MANUAL - {Op.CONSTRAIN}
 LEAVES = {"it has no sources": LEAF_OPS}
 INSIDE = {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP}
 AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
@@ -210,6 +214,7 @@ OWN_KERNELS = {
     "it is a buffer": {Op.PARAM},
 }
 SIZES = {codec.RECORDS["Polynomial"], codec.RECORDS["Ratio"]}
+STRUCTURE_OF_MESH = partition.STRUCTURE.keys()
 STEPPED = LOOPS | {Op.HOST}
 
 LAX_NAMES = frozenset(
@@ -240,7 +245,9 @@ TABLES: dict[str, Table] = {
         UNARY | BINARY | {Op.FMA, Op.THREEFRY}, "the dtypes of its operands"),
     "MEANING": Table("tfn/trace/oracle.py", MEANING, JAXPR_OPS,
         "its definition in NumPy, which all else is held against",
-        {"its value is given": {Op.PARAM}, "it is called, not computed": {Op.FUNCTION}}),
+        {"its value is given": {Op.PARAM}, "it is called, not computed": {Op.FUNCTION},
+         "it means something on the stack of the values of all devices: `shard.stack` makes other "
+         "ops of it before a program runs": DEVICES}),
     "REDUCTIONS": Table("tfn/trace/oracle.py", oracle.REDUCTIONS, MONOIDS,
         "its reduction in NumPy"),
     "regions._LIKE": Table("tfn/trace/regions.py", {*regions._LIKE, *regions._NAMED}, SEVERAL,
@@ -273,6 +280,11 @@ TABLES: dict[str, Table] = {
     "CHECKS": Table("tfn/transforms/runtime_checks.py", runtime_checks.CHECKS,
         gives_nan() | {Op.FLOORDIV, Op.REDUCE, Op.DOT, Op.CONV, Op.FFT, Op.GATHER, Op.SCATTER},
         "its result may be NaN or out of bounds where its operands are not"),
+
+    "SHARD": Table("tfn/transforms/shard/factors.py", SHARD, JAXPR_OPS - STRUCTURE_OF_MESH,
+        "the factors that can be divided among devices",
+        {"its value is given": {Op.PARAM}, "it is called, not computed": {Op.FUNCTION},
+         "its function has been inlined": {Op.CUSTOM}}),
 
     # Lowering.
     "PAIRS": Table("tfn/lower/graph/complex_pairs.py", complex_pairs.PAIRS,
@@ -376,7 +388,9 @@ TABLES: dict[str, Table] = {
 
     # Tests.
     "CASES": Table("tests/transforms/cases.py", {case.op for case in CASES},
-        JAXPR_OPS - LEAF_OPS, "a case: finite differences, adjoints, batching and jit follow"),
+        JAXPR_OPS - LEAF_OPS, "a case: finite differences, adjoints, batching and jit follow",
+        {"one device has no value of it: tests/transforms/shard has its cases":
+            DEVICES - LEAF_OPS}),
     "TABLE of numpy": Table("tests/numpy/table.py",
         {name for name, function in NUMPY.items() if function in COMPARED}, NUMPY,
         "how it is compared with NumPy's; or a reason in ELSEWHERE"),
@@ -469,6 +483,9 @@ PARTIAL: dict[str, dict[str, str]] = {
     "tfn/lower/graph/complex_pairs.py": {"_COUNTS": "the others have no counts of operands"},
     "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
+    "tfn/transforms/shard/factors.py": {"LOCAL": "the argument of the others names no sizes"},
+    "tfn/transforms/shard/partition.py": {"STRUCTURE": "the others have a row in SHARD"},
+    "tfn/transforms/shard/vary.py": {"_RULES": "results of the others vary as their operands do"},
     "tfn/trace/spec.py": {"_OVER_RANGES": "the others may look as they like"},
 }
 """Tables by op that are not total, by file: the name, and why an op without a row is no mistake."""

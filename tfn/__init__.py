@@ -95,6 +95,10 @@ with _on_demand(globals()):
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()
-_bind.install(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr), lambda: _tfn._transfer)
+_bind.install(
+    lambda: _tfn.run,
+    lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds),
+    lambda: _tfn._transfer,
+)
 _array.install(numpy, lambda: _tfn._shards)
 dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

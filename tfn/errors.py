@@ -151,6 +151,10 @@ class AxisError(TfnError, ValueError, IndexError):
     """An axis that the array does not have."""
 
 
+class AxisNameError(AxisError, NameError):
+    """A named axis that there is not, or is named twice."""
+
+
 class OutOfBoundsError(TfnError, IndexError):
     """A static index outside its axis."""
 

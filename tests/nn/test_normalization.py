@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,33 @@ def test_gradients_of_batch_go_through_its_statistics() -> None:
     np.testing.assert_allclose(2 * (slope * nudge).sum(), numeric, rtol=2e-3)
     state_slope = tfn.grad(lambda x: norm(x, state)[1].mean.sum())(IMAGES)
     assert not np.asarray(state_slope).any()
+
+
+@pytest.mark.parametrize("names", ["data", ("data", "model")])
+def test_a_batch_that_is_divided_has_the_statistics_of_all_parts(names: Any) -> None:
+    whole, state = nn.BatchNorm.init(6)
+    norm, _ = nn.BatchNorm.init(6, axis_name=names)
+    images, target = wave(4, 3, 3, 6), wave(4, 3, 3, 6, start=4)
+
+    def loss(norm: nn.BatchNorm, x: tfn.Array, t: tfn.Array) -> Any:
+        y, new = norm(x, state)
+        return ((y - t) ** 2).sum(), (y, new)
+
+    def in_parts(x: tfn.Array, t: tfn.Array) -> Any:
+        return tfn.value_and_grad(lambda x: loss(norm, x, t), has_aux=True)(x)
+
+    f, lanes = tfn.vmap(in_parts, axis_name="data"), [4]
+    if names != "data":
+        f, lanes = tfn.vmap(f, axis_name="model"), [2, 2]
+    parts = (x.reshape(*lanes, 1, 3, 3, 6) for x in (images, target))
+    (_, (y, new)), slope = f(*parts)
+    _, (expected_y, expected_state) = loss(whole, images, target)
+    np.testing.assert_allclose(y.reshape(images.shape), expected_y, atol=1e-5)
+    expected_slope = tfn.grad(lambda x: loss(whole, x, target)[0])(images)
+    np.testing.assert_allclose(slope.reshape(images.shape), expected_slope, atol=1e-4)
+    for name in ("mean", "variance"):
+        rows = np.asarray(getattr(new, name)).reshape(4, 6)
+        np.testing.assert_allclose(rows, [getattr(expected_state, name)] * 4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,10 @@ from tfn.trace.argument import (
     Shrink,
     Sort,
 )
-from tfn.trace.op import BINARY, COMPARE, UNARY, Op
+from tfn.trace.op import BINARY, COMPARE, MANUAL, UNARY, Op
 from tfn.trace.oracle import evaluate
 from tfn.trace.primitives import PRIMITIVES
+from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp
 
 
@@ -230,7 +231,9 @@ LINEAR_ARGS = {
     Op.FFT: Fft(FftType.IFFT, (3,)),
     Op.GATHER: Gather(0, (1, 3)),
     Op.SCATTER: Scatter(0, Op.ADD),
+    Op.CONSTRAIN: Partition((Axis("x", 3),), ((), ("x",))),
 }
+DEVICES = MANUAL - {Op.CONSTRAIN}  # tests/transforms/shard has their rules: one has no value alone
 
 
 def _operands(op):
@@ -250,7 +253,7 @@ def _operands(op):
 
 @pytest.mark.parametrize(
     "op",
-    [op for op, row in PRIMITIVES.items() if row.linear and op is not Op.GBARRIER],
+    [op for op, row in PRIMITIVES.items() if row.linear and op not in {Op.GBARRIER, *DEVICES}],
     ids=lambda op: op.value,
 )
 def test_linear_ops_are_linear_where_they_say_so(op):

@@ -31,6 +31,7 @@ from tfn.trace.argument import (
 from tfn.trace.interpreter import Nest
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
+from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, const
 from tfn.transforms import custom_rules
 
@@ -446,5 +447,7 @@ CASES = [
     Case("custom of one", Op.CUSTOM, lambda x, y: _custom(x, y), (normal(3),), (normal(3),)),
     Case("after", Op.AFTER, lambda x, y: build.after(x * x, [y]), (normal(5), normal(5))),
     Case("barrier", Op.GBARRIER, lambda x: UOp(Op.GBARRIER, (x * x,)), (normal(5),)),
+    Case("constraint", Op.CONSTRAIN, lambda x: UOp(Op.CONSTRAIN, (x * x,), Partition(
+        (Axis("x", 2), Axis("y", 3)), ((), ("x", "y")))), (normal(5, 6),)),
 ]
 # fmt: on

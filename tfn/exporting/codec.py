@@ -45,11 +45,14 @@ from tfn.trace.argument import (
     While,
 )
 from tfn.trace.op import Op
+from tfn.trace.sharding import Axis, Collective, Exchange, Partition
 
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
+        Axis,
         Call,
+        Collective,
         Cond,
         Const,
         Conv,
@@ -60,6 +63,7 @@ RECORDS: dict[str, type[Any]] = {
         Iota,
         Pad,
         Param,
+        Partition,
         Polynomial,
         Ratio,
         Reduce,
@@ -77,7 +81,10 @@ MAX_INTEGER_BITS = 256
 """Constants have 128 bits; Python takes quadratic time for integers without a limit."""
 _DTYPES = {short: dtype for dtype, short in SHORT.items()}
 _OPS = {op.value: op for op in Op}
-_KINDS = {kind.value: kind for kind in FftType}
+_KINDS: dict[str, FftType | Exchange] = {
+    **{kind.value: kind for kind in FftType},
+    **{kind.value: kind for kind in Exchange},
+}
 
 
 def encode(value: object) -> bytes:
@@ -127,7 +134,7 @@ def _write(out: bytearray, value: object, depth: int) -> None:
         _named(out, b"d", SHORT[value])
     elif isinstance(value, Op):
         _named(out, b"o", value.value)
-    elif isinstance(value, FftType):
+    elif isinstance(value, (FftType, Exchange)):
         _named(out, b"e", value.value)
     elif RECORDS.get(type(value).__name__) is type(value):
         _named(out, b"r", type(value).__name__)
@@ -274,7 +281,7 @@ _READ: dict[bytes, Callable[[_Reader], Any]] = {
     b"(": _Reader.tuple,
     b"d": lambda r: _dtype(r),
     b"o": lambda r: r.one_of(_OPS, "operation"),
-    b"e": lambda r: r.one_of(_KINDS, "transform"),
+    b"e": lambda r: r.one_of(_KINDS, "transform or exchange"),
     b"r": _Reader.record,
 }
 

@@ -46,10 +46,13 @@ from tfn.trace.argument import (
     While,
 )
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, SEVERAL, UNARY, Op
+from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Partition
 from tfn.trace.uop import UOp
 
 SIZE_LIMIT = 2**63 - 1
 """The size of an axis, and of an array in bytes: the range of a 64-bit index."""
+DEVICE_LIMIT = 1 << 20
+"""Devices along an axis of a mesh that are listed by number."""
 RANK_LIMIT = 64
 """Axes of an array, as in NumPy."""
 DEGREE_LIMIT = 8
@@ -170,6 +173,31 @@ def _constant(x: Any, symbols: Symbols) -> bool:
     return type(bits) is int and 0 <= bits <= most
 
 
+def _collective(x: Any, symbols: Symbols) -> bool:
+    """An exchange among groups of one size, which have each device once."""
+    if not _record(Collective)(x, symbols):
+        return False
+    devices = range(x.axis.size)
+    if x.groups is not None:
+        members = sorted(n for group in x.groups for n in group)
+        sizes = {len(group) for group in x.groups}
+        if len(sizes) != 1 or len(members) != len(devices) or members != list(devices):
+            return False
+    ends = [list(end) for end in zip(*x.pairs)]
+    return all(len({*end}) == len(end) and all(n in devices for n in end) for end in ends)
+
+
+def _partition(x: Any, symbols: Symbols) -> bool:
+    """A division by axes of its mesh, each of which divides one axis at most."""
+    if not _record(Partition)(x, symbols):
+        return False
+    mesh = [axis.name for axis in x.mesh]
+    used = [name for names in x.spec if names != OPEN for name in names]
+    named = len({*mesh}) == len(mesh) and len({*used}) == len(used)
+    known = {*used, *x.manual} <= {*mesh} and {*x.unchecked} <= {*x.mesh}
+    return named and known and prod([axis.size for axis in x.mesh]) <= SIZE_LIMIT
+
+
 def _nothing(x: object, symbols: Symbols) -> bool:
     return x is None
 
@@ -213,6 +241,23 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
     While: {"cond_consts": _count, "body_consts": _count},
     Cond: {"branches": _plain(1)},
     Call: {"name": _text},
+    Axis: {"name": _text, "size": _plain(1)},
+    Collective: {
+        "kind": _one_of(*Exchange),
+        "axis": lambda x, symbols: _record(Axis)(x, symbols),
+        "op": _one_of(*MONOIDS),
+        "groups": _optional(_each(_each(_count, DEVICE_LIMIT), DEVICE_LIMIT)),
+        "pairs": _each(
+            lambda x, symbols: _each(_count, 2)(x, symbols) and len(x) == 2, DEVICE_LIMIT
+        ),
+        "invariant": _one_of(False, True),
+    },
+    Partition: {
+        "mesh": _each(lambda x, symbols: _record(Axis)(x, symbols)),
+        "spec": _each(_each(_text)),
+        "manual": _each(_text),
+        "unchecked": _each(lambda x, symbols: _record(Axis)(x, symbols)),
+    },
 }
 """The kinds of the fields of arguments."""
 
@@ -336,6 +381,9 @@ FORMS: dict[Op, Form] = {
     Op.WHILE: _from(2, _record(While)),
     Op.COND: _from(2, _record(Cond)),
     Op.CALL: _from(1, _record(Call)),
+    Op.AXIS: _of(0, _record(Axis)),
+    Op.COLLECTIVE: _of(2, _collective),
+    **dict.fromkeys((Op.SHARD, Op.UNSHARD, Op.CONSTRAIN), _of(1, _partition)),
 }
 """The operations of a closed function that can be serialized."""
 

@@ -1,6 +1,7 @@
 """Pictures of compilation (`tfn.show`): a function at any stage of the compiler, as text.
 
 jaxpr     the function as it was traced
+shards    the program of one device of a mesh, and what it exchanges with the others
 kernels   cut into kernels by barriers
 ranges    each kernel as loops over scalars
 splits    loops split and given a place, with the opt-ops that did it
@@ -31,19 +32,38 @@ from tfn.lower.report import cost
 from tfn.lower.report.print import instructions, memory, nest, stages
 from tfn.lower.report.print.graph import Graph
 from tfn.lower.target.target import Target
+from tfn.trace.aval import Kind
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.place import named_partition
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-from tfn.transforms.make_jaxpr import make_jaxpr
+from tfn.transforms.jit import Jitted
+from tfn.transforms.shard import partition, report
+from tfn.transforms.shard.partition import Partitioned
 
 
 class View:
     """One function on its way down, each stage made when it is first asked for."""
 
-    def __init__(self, jaxpr: Jaxpr, target: Target) -> None:
-        self.jaxpr, self.target = jaxpr, target
-        self.runnable = Jaxpr(runnable(jaxpr.function)[0])
+    def __init__(self, jaxpr: Jaxpr, target: Target, kinds: Sequence[Kind] = ()) -> None:
+        self.jaxpr, self.target, self.kinds = jaxpr, target, kinds
+        self.runnable = Jaxpr(runnable(run.place(jaxpr, kinds)[0].function)[0])
+
+    @cached_property
+    def partitioned(self) -> Partitioned | None:
+        """The program of one device of the mesh of the arguments, if they have one."""
+        partitions = [named_partition(kind) for kind in self.kinds]
+        partitions += [None] * (len(self.jaxpr.params) - len(partitions))
+        if partition.mesh_of(self.jaxpr.function, partitions) is None:
+            return None
+        return partition.partition(self.jaxpr, partitions)
+
+    def shards(self) -> str:
+        """The program of one device."""
+        if self.partitioned is None:
+            return f"on one device\n{self.jaxpr}"
+        return report.text(self.partitioned)
 
     @cached_property
     def real(self) -> UOp:
@@ -114,12 +134,14 @@ class View:
             cost.work(self.real),
             cost.needed_bytes(self.jaxpr.function),
         )
+        moved = report.moved_bytes(self.partitioned.spmd.function) if self.partitioned else {}
         return {
             "flops": float(work.flops),
             "transcendentals": float(work.transcendentals),
             "bytes accessed": cost.traffic_bytes(self.program.steps),
             "bytes in": input_bytes,
             "bytes out": output_bytes,
+            **moved,
         }
 
     def text(self, stage: str) -> str:
@@ -149,6 +171,7 @@ class View:
 
 STAGES: dict[str, Callable[[View], str]] = {
     "jaxpr": lambda view: str(view.jaxpr),
+    "shards": View.shards,
     "kernels": lambda view: str(view.graph),
     "ranges": lambda view: view.kernels(view.ranges),
     "splits": lambda view: view.kernels(view.splits),
@@ -160,9 +183,9 @@ STAGES: dict[str, Callable[[View], str]] = {
 }
 
 
-def view(jaxpr: Jaxpr, target: Target | None = None) -> View:
-    """A function on its way to a target, or to the default device."""
-    return View(jaxpr, target or run.device().target)
+def view(jaxpr: Jaxpr, target: Target | None = None, kinds: Sequence[Kind] = ()) -> View:
+    """A function on its way to a target, or to the default device, for arguments of kinds."""
+    return View(jaxpr, target or run.device().target, kinds)
 
 
 @frozen
@@ -193,7 +216,7 @@ def show(
     Args:
         function: a function of arrays, jitted or not.
         args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
-        at: a stage: jaxpr, kernels, ranges, splits, linear, llvm, driver, memory or
+        at: a stage: jaxpr, shards, kernels, ranges, splits, linear, llvm, driver, memory or
             assembly.
         target: the machine that code is generated for; that of the default device if None.
 
@@ -211,4 +234,5 @@ def show(
               v0 += exp(a[r0 * 9 + r1])
             d[r0] = v0
     """
-    return Picture(view(make_jaxpr(function)(*args, **kwargs), target).text(at))
+    traced = (function if isinstance(function, Jitted) else Jitted(function)).trace(*args, **kwargs)
+    return Picture(view(traced.jaxpr, target, traced.kinds).text(at))

@@ -16,12 +16,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from tfn import tree
 from tfn._support.validate import integers, several, shown
 from tfn.array import Array
 from tfn.dtypes import BOOL, INT32
 from tfn.eager.operands import apply, array_of
-from tfn.errors import ArgumentError, AxisError, ShapeError
+from tfn.errors import ArgumentError, AxisNameError, ShapeError
 from tfn.trace.build import broadcast_to, cast, eq, moveaxis, reshape, where, zeros
 from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Collective, Exchange, Groups
@@ -41,12 +43,12 @@ def named(what: str, axis_name: object) -> list[NamedAxis]:
     """The axes of one or several names, the major one first.
 
     Raises:
-        AxisError: for a name that no axis has, or the same twice.
+        AxisNameError: for a name that no axis has, or the same twice.
     """
     names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
     axes = [named_axes.find(what, name) for name in names]
     if len({id(a) for a in axes}) < len(axes):
-        raise AxisError(
+        raise AxisNameError(
             f"{what} over the same named axis twice",
             got=f"axis_name={shown(axis_name)}",
             hint="name each axis once",
@@ -98,19 +100,18 @@ def spelled(axes: Sequence[NamedAxis]) -> str:
     return " and ".join(f"{a.axis.name!r} of size {a.axis.size}" for a in axes)
 
 
-def an_index(what: str, argument: str, index: int, axes: Sequence[NamedAxis]) -> int:
-    """An index along the axes.
+def check_index(what: str, index: int, axes: Sequence[NamedAxis], got: str) -> None:
+    """Checks an index along the axes.
 
     Raises:
         ArgumentError: for one that they do not have.
     """
-    if 0 <= index < count(axes):
-        return index
-    raise ArgumentError(
-        f"{what} got an index that the named axis does not have",
-        got=f"{argument}={index}, over {spelled(axes)}",
-        hint=f"indices go from 0 to {count(axes) - 1}",
-    )
+    if not 0 <= index < count(axes):
+        raise ArgumentError(
+            f"{what} got an index that the named axis does not have",
+            got=f"{got}, over {spelled(axes)}",
+            hint=f"indices go from 0 to {count(axes) - 1}",
+        )
 
 
 def permutation(what: str, perm: object, axes: Sequence[NamedAxis]) -> Pairs:
@@ -122,23 +123,23 @@ def permutation(what: str, perm: object, axes: Sequence[NamedAxis]) -> Pairs:
     """
     pairs: list[tuple[int, int]] = []
     for i, pair in enumerate(several(what, "perm", perm, "pairs")):
-        ends = integers(what, f"perm[{i}]", pair)
-        if len(ends) != 2:
+        if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ArgumentError(
                 f"{what} needs pairs of a source and a destination",
                 got=f"perm[{i}]={shown(pair)}",
-                hint="write perm=[(0, 1), (1, 0)]",
+                hint="write perm=[(0, 1), (1, 0)]; pshuffle takes the source of each index",
             )
-        pairs.append((ends[0], ends[1]))
-        for end in ends:
-            an_index(what, f"perm[{i}]={ends}, of which", end, axes)
+        begin, to = integers(what, f"perm[{i}]", pair)
+        pairs.append((begin, to))
+        for end in (begin, to):
+            check_index(what, end, axes, f"perm[{i}]={(begin, to)}")
     for word, ends in zip(("source", "destination"), zip(*pairs)):
         twice = sorted({n for n in ends if ends.count(n) > 1})
         if twice:
             raise ArgumentError(
                 f"{what} needs each index at most once as a {word}",
                 got=f"{word} {twice[0]} twice in perm={shown(perm)}",
-                hint="all_gather gives each device the values of all of them"
+                hint="all_gather and pbroadcast give a value to several devices"
                 if word == "source"
                 else "add the results of several calls, each with some of the pairs",
             )
@@ -152,7 +153,7 @@ def splits(what: str, argument: str, axis: int, shape: Shape, n: int, tiled: boo
         ShapeError: naming the axis and the sizes.
     """
     size = shape[axis]
-    if tiled and size % n:
+    if tiled and n and size % n:
         raise ShapeError(
             f"{what} cannot divide an axis of size {size} among {n} devices",
             got=f"{argument}={axis} of shape {shape}",
@@ -162,8 +163,8 @@ def splits(what: str, argument: str, axis: int, shape: Shape, n: int, tiled: boo
         raise ShapeError(
             f"{what} needs an axis with one element for each of {n} devices",
             got=f"{argument}={axis} of shape {shape}",
-            hint=f"reshape the axis to size {n}"
-            + (", or pass tiled=True to divide it" if size % n == 0 else ""),
+            hint=f"choose an axis of size {n}, or make one by reshape"
+            + (", or pass tiled=True to divide this one" if n and size % n == 0 else ""),
         )
 
 

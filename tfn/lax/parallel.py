@@ -26,7 +26,7 @@ def axis_index(axis_name: object) -> Array:
         axis_name: the name of an axis, or a tuple of names, the major one first.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
 
     Example:
         >>> import tfn, tfn.numpy as tnp
@@ -49,7 +49,7 @@ def axis_size(axis_name: object) -> int:
         axis_name: the name of an axis, or a tuple of names, whose sizes are multiplied.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
 
     Example:
         >>> import tfn, tfn.numpy as tnp
@@ -73,7 +73,7 @@ def psum(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
             once; the sum is taken within each list.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for groups that do not divide the axis into equal parts.
 
     Example:
@@ -105,7 +105,7 @@ def pmean(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any
         axis_index_groups: lists of indices along the axis; see `psum`.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for groups that do not divide the axis into equal parts.
 
     Example:
@@ -130,7 +130,7 @@ def pmax(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
         axis_index_groups: lists of indices along the axis; see `psum`.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for groups that do not divide the axis into equal parts.
         DTypeError: for complex numbers.
 
@@ -153,7 +153,7 @@ def pmin(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
         axis_index_groups: lists of indices along the axis; see `psum`.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for groups that do not divide the axis into equal parts.
         DTypeError: for complex numbers.
 
@@ -199,7 +199,8 @@ def psum_scatter(
             device gets one, without the axis.
 
     Raises:
-        AxisError: for a name or an axis that does not exist, or the same name twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
+        AxisError: for an axis that the arrays do not have.
         ShapeError: if the size of the axis is not n, or with `tiled` not a multiple of n.
         ArgumentError: for groups that do not divide the axis into equal parts.
 
@@ -251,7 +252,8 @@ def all_gather(
             which is `all_gather_invariant`.
 
     Raises:
-        AxisError: for a name or an axis that does not exist, or the same name twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
+        AxisError: for an axis that the arrays do not have.
         ArgumentError: for groups that do not divide the axis into equal parts.
 
     Example:
@@ -281,7 +283,8 @@ def all_gather_invariant(x: Any, axis_name: object, *, axis: int = 0, tiled: boo
         axis, tiled: see `all_gather`.
 
     Raises:
-        AxisError: for a name or an axis that does not exist, or the same name twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
+        AxisError: for an axis that the arrays do not have.
 
     Example:
         >>> import tfn, tfn.numpy as tnp
@@ -329,7 +332,8 @@ def all_to_all(
             of size n.
 
     Raises:
-        AxisError: for a name or an axis that does not exist, or the same name twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
+        AxisError: for an axis that the arrays do not have.
         ShapeError: if the size of the axis is not n, or with `tiled` not a multiple of n.
         ArgumentError: for groups that do not divide the axis into equal parts.
 
@@ -366,7 +370,8 @@ def pswapaxes(x: Any, axis_name: object, axis: int, *, axis_index_groups: object
         axis_index_groups: lists of indices along the axis; see `psum`.
 
     Raises:
-        AxisError: for a name or an axis that does not exist, or the same name twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
+        AxisError: for an axis that the arrays do not have.
         ShapeError: if the sizes differ.
         ArgumentError: for groups that do not divide the axis into equal parts.
 
@@ -389,7 +394,7 @@ def ppermute(x: Any, axis_name: object, perm: object) -> Any:
             the same destination.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for an index that the axis does not have, or that is twice a source or twice
             a destination.
 
@@ -416,7 +421,7 @@ def pshuffle(x: Any, axis_name: object, perm: object) -> Any:
         perm: a permutation of the indices along the axis.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for what is no permutation of the indices.
 
     Example:
@@ -445,7 +450,7 @@ def pbroadcast(x: Any, axis_name: object, source: int) -> Any:
         source: the index along the axis whose value it is.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for an index that the axis does not have.
 
     Example:
@@ -455,7 +460,7 @@ def pbroadcast(x: Any, axis_name: object, source: int) -> Any:
     """
     axes = exchanges.named("pbroadcast", axis_name)
     at = integer("pbroadcast", "source", source)
-    exchanges.an_index("pbroadcast", "source", at, axes)
+    exchanges.check_index("pbroadcast", at, axes, f"source={at}")
     args = exchanges.collectives(Exchange.REDUCE, axes)
     return exchanges.of_each("pbroadcast", x, axes, exchanges.from_source, args, at)
 
@@ -473,7 +478,7 @@ def pvary(x: Any, axis_name: object) -> Any:
         axis_name: the name of an axis, or a tuple of names.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
 
     Example:
         >>> import tfn, tfn.numpy as tnp
@@ -496,7 +501,7 @@ def pcast(x: Any, axis_name: object, *, to: str) -> Any:
         to: "varying", for a value that may differ along the axes.
 
     Raises:
-        AxisError: for a name that no axis has here, or the same twice.
+        AxisNameError: for a name that no axis has here, or the same twice.
         ArgumentError: for another type.
 
     Example:

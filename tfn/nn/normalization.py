@@ -196,6 +196,8 @@ class BatchNorm:
 
     Attributes:
         decay: fraction of the state that remains when a batch is added to it.
+        axis_name: a named axis, of `vmap` or of a mesh, or a tuple of them, along which the batch
+            is divided; its statistics are those of all parts.
 
     Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithms 1 and 2.
 
@@ -209,6 +211,7 @@ class BatchNorm:
     bias: Float[Array, " channels"] | None
     decay: float = static(default=0.9)
     epsilon: float = static(default=1e-5)
+    axis_name: Any = static(default=None)
 
     @staticmethod
     def init(
@@ -218,6 +221,7 @@ class BatchNorm:
         epsilon: float = 1e-5,
         use_weight: bool = True,
         use_bias: bool = True,
+        axis_name: Any = None,
         dtype: Any = float,
     ) -> tuple[BatchNorm, BatchNormState]:
         """Returns a norm with factors of 1 and shifts of 0, and a state of mean 0 and variance 1.
@@ -228,9 +232,11 @@ class BatchNorm:
             epsilon: added to the variance.
             use_weight: whether to multiply by a learned factor for each channel.
             use_bias: whether to add a learned number to each channel.
+            axis_name: a named axis, or a tuple of them, along which the batch is divided.
             dtype: floating dtype of the parameters; float32 by default.
         """
-        norm = BatchNorm(*_scales(channels, use_weight, use_bias, dtype), decay, epsilon)
+        scales = _scales(channels, use_weight, use_bias, dtype)
+        norm = BatchNorm(*scales, decay, epsilon, axis_name)
         return norm, BatchNormState(jnp.zeros((channels,)), jnp.ones((channels,)))
 
     def __call__(
@@ -249,10 +255,13 @@ class BatchNorm:
 
         Raises:
             ArgumentError: while training, for a batch of one element for each channel.
+            AxisNameError: while training, if `axis_name` is no named axis here.
         """
         if inference:
             return self._by(x, state.mean, state.variance), state
         axes, count = tuple(range(x.ndim - 1)), x.size // max(x.shape[-1], 1)
+        if self.axis_name is not None:
+            count *= lax.axis_size(self.axis_name)
         if count == 1:
             raise ArgumentError(
                 "one element for each channel has no variance",
@@ -260,14 +269,21 @@ class BatchNorm:
                 hint="take a larger batch, or pass inference=True",
             )
         wide = x.astype(state.mean.dtype)
-        mean = jnp.mean(wide, axes)
-        variance = jnp.mean(jnp.square(wide - mean), axes)
+        mean = self._of_all(jnp.mean(wide, axes))
+        variance = self._of_all(jnp.mean(jnp.square(wide - mean), axes))
         statistics = lax.stop_gradient((mean, variance * (count / (count - 1))))
         new = [
             self.decay * old + (1 - self.decay) * now
             for old, now in zip((state.mean, state.variance), statistics, strict=True)
         ]
         return self._by(x, mean, variance), BatchNormState(*new)
+
+    def _of_all(self, mean: Array) -> Array:
+        """The mean of the means of all parts of the batch, which are of one size."""
+        if self.axis_name is None:
+            return mean
+        total: Array = lax.pmean(mean, self.axis_name)
+        return total
 
     def _by(self, x: Array, mean: Array, variance: Array) -> Array:
         wide = (x.astype(mean.dtype) - mean) * lax.rsqrt(variance + self.epsilon)

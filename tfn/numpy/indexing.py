@@ -547,8 +547,32 @@ def take_along_axis(
     broadcast_shape(
         "take_along_axis", tuple(others), tuple(n for a, n in enumerate(places.shape) if a != axis)
     )
+    mode = mode or "fill"
+    check_mode(mode)
+    if others == [n for a, n in enumerate(places.shape) if a != axis]:
+        if mode not in ("fill", "drop"):
+            return apply(_along, (x, places), axis, weak=x.weak_type)
+        return apply(_along, (x, places, _fill(x, fill_value)), axis, weak=x.weak_type)
     index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
-    return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
+    return getitem(x, index, mode=mode, fill_value=fill_value)
+
+
+def _along(x: UOp, places: UOp, *rest: Any) -> UOp:
+    """One row of `x` for each row of the indices: all other axes are batch axes of the gather."""
+    *fill, axis = rest
+    last, size = x.ndim - 1, x.shape[axis]
+    rows, at = build.moveaxis(x, axis, last), build.moveaxis(places, axis, last)
+    at = nonnegative(at, size)
+    if not rows.size or not at.size:
+        elements = build.zeros(at.shape, x.dtype)
+    else:
+        index = reshape(at, (*at.shape, 1))
+        elements = reshape(build.gather(rows, index, (1,), last), at.shape)
+    if fill:
+        inside = (at >= 0) & (at < size)
+        other = build.broadcast_to(cast(fill[0], x.dtype), at.shape)
+        elements = build.where(inside, elements, other)
+    return build.moveaxis(elements, last, axis)
 
 
 def axis_coordinates(x: Array, axis: int) -> Array:

@@ -172,7 +172,7 @@ class Runtime(Protocol):
         """
 
     def compile_stats(
-        self, jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None
+        self, jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None
     ) -> CompileStats:
         """The compile statistics of its program for arguments of these kinds.
 
@@ -183,7 +183,7 @@ class Runtime(Protocol):
         self,
         jaxpr: Jaxpr,
         donated: frozenset[int] = frozenset(),
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[Any] = (),
         on: Any = None,
     ) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
@@ -203,7 +203,7 @@ class Runtime(Protocol):
         made: Sequence[bool],
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[Any] = (),
         on: Any = None,
     ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.
@@ -226,13 +226,13 @@ class Transfer(Protocol):
 
 _RUNTIME: list[Callable[[], Runtime]] = []
 _TRANSFER: list[Callable[[], Transfer]] = []
-_VIEW: list[Callable[[Jaxpr], Any]] = []
+_VIEW: list[Callable[[Jaxpr, Sequence[Kind]], Any]] = []
 _LOCAL = threading.local()
 
 
 def install(
     runtime: Callable[[], Runtime],
-    view: Callable[[Jaxpr], Any],
+    view: Callable[[Jaxpr, Sequence[Kind]], Any],
     transfer: Callable[[], Transfer],
 ) -> None:
     """Install the runtime, the view of programs and transfers, once, by ``tfn/__init__.py``."""
@@ -250,9 +250,9 @@ def runtime() -> Runtime:
     return _RUNTIME[0]()
 
 
-def view(jaxpr: Jaxpr) -> Any:
-    """The stages of its compilation for the default device; see `tfn.inspect.show`."""
-    return _VIEW[0](jaxpr)
+def view(jaxpr: Jaxpr, kinds: Sequence[Kind] = ()) -> Any:
+    """The stages of its compilation for arguments of these kinds; see `tfn.inspect.show`."""
+    return _VIEW[0](jaxpr, kinds)
 
 
 def traces() -> list[Trace]:

@@ -178,12 +178,9 @@ class NamedSharding:
         self._hash = hash((mesh, spec))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, NamedSharding)
-            and self._hash == other._hash
-            and self.spec == other.spec
-            and self.mesh == other.mesh
-        )
+        if not isinstance(other, NamedSharding) or self._hash != other._hash:
+            return False
+        return self is other or bool(self.spec == other.spec and self.mesh == other.mesh)
 
     def __hash__(self) -> int:
         return self._hash

@@ -453,7 +453,8 @@ MEANING: dict[Op, Meaning] = {
     Op.SCAN: scan, Op.WHILE: repeat_while, Op.COND: choose,
     **dict.fromkeys((Op.CALL, Op.CUSTOM), lambda arg, f, *operands: call(f, operands)),
     **dict.fromkeys((Op.HOST, Op.KERNEL), host),
-    **dict.fromkeys((Op.DETACH, Op.AFTER, Op.GBARRIER), lambda arg, x, *others: x),
+    **dict.fromkeys(
+        (Op.DETACH, Op.AFTER, Op.GBARRIER, Op.CONSTRAIN), lambda arg, x, *others: x),
 }
 # fmt: on
 

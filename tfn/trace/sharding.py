@@ -18,7 +18,7 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn._support.members import plain
-from tfn._support.validate import shown, unfit
+from tfn._support.validate import unfit
 from tfn.dtypes import INT32, DType
 from tfn.errors import ShapeError
 from tfn.trace.op import Op, Shape
@@ -134,7 +134,9 @@ def axis_index(src: tuple[Any, ...], arg: Axis) -> Type:
 
 def collective(src: tuple[Any, ...], arg: Collective) -> Type:
     """The type of COLLECTIVE."""
-    x, n = src[0], arg.count
+    (x, index), n = src, arg.count
+    if (index.shape, index.dtype) != ((), INT32):
+        raise unfit("a collective needs the index of the device", src, "it is an int32 scalar")
     if arg.kind is Exchange.GATHER:
         return (n, *x.shape), x.dtype
     if arg.kind in (Exchange.SCATTER, Exchange.TRANSPOSE, Exchange.PICK) and x.shape[:1] != (n,):
@@ -151,8 +153,9 @@ def check_divides(what: str, shape: Shape, arg: Partition) -> None:
     """Raise unless the axes of the mesh divide the axes of a value.
 
     Raises:
-        ShapeError: naming the axis and the sizes.
+        ShapeError: naming the axis and the sizes; or for a spec of another length.
     """
+    _check_rank(what, shape, arg)
     for axis, n in enumerate(shape):
         parts = arg.parts(axis)
         if parts > 1 and n % parts:
@@ -164,6 +167,15 @@ def check_divides(what: str, shape: Shape, arg: Partition) -> None:
             )
 
 
+def _check_rank(what: str, shape: Shape, arg: Partition) -> None:
+    if len(arg.spec) != len(shape):
+        raise ShapeError(
+            f"{what} needs a spec with an entry for each axis",
+            got=f"shape {shape} and the spec {arg.spec}",
+            hint="an axis that is not divided has an entry without names",
+        )
+
+
 def shard(src: tuple[Any, ...], arg: Partition) -> Type:
     """The type of SHARD."""
     check_divides("a sharding", src[0].shape, arg)
@@ -172,7 +184,7 @@ def shard(src: tuple[Any, ...], arg: Partition) -> Type:
 
 def unshard(src: tuple[Any, ...], arg: Partition) -> Type:
     """The type of UNSHARD."""
-    assert len(arg.spec) == len(src[0].shape), (shown(src[0]), arg)
+    _check_rank("unshard", src[0].shape, arg)
     return arg.whole(src[0].shape), src[0].dtype
 
 

@@ -175,7 +175,7 @@ class Traced:
                 got=repr(traced[0]),
                 hint="lower it outside, or pass the value as an argument",
             )
-        return Lowered(self, bind.view(self.jaxpr))
+        return Lowered(self, bind.view(self.jaxpr, self.kinds))
 
 
 @frozen

@@ -34,7 +34,7 @@ from tfn.trace.build import (
     where,
     zeros,
 )
-from tfn.trace.inline import sealed
+from tfn.trace.inline import has, sealed
 from tfn.trace.op import Op
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, remembered, substitute, walk
@@ -255,9 +255,11 @@ def _select(
     last = full_like(index, len(branches) - 1)
     index = minimum(maximum(index, full_like(index, 0)), last)
     results: list[UOp] = []
+    exchanges = any(has(outputs, Op.COLLECTIVE) for outputs in branches)
     for k, outputs in enumerate(branches):
         active = eq(index, full_like(index, k))
-        safe = _masked_operands(active, operands, many)
+        # Lanes that exchange values need those of all lanes, also of the inactive ones.
+        safe = list(operands) if exchanges else _masked_operands(active, operands, many)
         for i in masked:
             safe[i] = (operands[i] if many[i] else spread(operands[i], size)) & active
         wide = [yes or i in masked for i, yes in enumerate(many)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT32
-from tfn.errors import AxisError
+from tfn.errors import AxisNameError
 from tfn.trace import bind
 from tfn.trace.sharding import Axis
 
@@ -72,7 +72,7 @@ def find(what: str, name: object) -> NamedAxis:
     """The innermost live axis of a name; traces within it depend on it from now on.
 
     Raises:
-        AxisError: if there is none; the message lists those that there are.
+        AxisNameError: if there is none; the message lists those that there are.
     """
     stack = live()
     for named_axis in reversed(stack):
@@ -82,7 +82,7 @@ def find(what: str, name: object) -> NamedAxis:
     for trace in bind.traces():
         trace.uses_axes = True
     names = ", ".join(repr(a.axis.name) for a in stack)
-    raise AxisError(
+    raise AxisNameError(
         f"{what} over the axis {name!r}, which is not a named axis here",
         got=f"named axes: {names}" if names else "no named axis: outside of vmap and shard_map",
         hint=f"call it in a function that is mapped with vmap(..., axis_name={name!r}), or in "

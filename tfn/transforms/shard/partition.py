@@ -26,7 +26,7 @@ from tfn.trace.jaxpr import Jaxpr, param
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, SEVERAL, Op
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
-from tfn.trace.uop import UOp, remembered, walk
+from tfn.trace.uop import UOp, remembered, reshaped, walk
 from tfn.transforms.body import closed, fresh
 from tfn.transforms.shard.collective_rules import collective
 from tfn.transforms.shard.factors import SHARD, Factors, local
@@ -37,6 +37,7 @@ from tfn.transforms.shard.propagate import (
     automatic,
     constrained,
     manual_spec,
+    proper,
     spec_of,
     undivided,
 )
@@ -58,11 +59,13 @@ class Part(NamedTuple):
         graph: of the part.
         spec: how the value is divided by the partitioner.
         manual: the axes of the manual regions that it is in.
+        pending: the axes over which the parts have still to be added up.
     """
 
     graph: UOp
     spec: Spec
     manual: frozenset[str] = frozenset()
+    pending: Names = ()
 
 
 @frozen
@@ -101,22 +104,51 @@ class Partitioner:
         propagation.forward(outputs, {u: part.spec for u, part in known.items()})
         propagation.backward(outputs, wishes)
         parts: dict[UOp, Any] = dict(known)
+
+        def settled(u: UOp) -> Any:
+            """The part of a value, added up when it is first read."""
+            part = parts[u]
+            if isinstance(part, Part) and part.pending:
+                parts[u] = part = self._added_up(part, propagation.wish.get(u))
+            return part
+
         for u in walk(outputs):
             if u not in parts and u.op is not Op.FUNCTION:
-                operands = [parts[s] for s in u.src if s.op is not Op.FUNCTION]
-                wish = propagation.wish.get(u)
-                rule = STRUCTURE.get(u.op)
-                parts[u] = (
-                    self._divide(u, operands, wish)
-                    if rule is None
-                    else rule(self, u, operands, wish)
-                )
-        return [parts[u] for u in outputs]
+                unsettled = self._still_pending(u, [parts.get(s) for s in u.src])
+                if unsettled is not None:
+                    parts[u] = unsettled
+                    continue
+                operands = [settled(s) for s in u.src if s.op is not Op.FUNCTION]
+                rule = STRUCTURE.get(u.op, Partitioner._divide)
+                parts[u] = rule(self, u, operands, propagation.wish.get(u))
+        return [settled(u) for u in outputs]
+
+    def _still_pending(self, u: UOp, operands: Sequence[Any]) -> Part | None:
+        """A sum of partial results, itself partial, so that all are added up by one exchange."""
+        if u.op not in (Op.ADD, Op.SUB, Op.NEG):
+            return None
+        first = operands[0]
+        if not first.pending or any(
+            (part.spec, part.pending) != (first.spec, first.pending) for part in operands
+        ):
+            return None
+        manual = frozenset[str]().union(*(part.manual for part in operands))
+        graph = UOp(u.op, tuple(part.graph for part in operands))
+        return Part(graph, first.spec, manual, first.pending)
+
+    def _added_up(self, part: Part, wish: Spec | None) -> Part:
+        graph, spec = part.graph, part.spec
+        for name in part.pending:
+            graph, spec = self._combined(graph, spec, name, Op.ADD, wish)
+        return Part(graph, spec, part.manual)
 
     def to(self, part: Part, spec: Spec) -> Part:
         """A part under another spec."""
         if part.spec == spec:
             return part
+        if part.graph.op is Op.CONST and not any(part.spec):
+            shape = [n // self._parts(s) for n, s in zip(part.graph.shape, spec, strict=True)]
+            return part._replace(graph=reshaped(part.graph, tuple(shape)), spec=spec)
         graph = reshard(part.graph, part.spec, spec, self.axes, self.index)
         return part._replace(graph=graph, spec=spec)
 
@@ -145,21 +177,24 @@ class Partitioner:
                 Part(y, spec if len(spec) == y.ndim else undivided(y.ndim), manual)
                 for y in several(out)
             ]
+        pending: list[str] = []
         for factor, op in factors.reduced.items():
             for name in assignment.get(factor, ()):
-                out, spec = self._combined(out, spec, name, op, wish)
-        return Part(out, spec, manual)
+                if op is Op.ADD:
+                    pending.append(name)
+                else:
+                    out, spec = self._combined(out, spec, name, op, wish)
+        return Part(out, spec, manual, tuple(pending))
 
     def _combined(
         self, x: UOp, spec: Spec, name: str, op: Op, wish: Spec | None
     ) -> tuple[UOp, Spec]:
         """Partial results along an axis of the mesh combined: scattered if that is asked for."""
         axis, index = self.axes[name], self.index[name]
-        if wish is not None and op is Op.ADD:
-            for i, names in enumerate(spec):
-                if wish[i][: len(names) + 1] == (*names, name) and x.shape[i] % axis.size == 0:
-                    out = collective(Exchange.SCATTER, split(x, i, axis.size), index, axis)
-                    return out, (*spec[:i], (*names, name), *spec[i + 1 :])
+        at = _scattered(spec, name, wish) if op is Op.ADD else None
+        if at is not None and x.shape[at] % axis.size == 0:
+            out = collective(Exchange.SCATTER, split(x, at, axis.size), index, axis)
+            return out, _appended(spec, at, name)
         return collective(Exchange.REDUCE, x, index, axis, op=op, invariant=True), spec
 
     def _parts(self, names: Names) -> int:
@@ -206,9 +241,13 @@ class Partitioner:
         spec, size_bytes = spec_of(factors.result, assignment), u.size * u.dtype.itemsize
         local_bytes = size_bytes / self._count(spec)
         total += LOCAL_BYTES_WEIGHT * local_bytes
-        for factor in factors.reduced:
-            n = self._parts(assignment.get(factor, ()))
-            total += 2 * local_bytes * (n - 1) / n
+        for factor, op in factors.reduced.items():
+            for name in assignment.get(factor, ()):
+                n = self.sizes[name]
+                at = _scattered(spec, name, wish) if op is Op.ADD else None
+                total += (2 if at is None else 1) * local_bytes * (n - 1) / n
+                if at is not None:
+                    spec, local_bytes = _appended(spec, at, name), local_bytes / n
         total += BYTES_PER_MULTIPLY_ADD * factors.work / self._count(tuple(assignment.values()))
         if wish is not None and len(wish) == len(spec):
             total += cost_bytes(size_bytes, spec, wish, self.sizes) / 2
@@ -269,10 +308,10 @@ class Partitioner:
         arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
         slices = [_slice(part) for part in arrays]
         ys = [
-            wish[i][1:] if i in wish else None for i in range(arg.carries, len(u.src[0].src))
+            wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))
         ]
         carries = [
-            self.to(part, wish[i]) if i in wish else part
+            self.to(part, wish[i]) if wish.get(i) else part
             for i, part in enumerate(operands[first:last])
         ]
         for settled in (False, True):
@@ -339,6 +378,19 @@ class Partitioner:
         src = (body, *(part.graph for part in operands))
         results = several(sealed(UOp(Op.CALL, src, u.arg)))
         return [part._replace(graph=y) for y, part in zip(results, out, strict=True)]
+
+
+def _scattered(spec: Spec, name: str, wish: Spec | None) -> int | None:
+    """The axis of a result along which partial results may be scattered, as its users wish."""
+    if wish is None or len(wish) != len(spec):
+        return None
+    axes = (i for i, names in enumerate(spec) if wish[i][: len(names) + 1] == (*names, name))
+    return next(axes, None)
+
+
+def _appended(spec: Spec, axis: int, name: str) -> Spec:
+    """A spec of which one axis is divided once more."""
+    return (*spec[:axis], (*spec[axis], name), *spec[axis + 1 :])
 
 
 def _operands(u: UOp) -> list[UOp]:
@@ -425,13 +477,17 @@ def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
         for arg, p in zip(full, f.arg.params, strict=True)
     ]
     known = {
-        param(p): Part(leaf, arg.spec)
+        param(p): Part(leaf, proper(arg))
         for p, leaf, arg in zip(f.arg.params, leaves, full, strict=True)
     }
     out = partitioner.run(f.src, known, [None] * len(f.src))
     inputs = [*leaves, *(partitioner.index[axis.name] for axis in mesh)]
     spmd = Jaxpr(closed(tidy([part.graph for part in out]), inputs))
-    results = tuple(Partition(mesh, part.spec) for part in out)
+    given = {(p.shape, proper(arg)): arg for p, arg in zip(f.arg.params, full, strict=True)}
+    results = tuple(
+        given.get((u.shape, part.spec), Partition(mesh, part.spec))
+        for u, part in zip(f.src, out, strict=True)
+    )
     return Partitioned(spmd, mesh, full, results)
 
 

@@ -7,7 +7,7 @@ the parts that are needed.  `partition` takes the result as a preference, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -30,6 +30,12 @@ def undivided(ndim: int) -> Spec:
 def is_divided(spec: Spec) -> bool:
     """Whether an axis is divided."""
     return any(spec)
+
+
+def refines(spec: Spec, other: Spec) -> bool:
+    """Whether a spec divides each axis as another one does, and some of them further."""
+    pairs = list(zip(spec, other, strict=True))
+    return spec != other and all(a[: len(b)] == b for a, b in pairs)
 
 
 def assigned(
@@ -59,22 +65,29 @@ def spec_of(row: Row, assignment: Assignment) -> Spec:
     return tuple([() if factor is None else assignment.get(factor, ()) for factor in row])
 
 
+def proper(arg: Partition) -> Spec:
+    """The spec of a partition without axes of size 1, which divide nothing."""
+    single = {axis.name for axis in arg.mesh if axis.size == 1}
+    return automatic(arg.spec, single) if single else arg.spec
+
+
 def manual_spec(arg: Partition, rest: Spec) -> Spec:
     """The spec of a global value whose parts in a manual region have the spec `rest`."""
-    return tuple([names + more for names, more in zip(arg.spec, rest, strict=True)])
+    return tuple([names + more for names, more in zip(proper(arg), rest, strict=True)])
 
 
-def automatic(spec: Spec, manual: Sequence[str]) -> Spec:
+def automatic(spec: Spec, manual: Collection[Any]) -> Spec:
     """A spec without the axes of a manual region."""
     return tuple([tuple(name for name in names if name not in manual) for names in spec])
 
 
 def constrained(arg: Partition, spec: Spec) -> Spec:
     """The spec that a constraint asks for, where it leaves an axis open as it is."""
-    fixed = {name for names in arg.spec if names != OPEN for name in names}
+    wanted = proper(arg)
+    fixed = {name for names in wanted if names != OPEN for name in names}
     return tuple(
         tuple(n for n in old if n not in fixed) if names == OPEN else names
-        for names, old in zip(arg.spec, spec, strict=True)
+        for names, old in zip(wanted, spec, strict=True)
     )
 
 
@@ -172,13 +185,15 @@ class Propagation:
         if wish is None or not is_divided(wish):
             return
         if u.op is Op.GET:
-            self.wish.setdefault(u.src[0], {}).setdefault(u.arg, wish)
-        elif u not in self.wish and not is_divided(self.spec[u]):
-            self.wish[u] = wish
+            wishes = self.wish.setdefault(u.src[0], {})
+            wishes[u.arg] = wish if wishes.get(u.arg, wish) == wish else None
+        elif u.op is not Op.CONST and refines(wish, self.spec[u]):
+            # Users that differ leave it as it is: each of them takes its part of it for nothing.
+            self.wish[u] = wish if self.wish.get(u, wish) == wish else None
 
     def _pass_on(self, u: UOp) -> None:
         if u.op in (Op.SHARD, Op.CONSTRAIN):
-            self._ask(u.src[0], tuple(() if names == OPEN else names for names in u.arg.spec))
+            self._ask(u.src[0], tuple(() if names == OPEN else names for names in proper(u.arg)))
         elif u.op in SHARD and u.op not in (Op.SORT, Op.HOST, Op.KERNEL):
             wish = self.wish.get(u) or self.spec[u]
             if is_divided(wish):
