@@ -101,7 +101,7 @@ def _placed(f: UOp, shardings: tuple[Sharding | None, ...], place: Sharding | No
                 kind_of(
                     u.shape,
                     u.dtype,
-                    given.get((result, u.shape)) or result_sharding(result, place),
+                    (result and given.get((result, u.shape))) or result_sharding(result, place),
                 )
                 for u, result in zip(f.src, results, strict=True)
             ]

@@ -14,15 +14,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tfn import tree
 from tfn._support.validate import a_function
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.mesh import AbstractMesh, Mesh, mesh_in_use
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec
 from tfn.trace.op import Op
-from tfn.trace.sharding import Axis, Partition, check_divides
+from tfn.trace.sharding import Partition, check_divides
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show
@@ -208,8 +206,8 @@ class _Region:
                 f"{what} of {self.name} may differ between the devices along {extra[0]!r}",
                 got=f"out_specs {spec} for {show(y)}, which varies over "
                 + ", ".join(map(repr, sorted(varying, key=str))),
-                hint=f"reduce it, as lax.psum(x, {extra[0]!r}) does, name the axis in out_specs, or "
-                "pass check_vma=False",
+                hint=f"reduce it, as lax.psum(x, {extra[0]!r}) does, name the axis in out_specs, "
+                "or pass check_vma=False",
             )
         return UOp(Op.UNSHARD, (y,), arg)
 
