@@ -172,7 +172,7 @@ class Runtime(Protocol):
         """
 
     def compile_stats(
-        self, jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None
+        self, jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None
     ) -> CompileStats:
         """The compile statistics of its program for arguments of these kinds.
 
@@ -183,7 +183,7 @@ class Runtime(Protocol):
         self,
         jaxpr: Jaxpr,
         donated: frozenset[int] = frozenset(),
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[Any] = (),
         on: Any = None,
     ) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
@@ -203,7 +203,7 @@ class Runtime(Protocol):
         made: Sequence[bool],
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[Any] = (),
         on: Any = None,
     ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.

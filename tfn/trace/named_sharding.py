@@ -178,12 +178,9 @@ class NamedSharding:
         self._hash = hash((mesh, spec))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, NamedSharding)
-            and self._hash == other._hash
-            and self.spec == other.spec
-            and self.mesh == other.mesh
-        )
+        if not isinstance(other, NamedSharding) or self._hash != other._hash:
+            return False
+        return self is other or bool(self.spec == other.spec and self.mesh == other.mesh)
 
     def __hash__(self) -> int:
         return self._hash
@@ -345,12 +342,6 @@ class SingleDeviceSharding:
 
 
 Sharding = NamedSharding | SingleDeviceSharding
-
-
-def named_partition(kind: Kind) -> Partition | None:
-    """The division of an array of a kind over a mesh; None if it is on one device."""
-    sharding = kind.sharding
-    return sharding.partition(len(kind.shape)) if isinstance(sharding, NamedSharding) else None
 
 
 def equivalent(a: Sharding, b: Sharding, ndim: int) -> bool:
