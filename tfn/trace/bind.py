@@ -212,8 +212,8 @@ class Runtime(Protocol):
         parameters and of outputs as leaves; `given` and `made` say which of them are weak, None
         for either; `captured` are the last parameters; parameters whose indices are in `donated`
         lose their memory; `kinds` are those of all parameters, where one of them is committed to
-        devices, and `on` says where it runs if none is.  The entry point returns NotImplemented, and has done nothing, if its
-        arguments do not match.
+        devices, and `on` says where it runs if none is.  The entry point returns NotImplemented,
+        and has done nothing, if its arguments do not match.
         """
 
 

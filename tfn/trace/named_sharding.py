@@ -203,7 +203,7 @@ class NamedSharding:
     def is_fully_replicated(self) -> bool:
         """Whether each device has the whole array."""
         sizes = self.mesh.shape
-        return prod([sizes[name] for part in self.spec for name in names_of(part)]) == 1
+        return bool(prod([sizes[name] for part in self.spec for name in names_of(part)]) == 1)
 
     def with_spec(self, spec: PartitionSpec) -> NamedSharding:
         """The sharding of another spec over the same mesh."""
