@@ -67,9 +67,6 @@ class PartitionSpec:
     def __add__(self, other: Any) -> PartitionSpec:
         return PartitionSpec(*self, *other)
 
-    def __radd__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*other, *self)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionSpec) and self._parts == other._parts
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn.config import config
+from tfn.dtypes import SHORT
 from tfn.errors import DeviceError
 from tfn.trace.aval import Kind
 from tfn.trace.mesh import mesh_of
@@ -73,4 +74,4 @@ def _at(kind: Kind, name: str) -> str:
     sharding: Any = kind.sharding
     devices = sharding.devices
     shown = ", ".join(map(repr, devices[:8])) + (", ..." if len(devices) > 8 else "")
-    return f"{name}: {kind.dtype.name}{list(kind.shape)} on {shown}"
+    return f"{name}: {SHORT[kind.dtype]}[{','.join(map(str, kind.shape))}] on {shown}"
