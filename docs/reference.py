@@ -59,6 +59,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.scipy.sparse.linalg",
     ),
     "Programs and settings": (
+        "tfn.sharding",
         "tfn.export",
         "tfn.config",
         "tfn.run",

@@ -3,7 +3,7 @@
     python examples/sharded_gpt.py --mesh data=4                    the batch
     python examples/sharded_gpt.py --mesh fsdp=4                    parameters and moments too
     python examples/sharded_gpt.py --mesh model=4                   heads and hidden units
-    python examples/sharded_gpt.py --mesh pipe=4                    layers, one stage after the other
+    python examples/sharded_gpt.py --mesh pipe=4                    layers, stage after stage
     python examples/sharded_gpt.py --mesh data=2,fsdp=2,model=2     all together
 
 The devices are CPU devices of this process.  The network and the loss are those of one device: what
@@ -150,7 +150,7 @@ def make_step(
     def slopes_of(network: GPT, texts: tfn.Array) -> Any:
         # Every n-th text, so that each part is divided among the devices as the batch is.
         parts = texts.reshape(-1, accumulate, texts.shape[1]).swapaxes(0, 1)
-        slopes = lambda part: tfn.value_and_grad(loss_of)(network, part)  # noqa: E731
+        slopes = lambda part: tfn.value_and_grad(loss_of)(network, part)
         return optim.accumulate(slopes, parts) if accumulate > 1 else slopes(texts)
 
     def step(network: GPT, state: Any, texts: tfn.Array) -> Any:
@@ -207,7 +207,9 @@ def describe(sizes: Mapping[str, int]) -> str:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options on the command line."""
     parser = argparse.ArgumentParser(description="Train a small GPT on many devices.")
-    parser.add_argument("--mesh", default="data=2,fsdp=2,model=2", help="sizes of " + ", ".join(AXES))
+    parser.add_argument(
+        "--mesh", default="data=2,fsdp=2,model=2", help="sizes of " + ", ".join(AXES)
+    )
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--length", type=int, default=128, help="characters that it looks back")

@@ -44,6 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def eight_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process have eight devices."""
+    monkeypatch.setattr(config, "devices", 8)
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compare a text with a file under tests/golden, or write it."""
     update = request.config.getoption("--update-golden")

@@ -350,8 +350,79 @@ def cast_to_another_type():
     return over_lanes(lambda x: lax.pcast(x, "lanes", to="unreduced"))
 
 
+def mesh():
+    devices = [tfn.Device("cpu", i) for i in range(8)]
+    return tfn.sharding.Mesh(np.array(devices, object).reshape(2, 4), ("x", "y"))
+
+
+def over(*spec):
+    return tfn.NamedSharding(mesh(), tfn.P(*spec))
+
+
+def mesh_axis_unknown():
+    return over("z")
+
+
+def mesh_axis_twice():
+    return over("x", ("y", "x"))
+
+
+def mesh_of_too_many_devices():
+    return tfn.make_mesh((4, 2), ("x", "y"))
+
+
+def mesh_of_too_few_names():
+    return tfn.make_mesh((1, 1), ("x",))
+
+
+def sharding_longer_than_the_shape():
+    return over("x", "y").shard_shape((4,))
+
+
+def sharding_that_does_not_divide():
+    return over("x", "y").shard_shape((4, 6))
+
+
+def sharding_of_a_missing_device():
+    return tfn.device_put(X, tfn.NamedSharding(mesh().update(mesh().devices[1:]), tfn.P()))
+
+
+def spec_without_a_mesh():
+    return tfn.device_put(X, tfn.P("x"))
+
+
+def arguments_on_different_devices():
+    @tfn.jit
+    def scaled(x, scale):
+        return x * scale
+
+    python, null = tfn.devices("python")[0], tfn.devices("null")[0]
+    return scaled(tfn.device_put(X, python), tfn.device_put(2.0, null))
+
+
+def operands_on_different_devices():
+    python, null = tfn.devices("python")[0], tfn.devices("null")[0]
+    return tfn.device_put(X, python) * tfn.device_put(2.0, null)
+
+
+def argument_under_another_sharding():
+    def scaled(x):
+        return x * 2
+
+    one = tfn.sharding.SingleDeviceSharding(tfn.devices("null")[0])
+    return tfn.jit(scaled, in_shardings=one)(tfn.device_put(X, tfn.devices("python")[0]))
+
+
+def shardings_of_too_many_arguments():
+    def scaled(x):
+        return x * 2
+
+    one = tfn.sharding.SingleDeviceSharding(tfn.devices("python")[0])
+    return tfn.jit(scaled, in_shardings=(one, one))(X)
+
+
 CASES = [
     f
     for name, f in list(globals().items())
-    if getattr(f, "__module__", "") == __name__ and name != "over_lanes"
+    if getattr(f, "__module__", "") == __name__ and name not in ("over_lanes", "over", "mesh")
 ]

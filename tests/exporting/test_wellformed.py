@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tfn.exporting.symbolic_dims import Polynomial, Ratio
 from tfn.trace.argument import Call, Cond, Const, FftType, Function, Iota, Param, Sort
 from tfn.trace.jaxpr import close
 from tfn.trace.op import Op
+from tfn.trace.sharding import Axis, Collective, Exchange, Partition
 from tfn.trace.uop import table_size
 
 NAMES = (
@@ -200,6 +201,71 @@ def test_sizes_that_no_array_has() -> None:
         )
     for shape in ((2**63,), (-1,), (1,) * 65):
         assert "row 0" in of((Op.CONST, (), Const(INT32, 0, shape)), (Op.FUNCTION, (0,), END))
+
+
+AXIS = Axis("x", 3)
+EXCHANGE = Collective(Exchange.REDUCE, AXIS, groups=((0, 2, 1),), pairs=((0, 1), (1, 2)))
+DIVIDED = Partition((AXIS, Axis("y", 2)), (("x",),), ("x",), (AXIS,))
+ON_DEVICES = (
+    PARAM,
+    (Op.AXIS, (), AXIS),
+    (Op.CONSTRAIN, (0,), DIVIDED),
+    (Op.SHARD, (2,), DIVIDED),
+    (Op.COLLECTIVE, (3, 1), EXCHANGE),
+    (Op.UNSHARD, (4,), DIVIDED),
+    (Op.FUNCTION, (5,), END),
+)
+
+
+def test_programs_of_many_devices() -> None:
+    good = encode(ON_DEVICES)
+    assert decode(good) == ON_DEVICES
+    wellformed.built(wellformed.rows(decode(good)))
+    refused, tried = 0, 0
+    for other in list(changed(ON_DEVICES))[::3]:
+        tried += 1
+        try:
+            wellformed.built(wellformed.rows(decode(encode(other))))
+        except ExportError:
+            refused += 1
+    assert tried > 400 and refused > 0.9 * tried
+
+
+@pytest.mark.parametrize(
+    "arg",
+    [
+        replace(EXCHANGE, groups=((0, 1), (2,))),
+        replace(EXCHANGE, groups=((0, 1, 1),)),
+        replace(EXCHANGE, groups=()),
+        replace(EXCHANGE, pairs=((0, 1), (0, 2))),
+        replace(EXCHANGE, pairs=((0, 3),)),
+        replace(EXCHANGE, axis=Axis("x", 0)),
+        replace(EXCHANGE, axis=Axis(3, 3)),
+        replace(EXCHANGE, op=Op.SUB),
+        replace(EXCHANGE, kind=FftType.FFT),
+        replace(EXCHANGE, kind=Exchange.SCATTER),  # of one element
+    ],
+)
+def test_exchanges_that_no_devices_make(arg: Any) -> None:
+    rows = (*ON_DEVICES[:4], (Op.COLLECTIVE, (3, 1), arg), *ON_DEVICES[5:])
+    assert "row 4" in of(*rows)
+
+
+@pytest.mark.parametrize(
+    "arg",
+    [
+        replace(DIVIDED, spec=(("z",),)),
+        replace(DIVIDED, spec=(("x", "x"),)),
+        replace(DIVIDED, spec=(("y",),)),  # 3 elements
+        replace(DIVIDED, spec=((), ())),
+        replace(DIVIDED, mesh=(AXIS, AXIS)),
+        replace(DIVIDED, mesh=(AXIS, Axis("y", 2**62))),
+        replace(DIVIDED, manual=("z",)),
+        replace(DIVIDED, unchecked=(Axis("x", 4),)),
+    ],
+)
+def test_divisions_that_no_mesh_makes(arg: Any) -> None:
+    assert "row 2" in of(*ON_DEVICES[:2], (Op.CONSTRAIN, (0,), arg), *ON_DEVICES[3:])
 
 
 def test_polynomials() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from tfn.dtypes import ALL, FLOAT32
 from tfn.trace.aval import _KINDS, Kind, kind_of
+from tfn.trace.mesh import Device
+from tfn.trace.named_sharding import SingleDeviceSharding
 
 
 def test_one_object_for_each_shape_and_dtype() -> None:
@@ -17,6 +19,14 @@ def test_one_object_for_each_shape_and_dtype() -> None:
     assert kind_of((2, 3), np.dtype("float32")) is kind_of((2, 3), FLOAT32)
     assert kind_of((2, 3), FLOAT32).shape == (2, 3) and kind_of((2, 3), FLOAT32).dtype == FLOAT32
     assert repr(kind_of((), FLOAT32)) == "Kind((), float32)"
+
+
+def test_one_object_for_each_sharding() -> None:
+    rows = SingleDeviceSharding(Device("cpu", 0)), SingleDeviceSharding(Device("cpu", 1))
+    first, second = (kind_of((2,), FLOAT32, sharding) for sharding in rows)
+    assert first is kind_of((2,), FLOAT32, SingleDeviceSharding(Device("cpu", 0)))
+    assert first is not second and first is not kind_of((2,), FLOAT32)
+    assert first.sharding == rows[0] and repr(first).endswith("SingleDeviceSharding(cpu:0))")
 
 
 def test_a_kind_is_immutable() -> None:

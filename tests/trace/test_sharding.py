@@ -10,6 +10,7 @@ import pytest
 from tfn.dtypes import BOOL, FLOAT32, INT32
 from tfn.errors import ShapeError
 from tfn.trace.argument import Param
+from tfn.trace.jaxpr import close, print_jaxpr
 from tfn.trace.op import Op
 from tfn.trace.sharding import Axis, Collective, Exchange, Partition, stacked_shape, stacking
 from tfn.trace.uop import UOp
@@ -93,3 +94,27 @@ def test_a_stack_holds_the_parts_in_the_order_of_the_mesh() -> None:
         for j in range(3):
             first = 2 * (2 * j + i)  # "y" is the major one
             np.testing.assert_array_equal(parts[i, j], x[:, first : first + 2])
+
+
+def test_prints() -> None:
+    axis = Axis("x", 4)
+    assert [
+        str(Collective(Exchange.REDUCE, axis, invariant=True)),
+        str(Collective(Exchange.REDUCE, axis, Op.MAX)),
+        str(Collective(Exchange.GATHER, axis, groups=((0, 1), (2, 3)))),
+        str(Collective(Exchange.PERMUTE, axis, pairs=((0, 1), (1, 0)))),
+        str(Partition(MESH, (("x", "y"), ()), ("x",), (MESH[1],))),
+    ] == [
+        "psum x:4, invariant",
+        "pmax x:4",
+        "all_gather x:4 in ((0, 1), (2, 3))",
+        "ppermute x:4 ((0, 1), (1, 0))",
+        "((x y),()) of x:2 y:3, manual x, unchecked y:3",
+    ]
+    x, index = p(4, 2), UOp(Op.AXIS, (), axis)
+    total = UOp(Op.COLLECTIVE, (x, index), Collective(Exchange.REDUCE, axis))
+    lines = print_jaxpr(close([total], [x])[0]).splitlines()
+    assert [line.strip() for line in lines[1:3]] == [
+        "b:i32[] = axis_index[x:4]",
+        "c:f32[4,2] = collective[psum x:4] a b",
+    ]

@@ -82,7 +82,8 @@ def apply(
         traced: Array = bind.runtime().wrap(node, trace, all(x.known for x in operands), weak)
         return traced
     if jaxpr is None:
-        bind.runtime().check_place(body.__name__.strip("_"), key[3])
+        names = [v.value for v in static if isinstance(v, Op)]
+        bind.runtime().check_place(names[0] if names else body.__name__.strip("_"), key[3])
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
     result = weaken(bind.runtime().call(jaxpr, operands)[0], weak)

@@ -90,12 +90,19 @@ def _placed(f: UOp, shardings: tuple[Sharding | None, ...], place: Sharding | No
         results: Sequence[Partition | None] = [None] * len(jaxpr.outputs)
     else:
         jaxpr, results = partitioner.stacked(jaxpr, partitions)
+    # A result that is divided as an argument is has its very sharding: however the user wrote it,
+    # the next call with it finds the same program.
+    given = {(p, q.shape): s for p, q, s in zip(partitions, f.arg.params, shardings) if p and s}
     return Placed(
         jaxpr,
         place.devices[0].platform if place else None,
         tuple(
             [
-                kind_of(u.shape, u.dtype, result_sharding(result, place))
+                kind_of(
+                    u.shape,
+                    u.dtype,
+                    (result and given.get((result, u.shape))) or result_sharding(result, place),
+                )
                 for u, result in zip(f.src, results, strict=True)
             ]
         ),

@@ -153,7 +153,7 @@ def check_place(what: str, kinds: Sequence[Any]) -> None:
         eager.placement.common_place(what, kinds)
 
 
-def load(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None) -> Loaded:
+def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
     """The program of a Jaxpr: lowered, compiled and loaded once.
 
     Args:
@@ -224,7 +224,7 @@ def cache_info() -> CacheInfo:
     return cache.info()
 
 
-def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None) -> bind.CompileStats:
+def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> bind.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
     jaxpr, platform, _ = place(jaxpr, kinds, on)
     loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
@@ -308,7 +308,7 @@ def _sole(buffers: Sequence[Buffer], at: int) -> bool:
 def footprint(
     jaxpr: Jaxpr,
     donated: frozenset[int] = frozenset(),
-    kinds: Sequence[Kind] = (),
+    kinds: Sequence[Any] = (),
     on: Any = None,
 ) -> Footprint:
     """The memory that a run takes on the devices of its arguments, known before it runs.
@@ -336,7 +336,7 @@ def entry(
     made: Sequence[bool],
     captured: Sequence[Array] = (),
     donated: frozenset[int] = frozenset(),
-    kinds: Sequence[Kind] = (),
+    kinds: Sequence[Any] = (),
     on: Any = None,
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""

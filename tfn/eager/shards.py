@@ -105,7 +105,8 @@ class Shard:
         self, device: Device, index: Index, replica_id: int, make: Callable[[], Array]
     ) -> None:
         self.device, self.index, self.replica_id = device, index, replica_id
-        self._make, self._data = make, None
+        self._make = make
+        self._data: Array | None = None
 
     @property
     def data(self) -> Array:

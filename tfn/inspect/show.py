@@ -35,8 +35,8 @@ from tfn.lower.target.target import Target
 from tfn.trace.aval import Kind
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.named_sharding import named_partition
 from tfn.trace.op import Op
+from tfn.trace.place import named_partition
 from tfn.trace.uop import UOp
 from tfn.transforms.jit import Jitted
 from tfn.transforms.shard import partition, report

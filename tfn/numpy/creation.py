@@ -7,7 +7,7 @@ function computes it inside; otherwise its graph is evaluated at once, without c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ from tfn.trace.build import cast, concat, reshape
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
+T = TypeVar("T")
+
 
 def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
     """The value of ``body(*static)``, which takes no arrays.
@@ -60,13 +62,14 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
     return weaken(bind.runtime().evaluate(body(*static)), weak)
 
 
-def on_device(x: Any, device: Any) -> Any:
+def on_device(x: T, device: Any) -> T:
     """Arrays that were made for a device, on this device.
 
     Raises:
         DeviceError: if there is no such device.
     """
-    return bind.device_put(x, device)
+    result: T = bind.device_put(x, device)
+    return result
 
 
 def array(
@@ -283,7 +286,7 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
         Array([ 1, -1], dtype=int32)
     """
     if device is not None:
-        return on_device(astype(x, dtype, copy), device)
+        return on_device(astype(x, dtype, copy=copy), device)
     x = array_of("astype", x)
     kind = canonical(dtype)
     if kind == x.dtype:

@@ -7,7 +7,6 @@ Files in reading order:
     matrix_tiles    matrices in the registers of a matrix unit
     type_checks     checks of operand types, with the errors that users see
     windows      type rules of contractions, convolutions, gathers, scatters
-    sharding        axes of meshes, collectives, divisions of values among devices
     primitives      per operation: what it takes, what it gives, in which operands it is linear
     source_lines    the line of the user's code that recorded a node, tracked on demand
     uop             the node: immutable, hash-consed, typed; walks and substitution

@@ -172,7 +172,7 @@ class Runtime(Protocol):
         """
 
     def compile_stats(
-        self, jaxpr: Jaxpr, kinds: Sequence[Kind] = (), on: Any = None
+        self, jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None
     ) -> CompileStats:
         """The compile statistics of its program for arguments of these kinds.
 
@@ -183,7 +183,7 @@ class Runtime(Protocol):
         self,
         jaxpr: Jaxpr,
         donated: frozenset[int] = frozenset(),
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[Any] = (),
         on: Any = None,
     ) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
@@ -203,7 +203,7 @@ class Runtime(Protocol):
         made: Sequence[bool],
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[Any] = (),
         on: Any = None,
     ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.
@@ -212,8 +212,8 @@ class Runtime(Protocol):
         parameters and of outputs as leaves; `given` and `made` say which of them are weak, None
         for either; `captured` are the last parameters; parameters whose indices are in `donated`
         lose their memory; `kinds` are those of all parameters, where one of them is committed to
-        devices, and `on` says where it runs if none is.  The entry point returns NotImplemented, and has done nothing, if its
-        arguments do not match.
+        devices, and `on` says where it runs if none is.  The entry point returns NotImplemented,
+        and has done nothing, if its arguments do not match.
         """
 
 

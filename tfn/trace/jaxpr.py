@@ -194,11 +194,16 @@ def literal(value: Const) -> str:
 
 
 def argument(arg: object) -> str:
-    """The argument of an op in a print: field=value pairs, enum members by their names."""
+    """The argument of an op in a print: its own text, or field=value pairs.
+
+    Members of enumerations are shown by their names.
+    """
     if arg is None:
         return ""
     if callable(arg):
         return str(getattr(arg, "__name__", arg))
+    if type(arg).__str__ is not object.__str__ and is_dataclass(arg):
+        return str(arg)
     if is_dataclass(arg):
         shown = [f.name for f in fields(arg) if f.repr and getattr(arg, f.name) is not None]
         return ", ".join(f"{name}={argument(getattr(arg, name))}" for name in shown)

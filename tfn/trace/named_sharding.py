@@ -67,9 +67,6 @@ class PartitionSpec:
     def __add__(self, other: Any) -> PartitionSpec:
         return PartitionSpec(*self, *other)
 
-    def __radd__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*other, *self)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionSpec) and self._parts == other._parts
 
@@ -178,12 +175,9 @@ class NamedSharding:
         self._hash = hash((mesh, spec))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, NamedSharding)
-            and self._hash == other._hash
-            and self.spec == other.spec
-            and self.mesh == other.mesh
-        )
+        if not isinstance(other, NamedSharding) or self._hash != other._hash:
+            return False
+        return self is other or bool(self.spec == other.spec and self.mesh == other.mesh)
 
     def __hash__(self) -> int:
         return self._hash
@@ -209,7 +203,7 @@ class NamedSharding:
     def is_fully_replicated(self) -> bool:
         """Whether each device has the whole array."""
         sizes = self.mesh.shape
-        return prod([sizes[name] for part in self.spec for name in names_of(part)]) == 1
+        return bool(prod([sizes[name] for part in self.spec for name in names_of(part)]) == 1)
 
     def with_spec(self, spec: PartitionSpec) -> NamedSharding:
         """The sharding of another spec over the same mesh."""
@@ -345,12 +339,6 @@ class SingleDeviceSharding:
 
 
 Sharding = NamedSharding | SingleDeviceSharding
-
-
-def named_partition(kind: Kind) -> Partition | None:
-    """The division of an array of a kind over a mesh; None if it is on one device."""
-    sharding = kind.sharding
-    return sharding.partition(len(kind.shape)) if isinstance(sharding, NamedSharding) else None
 
 
 def equivalent(a: Sharding, b: Sharding, ndim: int) -> bool:

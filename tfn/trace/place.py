@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfn.config import config
+from tfn.dtypes import SHORT
 from tfn.errors import DeviceError
 from tfn.trace.aval import Kind
 from tfn.trace.mesh import mesh_of
@@ -18,6 +20,12 @@ from tfn.trace.named_sharding import (
 from tfn.trace.sharding import Partition
 
 
+def named_partition(kind: Kind) -> Partition | None:
+    """The division of an array of a kind over a mesh; None if it is on one device."""
+    sharding = kind.sharding
+    return sharding.partition(len(kind.shape)) if isinstance(sharding, NamedSharding) else None
+
+
 def result_sharding(partition: Partition | None, place: Sharding | None) -> Sharding | None:
     """The sharding of a result of a call.
 
@@ -29,7 +37,7 @@ def result_sharding(partition: Partition | None, place: Sharding | None) -> Shar
         return place.with_spec(P()) if isinstance(place, NamedSharding) else place
     mesh = place.mesh if isinstance(place, NamedSharding) else None
     if mesh is None or mesh.axes != partition.mesh:
-        platform = place.devices[0].platform if place else "cpu"
+        platform = place.devices[0].platform if place else config.device
         mesh = mesh_of(partition.mesh, platform)
     return NamedSharding(mesh, spec_of(partition.spec))
 
@@ -66,4 +74,4 @@ def _at(kind: Kind, name: str) -> str:
     sharding: Any = kind.sharding
     devices = sharding.devices
     shown = ", ".join(map(repr, devices[:8])) + (", ..." if len(devices) > 8 else "")
-    return f"{name}: {kind.dtype.name}{list(kind.shape)} on {shown}"
+    return f"{name}: {SHORT[kind.dtype]}[{','.join(map(str, kind.shape))}] on {shown}"

@@ -44,6 +44,10 @@ class Axis:
     name: Any
     size: int
 
+    def __str__(self) -> str:
+        """Its text in a print: ``x:4``."""
+        return f"{self.name}:{self.size}"
+
 
 @plain
 class Exchange(enum.Enum):
@@ -59,6 +63,9 @@ class Exchange(enum.Enum):
     PICK = "own_slice"  # X[i, i]: the row with the number of the device; moves nothing
     PERMUTE = "ppermute"  # X[source of i], or zeros
     VARY = "pvary"  # X; before, the same value on each device
+
+
+_SUMS = {Op.ADD: "sum", Op.MUL: "prod"}
 
 
 @frozen
@@ -88,6 +95,14 @@ class Collective:
         """The number of devices that exchange with each other."""
         return self.axis.size if self.groups is None else len(self.groups[0])
 
+    def __str__(self) -> str:
+        """Its text in a print: ``psum x:4``, ``all_gather x:4 in ((0, 1), (2, 3)), invariant``."""
+        kind = f"p{_SUMS.get(self.op, self.op.value)}" if self.kind is Exchange.REDUCE else ""
+        parts = f" in {self.groups}" if self.groups is not None else ""
+        pairs = f" {self.pairs}" if self.kind is Exchange.PERMUTE else ""
+        known = ", invariant" if self.invariant else ""
+        return f"{kind or self.kind.value} {self.axis}{pairs}{parts}{known}"
+
 
 @frozen
 class Partition:
@@ -106,6 +121,13 @@ class Partition:
     spec: Spec
     manual: Names = ()
     unchecked: tuple[Axis, ...] = ()
+
+    def __str__(self) -> str:
+        """Its text in a print: ``((x),()) of x:4 y:2``, then what is known of manual axes."""
+        spec = ",".join([f"({' '.join(map(str, names))})" for names in self.spec])
+        manual = f", manual {' '.join(map(str, self.manual))}" if self.manual else ""
+        unchecked = f", unchecked {' '.join(map(str, self.unchecked))}" if self.unchecked else ""
+        return f"({spec}) of {' '.join(map(str, self.mesh))}{manual}{unchecked}"
 
     def parts(self, axis: int) -> int:
         """The number of parts of an axis of the value."""

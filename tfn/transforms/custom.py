@@ -254,7 +254,8 @@ class CustomDerivative:
         if bind.innermost(values) is None:
             return f(*args)
 
-        axes, indices = environment(), []
+        axes = environment()
+        indices: list[UOp] = []
 
         def run(xs: Sequence[Any]) -> Any:
             indices[:] = [bind.lift(index, bind.traces()[-1]) for index in live_indices()]

@@ -84,9 +84,7 @@ def closed(
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
     single, uses_axes = structure.is_leaf(), recorded.trace.uses_axes
-    return Traced(
-        jaxpr, values, structure, weak, single, bool(token), arguments, uses_axes, on
-    )
+    return Traced(jaxpr, values, structure, weak, single, bool(token), arguments, uses_axes, on)
 
 
 @mutable

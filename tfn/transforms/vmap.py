@@ -158,6 +158,12 @@ def mapped_axes(what: str, prefix: object, full: object) -> list[int | None]:
 
 
 def mapped_size(mapped: Sequence[Mapped], axis_size: int | None, function: Function) -> int:
+    """The one size of the mapped axes.
+
+    Raises:
+        ShapeError: if they differ, naming each argument.
+        ArgumentError: if nothing is mapped, and no size is given.
+    """
     sizes: list[int] = [m.size for m in mapped]
     if axis_size is not None:
         sizes.append(axis_size)

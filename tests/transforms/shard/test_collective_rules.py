@@ -17,11 +17,14 @@ import tfn.numpy as tnp
 from tfn import lax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.trace.argument import Leaf
+from tfn.trace.mesh import AbstractMesh
+from tfn.trace.named_sharding import PartitionSpec as P
 from tfn.trace.op import Op
 from tfn.trace.sharding import Axis, Collective, Exchange, Partition
 from tfn.trace.uop import UOp
 from tfn.transforms.batch import batch
 from tfn.transforms.shard.collective_rules import collective
+from tfn.transforms.shard.shard_map import shard_map
 from tfn.transforms.transpose import pull
 
 Function = Callable[..., Any]
@@ -189,6 +192,18 @@ def test_inside_of_loops_and_branches(f: Function, of_stack: Function) -> None:
     close(lanes(choose)(X), of_stack(X) * scale)
     same_branch = lambda x: lax.cond(lax.psum(1.0, "i") + lax.pmax(x.max(), "i") > 0, f, f, x)
     close(lanes(same_branch)(X), of_stack(X))
+
+
+@pytest.mark.parametrize("check", [True, False])
+@every
+def test_parts_on_devices(f: Function, of_stack: Function, check: bool) -> None:
+    """The same over the axis of a mesh, where results that all devices share have no sum of their
+    own in their transposes."""
+    options = {"mesh": AbstractMesh((N,), ("i",)), "in_specs": P("i"), "out_specs": P("i")}
+    g = shard_map(lambda x: f(tnp.sin(x[0]))[None], check_vma=check, **options)
+    close(tfn.jit(g)(X), of_stack(tnp.sin(X)))
+    expected = tfn.grad(lambda x: (of_stack(tnp.sin(x)) ** 2).sum())(X)
+    close(tfn.jit(tfn.grad(lambda x: (g(x) ** 2).sum()))(X), expected)
 
 
 def with_rule(kind: str, f: Function) -> Function:

@@ -86,7 +86,8 @@ def blocks(source: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(source) or j < len(result):
-        left, right = [], []
+        left: list[int] = []
+        right: list[int] = []
         product_left = product_right = 1
         if i < len(source):
             left.append(i)
@@ -369,4 +370,3 @@ def local(u: UOp, src: Sequence[UOp], shape: Shape, part: Indices) -> UOp:
     """The op on the parts of its operands, of which the result has a shape."""
     rule = LOCAL.get(u.op)
     return UOp(u.op, tuple(src), u.arg) if rule is None else rule(u, src, shape, part)
-

@@ -12,14 +12,13 @@ the op runs on parts, and what was reduced over divided factors is combined::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT32
 from tfn.errors import ArgumentError
-from tfn.trace.argument import Leaf, Param
+from tfn.trace.argument import Leaf
 from tfn.trace.build import several
 from tfn.trace.inline import plain, sealed
 from tfn.trace.jaxpr import Jaxpr, param
@@ -41,7 +40,7 @@ from tfn.transforms.shard.propagate import (
     spec_of,
     undivided,
 )
-from tfn.transforms.shard.reshard import cost_bytes, merge, reshard, split
+from tfn.transforms.shard.reshard import cost_bytes, reshard, split
 from tfn.transforms.shard.stack import stacked as stack_of
 
 LOCAL_BYTES_WEIGHT = 0.1
@@ -119,7 +118,7 @@ class Partitioner:
                     parts[u] = unsettled
                     continue
                 operands = [settled(s) for s in u.src if s.op is not Op.FUNCTION]
-                rule = STRUCTURE.get(u.op, Partitioner._divide)
+                rule: Rule = STRUCTURE.get(u.op, Partitioner._divide)
                 parts[u] = rule(self, u, operands, propagation.wish.get(u))
         return [settled(u) for u in outputs]
 
@@ -307,9 +306,7 @@ class Partitioner:
         operands = [part._replace(manual=manual) for part in operands]
         arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
         slices = [_slice(part) for part in arrays]
-        ys = [
-            wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))
-        ]
+        ys = [wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))]
         carries = [
             self.to(part, wish[i]) if wish.get(i) else part
             for i, part in enumerate(operands[first:last])
@@ -344,9 +341,7 @@ class Partitioner:
         operands = [part._replace(manual=manual) for part in operands]
         tests, rest = operands[: arg.cond_consts], operands[arg.cond_consts :]
         consts, carries = rest[: arg.body_consts], rest[arg.body_consts :]
-        leaves, out = self._function(
-            u.src[1], [*consts, *carries], [part.spec for part in carries]
-        )
+        leaves, out = self._function(u.src[1], [*consts, *carries], [part.spec for part in carries])
         nexts = [self.to(y, part.spec).graph for y, part in zip(out, carries, strict=True)]
         test_leaves, (holds,) = self._function(u.src[0], [*tests, *carries], [None])
         cond = closed([self.to(holds, ()).graph], test_leaves)
@@ -404,8 +399,11 @@ def _slice(part: Part) -> Part:
     return part._replace(graph=row, spec=part.spec[1:])
 
 
+Rule = Callable[[Partitioner, UOp, Any, Any], Any]
+"""From a node, the parts of its operands and the wish of its users to the parts of its results."""
+
 # fmt: off
-STRUCTURE: dict[Op, Callable[[Partitioner, UOp, Any, Any], Any]] = {
+STRUCTURE: dict[Op, Rule] = {
     Op.TUPLE: Partitioner._tuple,
     Op.GET: Partitioner._get,
     Op.SCAN: Partitioner._scan,

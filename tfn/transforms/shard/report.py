@@ -62,9 +62,7 @@ def exchanges(function: UOp, times: int = 1) -> list[Moved]:
             x = u.src[0]
             size_bytes = int(x.size * x.dtype.itemsize * _share(u.arg.kind, u.arg.count))
             result.append(
-                Moved(
-                    NAMES[u.arg.kind], u.arg.axis, x.shape, x.dtype, times, times * size_bytes
-                )
+                Moved(NAMES[u.arg.kind], u.arg.axis, x.shape, x.dtype, times, times * size_bytes)
             )
         length = u.arg.length if u.op is Op.SCAN else 1
         for f in dict.fromkeys(s for s in u.src if s.op is Op.FUNCTION):
@@ -82,7 +80,7 @@ def _share(kind: Exchange, n: int) -> float:
 
 
 def moved_bytes(function: UOp) -> dict[str, float]:
-    """The bytes that a device receives by each exchange along each axis: ``all_reduce[x] bytes``."""
+    """The bytes that a device receives by each exchange along each axis."""
     total: dict[str, float] = {}
     for moved in exchanges(function):
         key = f"{moved.name}[{moved.axis.name}] bytes"

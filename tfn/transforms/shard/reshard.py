@@ -1,15 +1,19 @@
 """Resharding: from one spec of a value to another, by the sequence of exchanges that moves least.
 
-Slices move nothing and make all later steps smaller, so they come first; an all-to-all moves one
-share of a part; a gather, which makes parts larger, comes last::
+A slice moves nothing and makes all later steps smaller; an all-to-all moves a share of a part; a
+gather makes parts larger::
 
     f32[8,8] over (x), ()   to  (), (x)    all_to_all
-    f32[8,8] over (x), ()   to  (y), ()    slice is not possible before the gather: all_gather, slice
+    f32[8,8] over (x), ()   to  (y), ()    all_gather, slice
+    f32[8,8] over (x), ()   to  (), (y)    slice, all_gather
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+import itertools
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -31,67 +35,82 @@ class Step(NamedTuple):
     to: int | None
 
 
-def common(a: Names, b: Names) -> Names:
-    """The names with which both begin."""
-    length = 0
-    while length < min(len(a), len(b)) and a[length] == b[length]:
-        length += 1
-    return a[:length]
+@lru_cache(maxsize=4096)
+def steps(begin: Spec, end: Spec, sizes: tuple[tuple[str, int], ...]) -> tuple[Step, ...]:
+    """The exchanges that lead from one spec to another: those that move least, then the fewest.
 
-
-def steps(begin: Spec, end: Spec) -> list[Step]:
-    """The exchanges that lead from one spec to another.
+    A shortest path over specs, which are few: a name is appended to an axis only where it stays.
 
     Example:
-        >>> steps((("x",), ()), ((), ("x",)))
-        [Step(name='x', source=0, to=1)]
+        >>> steps((("x",), ()), ((), ("x",)), (("x", 2),))
+        (Step(name='x', source=0, to=1),)
     """
-    now = [list(names) for names in begin]
-    result: list[Step] = []
-
-    def next_of(axis: int) -> str | None:
-        """The name to be appended to an axis, if its names so far can stay."""
-        done, wanted = now[axis], end[axis]
-        return wanted[len(done)] if wanted[: len(done)] == tuple(done) != wanted else None
-
-    while tuple(map(tuple, now)) != end:
-        used = {name for names in now for name in names}
-        slices = [axis for axis in range(len(now)) if next_of(axis) not in (None, *used)]
-        if slices:
-            name = next_of(slices[0])
-            assert name is not None
-            now[slices[0]].append(name)
-            result.append(Step(name, None, slices[0]))
+    size, count = dict(sizes), itertools.count()
+    heap: list[tuple[float, int, int, Spec, float, tuple[Step, ...]]]
+    heap = [(0.0, 0, next(count), begin, 1.0, ())]
+    seen: set[Spec] = set()
+    while True:
+        cost, length, _, spec, local, path = heapq.heappop(heap)
+        if spec == end:
+            return path
+        if spec in seen:
             continue
-        extra = [axis for axis in range(len(now)) if tuple(now[axis]) != end[axis][: len(now[axis])]]
-        moves = [(a, to) for a in extra for to in range(len(now)) if next_of(to) == now[a][-1]]
-        source, to = moves[0] if moves else (extra[0], None)
-        name = now[source].pop()
-        if to is not None:
-            now[to].append(name)
-        result.append(Step(name, source, to))
-    return result
+        seen.add(spec)
+        for step, new in _moves(spec, end):
+            moved, larger = _moved(step, local, size[step.name])
+            row = (cost + moved, length + 1, next(count), new, larger, (*path, step))
+            heapq.heappush(heap, row)
+
+
+def _moves(spec: Spec, end: Spec) -> Iterator[tuple[Step, Spec]]:
+    """The exchanges that are possible, and the specs to which they lead."""
+    used = {name for names in spec for name in names}
+    for axis, names in enumerate(spec):
+        name = _next(names, end[axis])
+        if name is not None and name not in used:
+            yield Step(name, None, axis), _changed(spec, axis, (*names, name))
+        if names:
+            popped = _changed(spec, axis, names[:-1])
+            yield Step(names[-1], axis, None), popped
+            for to, there in enumerate(popped):
+                if to != axis and _next(there, end[to]) == names[-1]:
+                    yield Step(names[-1], axis, to), _changed(popped, to, (*there, names[-1]))
+
+
+def _next(names: Names, wanted: Names) -> str | None:
+    """The name to be appended to an axis, if its names so far can stay."""
+    return wanted[len(names)] if wanted[: len(names)] == names != wanted else None
+
+
+def _changed(spec: Spec, axis: int, names: Names) -> Spec:
+    return (*spec[:axis], names, *spec[axis + 1 :])
+
+
+def _moved(step: Step, local: float, n: int) -> tuple[float, float]:
+    """The bytes that a device receives in an exchange of parts of a size, and their size after."""
+    if step.source is None:
+        return 0.0, local / n
+    return (local * (n - 1), local * n) if step.to is None else (local * (n - 1) / n, local)
 
 
 def cost_bytes(size_bytes: int, begin: Spec, end: Spec, sizes: Mapping[str, int]) -> float:
     """The bytes that each device receives in a reshard of a value of a size, all parts together."""
+    if begin == end:
+        return 0.0
     parts = prod([sizes[name] for names in begin for name in names])
     local, total = size_bytes / parts, 0.0
-    for step in steps(begin, end):
-        n = sizes[step.name]
-        if step.source is None:
-            local /= n
-        elif step.to is None:
-            total += local * (n - 1)
-            local *= n
-        else:
-            total += local * (n - 1) / n
+    for step in steps(begin, end, tuple(sizes.items())):
+        moved, local = _moved(step, local, sizes[step.name])
+        total += moved
     return total
 
 
-def reshard(x: UOp, begin: Spec, end: Spec, axes: Mapping[str, Axis], index: Mapping[str, UOp]) -> UOp:
+def reshard(
+    x: UOp, begin: Spec, end: Spec, axes: Mapping[str, Axis], index: Mapping[str, UOp]
+) -> UOp:
     """The part of a value under another spec, from that under the first."""
-    for step in steps(begin, end):
+    sizes = tuple((name, axis.size) for name, axis in axes.items())
+    for step in steps(begin, end, sizes):
         x = _apply(x, step, axes[step.name], index[step.name])
     return x
 

@@ -14,15 +14,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tfn import tree
 from tfn._support.validate import a_function
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.mesh import AbstractMesh, Mesh, mesh_in_use
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec
 from tfn.trace.op import Op
-from tfn.trace.sharding import Axis, Partition, check_divides
+from tfn.trace.sharding import Partition, check_divides
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show
@@ -176,10 +174,25 @@ class _Region:
 
         recorded = record("shard_map", function, call, kinds, [names[i] for i in given], False)
         outputs = [*recorded.outputs, *recorded.effects]
-        have: list[frozenset[Any]] = [vary.NONE] * len(outputs)
+        numbers = tree.unflatten(recorded.structure, range(len(recorded.outputs)))
+        given_outs = [
+            PartitionSpec() if spec is None else spec
+            for spec in _specs("out_specs", outs, numbers, self.name)
+        ]
+        places = [f"the result{path}" for _, path in tree.places(recorded.structure)]
+        parts = [
+            self.partition(spec, y.shape, what)
+            for y, spec, what in zip(recorded.outputs, given_outs, places, strict=True)
+        ]
         if self.check:
             with axes.named(frames):
-                outputs, have = vary.Alignment(recorded.trace).run(outputs, {})
+                alignment = vary.Alignment(recorded.trace)
+                outputs, have = alignment.run(outputs, {})
+                for i, arg in enumerate(parts):
+                    got = f"out_specs {given_outs[i]} for {show(outputs[i])}"
+                    self._check_equal(arg, have[i], places[i], got)
+                    # Equal parts of a divided result have cotangents of their own, to be added up.
+                    outputs[i] = alignment.vary(outputs[i], have[i], have[i].union(arg.names))
         inside = {
             leaf: UOp(Op.SHARD, (variable(value, value),), arg)
             for leaf, value, arg in zip(recorded.inputs, values, divided, strict=True)
@@ -188,30 +201,23 @@ class _Region:
         outputs = substitute(outputs, inside)
         if recorded.effects:
             recorded.trace.token = outputs.pop()
-        numbers = tree.unflatten(recorded.structure, range(len(outputs)))
-        given_outs = _specs("out_specs", outs, numbers, self.name)
-        places = tree.places(recorded.structure)
-        whole = [
-            self._whole(y, spec, names_, f"the result{places[i][1]}")
-            for i, (y, spec, names_) in enumerate(zip(outputs, given_outs, have))
-        ]
+        whole = [UOp(Op.UNSHARD, (y,), arg) for y, arg in zip(outputs, parts, strict=True)]
         (results,) = recorded.evaluate(whole, weak=recorded.weak)
         return tree.unflatten(recorded.structure, results)
 
-    def _whole(self, y: UOp, spec: Any, varying: frozenset[Any], what: str) -> UOp:
-        if spec is None:
-            spec = PartitionSpec()
-        arg = self.partition(spec, y.shape, what)
+    def _check_equal(
+        self, arg: Partition, varying: frozenset[Any], what: str, got: str
+    ) -> None:
+        """Raise unless the parts are equal over the axes that do not divide a result."""
         extra = [name for name in self.names if name in varying and name not in arg.names]
         if extra:
             raise ArgumentError(
                 f"{what} of {self.name} may differ between the devices along {extra[0]!r}",
-                got=f"out_specs {spec} for {show(y)}, which varies over "
+                got=f"{got}, which varies over "
                 + ", ".join(map(repr, sorted(varying, key=str))),
-                hint=f"reduce it, as lax.psum(x, {extra[0]!r}) does, name the axis in out_specs, or "
-                "pass check_vma=False",
+                hint=f"reduce it, as lax.psum(x, {extra[0]!r}) does, name the axis in out_specs, "
+                "or pass check_vma=False",
             )
-        return UOp(Op.UNSHARD, (y,), arg)
 
 
 def _specs(what: str, prefix: Any, full: Any, name: str) -> list[Any]:

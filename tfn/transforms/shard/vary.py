@@ -17,7 +17,6 @@ from typing import Any
 
 from tfn.dtypes import INEXACT
 from tfn.trace import bind
-from tfn.trace.build import several
 from tfn.trace.inline import sealed
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.regions import results
@@ -80,7 +79,7 @@ class Alignment:
             else:
                 src = [new[s] for s in u.src]
                 have = [names.get(s, NONE) for s in u.src]
-                rule = _RULES.get(u.op, Alignment._together)
+                rule: _Rule = _RULES.get(u.op, Alignment._together)
                 new[u], names[u] = rule(self, u, src, have)
         return [new[u] for u in outputs], [names[u] for u in outputs]
 
@@ -103,9 +102,7 @@ class Alignment:
             x = collective(Exchange.VARY, x, bind.lift(a.index, self.trace), a.axis)
         return x
 
-    def _together(
-        self, u: UOp, src: Sequence[UOp], have: Sequence[Names]
-    ) -> tuple[UOp, Any]:
+    def _together(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
         """All operands vary over the same axes, and so does the result."""
         want = NONE.union(*have)
         moved = tuple(

@@ -1,0 +1,61 @@
+"""Constraints on the division of values."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import lax
+from tfn.errors import ArgumentError, ShapeError
+from tfn.sharding import NamedSharding
+
+X = np.arange(32, dtype="float32").reshape(4, 8)
+pytestmark = pytest.mark.usefixtures("eight_devices")
+
+
+def over(*spec: object) -> NamedSharding:
+    return NamedSharding(tfn.make_mesh((2, 4), ("x", "y")), tfn.P(*spec))
+
+
+def test_values_stay_and_are_divided() -> None:
+    for sharding in (over("x", "y"), over("y"), over(None, ("y", "x")), over()):
+        f = tfn.jit(partial(lambda way, x: lax.with_sharding_constraint(x * 2, way), sharding))
+        for x in (X, tfn.device_put(X, over("x"))):
+            assert np.array_equal(f(x), 2 * X) and f(x).sharding.is_equivalent_to(sharding, 2)
+    assert lax.with_sharding_constraint(X, over("x")).sharding == over("x"), "outside of jit"
+    assert lax.with_sharding_constraint(X, None) is X
+
+
+def test_derivatives_and_batches() -> None:
+    def loss(x: tfn.Array) -> tfn.Array:
+        return (lax.with_sharding_constraint(x * x, over("x")) ** 2).sum()
+
+    for x in (X, tfn.device_put(X, over("y"))):
+        assert np.array_equal(tfn.grad(loss)(x), 4 * X**3)
+        assert np.array_equal(tfn.jit(tfn.grad(loss))(x), 4 * X**3)
+    rows = tfn.vmap(lambda r: lax.with_sharding_constraint(r + 1, over("y")))(X)
+    assert np.array_equal(rows, X + 1)
+
+
+def test_trees_and_specs() -> None:
+    tree = {"a": X, "b": X[0]}
+    f = tfn.jit(lambda t: lax.with_sharding_constraint(t, {"a": tfn.P("x"), "b": None}))
+    with tfn.set_mesh(over().mesh):
+        assert f(tree)["a"].sharding.is_equivalent_to(over("x"), 2)
+    wide = tfn.sharding.Mesh(tfn.devices()[:4], "x")
+    with wide:
+        assert len(f(tree)["a"].devices()) == 4, "another mesh is another program"
+    with pytest.raises(ArgumentError, match="with_sharding_constraint got a PartitionSpec, and no"):
+        f(tree)
+    with pytest.raises(ShapeError, match="cannot divide axis 0 of size 3"):
+        tfn.jit(lambda x: lax.with_sharding_constraint(x[:3], over("x")))(X)
+
+
+def test_axes_left_to_the_compiler() -> None:
+    spec = tfn.P(tfn.P.UNCONSTRAINED, "y")
+    f = tfn.jit(lambda x: lax.with_sharding_constraint(x, NamedSharding(over().mesh, spec)))
+    assert np.array_equal(f(X), X) and f(X).sharding.spec == tfn.P(None, "y")
+    assert f(tfn.device_put(X, over("x"))).sharding.spec == tfn.P("x", "y")

@@ -1,0 +1,134 @@
+"""The exchanges of programs are those of the textbook, in number and in bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn import lax, nn
+from tfn.config import config
+from tfn.sharding import Mesh, NamedSharding
+from tfn.sharding import PartitionSpec as P
+from tfn.transforms.shard.report import exchanges
+
+WIDTH, HIDDEN, LAYERS, BATCH = 16, 64, 3, 8
+
+
+@pytest.fixture(autouse=True)
+def eight_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "devices", 8)
+
+
+def put(x: Any, mesh: Mesh, *spec: Any) -> tfn.Array:
+    return tfn.device_put(np.asarray(x, np.float32), NamedSharding(mesh, P(*spec)))
+
+
+def moved(step: Any, *args: Any) -> Counter[tuple[str, str]]:
+    """How often each exchange happens along each axis."""
+    whole = step.lower(*args).view.partitioned
+    counts: Counter[tuple[str, str]] = Counter()
+    for exchange in exchanges(whole.spmd.function):
+        counts[exchange.name, exchange.axis.name] += exchange.times
+    return counts
+
+
+def normal(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def test_data_parallel_adds_each_gradient_up_once() -> None:
+    mesh = tfn.make_mesh((8,), ("data",))
+    weights = [put(normal(WIDTH, HIDDEN), mesh), put(normal(HIDDEN, WIDTH), mesh)]
+    x = put(normal(BATCH, WIDTH), mesh, "data")
+
+    def loss(weights: Any, x: Any) -> Any:
+        return ((nn.relu(x @ weights[0]) @ weights[1]) ** 2).mean()
+
+    step = tfn.jit(lambda w, x: tfn.tree.map(lambda p, g: p - g, w, tfn.grad(loss)(w, x)))
+    assert moved(step, weights, x) == {("all_reduce", "data"): 2}
+    cost = step.lower(weights, x).cost_analysis()
+    assert cost["all_reduce[data] bytes"] == 2 * (2 * WIDTH * HIDDEN * 4) * 7 / 8
+
+
+def layers(x: Any, up: Any, down: Any) -> Any:
+    return lax.scan(lambda x, w: (x + nn.relu(x @ w[0]) @ w[1], None), x, (up, down))[0]
+
+
+def test_tensor_parallel_adds_up_once_a_layer_and_pass() -> None:
+    mesh = tfn.make_mesh((4,), ("model",))
+    up = put(normal(LAYERS, WIDTH, HIDDEN), mesh, None, None, "model")
+    down = put(normal(LAYERS, HIDDEN, WIDTH), mesh, None, "model", None)
+    x = put(normal(BATCH, WIDTH), mesh)
+    assert moved(tfn.jit(layers), x, up, down) == {("all_reduce", "model"): LAYERS}
+    slopes = tfn.jit(tfn.grad(lambda x, up, down: layers(x, up, down).sum(), (0, 1, 2)))
+    assert moved(slopes, x, up, down) == {("all_reduce", "model"): 2 * LAYERS}
+
+
+def test_attention_by_heads_adds_up_once_forward() -> None:
+    mesh = tfn.make_mesh((4,), ("model",))
+    attention = nn.MultiheadAttention.init(tfn.random.key(0), WIDTH, 4)
+
+    def place(path: str, w: tfn.Array) -> tfn.Array:
+        spec = ("model", None) if ".out." in path else (None, "model")
+        return put(w, mesh, *(spec if w.ndim == 2 else ()))
+
+    leaves, structure = tfn.tree.flatten(attention)
+    names = [name for _, name in tfn.tree.places(structure)]
+    attention = tfn.tree.unflatten(structure, list(map(place, names, leaves)))
+    x = put(normal(2, 8, WIDTH), mesh)
+    assert moved(tfn.jit(lambda f, x: f(x)), attention, x) == {("all_reduce", "model"): 1}
+
+
+def test_fully_sharded_gathers_and_scatters_once_a_layer_and_pass() -> None:
+    mesh = tfn.make_mesh((8,), ("fsdp",))
+    up = put(normal(LAYERS, WIDTH, HIDDEN), mesh, None, "fsdp", None)
+    down = put(normal(LAYERS, HIDDEN, WIDTH), mesh, None, "fsdp", None)
+    x = put(normal(64 * BATCH, WIDTH), mesh, "fsdp", None)
+
+    def step(up: Any, down: Any, x: Any) -> Any:
+        slopes = tfn.grad(lambda up, down: (layers(x, up, down) ** 2).sum(), (0, 1))(up, down)
+        return up - slopes[0], down - slopes[1]
+
+    counts = moved(tfn.jit(step), up, down, x)
+    assert counts == {("all_gather", "fsdp"): 4 * LAYERS, ("reduce_scatter", "fsdp"): 2 * LAYERS}
+    new_up, new_down = tfn.jit(step)(up, down, x)
+    assert (new_up.sharding, new_down.sharding) == (up.sharding, down.sharding)
+
+
+def test_parts_hold_a_share_of_parameters() -> None:
+    mesh = tfn.make_mesh((8,), ("fsdp",))
+    w = put(normal(LAYERS, 64, HIDDEN), mesh, None, "fsdp", None)
+    x = put(normal(64 * BATCH, 64), mesh, "fsdp", None)
+    step = tfn.jit(lambda w, x: lax.scan(lambda x, w: (tnp.tanh(x @ w), None), x, w)[0])
+    params = step.lower(w, x).view.partitioned.spmd.params
+    assert params[0].shape == (LAYERS, 64 // 8, HIDDEN)
+    # What is gathered is read where its parts lie: no copy of a layer is made.
+    assert step.memory_analysis(w, x).temporary_bytes <= 2 * x.nbytes + 2 * w.nbytes // LAYERS
+
+
+def test_random_bits_move_nothing() -> None:
+    mesh = tfn.make_mesh((8,), ("x",))
+    x = put(normal(64, 8), mesh, "x")
+    noisy = tfn.jit(lambda key, x: x + tfn.random.normal(key, x.shape))
+    assert moved(noisy, tfn.random.PRNGKey(0), x) == {}
+    one = noisy(tfn.random.PRNGKey(0), np.asarray(x))
+    np.testing.assert_array_equal(noisy(tfn.random.PRNGKey(0), x), one)
+
+
+def test_a_program_shows_what_its_devices_do() -> None:
+    mesh = tfn.make_mesh((2, 4), ("x", "y"))
+    a, b = put(normal(8, 16), mesh, "x", "y"), put(normal(16, 8), mesh, "y")
+    shown = str(tfn.show(lambda a, b: a @ b, a, b, at="shards"))
+    assert shown.startswith(
+        "mesh x: 2, y: 4\n"
+        "argument 0: [8, 16] over (x, y), 1/8 on each device\n"
+        "argument 1: [16, 8] over (y, -), 1/4 on each device\n"
+        "result 0: [8, 8] over (x, -), 1/2 on each device\n"
+    )
+    assert shown.endswith("all_reduce over y: f32[4,8], 1 time, 192 bytes received by a device")
+    assert str(tfn.show(lambda a: a + 1, np.ones(2), at="shards")).startswith("on one device\n{")
