@@ -118,7 +118,9 @@ def test_constraints_within_jit() -> None:
 
 
 def network(sizes: tuple[int, ...]) -> list[tuple[Array, Array]]:
-    return [(normal(m, n) / np.sqrt(m).astype("float32"), normal(n)) for m, n in zip(sizes, sizes[1:])]
+    return [
+        (normal(m, n) / np.sqrt(m).astype("float32"), normal(n)) for m, n in zip(sizes, sizes[1:])
+    ]
 
 
 def predict(params: Any, x: Any) -> Any:
@@ -162,7 +164,11 @@ def test_training_by_placement_alone(kind: str) -> None:
 def test_shardings_of_arguments_and_results_of_jit() -> None:
     mesh = auto_mesh(4, 2)
     rows, columns = NamedSharding(mesh, P("x")), NamedSharding(mesh, P(None, "y"))
-    f = tfn.jit(lambda a, b: (a @ b, (a * 2).sum()), in_shardings=(rows, columns), out_shardings=(columns, None))
+    f = tfn.jit(
+        lambda a, b: (a @ b, (a * 2).sum()),
+        in_shardings=(rows, columns),
+        out_shardings=(columns, None),
+    )
     a, b = normal(8, 8), normal(8, 8)
     c, total = f(a, b)
     close(c, a @ b)
@@ -211,7 +217,7 @@ def test_resharding_and_its_derivative() -> None:
     x = normal(4, 8)
     with tfn.set_mesh(mesh):
         a = tfn.device_put(x, P("x", "y"))
-        f = lambda a: tfn.reshard(a, P("y", None)) * 2  # noqa: E731
+        f = lambda a: tfn.reshard(a, P("y", None)) * 2
         y = tfn.jit(f)(a)
         assert lies(y, mesh, "y", None)
         close(y, 2 * x)
@@ -278,7 +284,9 @@ def test_meshes_may_be_chosen_or_set() -> None:
 # The training cookbook: a transformer by explicit shardings.
 
 
-def dimensions(layers: int = 2, width: int = 16, heads: int = 4, hidden: int = 32, words: int = 32) -> Any:
+def dimensions(
+    layers: int = 2, width: int = 16, heads: int = 4, hidden: int = 32, words: int = 32
+) -> Any:
     size = width // heads
     return {
         "embed": (words, width),
@@ -312,7 +320,7 @@ SPECS = {
 
 def transformer(params: Any, tokens: Any, act: Any, heads: Any) -> Any:
     """Logits; `act` and `heads` are the shardings of activations, if there are some."""
-    options = lambda spec: {} if spec is None else {"out_sharding": spec}  # noqa: E731
+    options = lambda spec: {} if spec is None else {"out_sharding": spec}
     x = params["embed"].at[tokens].get(**options(act))
 
     def layer(x: Any, p: Any) -> Any:
@@ -321,7 +329,9 @@ def transformer(params: Any, tokens: Any, act: Any, heads: Any) -> Any:
         y = tfn.nn.dot_product_attention(*qkv, is_causal=True)
         x = x + jnp.einsum("bthk,hkd->btd", y, p["out"], **options(act))
         normed = x * lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6)
-        up = tfn.nn.gelu(jnp.einsum("btd,df->btf", normed, p["in"], **options(heads and P(*heads[:3]))))
+        up = tfn.nn.gelu(
+            jnp.einsum("btd,df->btf", normed, p["in"], **options(heads and P(*heads[:3])))
+        )
         return x + jnp.einsum("btf,fd->btd", up, p["down"], **options(act)), None
 
     blocks = {name: params[name] for name in ("qkv", "out", "in", "down")}
@@ -345,7 +355,10 @@ def test_the_transformer_of_the_cookbook(kind: str, axes: str) -> None:
     sizes = (8, 1) if kind == "fsdp" else (2, 4)
     mesh = explicit_mesh(*sizes) if axes == "explicit" else auto_mesh(*sizes)
     with tfn.set_mesh(mesh):
-        there = {name: tfn.device_put(x, NamedSharding(mesh, SPECS[kind][name])) for name, x in params.items()}
+        there = {
+            name: tfn.device_put(x, NamedSharding(mesh, SPECS[kind][name]))
+            for name, x in params.items()
+        }
         batch = tfn.device_put(tokens, NamedSharding(mesh, P("x")))
         act, heads = None, None
         if axes == "explicit":

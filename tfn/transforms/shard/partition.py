@@ -166,7 +166,7 @@ class Partitioner:
         if u.op in SEVERAL:
             wish = wish.get(0) if wish and u.op is Op.SORT else None
         assignment = self._cheapest(u, factors, operands, wish)
-        src = [
+        parts = [
             self.to(part, spec_of(row, assignment)).graph
             for part, row in zip(operands, factors.operands, strict=True)
         ]
@@ -177,7 +177,7 @@ class Partitioner:
             else u.shape
         )
         numbers = {f: (self._number(names), self._parts(names)) for f, names in assignment.items()}
-        out = local(u, src, shape, numbers)
+        out = local(u, parts, shape, numbers)
         if u.op in SEVERAL:
             return [
                 Part(y, spec if len(spec) == y.ndim else undivided(y.ndim), manual)
