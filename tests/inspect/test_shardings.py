@@ -7,12 +7,16 @@ import pytest
 
 import tfn
 from tests.conftest import Golden
+from tfn.config import config
 from tfn.errors import ArgumentError, ConcretizationTypeError
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
 
 
-def test_pictures(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+def test_pictures(
+    capsys: pytest.CaptureFixture[str], golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "device", "cpu")  # another name has another width
     mesh = tfn.make_mesh((2, 4), ("x", "y"))
     for spec in (tfn.P("x", "y"), tfn.P("x"), tfn.P(None, "y"), tfn.P("y", "x"), tfn.P()):
         print(spec)
