@@ -12,6 +12,5 @@ Files in reading order:
     reshard           from one division to another by the cheapest exchanges
     partition         from global values to the program that every device runs
     report            its exchanges, the bytes that they move, its text
-    jit_shardings     in_shardings and out_shardings of `jit`
     stack             the devices of one process as axes of an ordinary program
 """
