@@ -121,6 +121,9 @@ def test_memory_is_that_of_the_stacks() -> None:
     assert f(x).sharding.spec == tfn.P("x") and f.cache_info().last.kernels == 1
     compiled = f.lower(x).compile()
     assert compiled(x).sharding == rows and compiled(tnp.asarray(X)).sharding == rows
+    assert compiled.input_shardings == ((rows,), {}) and compiled.output_shardings == rows
+    plain = tfn.jit(lambda v: {"w": v, "b": v.sum()}).lower(X).compile()
+    assert plain.output_shardings == {"w": None, "b": None}
     with pytest.raises(DeviceError, match="compiled for other arguments"):
         compiled(tfn.device_put(X, tfn.devices()[0]))
 

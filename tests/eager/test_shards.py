@@ -70,6 +70,18 @@ def test_memory_is_shared_where_parts_are_the_same() -> None:
         tfn.device_put(x, over("x"))
 
 
+def test_donated_memory_that_others_share_stays() -> None:
+    f = tfn.jit(lambda v: v + 1, donate_argnums=0)
+    for sharding in (over(), over("x")):
+        for _ in range(3):  # the general call, then the native one
+            x = tfn.device_put(X, sharding)
+            other = tfn.device_put(x, tfn.devices()[1])
+            part, data = x.addressable_shards[5].data, np.asarray(x)
+            assert np.array_equal(f(x), X + 1) and x.is_deleted()
+            assert np.array_equal(other, X) and np.array_equal(data, X)
+            assert np.array_equal(part, X[sharding.devices_indices_map(X.shape)[tfn.devices()[5]]])
+
+
 def test_what_an_array_tells() -> None:
     x = tfn.device_put(X, over("x"))
     assert x.committed and x.device == x.sharding == over("x") and len(x.devices()) == 8
