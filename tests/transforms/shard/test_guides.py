@@ -7,6 +7,7 @@ Each is written from the documented interface alone, and its results are formula
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_blocks_of_a_matrix_product_are_summed_and_scattered() -> None:
 def test_out_specs_put_parts_together_or_take_one_of_them() -> None:
     x = np.arange(12.0, dtype="float32").reshape(12, 1)
     mesh = mesh_of(4, 2)
-    tile = lambda spec: tfn.shard_map(lambda x: x, mesh=mesh, in_specs=P(), out_specs=spec)(x)  # noqa: E731
+    tile = lambda spec: tfn.shard_map(lambda x: x, mesh=mesh, in_specs=P(), out_specs=spec)(x)
     np.testing.assert_array_equal(tile(P("i", "j")), np.tile(x, (4, 2)))
     np.testing.assert_array_equal(tile(P("j", "i")), np.tile(x, (2, 4)))
     np.testing.assert_array_equal(tile(P(None, ("i", "j"))), np.tile(x, (1, 8)))
@@ -217,7 +218,7 @@ def test_products_that_gather_their_left_side(product: Any) -> None:
     for c in both(f, LHS, RHS):
         close(c, LHS @ RHS)
     ct = normal(16, 8)
-    loss = lambda lhs, rhs: (f(lhs, rhs) * ct).sum()  # noqa: E731
+    loss = lambda lhs, rhs: (f(lhs, rhs) * ct).sum()
     if product is not gathered_in_a_loop:
         for slopes in both(tfn.grad(loss, argnums=(0, 1)), LHS, RHS):
             close(slopes[0], ct @ RHS.T)
@@ -314,7 +315,7 @@ SIZES = (8, 32, 16, 8)
 
 
 def parameters() -> list[tuple[Array, Array]]:
-    return [(normal(m, n) / np.sqrt(m).astype("float32"), normal(n)) for m, n in zip(SIZES, SIZES[1:])]
+    return [(normal(m, n) / np.sqrt(m).astype("float32"), normal(n)) for m, n in pairwise(SIZES)]
 
 
 def predict(layers: Any, x: Any) -> Any:
@@ -358,9 +359,9 @@ def test_gradients_inside_are_summed_for_what_all_devices_share() -> None:
     layers, batch, loss, slopes = trained()
 
     def part(layers: Any, batch: Any) -> Any:
-        value, slopes = tfn.value_and_grad(
-            lambda layers: lax.pmean(loss_of(layers, batch), "i")
-        )(layers)
+        value, slopes = tfn.value_and_grad(lambda layers: lax.pmean(loss_of(layers, batch), "i"))(
+            layers
+        )
         return value, slopes
 
     f = tfn.shard_map(part, mesh=mesh_of(8), in_specs=(P(), P("i")), out_specs=P())
@@ -402,7 +403,7 @@ def test_tensor_parallel_by_shard_map() -> None:
     predict = tfn.shard_map(
         part, mesh=mesh_of(8), in_specs=(P("i"), P(None, "i")), out_specs=P(None, "i")
     )
-    f = lambda layers, batch: ((predict(layers, batch[0]) - batch[1]) ** 2).sum(-1).mean()  # noqa: E731
+    f = lambda layers, batch: ((predict(layers, batch[0]) - batch[1]) ** 2).sum(-1).mean()
     for got in both(tfn.value_and_grad(f), layers, batch):
         check(got, loss, slopes)
 
@@ -594,7 +595,10 @@ def test_results_that_may_differ_are_refused() -> None:
     )
     np.testing.assert_array_equal(np.asarray(loose(x)).ravel(), x)
     tight = tfn.shard_map(
-        lambda x: lax.psum(lax.pcast(x, "i", to="varying"), "i"), mesh=mesh, in_specs=P(), out_specs=P()
+        lambda x: lax.psum(lax.pcast(x, "i", to="varying"), "i"),
+        mesh=mesh,
+        in_specs=P(),
+        out_specs=P(),
     )
     np.testing.assert_array_equal(tight(x), 8 * x)
 
