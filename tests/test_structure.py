@@ -74,6 +74,7 @@ UNMIRRORED = {
         "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         *("transforms/test_corners", "examples/test_scripts"),
+        *("transforms/shard/test_guides", "transforms/shard/test_sharding_guides"),
     )
 }
 """Tests of no one file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -128,3 +130,16 @@ def test_placed_programs_are_remembered() -> None:
     kinds = [tfn.device_put(X, tfn.NamedSharding(mesh(), tfn.P("x"))).kind]
     assert placement.placed(jaxpr, kinds) is placement.placed(jaxpr, kinds)
     assert placement.placed(jaxpr, kinds).jaxpr.params[0].shape == (2, 2, 8)
+
+
+def test_what_is_exported_and_verified_is_whole(tmp_path: Path) -> None:
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    divided = tfn.NamedSharding(mesh(), tfn.P("x", "y"))
+    product = tfn.jit(lambda x: lax.with_sharding_constraint(x @ x.T, divided))
+    (whole,) = placement.of_whole(product.trace(x).jaxpr).outputs
+    assert whole.shape == (8, 8)
+    again = tfn.export.deserialize(tfn.export.serialize(product, x))
+    np.testing.assert_array_equal(again(x), x @ x.T)
+    assert tfn.verify(product, x).proved
+    tfn.export(product, x, path=tmp_path / "product.c")
+    assert "product" in (tmp_path / "product.c").read_text()

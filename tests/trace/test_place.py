@@ -34,7 +34,7 @@ def test_operands_that_do_not() -> None:
     with pytest.raises(DeviceError, match=r"f got .*\n.*b: f32\[4,8\] on cpu:1 and c: .*cpu:0,"):
         common_place("f", kinds(None, ONE, ROWS), ["a", "b", "c"])
     backwards = NamedSharding(Mesh(DEVICES[::-1], "x"), P())
-    with pytest.raises(DeviceError, match="operand 0: .* and operand 1: "):
+    with pytest.raises(DeviceError, match=r"operand 0: .* and operand 1: "):
         common_place("f", kinds(ROWS, backwards))
 
 

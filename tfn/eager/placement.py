@@ -130,6 +130,21 @@ def of_mesh(jaxpr: Jaxpr, partitions: list[Partition | None], axes: tuple[Axis, 
     return Jaxpr(function(inline(jaxpr, operands), tuple(params)))
 
 
+def of_whole(jaxpr: Jaxpr) -> Jaxpr:
+    """A function of whole arrays that gives whole arrays, without ops of many devices.
+
+    What it is for is written for one device: an exported program, for one.
+    """
+    if not names_devices(jaxpr.function):
+        return jaxpr
+    program, results = partitioner.stacked(jaxpr, [None] * len(jaxpr.params))
+    outputs = [
+        unstacked(y, result, u.shape)
+        for y, result, u in zip(program.outputs, results, jaxpr.outputs, strict=True)
+    ]
+    return Jaxpr(function(outputs, program.params))
+
+
 def unstacked(u: UOp, partition: Partition, shape: tuple[int, ...]) -> UOp:
     """The whole value of a stack of parts."""
     _, order = stacking(partition, shape)

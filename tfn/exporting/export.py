@@ -22,6 +22,7 @@ from tfn import tree
 from tfn._support.files import replacing
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, file_path, integer, one_of
+from tfn.eager.placement import of_whole
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.header import header
 from tfn.exporting.module import module
@@ -297,7 +298,7 @@ def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
     Raises:
         ExportError: naming the calls back into Python.
     """
-    jaxpr = Jaxpr(runnable(jaxpr.function)[0])
+    jaxpr = Jaxpr(runnable(of_whole(jaxpr).function)[0])
     plan = pipeline.scheduled(jaxpr, target, language)
     calls = [str(call.host.run) for call in host_calls(plan.routine.steps)]
     if calls:

@@ -20,6 +20,7 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.eager import run
+from tfn.eager.placement import of_whole
 from tfn.errors import CompileError
 from tfn.lower import pipeline
 from tfn.lower.codegen.sort import sort
@@ -144,7 +145,7 @@ def verify(
     """
     jitted = function if isinstance(function, Jitted) else Jitted(function)
     target = target or run.device().target
-    return report(pipeline.lower(jitted.trace(*args, **kwargs).jaxpr, target), target)
+    return report(pipeline.lower(of_whole(jitted.trace(*args, **kwargs).jaxpr), target), target)
 
 
 def report(program: Program, target: Target, language: pipeline.Language = pipeline.LLVM) -> Report:

@@ -5,10 +5,12 @@ Files in reading order:
     collective_rules  rules of collectives: derivatives, and what they are over lanes
     vary              values that vary over manual axes, and those that all devices have alike
     shard_map         functions of the parts that each device holds
+    pmap              the same for one element of an axis on each device
     jit_shardings     the shardings that `jit` gives to arguments and results
     factors           SHARD: for each op the factors that can be divided
     propagate         how values would best be divided
     reshard           from one division to another by the cheapest exchanges
     partition         from global values to the program that every device runs
+    report            its exchanges, the bytes that they move, its text
     stack             the devices of one process as axes of an ordinary program
 """

@@ -273,9 +273,12 @@ def _shrink(u: UOp) -> Factors:
     return _kept(u, [a == b for a, b in zip(u.src[0].shape, u.shape, strict=True)])
 
 
+POINTWISE = ELEMENTWISE | PARTS | {Op.GBARRIER}
+"""The ops whose operands and result all run along the same axes."""
+
 # fmt: off
 SHARD: dict[Op, Rule] = {
-    **dict.fromkeys(ELEMENTWISE | PARTS | {Op.GBARRIER}, _pointwise),
+    **dict.fromkeys(POINTWISE, _pointwise),
     **dict.fromkeys((Op.CONST, Op.IOTA), _source),
 
     Op.RESHAPE: _reshape,

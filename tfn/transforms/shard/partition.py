@@ -28,13 +28,14 @@ from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, remembered, reshaped, walk
 from tfn.transforms.body import closed, fresh
 from tfn.transforms.shard.collective_rules import collective
-from tfn.transforms.shard.factors import SHARD, Factors, local
+from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, local
 from tfn.transforms.shard.propagate import (
     Assignment,
     Propagation,
     assigned,
     automatic,
     constrained,
+    is_divided,
     manual_spec,
     proper,
     spec_of,
@@ -154,12 +155,18 @@ class Partitioner:
     # Ops that are one loop nest.
 
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
+        manual = frozenset[str]().union(*(part.manual for part in operands))
+        if u.op in POINTWISE and (wish is None or is_divided(operands[0].spec)):
+            divided = {part.spec for part in operands if is_divided(part.spec)}
+            if len(divided) <= 1:  # nothing to choose: most ops of most programs
+                spec = divided.pop() if divided else operands[0].spec
+                src = tuple([self.to(part, spec).graph for part in operands])
+                return Part(UOp(u.op, src, u.arg), spec, manual)
         factors = SHARD[u.op](u)
         if u.op in SEVERAL:
             wish = wish.get(0) if wish and u.op is Op.SORT else None
-        manual = frozenset[str]().union(*(part.manual for part in operands))
         assignment = self._cheapest(u, factors, operands, wish)
-        src = [
+        parts = [
             self.to(part, spec_of(row, assignment)).graph
             for part, row in zip(operands, factors.operands, strict=True)
         ]
@@ -170,7 +177,7 @@ class Partitioner:
             else u.shape
         )
         numbers = {f: (self._number(names), self._parts(names)) for f, names in assignment.items()}
-        out = local(u, src, shape, numbers)
+        out = local(u, parts, shape, numbers)
         if u.op in SEVERAL:
             return [
                 Part(y, spec if len(spec) == y.ndim else undivided(y.ndim), manual)

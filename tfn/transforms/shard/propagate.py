@@ -16,7 +16,7 @@ from tfn.trace.op import Op
 from tfn.trace.regions import results
 from tfn.trace.sharding import OPEN, Axis, Names, Partition, Spec
 from tfn.trace.uop import UOp, walk
-from tfn.transforms.shard.factors import SHARD, Factors, Row
+from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, Row
 
 Assignment = dict[int, Names]
 """The axes of the mesh that divide each factor."""
@@ -115,6 +115,10 @@ class Propagation:
         return [self.spec[u] for u in outputs]
 
     def _of(self, u: UOp) -> Any:
+        if u.op in POINTWISE:
+            specs = {spec for spec in [self.spec[s] for s in u.src] if is_divided(spec)}
+            if len(specs) <= 1:
+                return specs.pop() if specs else self.spec[u.src[0]]
         if u.op in SHARD:
             factors = SHARD[u.op](u)
             rows = [(row, self.spec[s]) for row, s in zip(factors.operands, u.src)]

@@ -205,16 +205,13 @@ class _Region:
         (results,) = recorded.evaluate(whole, weak=recorded.weak)
         return tree.unflatten(recorded.structure, results)
 
-    def _check_equal(
-        self, arg: Partition, varying: frozenset[Any], what: str, got: str
-    ) -> None:
+    def _check_equal(self, arg: Partition, varying: frozenset[Any], what: str, got: str) -> None:
         """Raise unless the parts are equal over the axes that do not divide a result."""
         extra = [name for name in self.names if name in varying and name not in arg.names]
         if extra:
             raise ArgumentError(
                 f"{what} of {self.name} may differ between the devices along {extra[0]!r}",
-                got=f"{got}, which varies over "
-                + ", ".join(map(repr, sorted(varying, key=str))),
+                got=f"{got}, which varies over " + ", ".join(map(repr, sorted(varying, key=str))),
                 hint=f"reduce it, as lax.psum(x, {extra[0]!r}) does, name the axis in out_specs, "
                 "or pass check_vma=False",
             )

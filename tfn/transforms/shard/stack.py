@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from tfn.dtypes import INT32
 from tfn.trace.build import cast, iota, reshape, shrink, spread
-from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.jaxpr import Jaxpr, leaves
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.sharding import Axis, Partition
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, substitute
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes, closed, fresh, opened
 
@@ -31,7 +31,11 @@ def stacked(
     """
     inputs, outputs = opened(spmd.function)
     stacks, indices = inputs[: len(params)], inputs[len(params) :]
+    used = set(leaves(outputs))
     for axis, index in zip(reversed(mesh), reversed(indices), strict=True):
+        if axis.size == 1 and index not in used:
+            outputs = _alone(axis, outputs, stacks, params, results)
+            continue
         wide: dict[UOp, UOp] = {}
         for i, (x, arg) in enumerate(zip(stacks, params, strict=True)):
             if axis.name in arg.names:
@@ -43,6 +47,25 @@ def stacked(
             for lane, arg in zip(lanes, results, strict=True)
         ]
     return Jaxpr(closed(tidy(outputs), stacks))
+
+
+def _alone(
+    axis: Axis,
+    outputs: Sequence[UOp],
+    stacks: list[UOp],
+    params: Sequence[Partition],
+    results: Sequence[Partition],
+) -> list[UOp]:
+    """The program over the stacks of one device: what it computes is the same."""
+    flat: dict[UOp, UOp] = {}
+    for i, (x, arg) in enumerate(zip(stacks, params, strict=True)):
+        if axis.name in arg.names:
+            stacks[i] = fresh(spread(x, 1))
+            flat[x] = reshape(stacks[i], x.shape)
+    return [
+        reshape(y, (1, *y.shape)) if axis.name in arg.names else y
+        for y, arg in zip(substitute(outputs, flat), results, strict=True)
+    ]
 
 
 def _along(lane: Lanes, axis: Axis, divided: bool) -> UOp:

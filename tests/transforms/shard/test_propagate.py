@@ -1,0 +1,70 @@
+"""Propagation: specs that follow from operands, and the wishes of users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tfn
+import tfn.numpy as tnp
+from tfn.trace.jaxpr import param
+from tfn.trace.op import Op
+from tfn.trace.sharding import OPEN, Axis, Partition
+from tfn.trace.uop import walk
+from tfn.transforms.shard.factors import Factors
+from tfn.transforms.shard.propagate import (
+    Propagation,
+    assigned,
+    constrained,
+    proper,
+    refines,
+    undivided,
+)
+
+MESH = (Axis("x", 2), Axis("y", 4), Axis("one", 1))
+
+
+def propagation(f: Any, shapes: Any, specs: Any, wishes: Any = (None,)) -> tuple[Any, Propagation]:
+    """The Jaxpr of a function, and what is propagated in it."""
+    jaxpr = tfn.make_jaxpr(f)(*[np.ones(shape, np.float32) for shape in shapes])
+    found = Propagation(MESH)
+    found.forward(jaxpr.outputs, dict(zip(map(param, jaxpr.params), specs)))
+    found.backward(jaxpr.outputs, wishes)
+    return jaxpr, found
+
+
+def test_forward_through_a_loop() -> None:
+    f = lambda x, w: tfn.lax.scan(lambda c, w: (tnp.tanh(c @ w), c), x, w)
+    jaxpr, found = propagation(f, [(8, 4), (3, 4, 4)], [(("x",), ()), undivided(3)], (None, None))
+    assert [found.spec[u] for u in jaxpr.outputs] == [(("x",), ()), ((), ("x",), ())]
+
+
+def test_wishes_reach_what_nothing_divides() -> None:
+    f = lambda x: x * tnp.arange(8.0)
+    jaxpr, found = propagation(f, [(8,)], [(("y",),)])
+    (counter,) = [u for u in walk(jaxpr.outputs) if u.op is Op.IOTA]
+    assert found.spec[counter] == ((),) and found.wish[counter] == (("y",),)
+
+
+def test_users_that_differ_wish_nothing() -> None:
+    f = lambda x, y: (x * tnp.arange(8.0), y * tnp.arange(8.0))
+    jaxpr, found = propagation(f, [(8,), (8,)], [(("x",),), (("y",),)], (None, None))
+    (counter,) = [u for u in walk(jaxpr.outputs) if u.op is Op.IOTA]
+    assert found.wish.get(counter) is None
+
+
+def test_what_conflicts_is_left_out() -> None:
+    factors = Factors(((0, 1), (1, 0)), (0, 1), (8, 6))
+    sizes = {"x": 2, "y": 4}
+    rows = [((0, 1), (("x",), ())), ((1, 0), (("x",), ("y",)))]
+    assert assigned(rows, factors, sizes) == {0: ("x",)}
+    assert assigned([((0, 1), ((), ("y",)))], factors, sizes) == {}  # 4 does not divide 6
+
+
+def test_specs() -> None:
+    arg = Partition(MESH, (("x", "one"), ("one",)))
+    assert proper(arg) == (("x",), ())
+    assert refines((("x", "y"), ()), (("x",), ())) and not refines((("y",), ()), (("x",), ()))
+    open_axis = Partition(MESH, (OPEN, ("x",)))
+    assert constrained(open_axis, (("x", "y"), ())) == (("y",), ("x",))
