@@ -6,7 +6,8 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test test-lowest rows style fuzz lint docs bench bench-kernels bench-leaks clean
+.PHONY: mnist tour test test-lowest rows style fuzz lint docs bench bench-kernels bench-leaks
+.PHONY: bench-devices clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -42,6 +43,9 @@ bench: $(VENV)/.base
 
 bench-kernels: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/kernels.py $(ARGS)
+
+bench-devices: $(VENV)/.base
+	@$(VENV)/bin/python benchmarks/devices.py $(ARGS)
 
 bench-leaks: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/leaks.py $(ARGS)
