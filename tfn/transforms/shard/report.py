@@ -1,6 +1,6 @@
 """Reports of a divided program: its exchanges, the bytes that they move, and its text.
 
-    all_reduce   x   f32[784,512]   1 time    802,816 bytes received by a device
+    all_reduce over data: f32[784,512] f32[512], 1 time, 2,813,440 bytes received by a device
 
 A device receives what the best known algorithm needs: n - 1 parts of n for a gather, a scatter or
 an all-to-all; twice that share for an all-reduce, which is a scatter and a gather.
@@ -11,12 +11,11 @@ MPICH", section 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import prod
 
 from tfn._support.frozen import frozen
-from tfn._support.validate import shown
-from tfn.dtypes import DType
+from tfn.dtypes import SHORT, DType
 from tfn.trace.jaxpr import print_jaxpr
 from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Axis, Exchange, Partition
@@ -36,38 +35,84 @@ NAMES = {
 
 @frozen
 class Moved:
-    """An exchange of a program.
+    """One message of a program: exchanges of one kind that need not wait for each other.
 
     Attributes:
         name: ``all_reduce``, ``all_gather``, ``reduce_scatter``, ``all_to_all`` or ``permute``.
         axis: of the mesh, along which it goes.
-        shape, dtype: of the part of a device, before the exchange.
+        shapes, dtype: of the parts of a device, before the exchange.
         times: how often it happens in a call; a loop without a fixed number of steps counts once.
         size_bytes: that each device receives, all times together.
     """
 
     name: str
     axis: Axis
-    shape: Shape
+    shapes: tuple[Shape, ...]
     dtype: DType
     times: int
     size_bytes: int
 
+    def __str__(self) -> str:
+        values = " ".join(f"{SHORT[self.dtype]}[{','.join(map(str, s))}]" for s in self.shapes)
+        return (
+            f"{self.name} over {self.axis.name}: {values}, {self.times} "
+            f"time{'s' * (self.times != 1)}, {self.size_bytes:,} bytes received by a device"
+        )
+
 
 def exchanges(function: UOp, times: int = 1) -> list[Moved]:
-    """The exchanges of the program of one device, those in loops included."""
-    result: list[Moved] = []
-    for u in walk(function.src):
-        if u.op is Op.COLLECTIVE and u.arg.kind not in FREE and u.arg.count > 1:
-            x = u.src[0]
-            size_bytes = int(x.size * x.dtype.itemsize * _share(u.arg.kind, u.arg.count))
-            result.append(
-                Moved(NAMES[u.arg.kind], u.arg.axis, x.shape, x.dtype, times, times * size_bytes)
-            )
-        length = u.arg.length if u.op is Op.SCAN else 1
-        for f in dict.fromkeys(s for s in u.src if s.op is Op.FUNCTION):
-            result += exchanges(f, times * length)
-    return result
+    """The messages of the program of one device, those in loops included.
+
+    What no exchange has to come before goes together as soon as it can; all else, as late as it
+    can: with what as many exchanges wait for.
+    """
+    order = list(walk(function.src))
+    nested = {u: _nested(u, times) for u in order if any(s.op is Op.FUNCTION for s in u.src)}
+    before: dict[UOp, int] = {}  # the longest chain of exchanges that a value depends on
+    for u in order:
+        before[u] = max([before[s] + _waits(s, nested) for s in _operands(u)], default=0)
+    after = dict.fromkeys(order, 0)  # the longest chain that depends on it
+    for u in reversed(order):
+        for s in _operands(u):
+            after[s] = max(after[s], after[u] + _waits(u, nested))
+    together: dict[tuple[Hashable, ...], list[UOp]] = {}
+    for u in order:
+        if _is_message(u):
+            arg = u.arg
+            early = arg.kind is Exchange.GATHER and before[u] == 0
+            place = -1 if early else after[u]
+            key = arg.kind, arg.axis, arg.op, arg.groups, arg.pairs, u.dtype, place
+            together.setdefault(key, []).append(u)
+    inside = [moved for each in nested.values() for moved in each]
+    return [*inside, *(_message(nodes, times) for nodes in together.values())]
+
+
+def _operands(u: UOp) -> tuple[UOp, ...]:
+    return () if u.op is Op.FUNCTION else u.src
+
+
+def _is_message(u: UOp) -> bool:
+    return u.op is Op.COLLECTIVE and u.arg.kind not in FREE and u.arg.count > 1
+
+
+def _nested(u: UOp, times: int) -> list[Moved]:
+    """The messages of the functions of a node."""
+    length = u.arg.length if u.op is Op.SCAN else 1
+    functions = dict.fromkeys(s for s in u.src if s.op is Op.FUNCTION)
+    return [moved for f in functions for moved in exchanges(f, times * length)]
+
+
+def _waits(u: UOp, nested: Mapping[UOp, Sequence[Moved]]) -> bool:
+    """Whether what follows a node waits for an exchange."""
+    return _is_message(u) or bool(nested.get(u))
+
+
+def _message(nodes: Sequence[UOp], times: int) -> Moved:
+    arg, parts = nodes[0].arg, [u.src[0] for u in nodes]
+    share = _share(arg.kind, arg.count)
+    size_bytes = sum(int(x.size * x.dtype.itemsize * share) for x in parts)
+    shapes = tuple([x.shape for x in parts])
+    return Moved(NAMES[arg.kind], arg.axis, shapes, parts[0].dtype, times, times * size_bytes)
 
 
 def _share(kind: Exchange, n: int) -> float:
@@ -96,11 +141,7 @@ def text(whole: Partitioned) -> str:
     lines += _divisions("argument", [p.shape for p in params], whole.params)
     lines += _divisions("result", [u.shape for u in whole.spmd.outputs], whole.results)
     lines.append(print_jaxpr(whole.spmd))
-    for moved in exchanges(whole.spmd.function):
-        lines.append(
-            f"{moved.name} over {moved.axis.name}: {shown(moved)}, {moved.times} "
-            f"time{'s' * (moved.times != 1)}, {moved.size_bytes:,} bytes received by a device"
-        )
+    lines += map(str, exchanges(whole.spmd.function))
     return "\n".join(lines)
 
 
