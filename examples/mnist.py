@@ -2,11 +2,13 @@
 
     python examples/mnist.py                  an MLP, 98% of the test images
     python examples/mnist.py --model cnn      a convolutional network, 99%
+    python examples/mnist.py --devices 4      each batch divided among four devices
     python examples/mnist.py --resume         go on where the last run was interrupted
 
 The images are in data/mnist beside this file.  Everything that computes is a pure function of
 arrays: `step` maps parameters and optimizer state to new ones and is compiled whole.  The same seed
-gives the same network, whatever the number of threads, and however often the run was interrupted.
+gives the same network, whatever the number of threads, and however often the run was interrupted;
+on several devices the sums of gradients have another order, and losses differ in the last digits.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.data import Batches, Position
 from tfn.nn.progress import Training, plot
 from tfn.nn.state import parsing
+from tfn.sharding import AxisType, Mesh, NamedSharding
+from tfn.sharding import PartitionSpec as P
 
 DATA = Path(__file__).parent / "data" / "mnist"
 EVALUATED = 1000  # test images at a time
@@ -128,10 +132,27 @@ def count_right(network: Any, images: Images) -> tfn.Array:
     return (logits_of(network, images.pixels).argmax(-1) == images.digits).sum()
 
 
-def accuracy(network: Any, images: Images) -> float:
+def accuracy(network: Any, images: Images, mesh: Mesh | None = None) -> float:
     """The fraction of digits that the network reads right."""
     batches = Batches(images, min(EVALUATED, len(images.digits))).stream(epochs=1, ahead=0)
-    return sum(int(count_right(network, batch)) for batch in batches) / len(images.digits)
+    right = [count_right(network, divided(batch, mesh)) for batch in batches]
+    return sum(map(int, right)) / len(images.digits)
+
+
+def mesh_of(devices: int) -> Mesh | None:
+    """The mesh of so many devices, which divide a batch among them; None for one."""
+    config.devices = max(config.devices, devices)
+    return tfn.make_mesh((devices,), ("data",), (AxisType.Auto,)) if devices > 1 else None
+
+
+def divided(images: Images, mesh: Mesh | None) -> Images:
+    """A batch, of which each device has a part."""
+    return images if mesh is None else tfn.device_put(images, NamedSharding(mesh, P("data")))
+
+
+def copied(values: Any, mesh: Mesh | None) -> Any:
+    """Parameters and state, of which each device has all."""
+    return values if mesh is None else tfn.device_put(values, NamedSharding(mesh, P()))
 
 
 def make_step(optimizer: optim.GradientTransformation) -> Callable[..., Any]:
@@ -152,7 +173,7 @@ def make_step(optimizer: optim.GradientTransformation) -> Callable[..., Any]:
 def train(options: argparse.Namespace, console: Console) -> float:
     """Train as the options say; the accuracy on the test images."""
     images, test_images = load("train", options.images), load("t10k", options.images)
-    model = MODELS[options.model]
+    model, mesh = MODELS[options.model], mesh_of(options.devices)
     epochs = options.epochs or model.epochs
     init_key, shuffle_key = random.split(random.key(options.seed))
     batches = Batches(images, min(options.batch_size, len(images.digits)), shuffle_key)
@@ -167,18 +188,19 @@ def train(options: argparse.Namespace, console: Console) -> float:
     network = model.init(init_key)
     done, now = checkpoints.resume((network, optimizer.init(network), Position()))
     network, state, position = now
-    reached = accuracy(network, test_images) if done >= steps else 0.0
+    network, state = copied((network, state), mesh)
+    reached = accuracy(network, test_images, mesh) if done >= steps else 0.0
 
     with (
         batches.stream(position, epochs=epochs) as stream,
         Training(steps, "images", done, quiet=options.quiet, console=console) as training,
     ):
         for batch in stream:
-            network, state, loss = step(network, state, batch)
+            network, state, loss = step(network, state, divided(batch, mesh))
             training.step(batches.size, loss=loss)
             epoch, begun = stream.position
             if begun == 0:
-                reached = accuracy(network, test_images)
+                reached = accuracy(network, test_images, mesh)
                 training.note(f"epoch {epoch}: loss {loss.item():.4f}, test accuracy {reached:.2%}")
                 checkpoints.save(training.done, (network, state, stream.position))
     if options.plot:
@@ -201,6 +223,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
+    parser.add_argument("--devices", type=int, default=1, help="that divide each batch")
     parser.add_argument("--resume", action="store_true", help="from the last epoch that was whole")
     parser.add_argument(
         "--checkpoints",
@@ -215,6 +238,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.images = 256 if options.smoke else None
     if options.smoke:
         options.epochs = options.epochs or 1
+    if options.devices < 1 or options.batch_size % options.devices:
+        parser.error(f"--devices divides a batch of {options.batch_size} into equal parts")
     return options
 
 

@@ -45,11 +45,18 @@ class AtIndex(Generic[T]):
         functions = cast(Any, self.array).__array_namespace__()
         return cast(T, functions.update(self.array, self.index, values, how, mode))
 
-    def get(self, *, mode: str | None = None, fill_value: object = None, **hints: bool) -> T:
-        """The elements."""
+    def get(
+        self,
+        *,
+        mode: str | None = None,
+        fill_value: object = None,
+        out_sharding: object = None,
+        **hints: bool,
+    ) -> T:
+        """The elements, divided as `out_sharding` says if it is not None."""
         functions = cast(Any, self.array).__array_namespace__()
         elements = functions.getitem(self.array, self.index, mode=mode, fill_value=fill_value)
-        return cast(T, elements)
+        return cast(T, elements if out_sharding is None else elements.to_device(out_sharding))
 
     def set(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
         """The elements replaced."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tfn import random, tree
+from tfn.config import config
 from tfn.errors import StateError
 
 
@@ -68,6 +69,25 @@ def test_it_learns_and_reports(model: str, run: Any) -> None:
 def test_a_seed_gives_the_same_network(run: Any) -> None:
     first, again, other = (run("--seed", seed)[0] for seed in "110")
     assert first == again != other
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_devices_divide_the_batches_and_change_nothing(model: str, run: Any) -> None:
+    before = config.devices
+    try:
+        one, four = (run("--model", model, "--devices", n)[:-1] for n in "14")
+    finally:
+        config.devices = before
+    loss, accuracy = (float(x) for x in re.findall(r"[\d.]+(?=,|%)", one[0]))
+    assert one[0] == f"epoch 1: loss {loss:.4f}, test accuracy {accuracy:.2f}%"
+    got = [float(x) for x in re.findall(r"[\d.]+(?=,|%)", four[0])]
+    np.testing.assert_allclose(got, [loss, accuracy], atol=2e-4)
+
+
+def test_devices_have_equal_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        mnist.main(["--smoke", "--devices", "3"])
+    assert "--devices divides a batch of 128 into equal parts" in capsys.readouterr().err
 
 
 def test_quiet_prints_one_line(run: Any) -> None:

@@ -22,6 +22,7 @@ from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, iota, rev, transpose
 from tfn.lax.operand import array, show
+from tfn.numpy.creation import on_device
 from tfn.numpy.cumulative import running
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot
@@ -53,6 +54,7 @@ def dot_general(
     dimension_numbers: DotNumbers,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Returns the sum of products over contracted axes, separately for each index of the batch
     axes.
@@ -68,6 +70,8 @@ def dot_general(
         precision: accepted as in JAX and ignored: products are always computed as exactly as
             possible.
         preferred_element_type: dtype of the result; that of the operands if None.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Raises:
         ShapeError, DTypeError: if paired axes or the dtypes differ.
@@ -80,6 +84,11 @@ def dot_general(
         >>> lax.dot_general(x, x, (((2,), (2,)), ((0,), (0,)))).shape
         (5, 2, 2)
     """
+    if out_sharding is not None:
+        return on_device(
+            dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
+            out_sharding,
+        )
     a, b = array(lhs), array(rhs)
     try:
         (contract_a, contract_b), (batch_a, batch_b) = dimension_numbers
@@ -124,6 +133,8 @@ def dot(
     rhs: ArrayLike,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Returns the product of vectors or matrices: the last axis of lhs is contracted with the first
     of rhs.
@@ -134,6 +145,8 @@ def dot(
         precision: accepted as in JAX and ignored: products are always computed as exactly as
             possible.
         preferred_element_type: dtype of the result; that of the operands if None.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Returns:
         An array of the axes that are left: (), (m,), (n,) or (m, n).
@@ -147,6 +160,8 @@ def dot(
         >>> lax.dot(lax.full((2, 3), 1.0), lax.full((3,), 2.0)).tolist()
         [6.0, 6.0]
     """
+    if out_sharding is not None:
+        return on_device(dot(lhs, rhs, precision, preferred_element_type), out_sharding)
     a, b = array(lhs), array(rhs)
     if not 1 <= len(a.shape) <= 2 or not 1 <= len(b.shape) <= 2:
         raise ShapeError(

@@ -18,7 +18,7 @@ from tfn.eager.operands import Axes, a_shape, broadcast_shape, one_axis, some_ax
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array, arrays, expand, literal, scalar, show
 from tfn.numpy.concatenation import arrays_of
-from tfn.numpy.creation import make
+from tfn.numpy.creation import make, on_device
 from tfn.trace.argument import Iota, Pad, Shrink
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
@@ -106,13 +106,21 @@ def _iota(size: int, dtype: dtypes.DType) -> UOp:
     return UOp(Op.IOTA, (), Iota(size, dtype))
 
 
-def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(
+    dtype: DTypeLike,
+    shape: Sequence[int],
+    dimension: int,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Returns the index along one axis, at every element of a shape.
 
     Args:
         dtype: of the result, integer or floating.
         shape: of the result, with at least one axis.
         dimension: the axis, in [-ndim, ndim); negative ones count from the end.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Raises:
         AxisError: if there is no such axis.
@@ -121,6 +129,8 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
         >>> broadcasted_iota("int32", (2, 2), 0).tolist()
         [[0, 0], [1, 1]]
     """
+    if out_sharding is not None:
+        return on_device(broadcasted_iota(dtype, shape, dimension), out_sharding)
     shape = a_shape("broadcasted_iota", shape)
     axis = one_axis("broadcasted_iota", dimension, len(shape))
     return broadcast_in_dim(iota(dtype, shape[axis]), shape, (axis,))
@@ -130,7 +140,10 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
 
 
 def reshape(
-    x: ArrayLike, new_sizes: int | Sequence[int], dimensions: Sequence[int] | None = None
+    x: ArrayLike,
+    new_sizes: int | Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Returns the same elements in row-major order under another shape.
 
@@ -138,6 +151,8 @@ def reshape(
         x: array of any shape.
         new_sizes: the new shape, whose sizes are all known: -1 is refused, as in JAX.
         dimensions: order of the axes in which elements are read, a permutation; 0, 1, ... if None.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Raises:
         ShapeError: if the numbers of elements differ.
@@ -146,6 +161,8 @@ def reshape(
         >>> reshape(iota("int32", 4), (2, 2)).tolist()
         [[0, 1], [2, 3]]
     """
+    if out_sharding is not None:
+        return on_device(reshape(x, new_sizes, dimensions), out_sharding)
     x = array(x) if dimensions is None else transpose(x, dimensions)
     shape = a_shape("reshape", new_sizes)
     return x if x.shape == shape else bind(Op.RESHAPE, x, arg=shape)

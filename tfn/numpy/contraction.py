@@ -16,6 +16,7 @@ from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.complex import conj
+from tfn.numpy.creation import on_device
 from tfn.numpy.manipulation import moveaxis
 from tfn.trace import build
 from tfn.trace.argument import Dot
@@ -65,6 +66,7 @@ def dot(
     *,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """The sum of products over the last axis of `x` and the last but one, or the only one, of `y`.
 
@@ -74,6 +76,8 @@ def dot(
         precision: accepted as in JAX, and changes nothing.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Returns:
         An array with the other axes of `x`, then those of `y`; a product of a number is
@@ -87,6 +91,8 @@ def dot(
         >>> dot(np.float32([1, 2]), np.float32([3, 4]))
         Array(11., dtype=float32)
     """
+    if out_sharding is not None:
+        return on_device(dot(x, y, preferred_element_type=preferred_element_type), out_sharding)
     x, y = array_of("dot", x), array_of("dot", y)
     if x.ndim and y.ndim:
         _fits("dot", x, y, x.ndim - 1, max(y.ndim - 2, 0))
@@ -115,6 +121,7 @@ def matmul(
     *,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """The matrix product ``x @ y``; axes before the last two are broadcast.
 
@@ -124,6 +131,8 @@ def matmul(
         precision: accepted as in JAX, and changes nothing.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Returns:
         An array of shape ``(*batch, rows of x, columns of y)``, without the axis of a vector.
@@ -138,6 +147,8 @@ def matmul(
         >>> matmul(tnp.ones((7, 2, 3)), tnp.ones((3, 5))).shape
         (7, 2, 5)
     """
+    if out_sharding is not None:
+        return on_device(matmul(x, y, preferred_element_type=preferred_element_type), out_sharding)
     x, y = array_of("matmul", x), array_of("matmul", y)
     if not x.ndim or not y.ndim:
         hint = "use * for a product with a scalar"
@@ -172,6 +183,7 @@ def tensordot(
     *,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """The sum of products over pairs of axes of two arrays.
 
@@ -183,6 +195,8 @@ def tensordot(
         precision: accepted as in JAX, and changes nothing.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Returns:
         An array with the other axes of `x`, then those of `y`.
@@ -199,6 +213,10 @@ def tensordot(
         >>> tensordot(tnp.ones((2, 3)), tnp.ones((5, 2)), ((0,), (1,))).shape
         (3, 5)
     """
+    if out_sharding is not None:
+        return on_device(
+            tensordot(x, y, axes, preferred_element_type=preferred_element_type), out_sharding
+        )
     x, y = array_of("tensordot", x), array_of("tensordot", y)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
@@ -415,6 +433,7 @@ def einsum(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     optimize: object = None,
+    out_sharding: Any = None,
 ) -> Array:
     """The sum of products in Einstein's notation, such as ``"bij,bjk->bik"``.
 
@@ -430,6 +449,8 @@ def einsum(
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
         optimize: accepted as in NumPy, and changes nothing.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Returns:
         An array with the axes after the arrow.
@@ -443,6 +464,11 @@ def einsum(
         >>> einsum("ij->i", np.ones((2, 3), np.float32))
         Array([3., 3.], dtype=float32)
     """
+    if out_sharding is not None:
+        return on_device(
+            einsum(subscripts, *operands, preferred_element_type=preferred_element_type),
+            out_sharding,
+        )
     if not isinstance(subscripts, str):
         raise ArgumentError(
             "einsum needs its subscripts as text",

@@ -296,7 +296,12 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
 
 
 def full(
-    shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None
+    shape: Any,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """An array of a shape with one value everywhere.
 
@@ -305,6 +310,7 @@ def full(
         fill_value: number, or array that broadcasts to `shape`.
         dtype: dtype of the result; None takes that of the value, 32 bits for Python numbers.
         device: a device, its name or a sharding; None for the default device.
+        out_sharding: the sharding of the result, in the place of `device`.
 
     Raises:
         ShapeError: if a size is negative, or the value does not broadcast to the shape.
@@ -315,8 +321,8 @@ def full(
         >>> full((2,), 7, "int8")
         Array([7, 7], dtype=int8)
     """
-    if device is not None:
-        return on_device(full(shape, fill_value, dtype), device)
+    if (place := device if out_sharding is None else out_sharding) is not None:
+        return on_device(full(shape, fill_value, dtype), place)
     sizes = a_shape("full", shape)
     kind = scalar_kind(fill_value)
     if kind is not None:
@@ -332,13 +338,16 @@ def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:
     return const(oracle.cast(dtype, np.asarray(value))[()], dtype, shape)
 
 
-def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def zeros(
+    shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """An array of a shape with zeros everywhere.
 
     Args:
         shape: tuple of sizes, or one size.
         dtype: dtype of the result, float32 for None.
         device: a device, its name or a sharding; None for the default device.
+        out_sharding: the sharding of the result, in the place of `device`.
 
     Raises:
         ShapeError: if a size is negative.
@@ -348,19 +357,22 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> 
         >>> zeros(3)
         Array([0., 0., 0.], dtype=float32)
     """
-    if device is not None:
-        return on_device(zeros(shape, dtype), device)
+    if (place := device if out_sharding is None else out_sharding) is not None:
+        return on_device(zeros(shape, dtype), place)
     kind = FLOAT32 if dtype is None else canonical(dtype)
     return make(_constant, 0, kind, a_shape("zeros", shape))
 
 
-def ones(shape: object, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+def ones(
+    shape: object, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """An array of a shape with ones everywhere.
 
     Args:
         shape: tuple of sizes, or one size.
         dtype: dtype of the result, float32 for None.
         device: a device, its name or a sharding; None for the default device.
+        out_sharding: the sharding of the result, in the place of `device`.
 
     Raises:
         ShapeError: if a size is negative.
@@ -370,19 +382,22 @@ def ones(shape: object, dtype: DTypeLike | None = None, *, device: object = None
         >>> ones((2, 2), "int8").tolist()
         [[1, 1], [1, 1]]
     """
-    if device is not None:
-        return on_device(ones(shape, dtype), device)
+    if (place := device if out_sharding is None else out_sharding) is not None:
+        return on_device(ones(shape, dtype), place)
     kind = FLOAT32 if dtype is None else canonical(dtype)
     return make(_constant, 1, kind, a_shape("ones", shape))
 
 
-def empty(shape: object, dtype: DTypeLike | None = None, *, device: object = None) -> Array:
+def empty(
+    shape: object, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """An array of a shape with zeros everywhere: there is no array without values.
 
     Args:
         shape: tuple of sizes, or one size.
         dtype: dtype of the result, float32 for None.
         device: a device, its name or a sharding; None for the default device.
+        out_sharding: the sharding of the result, in the place of `device`.
 
     Raises:
         ShapeError: if a size is negative.
@@ -392,7 +407,7 @@ def empty(shape: object, dtype: DTypeLike | None = None, *, device: object = Non
         >>> empty((2, 3)).shape
         (2, 3)
     """
-    return zeros(shape, dtype, device=device)
+    return zeros(shape, dtype, device=device, out_sharding=out_sharding)
 
 
 def full_like(

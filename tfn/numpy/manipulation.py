@@ -21,7 +21,7 @@ from tfn.eager.operands import (
     two_axes,
 )
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.numpy.creation import asarray, duplicate
+from tfn.numpy.creation import asarray, duplicate, on_device
 from tfn.trace import bind, build
 from tfn.trace.build import broadcast_to as spread
 from tfn.trace.build import cast, permute, shrink
@@ -34,7 +34,14 @@ from tfn.trace.uop import UOp, const
 Numbers = tuple[int, ...]
 
 
-def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(
+    x: ArrayLike,
+    shape: Any,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """The elements in order under another shape, one size of which may be -1.
 
     Arrays are immutable, so that sharing memory cannot be seen; with ``copy=True`` it is not
@@ -45,6 +52,8 @@ def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
         shape: tuple of sizes, or one size; -1 for the one that follows from the others.
         order: "C" if the last axis runs fastest in both shapes, "F" if the first one does.
         copy: whether the result has memory of its own; None and False copy where they must.
+        out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
+            None leaves it to the compiler.
 
     Returns:
         An array of the dtype of `x`.
@@ -58,6 +67,8 @@ def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
         >>> reshape(tnp.arange(6), (2, -1)).shape
         (2, 3)
     """
+    if out_sharding is not None:
+        return on_device(reshape(x, shape, order, copy=copy), out_sharding)
     x = array_of("reshape", x)
     x = duplicate(x) if copy else x
     sizes = _new_shape(x.shape, shape)

@@ -50,6 +50,7 @@ def arange(
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """The vector start, start + step, ... of numbers below `stop`; ``arange(n)`` counts from 0.
 
@@ -60,6 +61,7 @@ def arange(
         dtype: dtype of the result; None gives int32 for integers and float32 for others, or the
             dtype of ends that are arrays.
         device: a device, its name or a sharding; None for the default device.
+        out_sharding: the sharding of the result, in the place of `device`.
 
     Raises:
         ArgumentError: if the step is zero, or an argument is not known.
@@ -71,8 +73,8 @@ def arange(
         >>> arange(2, 8, 3)
         Array([2, 5], dtype=int32)
     """
-    if device is not None:
-        return on_device(arange(start, stop, step, dtype), device)
+    if (place := device if out_sharding is None else out_sharding) is not None:
+        return on_device(arange(start, stop, step, dtype), place)
     if stop is None:
         start, stop = 0, start
     first, last, by = (_number("arange", v) for v in (start, stop, 1 if step is None else step))

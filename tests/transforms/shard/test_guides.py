@@ -7,6 +7,7 @@ Each is written from the documented interface alone, and its results are formula
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -314,9 +315,7 @@ SIZES = (8, 32, 16, 8)
 
 
 def parameters() -> list[tuple[Array, Array]]:
-    return [
-        (normal(m, n) / np.sqrt(m).astype("float32"), normal(n)) for m, n in zip(SIZES, SIZES[1:])
-    ]
+    return [(normal(m, n) / np.sqrt(m).astype("float32"), normal(n)) for m, n in pairwise(SIZES)]
 
 
 def predict(layers: Any, x: Any) -> Any:
