@@ -45,7 +45,7 @@ def test_parts_are_what_their_index_says(spec: P) -> None:
     copies = [shard.replica_id for shard in shards]
     assert copies.count(0) == len({str(shard.index) for shard in shards})
     assert np.array_equal(x.addressable_data(3), shards[3].data)
-    assert "device=cpu:0" in repr(shards[0]) and x.global_shards[1].device.id == 1
+    assert f"device={tfn.devices()[0]}" in repr(shards[0]) and x.global_shards[1].device.id == 1
 
 
 def test_every_sharding_from_every_other() -> None:
@@ -68,6 +68,18 @@ def test_memory_is_shared_where_parts_are_the_same() -> None:
     assert x.is_deleted() and np.array_equal(y, X)
     with pytest.raises(DeletedArrayError):
         tfn.device_put(x, over("x"))
+
+
+def test_donated_memory_that_others_share_stays() -> None:
+    f = tfn.jit(lambda v: v + 1, donate_argnums=0)
+    for sharding in (over(), over("x")):
+        for _ in range(3):  # the general call, then the native one
+            x = tfn.device_put(X, sharding)
+            other = tfn.device_put(x, tfn.devices()[1])
+            part, data = x.addressable_shards[5].data, np.asarray(x)
+            assert np.array_equal(f(x), X + 1) and x.is_deleted()
+            assert np.array_equal(other, X) and np.array_equal(data, X)
+            assert np.array_equal(part, X[sharding.devices_indices_map(X.shape)[tfn.devices()[5]]])
 
 
 def test_what_an_array_tells() -> None:
@@ -123,9 +135,9 @@ def test_arrays_from_their_parts() -> None:
     again = tfn.make_array_from_single_device_arrays(X.shape, over("y"), parts[::-1])
     assert np.array_equal(again, X)
     assert np.array_equal(tfn.make_array_from_process_local_data(over("x"), X), X)
-    with pytest.raises(ShapeError, match="the part of cpu:0 has the wrong shape"):
+    with pytest.raises(ShapeError, match=r"the part of .*:0 has the wrong shape"):
         tfn.make_array_from_callback(X.shape, over("y"), lambda index: X)
-    with pytest.raises(DeviceError, match="there is no array on cpu:0"):
+    with pytest.raises(DeviceError, match=r"there is no array on .*:0"):
         tfn.make_array_from_single_device_arrays(X.shape, over("y"), parts[1:])
     with pytest.raises(ShapeError, match="one process has all"):
         tfn.make_array_from_process_local_data(over("x"), X, (16, 8))
@@ -137,7 +149,7 @@ def test_new_arrays_on_devices() -> None:
     assert tnp.zeros((8, 8), device=over("y")).sharding == over("y")
     assert tnp.arange(8, device=tfn.devices()[2]).device.id == 2
     assert tnp.asarray(X, device=over("x")).sharding == over("x")
-    assert tnp.full(2, 1, device="cpu:1").device.id == 1
+    assert tnp.full(2, 1, device=str(tfn.devices()[1])).device.id == 1
     assert x.to_device(tfn.devices()[1]).device.id == 1
 
 

@@ -50,7 +50,7 @@ def test_every_stage_as_text() -> None:
         assert lowered.as_text(stage) == compiled.as_text(stage) != ""
     assert lowered.as_text() == lowered.as_text("kernels")
     assert ".text" in compiled.as_text() and "barrier" in lowered.as_text()
-    with pytest.raises(ArgumentError, match="jaxpr, kernels"):
+    with pytest.raises(ArgumentError, match="jaxpr, shards, kernels"):
         lowered.as_text("stablehlo")
 
 

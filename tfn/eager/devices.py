@@ -40,16 +40,24 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of a platform that belong to this process.
+    """The devices of a platform that belong to a process.
+
+    Args:
+        process_index: the number of the process; None for this one.
+        backend: the platform; None for the default one.
+        host_id: an older name of `process_index`.
+
+    Raises:
+        DeviceError: if there is no such process or platform.
 
     Example:
         >>> local_devices() == devices()
         True
     """
-    if process_index:
+    if process_index or host_id:
         raise DeviceError(
-            f"there is no process {process_index}",
-            got=f"process_index={process_index}",
+            f"there is no process {process_index or host_id}",
+            got=f"process_index={process_index or host_id}",
             hint="there is one process, 0",
         )
     return devices(backend)

@@ -246,6 +246,11 @@ def make_array_from_process_local_data(
 ) -> Array:
     """An array of the data that each process has: here all of them.
 
+    Args:
+        sharding: its division.
+        local_data: the data of this process.
+        global_shape: of the whole array, which is that of the data.
+
     Raises:
         ShapeError: if `global_shape` is not that of the data, or a size does not divide.
     """

@@ -188,6 +188,9 @@ class Runtime(Protocol):
     ) -> Any:
         """The memory that a run takes, known before it runs: a `Footprint`."""
 
+    def place(self, jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Any:
+        """The program of a closed function on devices, their platform, the kinds of its results."""
+
     def check_place(self, what: str, kinds: Sequence[Any]) -> None:
         """Raise DeviceError if arguments of these kinds are on different devices."""
 

@@ -313,6 +313,24 @@ class Compiled:
         """The cost of one call; see `Lowered.cost_analysis`."""
         return self.lowered.cost_analysis()
 
+    @property
+    def input_shardings(self) -> Any:
+        """The shardings of the arguments, as the tree (args, kwargs).
+
+        None for an argument that is not committed to devices.
+        """
+        types = self.lowered.traced.takes.types
+        return tree.unflatten(self.in_tree, [t.sharding for t in types])
+
+    @property
+    def output_shardings(self) -> Any:
+        """The shardings of the result, as its tree; None for the default device."""
+        traced = self.lowered.traced
+        _, _, kinds = bind.runtime().place(traced.jaxpr, traced.kinds, traced.on)
+        kinds = kinds or [kind_of(u.shape, u.dtype) for u in traced.jaxpr.outputs]
+        shardings = [kind.sharding for kind in kinds[traced.has_effects :]]
+        return tree.unflatten(self.out_tree, shardings)
+
     def memory_analysis(self) -> Any:
         """The memory that a call takes: a `Footprint`."""
         traced = self.lowered.traced

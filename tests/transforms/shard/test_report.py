@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tfn
-import tfn.numpy as tnp
 from tfn import lax, nn
 from tfn.config import config
 from tfn.sharding import Mesh, NamedSharding
 from tfn.sharding import PartitionSpec as P
-from tfn.transforms.shard.report import exchanges
+from tfn.trace import bind
+from tfn.transforms.shard.report import alone, exchanges
 
 WIDTH, HIDDEN, LAYERS, BATCH = 16, 64, 3, 8
 
@@ -100,15 +100,28 @@ def test_fully_sharded_gathers_and_scatters_once_a_layer_and_pass() -> None:
     assert (new_up.sharding, new_down.sharding) == (up.sharding, down.sharding)
 
 
-def test_parts_hold_a_share_of_parameters() -> None:
-    mesh = tfn.make_mesh((8,), ("fsdp",))
-    w = put(normal(LAYERS, 64, HIDDEN), mesh, None, "fsdp", None)
-    x = put(normal(64 * BATCH, 64), mesh, "fsdp", None)
-    step = tfn.jit(lambda w, x: lax.scan(lambda x, w: (tnp.tanh(x @ w), None), x, w)[0])
-    params = step.lower(w, x).view.partitioned.spmd.params
-    assert params[0].shape == (LAYERS, 64 // 8, HIDDEN)
-    # What is gathered is read where its parts lie: no copy of a layer is made.
-    assert step.memory_analysis(w, x).temporary_bytes <= 2 * x.nbytes + 2 * w.nbytes // LAYERS
+def test_a_device_holds_its_share_and_two_layers_at_most() -> None:
+    mesh, width, hidden, depth = tfn.make_mesh((8,), ("fsdp",)), 64, 256, 12
+    up = put(normal(depth, width, hidden), mesh, None, "fsdp", None)
+    down = put(normal(depth, hidden, width), mesh, None, "fsdp", None)
+    x = put(normal(64, width), mesh, "fsdp", None)
+    optimizer = nn.optim.adam(1e-3)
+    weights = up, down
+    state = tfn.tree.map(lambda s: put(s, mesh, *[None, "fsdp"][: s.ndim]), optimizer.init(weights))
+
+    def step(weights: Any, state: Any, x: Any) -> Any:
+        slopes = tfn.grad(lambda w: (layers(x, *w) ** 2).sum())(weights)
+        updates, state = optimizer.update(slopes, state, weights)
+        return nn.optim.apply_updates(weights, updates), state
+
+    run = tfn.jit(step, donate_argnums=(0, 1))
+    whole = run.lower(weights, state, x).view.partitioned
+    plan = bind.runtime().footprint(alone(whole))
+    parameters = sum(w.nbytes for w in weights)
+    assert plan.argument_bytes <= 3 * parameters / 8 + x.nbytes + 64
+    one_layer, activations = parameters / depth, 6 * depth * 64 * hidden * 4 / 8
+    gradients = parameters / 8
+    assert plan.temporary_bytes <= 2 * one_layer + activations + 3 * gradients
 
 
 def test_random_bits_move_nothing() -> None:

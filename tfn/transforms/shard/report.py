@@ -16,10 +16,11 @@ from math import prod
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import SHORT, DType
-from tfn.trace.jaxpr import print_jaxpr
+from tfn.trace.build import expand, reshape, shrink
+from tfn.trace.jaxpr import Jaxpr, function, print_jaxpr
 from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Axis, Exchange, Partition
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, rebuild, walk
 from tfn.transforms.shard.partition import Partitioned
 
 FREE = frozenset({Exchange.VARY, Exchange.PICK})
@@ -60,13 +61,13 @@ class Moved:
         )
 
 
-def exchanges(function: UOp, times: int = 1) -> list[Moved]:
+def exchanges(program: UOp, times: int = 1) -> list[Moved]:
     """The messages of the program of one device, those in loops included.
 
     What no exchange has to come before goes together as soon as it can; all else, as late as it
     can: with what as many exchanges wait for.
     """
-    order = list(walk(function.src))
+    order = list(walk(program.src))
     nested = {u: _nested(u, times) for u in order if any(s.op is Op.FUNCTION for s in u.src)}
     before: dict[UOp, int] = {}  # the longest chain of exchanges that a value depends on
     for u in order:
@@ -124,10 +125,10 @@ def _share(kind: Exchange, n: int) -> float:
     return 1 if kind is Exchange.PERMUTE else (n - 1) / n
 
 
-def moved_bytes(function: UOp) -> dict[str, float]:
+def moved_bytes(program: UOp) -> dict[str, float]:
     """The bytes that a device receives by each exchange along each axis."""
     total: dict[str, float] = {}
-    for moved in exchanges(function):
+    for moved in exchanges(program):
         key = f"{moved.name}[{moved.axis.name}] bytes"
         total[key] = total.get(key, 0.0) + moved.size_bytes
     return total
@@ -153,3 +154,32 @@ def _divisions(what: str, shapes: Sequence[Shape], args: Sequence[Partition]) ->
         share = f"1/{prod([arg.parts(axis) for axis in range(len(shape))])}"
         lines.append(f"{what} {i}: {list(whole)} over ({spec}), {share} on each device")
     return lines
+
+
+def alone(whole: Partitioned) -> Jaxpr:
+    """The program of one device with ops of the same types in the place of exchanges.
+
+    It computes nothing of use; its memory plan is that of a device.  What arrives from other
+    devices is materialised.
+    """
+    spmd = whole.spmd
+    return Jaxpr(function(_without_exchanges(spmd.outputs), spmd.params))
+
+
+def _without_exchanges(outputs: Sequence[UOp]) -> list[UOp]:
+    new: dict[UOp, UOp] = {}
+    for u in walk(outputs):
+        if u.op is Op.FUNCTION:
+            new[u] = function(_without_exchanges(u.src), u.arg.params)
+            continue
+        src = tuple([new[s] for s in u.src])
+        if u.op is not Op.COLLECTIVE:
+            new[u] = rebuild(u, src)
+            continue
+        x = src[0]
+        if u.ndim > x.ndim:
+            x = expand(reshape(x, (1, *x.shape)), u.shape)
+        elif u.ndim < x.ndim:
+            x = reshape(shrink(x, (0,) * x.ndim, (1, *x.shape[1:])), u.shape)
+        new[u] = x if u.arg.kind in FREE else UOp(Op.GBARRIER, (x,))
+    return [new[u] for u in outputs]
