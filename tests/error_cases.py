@@ -421,8 +421,67 @@ def shardings_of_too_many_arguments():
     return tfn.jit(scaled, in_shardings=(one, one))(X)
 
 
+def shard_mapped(f, *args, **options):
+    """On one device: errors about specs are the same for a mesh of any size."""
+    options = {"in_specs": tfn.P("x"), "out_specs": tfn.P("x")} | options
+    return tfn.shard_map(f, mesh=tfn.make_mesh((1, 1), ("x", "y")), **options)(*args)
+
+
+def shard_map_without_a_mesh():
+    return tfn.shard_map(tnp.tanh, in_specs=tfn.P("x"), out_specs=tfn.P("x"))(X)
+
+
+def shard_map_over_an_axis_the_mesh_lacks():
+    return shard_mapped(tnp.tanh, X, in_specs=tfn.P("rows"))
+
+
+def shard_map_with_the_same_axis_twice():
+    return shard_mapped(tnp.tanh, X, in_specs=tfn.P("x", "x"))
+
+
+def shard_map_spec_longer_than_the_shape():
+    return shard_mapped(lambda scale: scale * 2, 3.0, in_specs=tfn.P("x"))
+
+
+def shard_map_spec_of_a_scalar_result():
+    return shard_mapped(lambda x: lax.psum(x.sum(), "x"), X)
+
+
+def shard_map_result_that_is_not_reduced():
+    return shard_mapped(lambda x: x.sum(), X, out_specs=tfn.P())
+
+
+def shard_map_result_over_another_axis():
+    return shard_mapped(lambda x: lax.psum(x, "x"), X, in_specs=tfn.P("x", "y"), out_specs=tfn.P())
+
+
+def shard_map_specs_of_too_many_arguments():
+    return shard_mapped(lambda x: x, X, in_specs=(tfn.P("x"), tfn.P()))
+
+
+def shard_map_specs_of_other_results():
+    return shard_mapped(lambda x: (x, x), X, out_specs=(tfn.P("x"),))
+
+
+def shard_map_spec_over_an_axis_that_is_not_manual():
+    return shard_mapped(tnp.tanh, X, in_specs=tfn.P("y"), axis_names={"x"})
+
+
+def shard_map_manual_over_an_axis_the_mesh_lacks():
+    return shard_mapped(tnp.tanh, X, axis_names={"rows"})
+
+
+def shard_map_spec_that_is_text():
+    return shard_mapped(tnp.tanh, X, in_specs="x")
+
+
+def shard_map_exchange_over_an_axis_that_is_not_manual():
+    return shard_mapped(lambda x: lax.psum(x, "y"), X, axis_names={"x"})
+
+
 CASES = [
     f
     for name, f in list(globals().items())
-    if getattr(f, "__module__", "") == __name__ and name not in ("over_lanes", "over", "mesh")
+    if getattr(f, "__module__", "") == __name__
+    and name not in ("over_lanes", "over", "mesh", "shard_mapped")
 ]

@@ -56,7 +56,7 @@ def named(what: str, axis_name: object) -> list[NamedAxis]:
     return axes
 
 
-def in_groups(what: str, axes: Sequence[NamedAxis], groups: object) -> Groups | None:
+def checked_groups(what: str, axes: Sequence[NamedAxis], groups: object) -> Groups | None:
     """Groups of devices that exchange among themselves alone.
 
     Raises:

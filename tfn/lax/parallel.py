@@ -82,7 +82,7 @@ def psum(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
         [0.25, 0.75]
     """
     axes = exchanges.named("psum", axis_name)
-    n = exchanges.count(axes, exchanges.in_groups("psum", axes, axis_index_groups))
+    n = exchanges.count(axes, exchanges.checked_groups("psum", axes, axis_index_groups))
 
     def one(leaf: Any) -> Any:
         if type(leaf) is not bool and scalar_kind(leaf) is not None:
@@ -114,7 +114,7 @@ def pmean(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any
         [-1.0, 1.0]
     """
     axes = exchanges.named("pmean", axis_name)
-    n = exchanges.count(axes, exchanges.in_groups("pmean", axes, axis_index_groups))
+    n = exchanges.count(axes, exchanges.checked_groups("pmean", axes, axis_index_groups))
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     return tree.map(lambda leaf: leaf / n, total)
 
@@ -167,7 +167,7 @@ def pmin(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
 
 def _reduced(what: str, op: Op, x: Any, axis_name: object, axis_index_groups: object) -> Any:
     axes = exchanges.named(what, axis_name)
-    groups = exchanges.in_groups(what, axes, axis_index_groups)
+    groups = exchanges.checked_groups(what, axes, axis_index_groups)
     if op is not Op.ADD:
         need_real(what, *tree.leaves(x))
     args = tuple(
@@ -211,7 +211,7 @@ def psum_scatter(
         [31, 42]
     """
     axes = exchanges.named("psum_scatter", axis_name)
-    groups = exchanges.in_groups("psum_scatter", axes, axis_index_groups)
+    groups = exchanges.checked_groups("psum_scatter", axes, axis_index_groups)
     args = exchanges.collectives(Exchange.SCATTER, axes, groups)
     n = exchanges.count(axes, groups)
 
@@ -299,7 +299,7 @@ def _gathered(
     what: str, x: Any, axis_name: object, groups: object, axis: int, tiled: bool, invariant: bool
 ) -> Any:
     axes = exchanges.named(what, axis_name)
-    checked = exchanges.in_groups(what, axes, groups)
+    checked = exchanges.checked_groups(what, axes, groups)
     args = exchanges.collectives(Exchange.GATHER, axes, checked, invariant=invariant)
 
     def one(leaf: object) -> Any:
@@ -344,7 +344,7 @@ def all_to_all(
         [[1, 3], [2, 4]]
     """
     axes = exchanges.named("all_to_all", axis_name)
-    groups = exchanges.in_groups("all_to_all", axes, axis_index_groups)
+    groups = exchanges.checked_groups("all_to_all", axes, axis_index_groups)
     args = exchanges.collectives(Exchange.TRANSPOSE, axes, groups)
     n = exchanges.count(axes, groups)
 

@@ -225,8 +225,8 @@ class NamedSharding:
         """
         if len(self.spec) > ndim:
             raise ShapeError(
-                f"{self.spec} has {len(self.spec)} entries, and the array {ndim} axes",
-                got=repr(self),
+                f"{self.spec} is longer than the shape of the array",
+                got=f"entries for {len(self.spec)} axes, and an array of {ndim}: {self!r}",
                 hint="a spec has one entry for each axis, or fewer",
             )
         rest = [()] * (ndim - len(self.spec))

@@ -3,7 +3,7 @@
 Files in reading order:
     axes              named axes, of `vmap` and of meshes, while a function is traced
     collective_rules  rules of collectives: derivatives, and what they are over lanes
-    vary              values that vary over manual axes, and those that all devices have alike
+    vary              values that vary over manual axes, and those that are the same on all devices
     shard_map         functions of the parts that each device holds
     pmap              the same for one element of an axis on each device
     jit_shardings     the shardings that `jit` gives to arguments and results

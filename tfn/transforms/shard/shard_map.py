@@ -55,7 +55,7 @@ def shard_map(
         axis_names: the axes of the mesh over which `f` works on parts; all of them if empty.  Over
             the others its values are whole, and the compiler divides them.
         check_vma: whether it is checked that parts are equal where `out_specs` says so; then
-            derivatives need no sums for values that all devices have alike.
+            derivatives need no sums for values that are the same on all devices.
 
     Raises:
         ArgumentError: without a mesh, or for parts that are not equal.
@@ -128,7 +128,7 @@ class _Region:
             arg = NamedSharding(self.mesh, spec).partition(len(shape))
         except ShapeError:
             raise ShapeError(
-                f"{spec} has {len(spec)} entries, and {what} of {self.name} {len(shape)} axes",
+                f"{spec} is longer than the shape of {what} of {self.name}",
                 got=f"{what} of shape {shape}",
                 hint="a spec has one entry for each axis, or fewer; P() for a scalar",
             ) from None

@@ -1,4 +1,4 @@
-"""Values that vary over manual axes, kept apart from those that all devices have alike.
+"""Values that vary over manual axes, kept apart from those that are the same on all.
 
 In a function that `shard_map` maps with ``check_vma``, the axes over which a value varies follow
 from the graph.  Where values that differ in this meet, the one that varies less is made to vary by
@@ -193,7 +193,7 @@ class Alignment:
         return sealed(UOp(Op.CALL, (body, *src[1:]), u.arg)), names
 
     def _custom(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
-        """Operands vary alike, since the rules of the user treat them together.
+        """Operands vary over the same axes, since the rules of the user treat them together.
 
         Integers do not: among them are the indices along named axes, which the rules may use.
         """
