@@ -5,7 +5,6 @@ that is the user's is the call itself.  All messages are in one golden file, `wr
 """
 
 import linecache
-import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any

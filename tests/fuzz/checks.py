@@ -1,19 +1,22 @@
 """Ways to run a program, each compared with the values that the oracle gave line by line.
 
-A check raises Disagreement, or whatever tfn raises.  `SHARES` says for how many programs of a
-hundred each check runs: those that compile once always, the others now and then.
+A check raises Disagreement, or whatever tfn raises.  `CHECKS` says for how many programs of
+a hundred each check runs: the fast ones always, the others now and then, or if they are asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import tfn
 import tfn.numpy as tnp
+from tests.exporting.building import in_c
 from tests.fuzz.programs import Input, Line, Program, evaluate_line
 from tests.fuzz.steps import DISCRETE, STEPS
 from tests.fuzz.values import (
@@ -29,9 +32,14 @@ from tests.fuzz.values import (
     shown,
     widened,
 )
+from tfn.errors import ExportError
 
 KINKS = {name for name, step in STEPS.items() if step.kink or step.result == DISCRETE}
 """Steps that finite differences may step over a jump or a corner of."""
+
+
+class Inapplicable(Exception):
+    """A program that a check cannot be run for."""
 
 
 def arrays(inputs: dict[str, Input]) -> list[tfn.Array]:
@@ -73,6 +81,25 @@ def export(program: Program) -> None:
         inputs = arrays(program.inputs)
         data = tfn.export.serialize(program.function(NARROW), *inputs)
         require_outputs(program, tfn.export.deserialize(data)(*inputs), "export and the oracle")
+
+
+SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+"""Flags of gcc and clang: any access out of bounds and any undefined behaviour ends the program."""
+
+
+def sanitize(program: Program) -> None:
+    """Exported as C, built with sanitizers, and run in a process of its own."""
+    with device("cpu"), TemporaryDirectory() as folder:
+        function, inputs = program.function(NARROW), arrays(program.inputs)
+        try:
+            results = in_c(
+                function, *inputs, folder=Path(folder), compiler=["gcc"], flags=SANITIZED
+            )
+        except ExportError as error:
+            if "Python" in error.what:  # Fourier transforms and callbacks run on the host
+                raise Inapplicable from None
+            raise
+        require_outputs(program, results, "exported C and the oracle")
 
 
 def vmap(program: Program) -> None:
@@ -211,7 +238,7 @@ def _require_differences(
 
 @dataclass(frozen=True)
 class Check:
-    """A way to run a program; `share` programs of a hundred run it."""
+    """A way to run a program; `share` programs of a hundred run it, if no other number is said."""
 
     run: Callable[[Program], None]
     share: int
@@ -225,6 +252,7 @@ CHECKS = {
     "gradient": Check(gradient, 40),
     "adjoint": Check(adjoint, 40),
     "export": Check(export, 5),
+    "sanitize": Check(sanitize, 0),
 }
 
 

@@ -17,7 +17,8 @@ from tests.fuzz.values import DTYPES
 
 Counts = Counter[tuple[str, str]]
 
-COLUMNS = (*DTYPES, *CHECKS, *(name for name in TRANSFORMS if name not in CHECKS))
+RUN = [name for name, check in CHECKS.items() if check.share]
+COLUMNS = (*DTYPES, *RUN, *(name for name in TRANSFORMS if name not in CHECKS))
 SHORT = {"bfloat16": "bf16", "complex64": "c64", "complex128": "c128", "checkpoint": "ckpt"}
 
 

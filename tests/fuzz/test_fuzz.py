@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from tests.exporting import building
+from tests.exporting.building import needs_cc
 from tests.fuzz import checks, coverage
 from tests.fuzz.batches import Batch
 from tests.fuzz.keep import kept
@@ -124,6 +126,32 @@ def test_failures_are_shrunk_and_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     tests = [f for n, f in runpy.run_path(str(path)).items() if n.startswith("test_")]
     with pytest.raises(Disagreement, match="no numpy"):
         tests[0]()
+
+
+@needs_cc
+def test_exported_c_of_some_programs_under_sanitizers(tmp_path: Path) -> None:
+    batch = Batch(float("inf"), tmp_path, only="sanitize", most=6)
+    batch.run(0)
+    assert batch.failure is None, batch.failure
+    assert batch.programs > 3
+
+
+@needs_cc
+def test_sanitizers_see_a_write_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line(("v1",), "v1 = x + 1")
+    program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))
+    checks.check("sanitize", program)
+    write_behind = "((float *)args.out_0)[16] = 0; const int error"  # rooms are of 64 bytes
+    monkeypatch.setattr(building, "MAIN", building.MAIN.replace("const int error", write_behind))
+    with pytest.raises(AssertionError, match=r"AddressSanitizer|runtime error"):
+        checks.check("sanitize", program)
+
+
+def test_programs_that_cannot_be_exported_are_not_counted(tmp_path: Path) -> None:
+    line = Line(("v1",), "v1 = xp.fft.fft(x).real")
+    program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))
+    with pytest.raises(checks.Inapplicable):
+        checks.check("sanitize", program)
 
 
 def test_broken_lines_are_programs_of_their_own() -> None:
