@@ -327,12 +327,12 @@ class Writer:
         finally:
             self.exact_only = False
         reads = [self.values[name] for name in operands(expression, self.values)]
-        if step.kink and step.result == EXACT and has_both_zeros(reads):
-            return
         # NumPy computes floating functions of integers in other dtypes; bfloat16 it does not know.
         by_numpy = step.numpy and (
             step.result != "rounded" or all(is_inexact(value.numbers.dtype) for value in reads)
         )
+        if step.kink and has_both_zeros(reads):  # of which NumPy takes either
+            by_numpy = False
         self.add(name, expression, step.result in (EXACT, DISCRETE), by_numpy)
 
     def add(self, step: str, expression: str, exact: bool, by_numpy: bool = False) -> None:

@@ -94,7 +94,7 @@ class Value:
 
 
 def has_both_zeros(values: Sequence[Value]) -> bool:
-    """Whether there are 0.0 and -0.0: which of them is larger no device says in the same way."""
+    """Whether there are 0.0 and -0.0."""
     signs: set[bool] = set()
     for value in values:
         if value.numbers.dtype.name in FLOATS:
