@@ -8,16 +8,18 @@ loads a checkpoint, raises errors while tracing and while running, and forks a p
 computes.  Each result is compared with that of the first round, bit by bit, or with NumPy where it
 is exact.
 
-Programs of new shapes are dropped when all of them take `LIMIT_BYTES`.  A reading is taken when that
-has just been done, so that all readings are of the same state.  Readings of the first quarter are
-the warm-up; the exit status is 1 if the resident memory of the last third of the others differs from
-that of the first third by more than 1%, if descriptors or threads become more, or if a bit differs.
+Programs of new shapes are dropped when all of them take `LIMIT_BYTES`.  A reading is taken when
+that has just been done, so that all readings are of the same state.  Readings of the first quarter
+are the warm-up.  The exit status is 1 if the resident memory of the last third of the others
+differs from that of the first third by more than 1%, if descriptors or threads become more, or if a
+bit differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import hashlib
 import os
@@ -235,8 +237,10 @@ HEAD = (
 
 
 def read(seconds: float, rounds: int) -> Reading:
-    """Reads the state of this process."""
+    """Reads the state of this process, without the free memory that the C library keeps."""
     gc.collect()
+    with contextlib.suppress(AttributeError):  # not in every C library
+        ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return Reading(
         seconds,

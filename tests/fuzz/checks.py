@@ -6,7 +6,8 @@ a hundred each check runs: the fast ones always, the others now and then, or if 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +41,17 @@ KINKS = {name for name, step in STEPS.items() if step.kink or step.result == DIS
 
 class Inapplicable(Exception):
     """A program that a check cannot be run for."""
+
+
+@contextmanager
+def on_the_host() -> Iterator[None]:
+    """Programs that cannot be exported: callbacks and, in C, Fourier transforms and LAPACK."""
+    try:
+        yield
+    except ExportError as error:
+        if any(word in error.what for word in ("Python", "effects")):
+            raise Inapplicable from None
+        raise
 
 
 def arrays(inputs: dict[str, Input]) -> list[tfn.Array]:
@@ -79,7 +91,8 @@ def export(program: Program) -> None:
     """Written as bytes, read again, and compiled."""
     with device("cpu"):
         inputs = arrays(program.inputs)
-        data = tfn.export.serialize(program.function(NARROW), *inputs)
+        with on_the_host():
+            data = tfn.export.serialize(program.function(NARROW), *inputs)
         require_outputs(program, tfn.export.deserialize(data)(*inputs), "export and the oracle")
 
 
@@ -91,19 +104,18 @@ def sanitize(program: Program) -> None:
     """Exported as C, built with sanitizers, and run in a process of its own."""
     with device("cpu"), TemporaryDirectory() as folder:
         function, inputs = program.function(NARROW), arrays(program.inputs)
-        try:
+        with on_the_host():
             results = in_c(
                 function, *inputs, folder=Path(folder), compiler=["gcc"], flags=SANITIZED
             )
-        except ExportError as error:
-            if "Python" in error.what:  # Fourier transforms and callbacks run on the host
-                raise Inapplicable from None
-            raise
         require_outputs(program, results, "exported C and the oracle")
 
 
 def vmap(program: Program) -> None:
-    """Three sets of inputs at once, against one after the other; every other input is shared."""
+    """Three sets of inputs at once, against one after the other; every third input is shared.
+
+    The last set is the first once more: to evaluate lines takes longer than to run them.
+    """
     axes = tuple(None if at % 3 == 2 else 0 for at in range(len(program.inputs)))
     if not axes:
         return
@@ -112,10 +124,10 @@ def vmap(program: Program) -> None:
             name: x if axis is None or x.kind == "given" else replace(x, seed=x.seed + shift)
             for (name, x), axis in zip(program.inputs.items(), axes)
         }
-        for shift in (0, 100, 200)
+        for shift in (0, 100, 0)
     ]
     try:
-        rows = [program.evaluated(inputs) for inputs in sets]
+        rows = [program.evaluated(), program.evaluated(sets[1]), program.evaluated()]
     except Unfit:  # the other inputs make it ill conditioned
         return
     with device("cpu"):

@@ -17,6 +17,8 @@ from tests.fuzz import checks, coverage
 from tests.fuzz.batches import Batch
 from tests.fuzz.keep import kept
 from tests.fuzz.programs import Broken, Input, Line, Program, programs
+from tests.fuzz.steps import STEPS
+from tests.fuzz.transforms import TRANSFORMS
 from tests.fuzz.values import (
     Disagreement,
     Unfit,
@@ -161,6 +163,36 @@ def test_broken_lines_are_programs_of_their_own() -> None:
     np.testing.assert_array_equal(error.program.inputs["v2"].numbers(), X.numbers)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        *("gather", "scatter", "scatter_max", "solve", "eigvalsh", "random.bits"),
+        *("pure_callback", "io_callback"),
+    ],
+)
+def test_rare_steps_are_drawn_and_agree(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = ("transpose", "cast to integer", "cast float")
+    monkeypatch.setattr("tests.fuzz.programs.STEPS", {n: STEPS[n] for n in (step, *others)})
+    batch = Batch(float("inf"), tmp_path, only="jit", most=6)
+    batch.run(0)
+    assert batch.failure is None, batch.failure
+    assert batch.counts[step, "jit"]
+
+
+@pytest.mark.parametrize("transform", ["custom_vjp", "custom_jvp"])
+def test_custom_rules_are_drawn_and_agree(
+    transform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = {name: TRANSFORMS[name] for name in (transform, "grad", "vmap")}
+    monkeypatch.setattr("tests.fuzz.programs.TRANSFORMS", drawn)
+    batch = Batch(float("inf"), tmp_path, only="jit", most=6)
+    batch.run(0)
+    assert batch.failure is None, batch.failure
+    assert batch.counts[transform, "jit"]
+
+
 def test_coverage_counts_steps_by_dtype_and_transform() -> None:
     program = Program({}, (), (), uses=(("exp", "float32", ("vmap",)), ("exp", "float32", ())))
     counts = coverage.counted(program, ("jit",))
@@ -168,4 +200,7 @@ def test_coverage_counts_steps_by_dtype_and_transform() -> None:
     assert ("exp", "float16") in coverage.empty(counts)
     assert ("exp", "float32") not in coverage.empty(counts)
     assert coverage.excuse("exp", "int32") == "takes no such dtype"
+    assert coverage.excuse("io_callback", "export") == "bytes hold no functions of Python"
+    assert "no forward mode" in (coverage.excuse("custom_vjp", "jvp") or "")
+    assert "cells: takes no such dtype" in str(coverage.table(counts).caption)
     assert coverage.table(counts).row_count == len(coverage.STEPS) + len(coverage.TRANSFORMS)

@@ -59,6 +59,10 @@ PROGRAM_FACTOR = 16.0
 """A program may err by so many times the error that its lines gather."""
 
 
+class Skip(Exception):
+    """A step that finds no operands."""
+
+
 class Unfit(Exception):
     """A line whose result depends on rounding too much to be compared."""
 
