@@ -7,7 +7,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: mnist tour test test-lowest rows style fuzz lint docs bench bench-kernels bench-leaks
-.PHONY: bench-devices clean
+.PHONY: bench-devices soak clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -49,6 +49,9 @@ bench-devices: $(VENV)/.base
 
 bench-leaks: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/leaks.py $(ARGS)
+
+soak: $(VENV)/.base
+	@$(VENV)/bin/python benchmarks/soak.py $(ARGS)
 
 $(VENV)/.base: pyproject.toml
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "tfn needs Python 3.11 or later"'

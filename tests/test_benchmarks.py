@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,39 @@ def test_a_step_that_keeps_an_array_is_found(monkeypatch: pytest.MonkeyPatch) ->
 def test_unknown_kinds_of_steps_are_named() -> None:
     done = run("--only", "grad,love", script="leaks.py")
     assert done.returncode != 0 and "love" in done.stderr
+
+
+def test_a_soak_does_all_its_rounds_again_to_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import soak
+
+    monkeypatch.setattr(soak, "TRAINING_STEPS", 5)
+    monkeypatch.setattr(soak, "REQUESTS", 32)
+    with ThreadPoolExecutor(2) as pool:
+        work = soak.Work(tmp_path, pool)
+        first, second = dict(work.round()), dict(work.round())
+    assert first == second and len(first) == 7
+    assert first["errors"].startswith("ShapeError,TracerBoolConversionError")
+    assert len(set(first["fork"].split())) == 4  # the child answered by four functions
+
+
+def test_a_soak_tells_what_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import soak
+
+    def readings(growth: float, descriptors: int) -> list[object]:
+        return [
+            soak.Reading(60.0 * n, n, int(2e8 * (1 + growth * n / 60)), 6 + descriptors * n, 6, 0)
+            for n in range(60)
+        ]
+
+    assert not list(soak.faults(readings(0.005, 0), {}, 60))
+    found = list(soak.faults(readings(0.05, 1), {"training": 3}, 60))
+    assert found == [
+        "resident memory is not flat",
+        "descriptors grew from 21 to 65",
+        "training gave other bits in 3 rounds",
+    ]
+    assert "give it more minutes" in next(soak.faults([], {}, 60))

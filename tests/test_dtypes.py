@@ -86,6 +86,12 @@ def test_canonical():
         dtypes.canonical("nonsense")
 
 
+@pytest.mark.parametrize("text", ["f4,(", "i4,,", ("f4", -1), "\ud800", "a"])
+def test_texts_that_numpy_cannot_parse_are_no_dtypes(text):
+    with pytest.raises(DTypeError, match="dtype"):
+        dtypes.canonical(text)
+
+
 def test_names_equal_their_dtypes():
     assert tnp.float32 == np.dtype("float32") == tnp.float32
     assert np.dtype("float32") == tnp.float32 and tnp.ones(1).dtype == tnp.float32

@@ -10,6 +10,7 @@ import tfn.errors as errors
 import tfn.numpy as tnp
 from tests.conftest import Golden
 from tests.error_cases import CASES
+from tests.wrong_calls import defects, error_of, groups, names
 
 
 def test_a_message_has_four_parts():
@@ -58,6 +59,25 @@ def test_error_messages(case, golden: Golden):
     error = caught.value
     text = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
     golden(f"errors/{case.__name__}.txt", re.sub(r"error_cases\.py:\d+", "error_cases.py", text))
+
+
+def test_wrong_calls_are_told_what_where_and_what_to_do(golden: Golden):
+    scope = names()
+    text: list[str] = []
+    wrong: list[str] = []
+    calls = 0
+    for head, rows in groups():
+        text += ["", head]
+        for call, expected in rows:
+            error = error_of(call, scope)
+            wrong += [f"{call}: {defect}" for defect in defects(call, expected, error)]
+            lines = [line for line in str(error).splitlines() if not line.startswith("  at: ")]
+            text += ["", call, f"  {type(error).__name__}: {lines[0]}", *lines[1:]]
+            calls += 1
+    assert not wrong, "\n".join(wrong)
+    assert calls >= 400
+    here = re.compile(r"(?<=machine of )[\d,]+|(?<=limit of )[\d,]+|(?<= at 0x)\w+")
+    golden("wrong_calls.txt", here.sub("N", "\n".join(text).lstrip()))  # of this machine
 
 
 def printed(code: str) -> str:

@@ -152,7 +152,8 @@ def canonical(dtype: DTypeLike) -> DType:
     else:
         try:
             parsed = np.dtype(dtype)
-        except TypeError:
+        # NumPy parses texts as Python, knows records, and warns of names that it will forget.
+        except (TypeError, ValueError, SyntaxError, DeprecationWarning):
             raise DTypeError(
                 f"{dtype!r} is not a dtype", got=f"dtype={dtype!r}", hint=_all_names()
             ) from None
@@ -285,6 +286,7 @@ def as_number_of(dtype: DType, value: Any) -> Any:
         Traceback (most recent call last):
             ...
         tfn.errors.NumberError: -1 does not fit into uint8
+          got: value=-1 (int); uint8 holds whole numbers from 0 to 255
           at: <doctest tfn.dtypes.as_number_of[1]>:1  as_number_of(uint8.dtype, -1)
           hint: give a dtype that holds it, or convert an array with .astype, which wraps around
     """
@@ -303,8 +305,11 @@ def as_number_of(dtype: DType, value: Any) -> Any:
             return value
     except (TypeError, ValueError, OverflowError):
         pass
+    kind = "real" if dtype in FLOATS else "complex"
+    holds = f"whole numbers from {ends[0]} to {ends[1]}" if ends else f"{kind} numbers"
     raise NumberError(
         f"{str(value)[:40]} does not fit into {dtype.name}",
+        got=f"value={str(value)[:40]} ({type(value).__name__}); {dtype.name} holds {holds}",
         hint="give a dtype that holds it, or convert an array with .astype, which wraps around",
     )
 

@@ -145,6 +145,14 @@ def test_loops_branches_and_keys(tmp_path: Path) -> None:
     check(f, np.int32(3), rows(0, 5), rows(1, 9, 5) / 10, folder=tmp_path)
 
 
+@needs_cc
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "int8", "uint16"])
+def test_orders_of_narrow_keys(kind: str, tmp_path: Path) -> None:
+    """Constants of 8 and 16 bits are computed in 32 bits by C, and cut off without a warning."""
+    x = tnp.asarray(rows(0, 70, 3) * 9).astype(kind)
+    check(lambda x: tnp.argsort(x, axis=0, stable=True), x, folder=tmp_path)
+
+
 class TestRefused:
     def test_callbacks_are_refused(self, tmp_path: Path) -> None:
         def call(x: Any) -> Any:

@@ -1,6 +1,7 @@
 """The command: fuzz for some minutes, keep what fails as tests, and print what was covered.
 
     python -m tests.fuzz --minutes 2 --seed 7 --jobs 2
+    python -m tests.fuzz --only sanitize --programs 1000 --minutes 60    exported C under sanitizers
 
 The exit status is 1 if a program failed.  Ctrl-C ends it early, with the counts so far.
 """
@@ -25,15 +26,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.fuzz import coverage
 from tests.fuzz.batches import work
+from tests.fuzz.checks import CHECKS
 from tests.fuzz.keep import FOUND, kept
 from tests.fuzz.programs import Program
 
 
 def main() -> int:
     """Runs the command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    parser.add_argument("--programs", type=int, default=1 << 62, help="end after so many")
+    parser.add_argument("--only", choices=CHECKS, default="", help="run this check and no other")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--quiet", action="store_true", help="no bar and no table")
     parser.add_argument("--found", type=Path, default=FOUND, help="folder of the kept tests")
@@ -50,7 +58,7 @@ def main() -> int:
         processes = [
             context.Process(
                 target=work,
-                args=(options.seed, options.jobs, job, deadline, running, reports),
+                args=(options, job, deadline, running, reports),
                 daemon=True,
             )
             for job in range(options.jobs)

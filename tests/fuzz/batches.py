@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import coverage
-from tests.fuzz.checks import CHECKS, check
+from tests.fuzz.checks import CHECKS, Inapplicable, check
 from tests.fuzz.keep import kept
 from tests.fuzz.programs import Broken, Program, programs
 from tfn.config import config
@@ -35,11 +35,20 @@ class Batch:
 
     While a check runs, its program is a test in the folder `running`, for the case that it ends the
     process.
+
+    Args:
+        deadline: when to stop, by `time.monotonic`.
+        only: the one check to run, instead of some of all.
+        most: so many programs at most.
     """
 
-    def __init__(self, deadline: float, running: Path) -> None:
+    def __init__(
+        self, deadline: float, running: Path, only: str = "", most: int = PROGRAMS_PER_BATCH
+    ) -> None:
         self.deadline = deadline
         self.running = running
+        self.only = only
+        self.most = most
         self.programs = 0
         self.lines = 0
         self.counts: coverage.Counts = Counter()
@@ -52,7 +61,7 @@ class Batch:
 
         @hypothesis.seed(seed)
         @settings(
-            max_examples=PROGRAMS_PER_BATCH,
+            max_examples=self.most,
             database=None,
             deadline=None,
             phases=[Phase.generate, Phase.shrink],
@@ -87,7 +96,16 @@ class Batch:
             self.fail("line", error.program, error)
             raise
         self.seconds["draw"] += time.monotonic() - now  # type: ignore[assignment]
-        chosen = tuple(n for n, c in CHECKS.items() if data.draw(st.integers(0, 99)) < c.share)
+        chosen = (
+            (self.only,)
+            if self.only
+            else tuple(
+                name
+                for name, check in CHECKS.items()
+                if check.share == 100
+                or (check.share and data.draw(st.integers(0, 99)) < check.share)
+            )
+        )
         if self.failure is not None:  # a smaller program has to fail in the same way
             chosen = tuple(name for name in chosen if name == self.failure[0])
         for name in chosen:
@@ -95,13 +113,15 @@ class Batch:
             path = kept(self.running, name, program, "The process ended.")
             try:
                 CHECKS[name].run(program)
+            except Inapplicable:
+                chosen = tuple(other for other in chosen if other != name)
             except Exception as error:
                 self.fail(name, program, error)
                 raise
             finally:
                 path.unlink(missing_ok=True)
                 self.seconds[name] += time.monotonic() - start  # type: ignore[assignment]
-        if self.failure is None:
+        if self.failure is None and chosen:
             self.programs += 1
             self.lines += len(program.lines)
             self.counts += coverage.counted(program, chosen)
@@ -127,16 +147,18 @@ def smallest_slice(name: str, program: Program) -> Program:
     return program
 
 
-def work(seed: int, jobs: int, job: int, deadline: float, running: Path, reports: Any) -> None:
-    """Batches of one process until the time is over; each is a report."""
+def work(options: Any, job: int, deadline: float, running: Path, reports: Any) -> None:
+    """Batches of one process until the time or the number of programs is over; each is a report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
     config.disk_cache = False  # no program comes twice
-    number = job
-    while time.monotonic() < deadline:
-        batch = Batch(deadline, running)
-        batch.run(seed * 1_000_003 + number)
+    number, programs = job, 0
+    share = -(-options.programs // options.jobs)
+    while time.monotonic() < deadline and programs < share:
+        batch = Batch(deadline, running, options.only, min(PROGRAMS_PER_BATCH, share - programs))
+        batch.run(options.seed * 1_000_003 + number)
+        programs += batch.programs
         reports.put(
             (batch.programs, batch.lines, batch.counts, batch.seconds, batch.failure, number)
         )
-        number += jobs
+        number += options.jobs
     reports.put(None)

@@ -12,12 +12,13 @@ from rich.table import Table
 from tests.fuzz.checks import CHECKS
 from tests.fuzz.programs import Program
 from tests.fuzz.steps import STEPS
-from tests.fuzz.transforms import TRANSFORMS
+from tests.fuzz.transforms import FORWARD, TRANSFORMS
 from tests.fuzz.values import DTYPES
 
 Counts = Counter[tuple[str, str]]
 
-COLUMNS = (*DTYPES, *CHECKS, *(name for name in TRANSFORMS if name not in CHECKS))
+RUN = [name for name, check in CHECKS.items() if check.share]
+COLUMNS = (*DTYPES, *RUN, *(name for name in TRANSFORMS if name not in CHECKS))
 SHORT = {"bfloat16": "bf16", "complex64": "c64", "complex128": "c128", "checkpoint": "ckpt"}
 
 
@@ -36,11 +37,18 @@ def excuse(step: str, column: str) -> str | None:
         return "takes no such dtype"
     if column == "associative_scan":
         return "its function is one of three, not written"
+    if step == "custom_vjp" and column in (*FORWARD, "gradient", "adjoint"):
+        return "it has no forward mode, which the program could ask for"
+    if step in ("pure_callback", "io_callback") and column == "export":
+        return "bytes hold no functions of Python"
     return None
 
 
 def table(counts: Counts) -> Table:
-    """A row per step; cells that stay empty with a reason are dots, those without are 0."""
+    """A row per step; cells that stay empty with a reason are dots, those without are 0.
+
+    The reasons are below the table, with the number of cells that each is for.
+    """
     grid = Table(title="programs by step, and dtype or transform", show_lines=False, padding=0)
     grid.add_column("step")
     for column in COLUMNS:
@@ -51,6 +59,13 @@ def table(counts: Counts) -> Table:
             n = counts[step, column]
             cells.append(str(n) if n else "·" if excuse(step, column) else "[red]0[/red]")
         grid.add_row(step, *cells)
+    reasons = Counter(
+        excuse(step, column)
+        for step in (*STEPS, *TRANSFORMS)
+        for column in COLUMNS
+        if not counts[step, column]
+    )
+    grid.caption = "\n".join(f"· {n} cells: {why}" for why, n in reasons.most_common() if why)
     return grid
 
 

@@ -32,6 +32,7 @@ from tests.fuzz.values import (
     SIGNED,
     UNSIGNED,
     Numbers,
+    Skip,
     Unfit,
     Value,
     evaluate,
@@ -50,10 +51,6 @@ MAX_STEPS_OF_FUNCTION = 3
 MAX_DEPTH = 3
 STOP_PROGRAM, STOP_FUNCTION = 25, 3
 """One step in so many ends a program, or a function."""
-
-
-class Skip(Exception):
-    """A step that finds no operands."""
 
 
 class Broken(AssertionError):
@@ -196,12 +193,14 @@ class Writer:
         numbers: count[int],
         smooth: bool,
         inside: tuple[str, ...] = (),
+        smooth_program: bool | None = None,
     ) -> None:
         self.draw = draw
         self.values = values
         self.numbers = numbers
         self.smooth = smooth
         self.inside = inside
+        self.smooth_program = smooth if smooth_program is None else smooth_program
         self.lines: list[Line] = []
         self.uses: list[Use] = []
         self.dtypes: set[str] = set()
@@ -272,19 +271,22 @@ class Writer:
         *samples: Value,
         smooth: bool = False,
         gives: Sequence[str] = DTYPES,
+        closed: bool = False,
     ) -> Function:
-        """A function of some parameters, written on samples of them, which may read all values.
+        """A function of some parameters, written on samples of them.
 
+        It may read all values, unless it is to be `closed`.
         Its result is the last value that it makes of the dtypes that it `gives`, or a parameter.
         """
         names = [f"p{next(self.numbers)}" for _ in samples]
-        outer = self.values if self.one_of(False, True) else {}
+        outer = self.values if not closed and self.one_of(False, True) else {}
         child = Writer(
             self.draw,
             {**outer, **dict(zip(names, samples))},
             self.numbers,
             self.smooth or smooth,
             (*self.inside, transform),
+            self.smooth_program,
         )
         self.draw(steps(child, MAX_STEPS_OF_FUNCTION, STOP_FUNCTION))
         made = [line.names[0] for line in child.lines]
@@ -327,12 +329,12 @@ class Writer:
         finally:
             self.exact_only = False
         reads = [self.values[name] for name in operands(expression, self.values)]
-        if step.kink and step.result == EXACT and has_both_zeros(reads):
-            return
         # NumPy computes floating functions of integers in other dtypes; bfloat16 it does not know.
         by_numpy = step.numpy and (
             step.result != "rounded" or all(is_inexact(value.numbers.dtype) for value in reads)
         )
+        if step.kink and has_both_zeros(reads):  # of which NumPy takes either
+            by_numpy = False
         self.add(name, expression, step.result in (EXACT, DISCRETE), by_numpy)
 
     def add(self, step: str, expression: str, exact: bool, by_numpy: bool = False) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tests.fuzz.values import BOOL, COMPLEX, DTYPES, FLOATS, SIGNED, UNSIGNED
@@ -30,6 +31,8 @@ ROUNDED, EXACT, DISCRETE = "rounded", "exact", "discrete"
 INTEGERS = (*SIGNED, *UNSIGNED)
 REAL = (*INTEGERS, *FLOATS)
 INEXACT = (*FLOATS, *COMPLEX)
+DECOMPOSED = ("float32", "float64")
+"""Dtypes that LAPACK has."""
 ARITHMETIC = (*REAL, *COMPLEX)
 
 Write = Callable[["Writer"], str]
@@ -253,6 +256,86 @@ def dynamic_update(w: Writer) -> str:
     )
 
 
+def windows_at(w: Writer, takes: tuple[str, ...]) -> tuple[str, str, str]:
+    """A value, starts of windows along its first axis, and the other axes."""
+    a = w.value(takes, least=1, fits=lambda v: v.shape[0] > 0)
+    k = w.value(INTEGERS, exact=True, fits=lambda v: 0 < v.numbers.size < 30)
+    starts = f"({k}.ravel().astype(int32) % 9 - 2)[:, None]"  # some of them are out of range
+    return a, starts, str(tuple(range(1, w.ndim(a))))
+
+
+def gathered(w: Writer) -> str:
+    a, starts, rest = windows_at(w, DTYPES)
+    size = w.one_of(1, 2) if w.shape(a)[0] > 1 else 1
+    collapsed = size == 1 and w.one_of(True, False)
+    windows = rest if collapsed else str(tuple(range(1, w.ndim(a) + 1)))
+    mode = w.one_of("clip", "fill")
+    return (
+        f"lax.gather({a}, {starts}, lax.GatherDimensionNumbers({windows}, "
+        f"{(0,) if collapsed else ()}, (0,)), {(size, *w.shape(a)[1:])}, mode={mode!r})"
+    )
+
+
+def scattered(method: str, takes: tuple[str, ...], result: str, **flags: bool) -> Step:
+    """A row of `lax.scatter` of whole rows, of one number or of the first rows of the operand."""
+
+    def write(w: Writer) -> str:
+        a, starts, rest = windows_at(w, takes)
+        shape = f"({starts}.shape[0], *{a}.shape[1:])"
+        updates = w.one_of(f"xp.full({shape}, 2, {a}.dtype)", f"xp.broadcast_to({a}[:1], {shape})")
+        return (
+            f"lax.{method}({a}, {starts}, {updates}, lax.ScatterDimensionNumbers({rest}, (0,), "
+            f"(0,)), mode={w.one_of('clip', 'drop')!r})"
+        )
+
+    return Step(write, result, takes, numpy=False, **flags)
+
+
+def matrix(template: str, result: str = ROUNDED) -> Step:
+    """A row of a square matrix {m} with large numbers on its diagonal, and a vector {b}.
+
+    {spd} is symmetric and positive definite.
+    """
+
+    def write(w: Writer) -> str:
+        a = w.value(
+            DECOMPOSED, fits=lambda v: v.numbers.size > 0 and bool(np.isfinite(v.numbers).all())
+        )
+        n = min(w.one_of(1, 2, 3, 5), w.values[a].numbers.size)
+        bounded = f"xp.resize(xp.tanh({a}), ({n}, {n}))"
+        m = f"({bounded} * 0.3 + xp.eye({n}, dtype={a}.dtype) * 3)"
+        return template.format(m=m, b=f"{bounded}[0]", spd=f"({m} @ {m}.T)")
+
+    return Step(write, result, DECOMPOSED, numpy=False)
+
+
+def drawn(template: str) -> Step:
+    """A row of random numbers of a key from an integer; the bits are the same everywhere."""
+
+    def write(w: Writer) -> str:
+        k = w.value(INTEGERS, exact=True, fits=lambda v: v.numbers.size > 0)
+        return template.format(
+            k=f"tfn.random.key({k}.ravel()[0])", shape=w.one_of((), (3,), (2, 5))
+        )
+
+    return Step(write, DISCRETE, INTEGERS, numpy=False)
+
+
+def called_back(function: str) -> Step:
+    """A row of a function of Python, of values without derivatives."""
+    takes = (*INTEGERS, *BOOL)
+
+    def write(w: Writer) -> str:
+        a = w.value(takes)
+        options = ", vmap_method='sequential'" if function == "pure_callback" else ""
+        return (
+            f"tfn.{function}(lambda q: np.flip(np.asarray(q)), "
+            f"tfn.ShapeDtypeStruct({a}.shape, {a}.dtype), {a}{options})"
+        )
+
+    return Step(write, DISCRETE, takes, numpy=False)
+
+
 def searched(w: Writer) -> str:
     a = w.value(REAL, least=1, exact=True, fits=lambda v: v.numbers.size > 0)
     return f"xp.searchsorted(xp.sort({a}.ravel()), {a}, side={w.one_of('left', 'right')!r})"
@@ -428,6 +511,26 @@ STEPS: dict[str, Step] = {
     "rfft": along("xp.fft.rfft({a}, axis={i}).real", ("float32", "float64"), ROUNDED,
         empty=False, numpy=False),
     "fft": along("xp.fft.fft({a}, axis={i})", COMPLEX, ROUNDED, empty=False, numpy=False),
+    # decompositions of matrices
+    "solve": matrix("xp.linalg.solve({m}, {b})"),
+    "inv": matrix("xp.linalg.inv({m})"),
+    "det": matrix("xp.linalg.det({m})"),
+    "slogdet": matrix("xp.linalg.slogdet({m})[1]"),
+    "cholesky": matrix("xp.linalg.cholesky({spd})"),
+    "eigvalsh": matrix("xp.linalg.eigvalsh({spd})"),
+    "svdvals": matrix("xp.linalg.svdvals({m})"),
+    "qr": matrix("xp.abs(xp.linalg.qr({m})[1])"),
+    "triangular_solve": matrix("lax.linalg.triangular_solve({m}, {b}[:, None], left_side=True)"),
+    # random numbers
+    "random.bits": drawn("tfn.random.bits({k}, {shape})"),
+    "random.randint": drawn("tfn.random.randint({k}, {shape}, -3, 9)"),
+    "random.bernoulli": drawn("tfn.random.bernoulli({k}, 0.5, {shape})"),
+    "random.permutation": drawn("tfn.random.permutation({k}, 7)"),
+    "random.split": drawn(
+        "tfn.random.bits(tfn.random.fold_in(tfn.random.split({k})[1], 3), {shape})"),
+    # functions of Python
+    "pure_callback": called_back("pure_callback"),
+    "io_callback": called_back("io_callback"),
     # movement
     "transpose": Step(transposed, EXACT, DTYPES),
     "reshape": Step(reshaped, EXACT, DTYPES),
@@ -453,6 +556,11 @@ STEPS: dict[str, Step] = {
     "at multiply": update_at("multiply", REAL, ROUNDED),
     "at max": update_at("max", REAL, EXACT, kink=True),
     "at min": update_at("min", REAL, EXACT, kink=True),
+    "gather": Step(gathered, EXACT, DTYPES, numpy=False),
+    "scatter": scattered("scatter_add", ARITHMETIC, ROUNDED),
+    "scatter_mul": scattered("scatter_mul", REAL, ROUNDED),
+    "scatter_max": scattered("scatter_max", REAL, EXACT, kink=True),
+    "scatter_min": scattered("scatter_min", REAL, EXACT, kink=True),
     "dynamic_slice": Step(dynamic_slice, EXACT, DTYPES, numpy=False),
     "dynamic_update_slice": Step(dynamic_update, EXACT, DTYPES, numpy=False),
 }

@@ -11,10 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from tests.exporting import building
+from tests.exporting.building import needs_cc
 from tests.fuzz import checks, coverage
 from tests.fuzz.batches import Batch
 from tests.fuzz.keep import kept
 from tests.fuzz.programs import Broken, Input, Line, Program, programs
+from tests.fuzz.steps import STEPS
+from tests.fuzz.transforms import TRANSFORMS
 from tests.fuzz.values import (
     Disagreement,
     Unfit,
@@ -126,11 +130,67 @@ def test_failures_are_shrunk_and_kept(tmp_path: Path, monkeypatch: pytest.Monkey
         tests[0]()
 
 
+@needs_cc
+def test_exported_c_of_some_programs_under_sanitizers(tmp_path: Path) -> None:
+    batch = Batch(float("inf"), tmp_path, only="sanitize", most=6)
+    batch.run(0)
+    assert batch.failure is None, batch.failure
+    assert batch.programs > 3
+
+
+@needs_cc
+def test_sanitizers_see_a_write_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Line(("v1",), "v1 = x + 1")
+    program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))
+    checks.check("sanitize", program)
+    write_behind = "((float *)args.out_0)[16] = 0; const int error"  # rooms are of 64 bytes
+    monkeypatch.setattr(building, "MAIN", building.MAIN.replace("const int error", write_behind))
+    with pytest.raises(AssertionError, match=r"AddressSanitizer|runtime error"):
+        checks.check("sanitize", program)
+
+
+def test_programs_that_cannot_be_exported_are_not_counted(tmp_path: Path) -> None:
+    line = Line(("v1",), "v1 = xp.fft.fft(x).real")
+    program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))
+    with pytest.raises(checks.Inapplicable):
+        checks.check("sanitize", program)
+
+
 def test_broken_lines_are_programs_of_their_own() -> None:
     line = Line(("v3",), "v3 = xp.reshape(v2, (5,))")
     error = Broken(line, {"x": X, "v2": X}, ValueError("no"))
     assert list(error.program.inputs) == ["v2"]
     np.testing.assert_array_equal(error.program.inputs["v2"].numbers(), X.numbers)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        *("gather", "scatter", "scatter_max", "solve", "eigvalsh", "random.bits"),
+        *("pure_callback", "io_callback"),
+    ],
+)
+def test_rare_steps_are_drawn_and_agree(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = ("transpose", "cast to integer", "cast float")
+    monkeypatch.setattr("tests.fuzz.programs.STEPS", {n: STEPS[n] for n in (step, *others)})
+    batch = Batch(float("inf"), tmp_path, only="jit", most=6)
+    batch.run(0)
+    assert batch.failure is None, batch.failure
+    assert batch.counts[step, "jit"]
+
+
+@pytest.mark.parametrize("transform", ["custom_vjp", "custom_jvp"])
+def test_custom_rules_are_drawn_and_agree(
+    transform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = {name: TRANSFORMS[name] for name in (transform, "grad", "vmap")}
+    monkeypatch.setattr("tests.fuzz.programs.TRANSFORMS", drawn)
+    batch = Batch(float("inf"), tmp_path, only="jit", most=6)
+    batch.run(0)
+    assert batch.failure is None, batch.failure
+    assert batch.counts[transform, "jit"]
 
 
 def test_coverage_counts_steps_by_dtype_and_transform() -> None:
@@ -140,4 +200,7 @@ def test_coverage_counts_steps_by_dtype_and_transform() -> None:
     assert ("exp", "float16") in coverage.empty(counts)
     assert ("exp", "float32") not in coverage.empty(counts)
     assert coverage.excuse("exp", "int32") == "takes no such dtype"
+    assert coverage.excuse("io_callback", "export") == "bytes hold no functions of Python"
+    assert "no forward mode" in (coverage.excuse("custom_vjp", "jvp") or "")
+    assert "cells: takes no such dtype" in str(coverage.table(counts).caption)
     assert coverage.table(counts).row_count == len(coverage.STEPS) + len(coverage.TRANSFORMS)

@@ -19,8 +19,8 @@ from tests.fuzz.values import (
     FLOATS,
     SIGNED,
     UNSIGNED,
+    Skip,
     Value,
-    has_both_zeros,
     precision,
 )
 
@@ -120,6 +120,33 @@ def differentiated(template: str, largest: int = 2_000) -> Transform:
     return Transform(write, FLOATS)
 
 
+FORWARD = ("jvp", "linearize", "jacfwd")
+
+
+def custom_vjp(w: Writer) -> Expression:
+    """A function with its own rule for reverse mode; forward mode has none."""
+    if w.smooth_program or set(FORWARD).intersection(w.inside):
+        raise Skip
+    a = w.value(FLOATS)
+    g = w.function("custom_vjp", w.values[a], smooth=True, closed=True)
+    rule = f"lambda q: ({g.name}(q), q), lambda q, t: tfn.vjp({g.name}, q)[1](t)"
+    return (
+        f"(lambda c: (c.defvjp({rule}), c)[1])(tfn.custom_vjp({g.name}))({a})",
+        g.result.exact,
+    )
+
+
+def custom_jvp(w: Writer) -> Expression:
+    """A function with its own rule for forward mode, of which that for reverse mode follows."""
+    a = w.value(FLOATS)
+    g = w.function("custom_jvp", w.values[a], smooth=True, closed=True)
+    rule = f"lambda q, t: tfn.jvp({g.name}, q, t)"
+    return (
+        f"(lambda c: (c.defjvp({rule}), c)[1])(tfn.custom_jvp({g.name}))({a})",
+        g.result.exact,
+    )
+
+
 def scan(w: Writer) -> Expression:
     xs = w.value(DTYPES, least=1, fits=lambda v: v.shape[0] > 0)
     c = w.value(DTYPES, fits=lambda v: v.numbers.size < 100)
@@ -190,7 +217,7 @@ def associative_scan(w: Writer) -> Expression:
     exact = combine == "maximum"
     w.exact_only = exact and w.smooth
     try:
-        a = w.value((*INTEGERS, *FLOATS), least=1, fits=lambda v: not has_both_zeros([v]))
+        a = w.value((*INTEGERS, *FLOATS), least=1)
     finally:
         w.exact_only = False
     return (
@@ -210,6 +237,8 @@ TRANSFORMS: dict[str, Transform] = {
     "linearize": differentiated("tfn.linearize({g}, {a})[1]({a})"),
     "jacfwd": differentiated("tfn.jacfwd({g})({a})", largest=9),
     "jacrev": differentiated("tfn.jacrev({g})({a})", largest=9),
+    "custom_jvp": Transform(custom_jvp, FLOATS),
+    "custom_vjp": Transform(custom_vjp, FLOATS),
     "scan": Transform(scan),
     "fori_loop": Transform(fori_loop),
     "while_loop": Transform(while_loop),

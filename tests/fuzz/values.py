@@ -59,6 +59,10 @@ PROGRAM_FACTOR = 16.0
 """A program may err by so many times the error that its lines gather."""
 
 
+class Skip(Exception):
+    """A step that finds no operands."""
+
+
 class Unfit(Exception):
     """A line whose result depends on rounding too much to be compared."""
 
@@ -94,7 +98,7 @@ class Value:
 
 
 def has_both_zeros(values: Sequence[Value]) -> bool:
-    """Whether there are 0.0 and -0.0: which of them is larger no device says in the same way."""
+    """Whether there are 0.0 and -0.0."""
     signs: set[bool] = set()
     for value in values:
         if value.numbers.dtype.name in FLOATS:

@@ -23,7 +23,11 @@ def test_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "fill"), [(np.float32, np.nan), (np.int8, -128), (np.uint16, 65535), (np.bool_, True)]
+    ("dtype", "fill"),
+    [
+        *((np.float32, np.nan), (np.int8, -128), (np.uint16, 65535), (np.bool_, True)),
+        *((np.complex64, np.nan), (np.complex128, np.nan)),
+    ],
 )
 def test_fill_value_of_each_dtype(dtype: type, fill: object) -> None:
     numbers = lax.GatherDimensionNumbers((), (0,), (0,))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tfn
+import tfn.numpy as tnp
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 
@@ -140,6 +141,33 @@ def test_gradient_of_window_maxima() -> None:
         a, b = np.unravel_index(x[i : i + 3, j : j + 3].argmax(), (3, 3))
         expected[i + a, j + b] += 1
     np.testing.assert_array_equal(slope, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_derivative_at_nan_is_that_of_every_dtype(dtype: str) -> None:
+    """The identity as a scalar of NumPy's is no operand, whether or not Python calls it a float."""
+    lowest = np.dtype(dtype).type(-np.inf)
+    pooled = lambda x: lax.reduce_window(x, lowest, lax.max, [1], [1], "SAME")
+    assert tfn.jacfwd(pooled)(tnp.array([np.nan], dtype)).tolist() == [[1.0]]
+    assert "max" not in str(tfn.make_jaxpr(pooled)(tnp.ones(2, dtype)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("size", [1, 2, 7, 16, 37, 1000])
+def test_zeros_of_both_signs_in_any_order(size: int, dtype: str) -> None:
+    """0.0 is the larger, -0.0 the smaller, one by one, in vectors, windows and reductions."""
+    draw = np.random.default_rng(size)
+    x, y = (tnp.array(draw.choice([0.0, -0.0], size), dtype) for _ in range(2))
+    a, b = np.signbit(np.asarray(x)), np.signbit(np.asarray(y))
+    for larger, smaller in (
+        (tnp.maximum(x, y), tnp.minimum(x, y)),
+        tfn.jit(lambda x, y: (tnp.maximum(x, y), tnp.minimum(x, y)))(x, y),
+    ):
+        assert (np.signbit(larger) == (a & b)).all() and (np.signbit(smaller) == (a | b)).all()
+    assert bool(np.signbit(x.max())) == a.all() and bool(np.signbit(x.min())) == a.any()
+    assert (np.signbit(lax.cummax(x)) == np.logical_and.accumulate(a)).all()
+    assert (np.signbit(x.at[:].max(0.0)) == np.zeros(size, bool)).all()
+    assert (np.signbit(tfn.nn.relu(x)) == np.zeros(size, bool)).all()
 
 
 def test_reductions_are_mapped() -> None:

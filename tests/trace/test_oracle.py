@@ -181,6 +181,26 @@ def test_special_pairs(op, x, y, want):
     assert same(float(run(op, x, y)), want)
 
 
+@pytest.mark.parametrize("dtype", sorted(FLOATS, key=str), ids=str)
+@pytest.mark.parametrize(("op", "best"), [(Op.MAX, 0.0), (Op.MIN, -0.0)])
+def test_the_larger_zero_is_the_positive_one(op, best, dtype):
+    for x, y in ((0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0), (0.0, 0.0)):
+        want = best if np.signbit(x) != np.signbit(y) else x
+        pair = [np.full(3, v, dtype) for v in (x, y)]
+        one_by_one = run(op, *pair)
+        reduced = run(Op.REDUCE, np.stack(pair), arg=Reduce(op, (0,)))
+        scattered = run(
+            Op.SCATTER,
+            pair[0],
+            np.zeros((1, 1), int),
+            pair[1][:1].reshape(1, 1),
+            arg=Scatter(0, op),
+        )
+        for found in (one_by_one, reduced, scattered[:1]):
+            assert found.dtype == dtype and (found == 0).all()
+            assert (np.signbit(found) == np.signbit(want)).all(), (x, y)
+
+
 def test_comparisons_with_nan():
     assert [bool(run(op, NAN, NAN)) for op in (Op.LT, Op.LE, Op.EQ, Op.NE)] == [
         False,

@@ -147,7 +147,8 @@ def _whole(data: bytes, name: str) -> None:
     if data[:6] != b"\x7fELF\x02\x01" or len(data) < 64:
         raise ExportError(f"{name} is not a library for 64-bit Linux", hint=_HINT)
     content, mark, digest = data.rpartition(DIGEST)
-    if mark and len(digest) <= _DIGEST // 2 and hashlib.sha256(content).digest() != digest:
+    has_digest = mark and len(digest) <= _DIGEST // 2
+    if has_digest and hashlib.sha256(content).digest() != digest:
         raise ExportError(f"{name} is damaged", got="its digest differs", hint=_HINT)
     programs, sections = struct.unpack_from("<QQ", data, 32)
     program_size, program_count, section_size, section_count = struct.unpack_from("<4H", data, 54)
@@ -159,6 +160,11 @@ def _whole(data: bytes, name: str) -> None:
     if max(ends) > len(data):
         raise ExportError(
             f"{name} is cut short", hint=_HINT, got=f"{len(data):,} bytes of at least {max(ends):,}"
+        )
+    behind = len(data) - max(ends)
+    if not has_digest and 0 < behind <= len(DIGEST) + _DIGEST // 2:
+        raise ExportError(
+            f"{name} is damaged", got=f"{behind} bytes behind it that are no digest", hint=_HINT
         )
 
 

@@ -184,7 +184,7 @@ def _rest(x: UOp, y: UOp) -> UOp:
 
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:
-    """Returns the larger of two values; NaN if either is NaN.
+    """Returns the larger of two values; NaN if either is NaN, 0.0 of 0.0 and -0.0.
 
     Raises:
         DTypeError, ShapeError: unless both are real or boolean, of one dtype and shape.
@@ -197,7 +197,7 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
-    """Returns the smaller of two values; NaN if either is NaN.
+    """Returns the smaller of two values; NaN if either is NaN, -0.0 of 0.0 and -0.0.
 
     Raises:
         DTypeError, ShapeError: unless both are real or boolean, of one dtype and shape.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tfn._support.validate import element_type, of_each_axis, shown, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INTEGERS, SIGNED, DType, highest, lowest
+from tfn.dtypes import BOOL, INEXACT, INTEGERS, SIGNED, DType, highest, lowest
 from tfn.errors import ArgumentError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, concatenate, index_in_dim, reshape, transpose
@@ -190,7 +190,7 @@ def _clamped(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
 
 
 def _fill(dtype: DType) -> Any:
-    if dtype in FLOATS:
+    if dtype in INEXACT:
         return float("nan")
     return lowest(dtype) if dtype in SIGNED else highest(dtype)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfn import dtypes
 from tfn._support.validate import of_each_axis, rank, shown
 from tfn.array import Array, ArrayLike
@@ -161,6 +163,8 @@ def monoid(computation: Computation, x: Array) -> Op:
 
 def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) -> Array:
     number = isinstance(init_value, (bool, int, float, complex))
+    if isinstance(init_value, np.generic):  # float64 is a Python float, float32 is none
+        number = number or init_value.dtype == out.dtype
     if not number:
         rank("a reduction", array(init_value), 0, 0, "as initial value")
     if number and init_value == identity(op, out.dtype):

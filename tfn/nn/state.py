@@ -365,7 +365,15 @@ def _found(path: PathLike, read: _Reader) -> dict[str, Data]:
         with open(path, "rb") as file:
             return read(_header(path, file), file)
     places = _index(path)
-    files = {name: _found(Path(path).parent / name, read) for name in sorted({*places.values()})}
+    beside = {name: Path(path).parent / name for name in sorted({*places.values()})}
+    absent = [name for name, file in beside.items() if not file.exists()]
+    if absent:
+        raise StateError(
+            f"{os.fspath(path)} names files that are not beside it",
+            got=", ".join(absent[:MAX_SHOWN]),
+            hint="put all files of the model into one folder, or write the index anew",
+        )
+    files = {name: _found(file, read) for name, file in beside.items()}
     missing = [
         f"{name} is not in {file}" for name, file in places.items() if name not in files[file]
     ]

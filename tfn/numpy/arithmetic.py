@@ -322,6 +322,8 @@ def _power(x: UOp, y: UOp) -> UOp:
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The larger of two numbers, NaN if either is NaN.
 
+    Of 0.0 and -0.0 the larger is 0.0, in any order: the maximum of IEEE 754-2019.
+
     Raises:
         DTypeError: for complex numbers.
         ShapeError: if the shapes do not broadcast.
@@ -336,6 +338,8 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The smaller of two numbers, NaN if either is NaN.
+
+    Of 0.0 and -0.0 the smaller is -0.0, in any order: the minimum of IEEE 754-2019.
 
     Raises:
         DTypeError: for complex numbers.

@@ -74,8 +74,8 @@ class Op(enum.Enum):
     MOD = "mod"  # the sign of the divisor, as Python
     POW = "pow"  # floating only
     ATAN2 = "atan2"
-    MAX = "max"  # NaN if either is NaN
-    MIN = "min"
+    MAX = "max"  # NaN if either is NaN; 0.0 of both zeros
+    MIN = "min"  # NaN if either is NaN; -0.0 of both zeros
     AND = "and"
     OR = "or"
     XOR = "xor"

@@ -238,11 +238,43 @@ def _shrink(arg: Shrink, x: Value) -> Value:
     return x[tuple(map(slice, arg.start, arg.stop, arg.step))]
 
 
+def _largest(arg: None, x: Value, y: Value) -> Value:
+    """The larger of two; of both zeros it is 0.0.
+
+    Source: IEEE 754-2019, section 9.6, maximum and minimum.
+    """
+    out = np.asarray(np.maximum(x, y))
+    zeros = (x == 0) & (y == 0)
+    return np.where(zeros, x + y, out) if x.dtype in FLOATS and zeros.any() else out
+
+
+def _smallest(arg: None, x: Value, y: Value) -> Value:
+    """The smaller of two; of both zeros it is -0.0."""
+    out = np.asarray(np.minimum(x, y))
+    zeros = (x == 0) & (y == 0)
+    return np.where(zeros, -(-x - y), out) if x.dtype in FLOATS and zeros.any() else out
+
+
+def _extreme(ufunc: np.ufunc, zero: float) -> Callable[..., Any]:
+    """A reduction by maximum or minimum; if it is a zero, and there is this one, that is it."""
+
+    def reduce(x: Value, **options: Any) -> Any:
+        out = np.asarray(ufunc.reduce(x, **options))
+        if x.dtype not in FLOATS or not (out == 0).any():
+            return out
+        options.pop("initial", None)  # an infinity
+        there = (x == 0) & (np.signbit(x) == np.signbit(zero))
+        signed = np.where(np.logical_or.reduce(there, **options), zero, -zero)
+        return np.where(out == 0, signed.astype(x.dtype), out)
+
+    return reduce
+
+
 REDUCTIONS: dict[Op, Callable[..., Any]] = {
     Op.ADD: np.add.reduce,
     Op.MUL: np.multiply.reduce,
-    Op.MAX: np.maximum.reduce,
-    Op.MIN: np.minimum.reduce,
+    Op.MAX: _extreme(np.maximum, 0.0),
+    Op.MIN: _extreme(np.minimum, -0.0),
 }
 
 
@@ -433,7 +465,7 @@ MEANING: dict[Op, Meaning] = {
     Op.ADD: _numpy(np.add), Op.SUB: _numpy(np.subtract), Op.MUL: _numpy(np.multiply),
     Op.DIV: _numpy(np.true_divide), Op.FLOORDIV: lambda arg, x, y: _divide(x, y),
     Op.MOD: lambda arg, x, y: _modulo(x, y), Op.POW: lambda arg, x, y: _power(x, y),
-    Op.ATAN2: _numpy(np.arctan2), Op.MAX: _numpy(np.maximum), Op.MIN: _numpy(np.minimum),
+    Op.ATAN2: _numpy(np.arctan2), Op.MAX: _largest, Op.MIN: _smallest,
     Op.AND: _numpy(np.bitwise_and), Op.OR: _numpy(np.bitwise_or), Op.XOR: _numpy(np.bitwise_xor),
     Op.SHL: _shift(leftward=True), Op.SHR: _shift(leftward=False),
     Op.LT: _numpy(np.less), Op.LE: _numpy(np.less_equal),

@@ -62,7 +62,10 @@ def scalar(operation: str, kind: str, *operands: str) -> str:
         zero="0u " if kind[0] == "u" else "",
     )
     values = dict(zip("abc", operands))
-    return re.sub(r"\b[abc]\b", lambda match: values[match[0]], text)
+    text = re.sub(r"\b[abc]\b", lambda match: values[match[0]], text)
+    if kind in ("u8", "u16") and all(operand[0].isdigit() for operand in operands):
+        return f"({kind})({text})"  # compilers warn where a constant changes its value
+    return text
 
 
 def plain(word: Word, gnu: bool) -> str:
