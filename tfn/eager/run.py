@@ -38,6 +38,7 @@ from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.guards import DEBUG
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
 from tfn.hw.null import null
+from tfn.hw.opencl.device import opencl
 from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
@@ -50,7 +51,11 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
 
-MAKERS: dict[str, Callable[[], Device]] = {"cpu": cpu, DEBUG: cpu, "python": python, "null": null}
+# fmt: off
+MAKERS: dict[str, Callable[[], Device]] = {
+    "cpu": cpu, DEBUG: cpu, "opencl": opencl, "python": python, "null": null,
+}
+# fmt: on
 """The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""

@@ -74,7 +74,8 @@ class View:
     @cached_property
     def program(self) -> Program:
         """All of it lowered."""
-        return pipeline.program(self.runnable, self.schedule)
+        language = pipeline.language_of(self.target)
+        return pipeline.program(self.runnable, self.schedule, language)
 
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""

@@ -147,13 +147,15 @@ def verify(
     return report(pipeline.lower(jitted.trace(*args, **kwargs).jaxpr, target), target)
 
 
-def report(program: Program, target: Target, language: pipeline.Language = pipeline.LLVM) -> Report:
+def report(
+    program: Program, target: Target, language: pipeline.Language | None = None
+) -> Report:
     """Returns the proofs of a lowered program.
 
     Args:
         program: the lowered program.
         target: the machine that it is compiled for.
-        language: the language of its kernels.
+        language: the language of its kernels; None for the target's own.
     """
     kernels: list[Checked] = []
     operands: dict[Kernel, dict[int, int]] = {}
@@ -167,7 +169,7 @@ def report(program: Program, target: Target, language: pipeline.Language = pipel
 
 
 def checked(
-    number: int, launch: Launch, target: Target, language: pipeline.Language
+    number: int, launch: Launch, target: Target, language: pipeline.Language | None
 ) -> tuple[Checked, dict[int, int]]:
     """Returns the proofs of a kernel at its first launch, and the bytes that its operands need.
 
@@ -175,7 +177,7 @@ def checked(
         number: position of the kernel in the program.
         launch: the first launch.
         target: the machine that the kernel is compiled for.
-        language: the language of the kernel.
+        language: the language of the kernel; None for the target's own.
     """
     kernel, body = launch.kernel, launch.kernel.source
     assert body is not None, "a kernel that `pipeline.kernel` has made"
