@@ -16,13 +16,23 @@ from tfn.errors import CompileError
 from tfn.hw.compile import object_cache
 from tfn.hw.compile.object_cache import Counts
 from tfn.hw.opencl.driver import Driver
-from tfn.lower.codegen.render.opencl.unit import unit
 from tfn.lower.target.target import Target
 
 PART = "opencl"  # of the cache on disk
 OPTIONS = "-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt"
 """Results are the same on all drivers: nothing is rounded otherwise than IEEE 754 says."""
 MAX_MESSAGE_LINES = 12
+
+
+def joined(texts: Sequence[str]) -> str:
+    """The kernels of several texts as one; their common parts, between empty lines, come once.
+
+    Example:
+        >>> joined(["types;\\n\\nf();\\n", "types;\\n\\ng();\\n"])
+        'types;\\n\\nf();\\n\\ng();\\n'
+    """
+    parts = dict.fromkeys(part.strip() for text in texts for part in text.split("\n\n"))
+    return "\n\n".join(parts) + "\n"
 
 
 class OpenClCompiler:
@@ -39,7 +49,7 @@ class OpenClCompiler:
 
     def key(self, text: str) -> str:
         """The digest of everything that determines a binary."""
-        parts = (*self.driver.identity, *OPTIONS, unit([text]))
+        parts = (*self.driver.identity, *OPTIONS, text)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def compile(self, text: str, target: Target, level: int = 2) -> bytes:
@@ -90,7 +100,7 @@ class OpenClCompiler:
         return data
 
     def _translate(self, texts: Sequence[str]) -> bytes:
-        program = self._build(self.driver.cl.Program(self.driver.context, unit(texts)))
+        program = self._build(self.driver.cl.Program(self.driver.context, joined(texts)))
         (data,) = program.get_info(self.driver.cl.program_info.BINARIES)
         binary = bytes(data)
         self._built[hashlib.sha256(binary).digest()] = program

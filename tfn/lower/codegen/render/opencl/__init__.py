@@ -2,11 +2,10 @@
 
 Files in reading order:
     kernel   a kernel's instructions as an OpenCL kernel, by the rows of C and three of its own
-    unit     kernels as one translation unit, with the words that they use
+    prelude  types, and the words that a kernel uses
 """
 
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.lower.codegen.render.opencl import kernel as kernel
-    from tfn.lower.codegen.render.opencl import unit as unit

@@ -17,6 +17,7 @@ from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.render.c import kernel as c
 from tfn.lower.codegen.render.c.names import stored
 from tfn.lower.codegen.render.c.writer import EFFECTS, CWriter
+from tfn.lower.codegen.render.opencl.prelude import with_words
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -47,7 +48,7 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
     count = 1 + max((u.arg.index for u in buffers), default=-1)
     parameters = ", ".join(f"__global char *m{i}, const u64 o{i}" for i in range(count))
     body = "\n".join(w.lines)
-    return f"__kernel void {name}({parameters}) {{\n{body}\n}}\n"
+    return with_words(f"__kernel void {name}({parameters}) {{\n{body}\n}}\n")
 
 
 def no_driver(name: str, steps: object, inputs: int) -> str:
