@@ -188,8 +188,8 @@ def checked(
         sizes = _declared(of_hand) if of_hand is not None and of_hand.op is Op.KERNEL else {}
         return Checked(number, kernel.name, 0, 0, 0, (error.what,), ""), sizes
     assumed = sort.assumed(body, items) if of_hand is not None else {}
-    proofs = accesses.check(items, kernel.tiles, assumed)
-    unproved = tuple(u.text(_named(launch.operands[u.buffer])) for u in proofs.unproved)
+    proofs = accesses.check(items, kernel.tiles, assumed, target.grid is not None)
+    unproved = tuple(u.text(_named(launch, u.buffer)) for u in proofs.unproved)
     summary = Checked(
         number,
         kernel.name,
@@ -202,8 +202,11 @@ def checked(
     return summary, proofs.operands
 
 
-def _named(slot: Slot) -> str:
-    """Returns the name of an operand: ``input 2``, or a part of the arena."""
+def _named(launch: Launch, number: int) -> str:
+    """Returns the name of an operand: ``input 2``, or a part of the arena, or local memory."""
+    if number < 0:
+        return accesses.buffer_name(number)
+    slot = launch.operands[number]
     if slot.space is Space.ARENA:
         return f"the arena's value at byte {slot.at:,}"
     return f"{slot.space.value} {slot.at}"

@@ -124,9 +124,12 @@ class _Machine:
         self.values: dict[UOp, Any] = {}
         self.memories: dict[UOp, Value] = {}
         self.accesses: dict[UOp, _Accesses] = {}
-        special = {-1: self.group + 1, -2: self.group, -3: self.number % threads}
+        special = {-1: self.group + 1, -2: self.group}
         for u in walk(items):
-            if u.op is Op.PARAM and u.arg.index < 0:
+            if u.op is Op.RANGE:
+                assert u.arg.size == threads, "the number of a thread is below that of all"
+                self.values[u] = self.number % threads
+            elif u.op is Op.PARAM and u.arg.index < 0:
                 self.values[u] = special[u.arg.index]
             elif u.op is Op.PARAM:
                 memory = self.memories[u] = buffers[u.arg.index]

@@ -94,6 +94,7 @@ LINEAR_OPS = _COMPUTE | {
     Op.ROW,
     Op.LOCAL_MEMORY,
     Op.BARRIER,
+    Op.RANGE,  # the number of a thread
 }
 
 OPS: dict[Stage, frozenset[Op]] = {
@@ -153,6 +154,10 @@ def _staged(u: UOp) -> bool:
     return isinstance(u.arg, Staged) and u.src[0].op is Op.LOAD and is_tile
 
 
+def _thread(u: UOp) -> bool:
+    return isinstance(u.arg, Range) and u.arg.place is Place.LOCAL and not u.src
+
+
 def _local_memory(u: UOp) -> bool:
     return isinstance(u.arg, LocalMemory) and not u.src and u.arg.shape > (0,)
 
@@ -194,6 +199,7 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
         Op.PREFETCH: _access,
         Op.TILE: _tile,
         Op.ACCUMULATOR: _accumulator,
+        Op.RANGE: _thread,
         Op.LOCAL_MEMORY: _local_memory,
         Op.BARRIER: _barrier,
     },

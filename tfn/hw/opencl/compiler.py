@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn._support.cache import Cache
+from tfn.config import config
 from tfn.errors import CompileError
 from tfn.hw.compile import object_cache
 from tfn.hw.compile.object_cache import Counts
@@ -39,17 +40,18 @@ class OpenClCompiler:
     """Compiles kernels once for the device of a driver.
 
     Attributes:
+        options: of the driver's compiler.
         counts: of texts compiled, and of binaries from either cache.
     """
 
-    def __init__(self, driver: Driver) -> None:
-        self.driver, self.counts = driver, Counts()
+    def __init__(self, driver: Driver, options: Sequence[str] = OPTIONS) -> None:
+        self.driver, self.options, self.counts = driver, tuple(options), Counts()
         self._memory: Cache[bytes] = Cache("binaries", len)
         self._built: dict[bytes, Any] = {}
 
     def key(self, text: str) -> str:
         """The digest of everything that determines a binary."""
-        parts = (*self.driver.identity, *OPTIONS, text)
+        parts = (*self.driver.identity, *self.options, text)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def compile(self, text: str, target: Target, level: int = 2) -> bytes:
@@ -84,7 +86,7 @@ class OpenClCompiler:
             CompileError: if the driver does not take it, which may happen after an update.
         """
         digest = hashlib.sha256(binary).digest()
-        if digest not in self._built:
+        if digest not in self._built:  # it comes from the disk
             cl = self.driver.cl
             program = cl.Program(self.driver.context, [self.driver.device], [binary])
             self._built[digest] = self._build(program)
@@ -100,9 +102,16 @@ class OpenClCompiler:
         return data
 
     def _translate(self, texts: Sequence[str]) -> bytes:
-        program = self._build(self.driver.cl.Program(self.driver.context, joined(texts)))
-        (data,) = program.get_info(self.driver.cl.program_info.BINARIES)
-        binary = bytes(data)
+        """The binary of several texts; their source, if nothing is to be kept on disk.
+
+        For a binary some drivers compile each kernel once more, for groups of any size.
+        """
+        source = joined(texts)
+        program = self._build(self.driver.cl.Program(self.driver.context, source))
+        binary = source.encode()
+        if config.disk_cache:
+            (data,) = program.get_info(self.driver.cl.program_info.BINARIES)
+            binary = bytes(data)
         self._built[hashlib.sha256(binary).digest()] = program
         return binary
 
@@ -111,7 +120,7 @@ class OpenClCompiler:
         try:
             with warnings.catch_warnings():  # a log without an error is of no interest
                 warnings.simplefilter("ignore")
-                return program.build(options=list(OPTIONS), cache_dir=False)
+                return program.build(options=list(self.options), cache_dir=False)
         except cl.Error as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise CompileError(

@@ -3,7 +3,7 @@
     group r0 in 8: local r1 in 256:            v0 = load a[begin*256 + thread]
       b[r0*256 + r1] = sin a[...]      ->      store b[begin*256 + thread] = ...
 
-The group's number is the parameter `begin`, the number of a thread in its group is `thread`.  All
+The group's number is the parameter `begin`, the number of a thread in its group is a RANGE.  All
 places GROUP of a nest together are the grid, and all places LOCAL the threads: the last range
 counts fastest.  Threads beyond a bound are idle: their loop over a LOCAL range runs no iteration::
 
@@ -28,12 +28,9 @@ from tfn.lower.index.affine import affine
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.trace import build
-from tfn.trace.argument import Access, LocalMemory, Param, Place
+from tfn.trace.argument import Access, LocalMemory, Place, Range
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, nodes
-
-THREAD = UOp(Op.PARAM, (), Param(-3, (), INT64))
-"""The number of a thread in its group: a parameter beside the buffers."""
 
 ZERO = const(0, INT64)
 
@@ -133,6 +130,7 @@ class GroupThreads:
 
     Attributes:
         size: the number of threads.
+        thread: the number of a thread in its group, as a range of all threads.
         staged: loads of tiles, by the loop in which the tiles are copied.
         is_masked: whether idle threads run all loops, and their accesses are masked.
         only_first: whether only the first thread stores, since no store is in a range of threads.
@@ -140,6 +138,7 @@ class GroupThreads:
 
     def __init__(self, n: Nest) -> None:
         self.size = thread_count(n)
+        self.thread = UOp(Op.RANGE, (), Range(-1, self.size, Place.LOCAL))
         self._axes = [_local(n.loops), *(_local(f.src[1:]) for f in loop_nest.folds(n.body))]
         assert all(_size(axes) == self.size for axes in self._axes if axes), "one group, one size"
         self.staged: dict[int, list[UOp]] = {}
@@ -156,7 +155,7 @@ class GroupThreads:
     def iterations(self, emitter: Emitter, r: UOp) -> tuple[UOp, UOp | None]:
         """The first iteration of a thread in a range, and the end; None if it has just one."""
         axes = next(axes for axes in self._axes if r in axes)
-        begin = coordinates(emitter, THREAD, axes)[r]
+        begin = coordinates(emitter, self.thread, axes)[r]
         if self.is_masked or not r.src:
             return begin, None
         bound = emitter.emit(r.src[0])
@@ -171,7 +170,7 @@ class GroupThreads:
                     bound = emitter.emit(r.src[0])
                     conditions.append(emitter.place(emitter.env[r] < bound))
         if self.only_first and node.op is Op.STORE:
-            conditions.append(emitter.place(THREAD < 1))
+            conditions.append(emitter.place(self.thread < 1))
         mask: UOp | None = None
         for condition in conditions:
             mask = condition if mask is None else emitter.place(mask & condition)
@@ -197,17 +196,17 @@ class GroupThreads:
             if thread < 128: t[thread] += t[thread + 128]    barrier, and so on down to t[0]
         """
         memory, place, one = self._memory(self.size, value), emitter.place, Access(0, 1, 0)
-        emitter.append(UOp(Op.STORE, (memory, THREAD, value), one))
+        emitter.append(UOp(Op.STORE, (memory, self.thread, value), one))
         self.barrier(emitter)
         half = self.size // 2
         while half:
-            is_low = place(THREAD < half)
+            is_low = place(self.thread < half)
             loads = [
-                emitter.append(UOp(Op.LOAD, (memory, THREAD, is_low), Access(offset, 1, 0)))
+                emitter.append(UOp(Op.LOAD, (memory, self.thread, is_low), Access(offset, 1, 0)))
                 for offset in (0, half)
             ]
             total = emitter.append(UOp(op, tuple(loads)))
-            emitter.append(UOp(Op.STORE, (memory, THREAD, total, is_low), one))
+            emitter.append(UOp(Op.STORE, (memory, self.thread, total, is_low), one))
             self.barrier(emitter)
             half //= 2
         result = emitter.append(UOp(Op.LOAD, (memory, ZERO), one))
@@ -239,7 +238,7 @@ class GroupThreads:
             self._tiles[node] = self._memory(elements, node), steps
         memory, _ = self._tiles[node]
         counter = code.open(ZERO, const(-(-elements // self.size), INT64))
-        element = place(place(counter * self.size) + THREAD)
+        element = place(place(counter * self.size) + self.thread)
         with emitter.at.restoring(axes):
             for r in axes:
                 emitter.at.fixed.pop(r, None)

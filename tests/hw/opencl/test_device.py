@@ -1,0 +1,131 @@
+"""OpenCL as a device: all ops with derivatives and batches, random programs, and training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import tfn
+import tfn.numpy as tnp
+from tests.hw.opencl.devices import needs_opencl, quick
+from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
+from tests.transforms.cases import CASES, Case, leaf, run
+from tests.transforms.test_batch import SIZE, lanes
+from tfn import nn
+from tfn.config import config
+from tfn.trace.argument import Param
+from tfn.trace.inline import runnable
+from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, substitute
+from tfn.transforms.batch import batch
+from tfn.transforms.jvp import push
+from tfn.transforms.transpose import pull
+
+pytestmark = needs_opencl
+
+CASES_PER_PROGRAM = 16
+"""The kernels of a program are built at once: to start a build takes longer than a kernel."""
+
+STRUCTURE = (Op.TUPLE, Op.GET)
+"""Ops without a value of their own."""
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "disk_cache", False)
+
+
+@pytest.fixture
+def on_opencl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The default device is the OpenCL device, as ``TFN_DEVICE=opencl`` makes it."""
+    monkeypatch.setitem(tfn.eager.run._DEVICES, "opencl", quick())
+    before, config.device = config.device, "opencl"
+    yield
+    config.device = before
+
+
+def everything(case: Case) -> tuple[list[UOp], dict[UOp, Any]]:
+    """The value of a case, its tangent, its cotangents, and the values of a batch."""
+    leaves, values = case.leaves()
+    y = case.graph(*leaves)
+    outputs = [y]
+    dxs = [leaf(x) for x in case.differentiated]
+    rng = np.random.default_rng(5)
+    values |= {dx: rng.normal(size=dx.shape).astype(dx.dtype) for dx in dxs}
+    (dy,) = push([y], dict(zip(leaves, dxs)))
+    if dy is not None:
+        ct = leaf(np.ones(y.shape, y.dtype))
+        values[ct] = np.ones(y.shape, y.dtype)
+        outputs += [dy, *(c for c in pull([dy], dxs, [ct]) if c is not None)]
+    many = {u: leaf(lanes(values[u])) for u in leaves}
+    values |= {many[u]: lanes(values[u]) for u in leaves}
+    return [*outputs, batch([y], many, SIZE)[0].full(SIZE)], values
+
+
+@pytest.mark.parametrize("start", range(0, len(CASES), CASES_PER_PROGRAM))
+def test_the_table_of_ops_with_derivatives_and_batches(start: int) -> None:
+    outputs: list[UOp] = []
+    names: list[str] = []
+    values: dict[UOp, Any] = {}
+    for case in CASES[start : start + CASES_PER_PROGRAM]:
+        if case.op not in STRUCTURE:
+            more, own = everything(case)
+            outputs, values = [*outputs, *more], values | own
+            names += [case.name] * len(more)
+    expected = run(outputs, values)
+    params = {u: Param(i, u.shape, u.dtype) for i, u in enumerate(values)}
+    closed = substitute(outputs, {u: param(p) for u, p in params.items()})
+    body, functions = runnable(function(closed, tuple(params.values())))
+    got = run_on(quick(), Jaxpr(body), [np.asarray(x) for x in values.values()], functions)
+    for name, x, y in zip(names, got, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@given(graphs(most=6, steps=(*STEPS, *LOOPS)))
+def test_random_programs_have_the_values_of_the_oracle(outputs: list[UOp]) -> None:
+    values = inputs(outputs)
+    got = run_on(quick(), jaxpr(outputs), values)
+    for i, (x, y) in enumerate(zip(got, run_oracle(outputs, values), strict=True)):
+        assert_close(x, y, 2e-3, 2e-3, f"output {i}")
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_a_network_learns_as_it_does_on_the_cpu() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(64, 20)).astype("float32"), rng.integers(0, 4, 64)
+    w = {"a": rng.normal(size=(20, 32)) * 0.2, "b": rng.normal(size=(32, 4)) * 0.2}
+    losses = {}
+    for name in ("opencl", "cpu"):
+        config.device = name
+
+        def loss(w: Any, x: Any, y: Any) -> Any:
+            logits = nn.relu(x @ w["a"]) @ w["b"]
+            return nn.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+
+        @tfn.jit
+        def steps(w: Any, x: Any, y: Any) -> Any:
+            def step(w: Any, _: Any) -> Any:
+                value, slope = tfn.value_and_grad(loss)(w, x, y)
+                return tfn.tree.map(lambda p, g: p - 0.5 * g, w, slope), value
+
+            return tfn.lax.scan(step, w, None, length=20)
+
+        start = {k: tnp.array(v, "float32") for k, v in w.items()}
+        losses[name] = np.asarray(steps(start, tnp.array(x), tnp.array(y, "int32"))[1])
+    np.testing.assert_allclose(losses["opencl"], losses["cpu"], rtol=1e-4)
+    assert losses["opencl"][-1] < losses["opencl"][0] / 2
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_eager_operations_indexing_and_printing() -> None:
+    x = tnp.arange(7.0)
+    assert repr(x[1:4] * 2) == "Array([2., 4., 6.], dtype=float32)"
+    np.testing.assert_array_equal(np.asarray(x.at[2].set(9.0)), [0, 1, 9, 3, 4, 5, 6])
+    assert float(x.sum()) == 21 and x[3:3].shape == (0,)
+    assert x.block_until_ready() is x
