@@ -89,9 +89,7 @@ class Proofs:
 
         return lowered
 
-    def program(
-        self, program: Program, target: Target, language: pipeline.Language | None
-    ) -> None:
+    def program(self, program: Program, target: Target, language: pipeline.Language | None) -> None:
         """Verify the kernels that are new, and where each launch has its operands."""
         for launch in program.launches:
             if launch.kernel in self.operand_bytes:

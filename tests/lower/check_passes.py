@@ -72,7 +72,9 @@ def check_passes(
                             threads[i] = table.thread_count(value)
                     values[i] = step(value, target)
                     _check_stage(step, _roots(values[i]), Stage[step.after])
-            _check_values(step, expected, _run(function, kernels, values, env, tiles, threads), tolerance)
+            _check_values(
+                step, expected, _run(function, kernels, values, env, tiles, threads), tolerance
+            )
     return kernels
 
 

@@ -30,6 +30,7 @@ from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of
+from tfn.hw import opencl
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
@@ -38,7 +39,6 @@ from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.guards import DEBUG
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
 from tfn.hw.null import null
-from tfn.hw.opencl.device import opencl
 from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
@@ -51,9 +51,15 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
 
+
+def _opencl() -> Device:
+    """Loads its files only now: most programs run on a processor without a driver."""
+    return opencl.device.opencl()
+
+
 # fmt: off
 MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "opencl": opencl, "python": python, "null": null,
+    "cpu": cpu, DEBUG: cpu, "opencl": _opencl, "python": python, "null": null,
 }
 # fmt: on
 """The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""

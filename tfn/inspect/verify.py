@@ -27,7 +27,6 @@ from tfn.lower.program import (
     Kernel,
     Launch,
     Program,
-    Slot,
     Space,
 )
 from tfn.lower.report.verify import accesses
@@ -147,9 +146,7 @@ def verify(
     return report(pipeline.lower(jitted.trace(*args, **kwargs).jaxpr, target), target)
 
 
-def report(
-    program: Program, target: Target, language: pipeline.Language | None = None
-) -> Report:
+def report(program: Program, target: Target, language: pipeline.Language | None = None) -> Report:
     """Returns the proofs of a lowered program.
 
     Args:

@@ -69,6 +69,11 @@ def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     return grid.linearize(n, fma) if target.grid else linearize.linearize(n, fma)
 
 
+def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:
+    """Prefetches for cores; the threads of a grid hide latencies by their number."""
+    return items if target.grid else prefetch.insert_prefetches(items, target)
+
+
 # fmt: off
 passes = Passes(**{step.name: step for step in (
     Pass("complex_pairs", lambda u, target: complex_pairs.lower_complex(u),
@@ -82,8 +87,7 @@ passes = Passes(**{step.name: step for step in (
     Pass("split",         lambda u, target: _split(loop_nest.nest(u), target),
          "RANGES", "SPLIT"),
     Pass("linearize",     lambda n, target: _linearize(n, target),         "SPLIT", "LINEAR"),
-    Pass("prefetch",      lambda u, target: u if target.grid else prefetch.insert_prefetches(u, target),
-         "LINEAR", "LINEAR"),
+    Pass("prefetch",      lambda u, target: _prefetch(u, target),          "LINEAR", "LINEAR"),
     # A kernel that sorts has one pass of its own.
     Pass("sort",          lambda u, target: sort.instructions(u, target)[0], "RANGES", "LINEAR"),
 )})

@@ -135,7 +135,7 @@ class _Machine:
                 memory = self.memories[u] = buffers[u.arg.index]
                 # Operands of one memory are one to races: a kernel may run in place.
                 name = f"operand {u.arg.index}"
-                same = [self.accesses[v] for v, x in self.memories.items() if x is memory and v is not u]
+                same = [self.accesses[v] for v in self.accesses if self.memories[v] is memory]
                 self.accesses[u] = same[0] if same else _Accesses(name, memory.size)
             elif u.op is Op.LOCAL_MEMORY:
                 size = groups * u.size

@@ -8,3 +8,8 @@ In reading order:
     queue: enqueues records in order.
     device: five parts together.
 """
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.hw.opencl import device as device

@@ -154,7 +154,8 @@ def _launch(step: LaunchStep) -> Launch | Copy:
     kernel = step.kernel
     if kernel.is_copy:
         target = kernel.body.src[0].src[0]
-        return Copy(*step.operands, prod(target.shape) * target.dtype.itemsize)
+        to, source = step.operands
+        return Copy(to, source, prod(target.shape) * target.dtype.itemsize)
     return Launch(kernel.name, kernel.tiles, kernel.threads, step.operands)
 
 

@@ -17,6 +17,4 @@ def opencl() -> Device:
     """
     first = driver()
     compiler, memory = OpenClCompiler(first), OpenClMemory(first)
-    return Device(
-        "opencl", first.target, compiler, memory, OpenClQueue(first, compiler, memory)
-    )
+    return Device("opencl", first.target, compiler, memory, OpenClQueue(first, compiler, memory))

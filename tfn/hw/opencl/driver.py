@@ -78,9 +78,7 @@ def devices() -> tuple[Any, ...]:
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:
-        raise DeviceError(
-            "this machine has no OpenCL driver", got=str(error), hint=HINT
-        ) from None
+        raise DeviceError("this machine has no OpenCL driver", got=str(error), hint=HINT) from None
     every = [device for platform in platforms for device in platform.get_devices()]
     usable = [d for d in every if d.available and d.compiler_available and d.endian_little]
     if not usable:

@@ -1,4 +1,4 @@
-"""OpenCL queue: enqueues the commands of a program in order; a call returns before they have run."""
+"""OpenCL queue: enqueues the commands of a program in order; a call returns before they ran."""
 
 from __future__ import annotations
 
@@ -187,8 +187,7 @@ class _Run:
         results = len(call.host.results)
         places = [frame.place(slot) for slot in call.operands]
         arrays = [
-            self.memory.fetch(*place, *kind)
-            for place, kind in zip(places, call.types, strict=True)
+            self.memory.fetch(*place, *kind) for place, kind in zip(places, call.types, strict=True)
         ]
         for x in arrays[results:]:
             x.flags.writeable = False

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tfn.dtypes import INT64
+from tfn.errors import SplitError
 from tfn.lower.codegen.amx import emit_reduction
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.linearize import BEGIN
@@ -140,7 +141,18 @@ class GroupThreads:
         self.size = thread_count(n)
         self.thread = UOp(Op.RANGE, (), Range(-1, self.size, Place.LOCAL))
         self._axes = [_local(n.loops), *(_local(f.src[1:]) for f in loop_nest.folds(n.body))]
-        assert all(_size(axes) == self.size for axes in self._axes if axes), "one group, one size"
+        sizes = sorted({_size(axes) for axes in self._axes if axes})
+        if len(sizes) > 1:
+            raise SplitError(
+                "the loops of a kernel, and its reductions, share the same threads of a group",
+                got=f"ranges of {', '.join(map(str, sizes))} threads",
+                hint="split all of them by the same amounts",
+            )
+        if self.size & (self.size - 1) and any(self._axes[1:]):
+            raise SplitError(
+                "a reduction over threads is a tree over a power of two of them",
+                got=f"{self.size} threads",
+            )
         self.staged: dict[int, list[UOp]] = {}
         for u in nodes(n.body):
             if u.op is Op.STAGED:

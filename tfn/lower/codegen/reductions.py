@@ -137,9 +137,7 @@ class Reduction:
                 visible = place(visible | place(beyond))
         return visible
 
-    def _carried(
-        self, totals: Totals, body: LoopBody, *trips: UOp, begin: UOp = ZERO
-    ) -> Totals:
+    def _carried(self, totals: Totals, body: LoopBody, *trips: UOp, begin: UOp = ZERO) -> Totals:
         """The totals after a loop that carries them; without a trip count, until it is left."""
         code, numbers = self.emitter.code, count()
         loop = code.open(begin, *trips)

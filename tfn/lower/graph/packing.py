@@ -112,12 +112,12 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 
     Bodies of loops and branches stay as they are: they are lowered by themselves.
     """
+    pack = _unpacked if target.grid else pack_b
     new: dict[UOp, UOp] = {}
     for node in walk(outputs):
         is_body = node.op is Op.FUNCTION
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
-            pack = _unpacked if target.grid else pack_b
             u = polyphase(u, lambda conv: split_channels(pad_explicitly(conv), target, pack))
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)

@@ -21,7 +21,7 @@ from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import Model, model_of
 from tfn.lower.loops.heuristics import longest_strides_outside, merge_loops
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.loops.opt_ops import Bind, Fuse, Reorder, Split, Stage, Tile
+from tfn.lower.loops.opt_ops import Bind, Fuse, Reorder, Split, StageTile, Tile
 from tfn.lower.target.grid import Grid
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
@@ -143,9 +143,7 @@ def _rows(n: Nest, rows: Sequence[UOp], grid: Grid) -> Nest:
     n, rest = _fused(n, [r for r in n.loops if r not in rows])
     depends, loops = dependences(n.body), set(rows)
     # By number: a split of one reduction makes new nodes of all that use it.
-    shared = [
-        _longest(f) for f in loop_nest.folds(n.body) if loops.issuperset(depends[f])
-    ]
+    shared = [_longest(f) for f in loop_nest.folds(n.body) if loops.issuperset(depends[f])]
     threads = _threads(max(r.arg.size for r in shared), grid)
     for r in dict.fromkeys(shared):
         n = Split(r.arg.number, threads, Place.LOCAL).apply(n)
@@ -199,13 +197,14 @@ def _tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
         n = Bind(r.arg.number, Place.GROUP).apply(n)
     for operand in dict.fromkeys(operands):
         assert operand is not None
-        n = Stage(at.arg.number, operand).apply(n)
+        n = StageTile(at.arg.number, operand).apply(n)
     return n
 
 
 def _tile_side(r: UOp) -> int:
     """The rows or columns of a tile of results."""
-    return TILE_THREADS * min(MAX_TILE_REGISTERS, -(-r.arg.size // TILE_THREADS))
+    size: int = r.arg.size
+    return TILE_THREADS * min(MAX_TILE_REGISTERS, -(-size // TILE_THREADS))
 
 
 def _operand(value: UOp, ranges: Sequence[UOp]) -> int | None:

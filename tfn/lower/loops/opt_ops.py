@@ -345,7 +345,7 @@ class Fuse:
 
 
 @frozen
-class Stage:
+class StageTile:
     """Copies the tiles of an operand to the local memory of a group, one for each iteration::
 
         for k: for i in 8: sum += a[y, k * 8 + i] * b[k * 8 + i, x]       y, x: local in 16 each
@@ -412,7 +412,7 @@ OPT_OPS: dict[str, type[Any]] = {
     "reorder_reductions": ReorderReductions,
     "merge":              Merge,
     "fuse":               Fuse,
-    "stage":              Stage,
+    "stage":              StageTile,
 }
 """Every opt-op, by the name under which it is printed and kept on disk."""
 # fmt: on

@@ -22,7 +22,6 @@ from tfn.lower.codegen.render.opencl.prelude import with_words
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-
 LACKS = c.LACKS
 """Ops without a row: those of C."""
 
