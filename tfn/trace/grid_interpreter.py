@@ -17,7 +17,7 @@ from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, Value, apply
 from tfn.trace.uop import UOp, walk
 
-NOBODY = -1
+NONE = -1
 SEVERAL = -2
 """Numbers for the threads that have accessed an element: none so far, or more than one."""
 
@@ -51,7 +51,7 @@ class _Accesses:
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
-        self.writer, self.reader, self.reading_group = (np.full(size, NOBODY) for _ in range(3))
+        self.writer, self.reader, self.reading_group = (np.full(size, NONE) for _ in range(3))
         self.written, self.read = np.zeros(size, np.int64), np.zeros(size, np.int64)
 
     def load(self, at: Value, thread: Value, group: Value, epoch: Value, size: int) -> None:
@@ -61,7 +61,7 @@ class _Accesses:
         unordered = (writer >= 0) & (writer != thread) & (self.written[at] == epoch)
         self._refuse("loads", at, thread, writer, apart | unordered)
         _note(self.reader, self.read, at, thread, epoch)
-        others = (self.reading_group[at] != NOBODY) & (self.reading_group[at] != group)
+        others = (self.reading_group[at] != NONE) & (self.reading_group[at] != group)
         self.reading_group[at] = np.where(others, SEVERAL, group)
         order = np.argsort(at, kind="stable")
         mixed = (at[order][1:] == at[order][:-1]) & (group[order][1:] != group[order][:-1])
@@ -79,24 +79,24 @@ class _Accesses:
         self._refuse("stores", at, thread, writer, apart | unordered)
         reader, reading = self.reader[at], self.reading_group[at]
         apart = (reading == SEVERAL) | ((reading >= 0) & (reading != group))
-        unordered = (reader != NOBODY) & (reader != thread) & (self.read[at] == epoch)
+        unordered = (reader != NONE) & (reader != thread) & (self.read[at] == epoch)
         self._refuse("stores", at, thread, reader, apart | unordered)
         self.writer[at], self.written[at] = thread, epoch
 
     def _refuse(self, verb: str, at: Value, thread: Value, other: Value, races: Value) -> None:
         if races.any():
             i = int(np.argmax(races))
-            with_ = "others" if other[i] == SEVERAL else f"thread {other[i]}"
+            who = "others access" if other[i] == SEVERAL else f"thread {other[i]} accesses"
             raise RaceError(
-                f"thread {thread[i]} {verb} element {at[i]} of {self.name}, which {with_} "
-                "accesses without a barrier between them"
+                f"thread {thread[i]} {verb} element {at[i]} of {self.name}, which {who} "
+                "without a barrier between them"
             )
 
 
 def _note(who: Value, when: Value, at: Value, thread: Value, epoch: Value) -> None:
     """Note the threads of an access: one of them, or SEVERAL of the same time."""
     same_time = when[at] == epoch
-    others = same_time & (who[at] != NOBODY) & (who[at] != thread)
+    others = same_time & (who[at] != NONE) & (who[at] != thread)
     who[at] = np.where(others, SEVERAL, thread)
     when[at] = epoch
     order = np.argsort(at, kind="stable")

@@ -108,7 +108,7 @@ OPS: dict[Stage, frozenset[Op]] = {
 
 
 MEMORY = frozenset({Op.PARAM, Op.LOCAL_MEMORY})
-"""What a load or a store has an address in."""
+"""Nodes that a load or a store has an address in."""
 
 
 def _numbered(u: UOp) -> bool:

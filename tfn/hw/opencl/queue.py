@@ -206,7 +206,7 @@ RUN: dict[type, Callable[[_Run, Any, Frame], None]] = {
     records.Routine: _Run.routine,
     records.Host: _Run.host,
 }
-"""How each command is enqueued."""
+"""The method that enqueues each command."""
 
 
 class OpenClQueue:

@@ -329,7 +329,7 @@ class Checker:
         return None
 
     def entered(self, u: UOp) -> list[UOp]:
-        """What counters of the loops of a grid's threads are known to be, beside their intervals.
+        """Facts about the counters of the loops of a grid's threads, beside their intervals.
 
         ``loop i in thread..min(thread + 1, 1000 - begin*256)``: i is below the bound of its group.
         """
