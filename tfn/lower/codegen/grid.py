@@ -9,7 +9,7 @@ counts fastest.  Threads beyond a bound are idle: their loop over a LOCAL range 
 
     local r1 in min(256, 1000 - r0*256):       loop i in thread..min(thread + 1, bound):
 
-Threads of a group meet at BARRIERs, which are emitted where all of them come: after each level of a
+Threads meet at the barriers of a group, BARRIER, which are emitted where all of them come: after each level of a
 reduction over threads, and before and after a tile is copied to local memory.  In kernels that
 stage tiles no loop may be left out, so idle threads are masked access by access instead.
 """
@@ -116,12 +116,13 @@ def coordinates(emitter: Emitter, number: UOp, ranges: Sequence[UOp]) -> dict[UO
 
     ``number % 4`` of the last of 4 iterations, ``number // 4 % 8`` of the one before of 8, ...
     """
-    place, values = emitter.place, dict[UOp, UOp]()
+    place, values = emitter.place, dict.fromkeys(ranges, ZERO)
+    longer = [r for r in ranges if r.arg.size > 1]
     step = 1
-    for r in reversed(ranges):
+    for r in reversed(longer):
         value = number if step == 1 else place(number // step)
         # The first range needs no remainder: the number is below the product of all sizes.
-        values[r] = value if r is ranges[0] else place(value % r.arg.size)
+        values[r] = value if r is longer[0] else place(value % r.arg.size)
         step *= r.arg.size
     return values
 
