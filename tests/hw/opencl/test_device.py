@@ -18,6 +18,7 @@ from tests.transforms.cases import CASES, Case, leaf, run
 from tests.transforms.test_batch import SIZE, lanes
 from tfn import nn
 from tfn.config import config
+from tfn.errors import DeviceError
 from tfn.trace.argument import Param
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
@@ -120,6 +121,28 @@ def test_a_network_learns_as_it_does_on_the_cpu() -> None:
         losses[name] = np.asarray(steps(start, tnp.array(x), tnp.array(y, "int32"))[1])
     np.testing.assert_allclose(losses["opencl"], losses["cpu"], rtol=1e-4)
     assert losses["opencl"][-1] < losses["opencl"][0] / 2
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_arrays_of_two_devices_do_not_mix() -> None:
+    x = tnp.arange(3.0)
+    config.device = "cpu"
+    y = tnp.arange(3.0)
+    with pytest.raises(DeviceError, match="on the device opencl, and the program runs on another"):
+        x + y
+    config.device = "opencl"
+    with pytest.raises(DeviceError, match="not on the device opencl"):
+        x + y
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_donated_arguments_and_functions_of_the_host() -> None:
+    x = tnp.arange(5.0)
+    y = tfn.jit(lambda x: x * 2 + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and np.asarray(y).tolist() == [1, 3, 5, 7, 9]
+    like = tfn.ShapeDtypeStruct((5,), "float32")
+    z = tfn.jit(lambda y: tfn.pure_callback(np.square, like, y * 2) + 1)(y)
+    np.testing.assert_array_equal(np.asarray(z), (np.asarray(y) * 2) ** 2 + 1)
 
 
 @pytest.mark.usefixtures("on_opencl")

@@ -35,6 +35,18 @@ class DeviceBuffer:
     def __del__(self) -> None:
         self._pool.live_bytes -= self.size_bytes
 
+    @property
+    def address(self) -> int:
+        """Refuse: a program of another device asks.
+
+        Raises:
+            DeviceError: always.
+        """
+        raise DeviceError(
+            "an array is on the device opencl, and the program runs on another",
+            hint="make arrays after the device is chosen, or copy them by numpy.asarray before",
+        )
+
 
 def memory_of(buffer: object) -> Any:
     """The memory of a buffer of this device, as pyopencl knows it.

@@ -9,7 +9,7 @@ counts fastest.  Threads beyond a bound are idle: their loop over a LOCAL range 
 
     local r1 in min(256, 1000 - r0*256):       loop i in thread..min(thread + 1, bound):
 
-Threads meet at the barriers of a group, BARRIER, which are emitted where all of them come: after each level of a
+A barrier of a group, BARRIER, is emitted where all its threads come: after each level of a
 reduction over threads, and before and after a tile is copied to local memory.  In kernels that
 stage tiles no loop may be left out, so idle threads are masked access by access instead.
 """
