@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import mnist
 import numpy as np
 import pytest
 from hypothesis import given
@@ -97,30 +98,40 @@ def test_random_programs_have_the_values_of_the_oracle(outputs: list[UOp]) -> No
 
 
 @pytest.mark.usefixtures("on_opencl")
-def test_a_network_learns_as_it_does_on_the_cpu() -> None:
+def test_mnist_trains_as_on_the_cpu() -> None:
+    train, test = mnist.load("train", 1024), mnist.load("t10k", 500)
+    x, y = (np.asarray(a).reshape(8, 128, -1) for a in train)
+    test_x, test_y = (np.asarray(a).reshape(500, -1) for a in test)
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(64, 20)).astype("float32"), rng.integers(0, 4, 64)
-    w = {"a": rng.normal(size=(20, 32)) * 0.2, "b": rng.normal(size=(32, 4)) * 0.2}
-    losses = {}
+    w = {"a": rng.normal(size=(784, 32)) * 0.05, "b": rng.normal(size=(32, 10)) * 0.2}
+
+    def logits(w: Any, x: Any) -> Any:
+        return nn.relu(x.astype("float32") / 255 @ w["a"]) @ w["b"]
+
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        labels = y.astype("int32").reshape(-1)
+        return nn.softmax_cross_entropy_with_integer_labels(logits(w, x), labels).mean()
+
+    @tfn.jit
+    def epoch(w: Any, x: Any, y: Any) -> Any:
+        def step(w: Any, batch: Any) -> Any:
+            value, slope = tfn.value_and_grad(loss)(w, *batch)
+            return tfn.tree.map(lambda p, g: p - 0.3 * g, w, slope), value
+
+        return tfn.lax.scan(step, w, (x, y))
+
+    losses, right = {}, {}
     for name in ("opencl", "cpu"):
         config.device = name
-
-        def loss(w: Any, x: Any, y: Any) -> Any:
-            logits = nn.relu(x @ w["a"]) @ w["b"]
-            return nn.softmax_cross_entropy_with_integer_labels(logits, y).mean()
-
-        @tfn.jit
-        def steps(w: Any, x: Any, y: Any) -> Any:
-            def step(w: Any, _: Any) -> Any:
-                value, slope = tfn.value_and_grad(loss)(w, x, y)
-                return tfn.tree.map(lambda p, g: p - 0.5 * g, w, slope), value
-
-            return tfn.lax.scan(step, w, None, length=20)
-
-        start = {k: tnp.array(v, "float32") for k, v in w.items()}
-        losses[name] = np.asarray(steps(start, tnp.array(x), tnp.array(y, "int32"))[1])
-    np.testing.assert_allclose(losses["opencl"], losses["cpu"], rtol=1e-4)
-    assert losses["opencl"][-1] < losses["opencl"][0] / 2
+        params = {k: tnp.array(v, "float32") for k, v in w.items()}
+        for _ in range(4):
+            params, losses[name] = epoch(params, tnp.array(x), tnp.array(y))
+        digits = tfn.jit(logits)(params, tnp.array(test_x)).argmax(1)
+        right[name] = np.asarray(digits) == test_y.reshape(-1)
+        losses[name] = np.asarray(losses[name])
+    np.testing.assert_allclose(losses["opencl"], losses["cpu"], rtol=1e-3)
+    assert right["opencl"].mean() > 0.7
+    assert (right["opencl"] == right["cpu"]).mean() > 0.99
 
 
 @pytest.mark.usefixtures("on_opencl")
