@@ -81,7 +81,7 @@ class Proofs:
         """`pipeline.lower`, with a proof of each program that it gives."""
 
         def lowered(
-            jaxpr: Jaxpr, target: Target, language: pipeline.Language = pipeline.LLVM
+            jaxpr: Jaxpr, target: Target, language: pipeline.Language | None = None
         ) -> Program:
             program = lower(jaxpr, target, language)
             self.program(program, target, language)
@@ -89,7 +89,7 @@ class Proofs:
 
         return lowered
 
-    def program(self, program: Program, target: Target, language: pipeline.Language) -> None:
+    def program(self, program: Program, target: Target, language: pipeline.Language | None) -> None:
         """Verify the kernels that are new, and where each launch has its operands."""
         for launch in program.launches:
             if launch.kernel in self.operand_bytes:

@@ -78,7 +78,7 @@ from tfn.trace.op import (
 )
 from tfn.trace.oracle import MEANING, apply
 from tfn.trace.primitives import PRIMITIVES
-from tfn.trace.spec import JAXPR_OPS, KERNELS_OPS, LINEAR_OPS, OPS, RANGES_OPS
+from tfn.trace.spec import JAXPR_OPS, KERNELS_OPS, LINEAR_OPS, OPS, SPLIT_OPS
 from tfn.trace.uop import UOp
 from tfn.transforms import jvp, runtime_checks
 from tfn.transforms.batch import BATCH
@@ -205,6 +205,7 @@ DEVICES = MANUAL - {Op.CONSTRAIN}
 LEAVES = {"it has no sources": LEAF_OPS}
 INSIDE = {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP}
 AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
+GRIDS = {"grids alone have it": {Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE}}
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}
 OWN_KERNELS = {
     "it has a kernel or a step of its own": {
@@ -314,10 +315,10 @@ TABLES: dict[str, Table] = {
     "EMULATED": Table("tfn/lower/math/decompose.py", EMULATED, LACKED & ELEMENTWISE,
         "some target or language lacks it"),
     "RENDER of llvm": Table("tfn/lower/codegen/render/llvm.py", llvm.RENDER,
-        LINEAR_OPS - ELEMENTWISE | BASIC, "its instruction in LLVM IR", AT_USE),
+        LINEAR_OPS - ELEMENTWISE | BASIC, "its instruction in LLVM IR", AT_USE | GRIDS),
     "RENDER of c": Table("tfn/lower/codegen/render/c/kernel.py", c.RENDER,
         LINEAR_OPS - ELEMENTWISE | BASIC, "its expression in C",
-        {**AT_USE, "C lacks it": c.LACKS}),
+        {**AT_USE, **GRIDS, "C lacks it": c.LACKS}),
     "values.WORD": Table("tfn/lower/codegen/render/c/values.py", values.WORD,
         {op for op, row in c.RENDER.items()
          if row in (values.arithmetic, values.compare, values.call)},
@@ -330,12 +331,13 @@ TABLES: dict[str, Table] = {
     "TITLES": Table("tfn/lower/report/print/stages.py", stages.TITLES, STEPPED,
         "titles in pictures"),
     "PRINT of nests": Table("tfn/lower/report/print/nest.py", nest.PRINT,
-        RANGES_OPS - ELEMENTWISE | {Op.PARAM}, "its line in a picture of loops",
+        SPLIT_OPS - ELEMENTWISE | {Op.PARAM}, "its line in a picture of loops",
         {"it is part of an expression": {Op.CONST, Op.RANGE, Op.GET},
          "it is a kernel of its own": {Op.SORT, Op.KERNEL}}),
     "PRINT of instructions": Table("tfn/lower/report/print/instructions.py", instructions.PRINT,
         LINEAR_OPS - ELEMENTWISE, "its line in a list of instructions",
-        {**AT_USE, "it is a function of its sources": {
+        {**AT_USE, "it is named where it is used": {Op.LOCAL_MEMORY, Op.RANGE},
+         "it is a function of its sources": {
             Op.SPLAT, Op.SHUFFLE, Op.DOT2, Op.MMA, Op.SPILL, Op.ROW}}),
     "cost.ARITHMETIC": Table("tfn/lower/report/cost.py", cost.ARITHMETIC,
         BASIC & accepted(FLOAT64) | {Op.LDEXP}, "whether it counts as an operation",

@@ -87,7 +87,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "switch": (choice, (tfn.ShapeDtypeStruct((), "int32"), floats(6))),
 }
 
-GOLDEN = [stage for stage in STAGES if stage not in ("shards", "assembly")]
+GOLDEN = [stage for stage in STAGES if stage not in ("shards", "text", "assembly")]
 
 
 @pytest.mark.parametrize("stage", GOLDEN)

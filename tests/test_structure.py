@@ -42,7 +42,7 @@ LOWER = (
 """The rooms of `lower`: each may import those before it."""
 # fmt: on
 
-OWNED = {"z3", "llvmlite", "ray", "mpi4py", "matplotlib", "scipy"}
+OWNED = {"z3", "llvmlite", "ray", "mpi4py", "matplotlib", "scipy", "pyopencl"}
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 
 BASES = {"Protocol", "Enum", "IntEnum", "Exception", "NamedTuple", "TypedDict", "Generic"}

@@ -13,14 +13,16 @@ from tfn.lower import passes as table
 from tfn.lower.fuse.ranges import IndexedKernel
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.passes import Pass, Passes
+from tfn.lower.target.grid import Grid
 from tfn.lower.target.target import Target
-from tfn.trace import interpreter, oracle
+from tfn.trace import grid_interpreter, interpreter, oracle
 from tfn.trace.jaxpr import Jaxpr, param
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
 from tfn.trace.uop import UOp
 
 HOST = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)
+GRID = Target("opencl", "", "", 4, 16, lacks=frozenset({Op.LDEXP, Op.MMA}), grid=Grid("opencl"))
 SMALL = Target("x86_64-unknown-linux-gnu", "x86-64", "", 16, 16)
 
 
@@ -59,15 +61,20 @@ def check_passes(
     _check_values(passes.ranges, expected, _run(function, kernels, values, env), tolerance)
 
     tiles = [1] * len(values)
+    threads = [1] * len(values) if target.grid else []
     for steps in zip_longest(*(passes.of_kernel(kernel.body) for kernel in kernels)):
         for step in dict.fromkeys(filter(None, steps)):
             for i, value in enumerate(values):
                 if steps[i] is step:
                     if Stage[step.after] is Stage.LINEAR and not isinstance(value, tuple):
                         tiles[i] = table.tile_count(value)
+                        if target.grid:
+                            threads[i] = table.thread_count(value)
                     values[i] = step(value, target)
                     _check_stage(step, _roots(values[i]), Stage[step.after])
-            _check_values(step, expected, _run(function, kernels, values, env, tiles), tolerance)
+            _check_values(
+                step, expected, _run(function, kernels, values, env, tiles, threads), tolerance
+            )
     return kernels
 
 
@@ -114,6 +121,7 @@ def _run(
     values: Sequence[Any],
     env: dict[UOp, Any],
     tiles: Sequence[int] = (),
+    threads: Sequence[int] = (),
 ) -> list[Any]:
     memory: dict[UOp, Any] = {u: np.array(x).reshape(-1) for u, x in env.items()}
     for i, (kernel, value) in enumerate(zip(kernels, values, strict=True)):
@@ -123,6 +131,8 @@ def _run(
         buffers = [memory[u] for u in kernel.operands]
         if _is_sort(value):
             _run_sort(kernel, buffers)
+        elif isinstance(value, tuple) and threads:
+            grid_interpreter.grid(value, tiles[i], threads[i], buffers)
         elif isinstance(value, tuple):
             # In two parts, as two threads would: a part must not rely on what the other computes.
             if tiles[i] > 1:

@@ -69,8 +69,14 @@ def run_compiled(
     outputs: Sequence[UOp], values: Sequence[Value], target: Target | None = None
 ) -> list[Value]:
     """Compiles graphs, runs them on this machine, and returns their values."""
-    on = device(target or host())
-    program = lower(jaxpr(outputs), on.target)
+    return run_on(device(target or host()), jaxpr(outputs), values)
+
+
+def run_on(
+    on: Device, closed: Jaxpr, values: Sequence[Value], functions: Sequence[object] = ()
+) -> list[Value]:
+    """Compiles a function, runs it on a device with functions of the host, and returns values."""
+    program = lower(closed, on.target)
     shared = dict(program.aliases)
     buffers = [on.memory.copy(x) for x in values]
     results: list[Buffer] = []
@@ -80,7 +86,8 @@ def run_compiled(
             results.append(on.memory.allocate(prod(shape) * dtype.itemsize))
         else:
             results.append((buffers if slot.space is Space.INPUT else results)[slot.at])
-    on.load(program)(buffers, results)
+    run = on.load(program)
+    (run.with_callbacks(functions) if functions else run)(buffers, results)
     return [
         np.array(on.memory.read(b, shape, dtype))
         for b, (shape, dtype) in zip(results, program.outputs, strict=True)

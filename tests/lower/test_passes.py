@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.check_passes import HOST, SMALL, check_passes
+from tests.lower.check_passes import GRID, HOST, SMALL, check_passes
 from tests.lower.graphs import draw, matmul, p, softmax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import passes as table
@@ -125,7 +125,7 @@ PROGRAMS: dict[str, tuple[list[UOp], list[UOp]]] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
+@pytest.mark.parametrize("target", [HOST, SMALL, GRID], ids=["wide", "narrow", "grid"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_pass_keeps_the_values(name: str, target: Target) -> None:
     outputs, params = PROGRAMS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfn.dtypes import BOOL, FLOAT32, INT64
-from tfn.trace.argument import Access, Fold, Leaf, Param, Place, Range
+from tfn.trace.argument import Access, Fold, Leaf, LocalMemory, Param, Place, Range, Staged
 from tfn.trace.build import dot, reshape, scan
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
@@ -52,8 +52,14 @@ def split_range():
         (UOp(Op.FOLD, (UOp(Op.TUPLE, (load, s)), s), Fold(Op.MAX)), Stage.RANGES, "malformed"),
         (UOp(Op.SINK, (load,)), Stage.SPLIT, "malformed"),
         (UOp(Op.STORE, (out, r, const(True, BOOL))), Stage.RANGES, "malformed"),
-        (load, Stage.LINEAR, "RANGE is not legal at stage LINEAR"),
+        (load, Stage.LINEAR, "malformed at stage LINEAR"),  # its range is no number of a thread
         (UOp(Op.LOAD, (buffer, const(0, INT64))), Stage.LINEAR, "malformed at stage LINEAR"),
+        (UOp(Op.BARRIER, (), 1), Stage.SPLIT, "BARRIER is not legal at stage SPLIT"),
+        (UOp(Op.BARRIER), Stage.LINEAR, "malformed at stage LINEAR"),
+        (UOp(Op.LOCAL_MEMORY, (), LocalMemory(0, (0,), FLOAT32)), Stage.LINEAR, "malformed"),
+        (UOp(Op.STAGED, (load, r), Staged(1)), Stage.RANGES, "STAGED is not legal"),
+        (UOp(Op.STAGED, (load,), Staged(1)), Stage.SPLIT, "malformed at stage SPLIT"),
+        (UOp(Op.STAGED, (load, split_range()), Staged(1)), Stage.SPLIT, "malformed"),
     ],
 )
 def test_illegal_nodes_are_named(root, stage, words):

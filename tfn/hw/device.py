@@ -177,5 +177,6 @@ class Device:
             kernels = [k for k in program.kernels if (times[k.name] >= least) is careful]
             compiled = self.compiler.compile_all([k.text for k in kernels], self.target, level)
             objects |= zip([k.name for k in kernels], compiled, strict=True)
-        objects[program.name] = self.compiler.compile(program.text, self.target, 0)
+        if program.text:  # a grid has none: its queue runs the steps
+            objects[program.name] = self.compiler.compile(program.text, self.target, 0)
         return self.queue.load(program, objects)

@@ -94,7 +94,8 @@ class View:
     @cached_property
     def program(self) -> Program:
         """All of it lowered."""
-        return pipeline.program(self.runnable, self.schedule)
+        language = pipeline.language_of(self.target)
+        return pipeline.program(self.runnable, self.schedule, language)
 
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""
@@ -157,6 +158,12 @@ class View:
                 got=f"at={stage!r}",
                 hint="stages are " + ", ".join(STAGES),
             )
+        if self.target.grid and stage in PROCESSOR_STAGES:
+            raise ArgumentError(
+                f"a grid has no stage {stage!r}: its driver compiles the text of kernels",
+                got=f"a target whose kernels are {self.target.grid.language}",
+                hint="at='text' is that text, at='memory' lists the launches",
+            )
         return picture(self)
 
     def assembly(self) -> str:
@@ -164,8 +171,8 @@ class View:
         texts = [*(kernel.text for kernel in self.program.kernels), self.program.text]
         return "\n".join(assembly(text, self.target).rstrip() for text in texts)
 
-    def llvm(self) -> str:
-        """The text of each distinct kernel."""
+    def kernel_texts(self) -> str:
+        """The text of each distinct kernel, in the language of the target."""
         return "\n".join(kernel.text for kernel in self.program.kernels).rstrip()
 
 
@@ -176,11 +183,14 @@ STAGES: dict[str, Callable[[View], str]] = {
     "ranges": lambda view: view.kernels(view.ranges),
     "splits": lambda view: view.kernels(view.splits),
     "linear": lambda view: view.kernels(view.linear),
-    "llvm": View.llvm,
+    "llvm": View.kernel_texts,
+    "text": View.kernel_texts,
     "driver": lambda view: view.program.text.rstrip(),
     "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
     "assembly": View.assembly,
 }
+PROCESSOR_STAGES = frozenset({"llvm", "driver", "assembly"})
+"""Stages that only processors have, for which LLVM makes machine code."""
 
 
 def view(jaxpr: Jaxpr, target: Target | None = None, kinds: Sequence[Kind] = ()) -> View:
@@ -216,8 +226,8 @@ def show(
     Args:
         function: a function of arrays, jitted or not.
         args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
-        at: a stage: jaxpr, shards, kernels, ranges, splits, linear, llvm, driver, memory or
-            assembly.
+        at: a stage: jaxpr, shards, kernels, ranges, splits, linear, llvm, text, driver, memory or
+            assembly.  The text of kernels is LLVM IR, or the language of a grid.
         target: the machine that code is generated for; that of the default device if None.
 
     Raises:

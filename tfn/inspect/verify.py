@@ -28,7 +28,6 @@ from tfn.lower.program import (
     Kernel,
     Launch,
     Program,
-    Slot,
     Space,
 )
 from tfn.lower.report.verify import accesses
@@ -148,13 +147,13 @@ def verify(
     return report(pipeline.lower(of_whole(jitted.trace(*args, **kwargs).jaxpr), target), target)
 
 
-def report(program: Program, target: Target, language: pipeline.Language = pipeline.LLVM) -> Report:
+def report(program: Program, target: Target, language: pipeline.Language | None = None) -> Report:
     """Returns the proofs of a lowered program.
 
     Args:
         program: the lowered program.
         target: the machine that it is compiled for.
-        language: the language of its kernels.
+        language: the language of its kernels; None for the target's own.
     """
     kernels: list[Checked] = []
     operands: dict[Kernel, dict[int, int]] = {}
@@ -168,7 +167,7 @@ def report(program: Program, target: Target, language: pipeline.Language = pipel
 
 
 def checked(
-    number: int, launch: Launch, target: Target, language: pipeline.Language
+    number: int, launch: Launch, target: Target, language: pipeline.Language | None
 ) -> tuple[Checked, dict[int, int]]:
     """Returns the proofs of a kernel at its first launch, and the bytes that its operands need.
 
@@ -176,7 +175,7 @@ def checked(
         number: position of the kernel in the program.
         launch: the first launch.
         target: the machine that the kernel is compiled for.
-        language: the language of the kernel.
+        language: the language of the kernel; None for the target's own.
     """
     kernel, body = launch.kernel, launch.kernel.source
     assert body is not None, "a kernel that `pipeline.kernel` has made"
@@ -187,8 +186,8 @@ def checked(
         sizes = _declared(of_hand) if of_hand is not None and of_hand.op is Op.KERNEL else {}
         return Checked(number, kernel.name, 0, 0, 0, (error.what,), ""), sizes
     assumed = sort.assumed(body, items) if of_hand is not None else {}
-    proofs = accesses.check(items, kernel.tiles, assumed)
-    unproved = tuple(u.text(_named(launch.operands[u.buffer])) for u in proofs.unproved)
+    proofs = accesses.check(items, kernel.tiles, assumed, target.grid is not None)
+    unproved = tuple(u.text(_named(launch, u.buffer)) for u in proofs.unproved)
     summary = Checked(
         number,
         kernel.name,
@@ -201,8 +200,11 @@ def checked(
     return summary, proofs.operands
 
 
-def _named(slot: Slot) -> str:
-    """Returns the name of an operand: ``input 2``, or a part of the arena."""
+def _named(launch: Launch, number: int) -> str:
+    """Returns the name of an operand: ``input 2``, or a part of the arena, or local memory."""
+    if number < 0:
+        return accesses.buffer_name(number)
+    slot = launch.operands[number]
     if slot.space is Space.ARENA:
         return f"the arena's value at byte {slot.at:,}"
     return f"{slot.space.value} {slot.at}"

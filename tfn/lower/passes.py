@@ -9,14 +9,15 @@ compare with the oracle, after every one::
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
-from tfn.lower.codegen import linearize, prefetch
+from tfn.lower.codegen import grid, linearize, prefetch
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
-from tfn.lower.loops import heuristics, loop_nest
+from tfn.lower.loops import grid_heuristics, heuristics, loop_nest
 from tfn.lower.math import decompose
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
@@ -58,6 +59,21 @@ class Passes:
         return (self.sort,) if body.src[0].src[0].op is Op.SORT else ()
 
 
+def _split(n: loop_nest.Nest, target: Target) -> loop_nest.Nest:
+    """The opt-ops of a kind of target: cores with vectors, or groups of threads."""
+    return grid_heuristics.choose(n, target) if target.grid else heuristics.choose(n, target)
+
+
+def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
+    fma = Op.FMA not in target.lacks
+    return grid.linearize(n, fma) if target.grid else linearize.linearize(n, fma)
+
+
+def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:
+    """Prefetches for cores; the threads of a grid hide latencies by their number."""
+    return items if target.grid else prefetch.insert_prefetches(items, target)
+
+
 # fmt: off
 passes = Passes(**{step.name: step for step in (
     Pass("complex_pairs", lambda u, target: complex_pairs.lower_complex(u),
@@ -68,12 +84,10 @@ passes = Passes(**{step.name: step for step in (
     # From here on, for each kernel.
     Pass("decompose",     lambda u, target: decompose.decompose([u], target.lacks)[0],
          "RANGES", "RANGES"),
-    Pass("split",         lambda u, target: heuristics.choose(loop_nest.nest(u), target),
+    Pass("split",         lambda u, target: _split(loop_nest.nest(u), target),
          "RANGES", "SPLIT"),
-    Pass("linearize",     lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
-         "SPLIT", "LINEAR"),
-    Pass("prefetch",      lambda u, target: prefetch.insert_prefetches(u, target),
-         "LINEAR", "LINEAR"),
+    Pass("linearize",     lambda n, target: _linearize(n, target),         "SPLIT", "LINEAR"),
+    Pass("prefetch",      lambda u, target: _prefetch(u, target),          "LINEAR", "LINEAR"),
     # A kernel that sorts has one pass of its own.
     Pass("sort",          lambda u, target: sort.instructions(u, target)[0], "RANGES", "LINEAR"),
 )})
@@ -81,8 +95,19 @@ passes = Passes(**{step.name: step for step in (
 
 
 def tile_count(kernel: loop_nest.Nest | UOp) -> int:
-    """The iterations that threads share: of a nest's parallel loop, or of the body of a sort."""
+    """The iterations that threads share: of a nest's parallel loop, or of the body of a sort.
+
+    On a grid these are the groups.
+    """
     if isinstance(kernel, UOp):
         return sort.plan_of(kernel).groups if passes.of_kernel(kernel) == (passes.sort,) else 1
+    groups = [r for r in kernel.loops if r.arg.place is Place.GROUP]
+    if groups:
+        return prod(r.arg.size for r in groups)
     first = kernel.loops[0] if kernel.loops else None
     return first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
+
+
+def thread_count(kernel: loop_nest.Nest | UOp) -> int:
+    """The threads of a group that runs a kernel; 1 for a sort, and for a custom kernel."""
+    return 1 if isinstance(kernel, UOp) else grid.thread_count(kernel)

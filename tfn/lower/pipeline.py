@@ -22,7 +22,7 @@ from typing import Protocol
 from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
-from tfn.lower.codegen.render import driver, llvm
+from tfn.lower.codegen.render import driver, llvm, opencl
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
@@ -30,7 +30,7 @@ from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.schedule import Schedule
-from tfn.lower.passes import passes, tile_count
+from tfn.lower.passes import passes, thread_count, tile_count
 from tfn.lower.program import (
     CachedKernel,
     Kernel,
@@ -77,6 +77,19 @@ class Language:
 
 LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
 
+LANGUAGES = {"opencl": opencl}
+"""The renderers of grids by the name of their language; a renderer is loaded at its first use."""
+
+
+@cache
+def language_of(target: Target) -> Language:
+    """The output language of a target: LLVM IR, or that of its grid."""
+    if target.grid is None:
+        return LLVM
+    renderer = LANGUAGES[target.grid.language].kernel
+    return Language(renderer.kernel_text, renderer.no_driver, "", renderer.LACKS)
+
+
 CUSTOM_KERNEL_BYTES_PER_NS = 10
 """Bytes of arguments and results that a custom kernel is assumed to process in a nanosecond.
 
@@ -89,8 +102,9 @@ KERNEL_BYTES = 10_000
 _KERNELS: Cache[Kernel] = Cache("kernels", lambda kernel: KERNEL_BYTES + len(kernel.text))
 
 
-def lower(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Program:
+def lower(jaxpr: Jaxpr, target: Target, language: Language | None = None) -> Program:
     """The program of a function for a target; no device is needed."""
+    language = language or language_of(target)
     return program(jaxpr, scheduled(jaxpr, target, language), language)
 
 
@@ -106,8 +120,9 @@ def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
     return tuple(aliased)
 
 
-def scheduled(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Schedule:
+def scheduled(jaxpr: Jaxpr, target: Target, language: Language | None = None) -> Schedule:
     """The steps of a function, with an address for every value."""
+    language = language or language_of(target)
     real = Jaxpr(passes.complex_pairs(jaxpr.function, target))
     aliased = dict(aliases(real))
     is_written = [i not in aliased for i in range(len(real.outputs))]
@@ -171,12 +186,15 @@ def _load_or_lower(body: UOp, target: Target, language: Language) -> Kernel:
     return lowered
 
 
-def instructions(kernel: Kernel, target: Target, language: Language = LLVM) -> tuple[UOp, ...]:
+def instructions(
+    kernel: Kernel, target: Target, language: Language | None = None
+) -> tuple[UOp, ...]:
     """The instructions that a kernel's text was rendered from; kernels do not keep them.
 
     Raises:
         CompileError: if there are none: it is a custom kernel, written as text.
     """
+    language = language or language_of(target)
     for items in _possible_instructions(kernel, _restricted(target, language)):
         render = partial(_render_kernel, language, items)
         if language.name_by_digest("k", render)[0] == kernel.name:
@@ -296,12 +314,13 @@ def _lower_kernel(body: UOp, target: Target, language: Language) -> Kernel:
 
 
 def kernel_of_nest(
-    n: loop_nest.Nest, target: Target, language: Language = LLVM, work_ns: int = 0
+    n: loop_nest.Nest, target: Target, language: Language | None = None, work_ns: int = 0
 ) -> Kernel:
     """The kernel of a nest whose opt-ops have been applied."""
+    language = language or language_of(target)
     items = _instructions_of_nest(n, target)
     name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
-    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns)
+    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, threads=thread_count(n))
 
 
 def _instructions_of_nest(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:

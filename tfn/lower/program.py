@@ -77,6 +77,7 @@ class Kernel:
         text: LLVM IR, or C, as the program.
         work_ns: estimated nanoseconds on one core.
         source: the body before the opt-ops, from which the kernel can be lowered again.
+        threads: of a group, on a grid: `tiles` are its groups.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Kernel:
     text: str
     work_ns: int
     source: UOp | None = None
+    threads: int = 1
 
     @property
     def is_copy(self) -> bool:

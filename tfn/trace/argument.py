@@ -397,6 +397,8 @@ class Place(enum.Enum):
     UPCAST = "upcast"  # unrolled: one value per coordinate
     LANE = "lane"  # the vector axis: at most one in a nest
     UNIT = "unit"  # iterations that the matrix unit takes at once
+    GROUP = "group"  # groups of threads, all at once: the grid
+    LOCAL = "local"  # the threads of a group, which share local memory
 
 
 @frozen
@@ -450,6 +452,30 @@ class Access:
     offset: int
     lanes: int
     stride: int
+
+
+@frozen
+class Staged:
+    """A load from a tile in local memory: the sources after it are the ranges of the tile.
+
+    Attributes:
+        at: the number of the loop of which each iteration copies the next tile.
+    """
+
+    at: int
+
+
+@frozen
+class LocalMemory:
+    """An array that the threads of a group share while the group runs.
+
+    Attributes:
+        number: unique in the kernel.
+    """
+
+    number: int
+    shape: Shape
+    dtype: DType
 
 
 @frozen

@@ -118,6 +118,8 @@ class _Grid:
             return self.grid(node)
         if node.op is Op.LOAD:
             return self._load(node, values)
+        if node.op is Op.STAGED:
+            return values[0]
         if node.op is Op.FOLD:
             return self._fold(node, values[0]) if node.arg.index is None else self._first(node)
         return apply(node.op, node.arg, *values)

@@ -141,6 +141,7 @@ class Op(enum.Enum):
     CARRY = "carry"  # a value that goes from one iteration of a recurrence to the next
     RECUR = "recur"  # a recurrence over a range: first values, next values, stores
     SINK = "sink"  # the stores and recurrences of one kernel
+    STAGED = "staged"  # a load whose tile a group of threads copies to its local memory first
 
     # In order, over vectors (stage LINEAR).
     LOOP = "loop"  # opens a loop: its value is the counter
@@ -157,6 +158,8 @@ class Op(enum.Enum):
     LANES = "lanes"  # 0, 1, ..., width - 1
     SHUFFLE = "shuffle"  # lanes picked from two vectors, by their numbers
     ACROSS = "across"  # a reduction over the lanes
+    LOCAL_MEMORY = "local_memory"  # memory that the threads of a group share
+    BARRIER = "barrier"  # all threads of a group wait for each other
 
 
 # fmt: off

@@ -382,6 +382,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.CARRY: Primitive(lambda src, arg: ((), arg.dtype)),
     Op.RECUR: Primitive(_nothing),
     Op.SINK: Primitive(_nothing),
+    Op.STAGED: Primitive(_same_as_first),
 
     Op.LOOP: Primitive(_range),
     Op.ACCUMULATOR: Primitive(lambda src, arg: (src[1].shape, src[1].dtype)),
@@ -392,5 +393,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.LANES: Primitive(lambda src, arg: ((arg,), INT64)),
     Op.SHUFFLE: Primitive(lambda src, arg: ((len(arg),), src[0].dtype)),
     Op.ACROSS: Primitive(lambda src, arg: ((), src[0].dtype)),
+    Op.LOCAL_MEMORY: Primitive(_leaf),
+    Op.BARRIER: Primitive(_nothing),
 }
 # fmt: on

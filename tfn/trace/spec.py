@@ -6,7 +6,7 @@ Tests run `check` after every pass, so that a pass which leaves an illegal node 
     KERNELS  the same, cut by numbered barriers
     RANGES   scalars over ranges: loads, stores, reductions
     SPLIT    the same, with ranges split and given a place
-    LINEAR   a list in order: loops, vectors, loads and stores at offsets
+    LINEAR   a list in order: loops, vectors, loads and stores at offsets, barriers of a group
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import enum
 from collections.abc import Callable, Iterable
 
 from tfn.dtypes import BOOL, COMPLEXES, INT64
-from tfn.trace.argument import Access, Fold, Place, Range, Tile
+from tfn.trace.argument import Access, Fold, LocalMemory, Place, Range, Staged, Tile
 from tfn.trace.op import ELEMENTWISE, MANUAL, MOVEMENT, PARTS, Op
 from tfn.trace.uop import UOp, walk
 
@@ -75,6 +75,7 @@ RANGES_OPS = _COMPUTE | {
     Op.TUPLE,
     Op.GET,  # kernels of their own, and pairs to fold
 }
+SPLIT_OPS = RANGES_OPS | {Op.STAGED}
 LINEAR_OPS = _COMPUTE | {
     Op.LOAD,
     Op.STORE,
@@ -92,16 +93,23 @@ LINEAR_OPS = _COMPUTE | {
     Op.MMA,
     Op.SPILL,
     Op.ROW,
+    Op.LOCAL_MEMORY,
+    Op.BARRIER,
+    Op.RANGE,  # the number of a thread
 }
 
 OPS: dict[Stage, frozenset[Op]] = {
     Stage.JAXPR: JAXPR_OPS,
     Stage.KERNELS: KERNELS_OPS,
     Stage.RANGES: RANGES_OPS,
-    Stage.SPLIT: RANGES_OPS,
+    Stage.SPLIT: SPLIT_OPS,
     Stage.LINEAR: LINEAR_OPS,
 }
 """The ops that may appear at each stage."""
+
+
+MEMORY = frozenset({Op.PARAM, Op.LOCAL_MEMORY})
+"""Nodes that a load or a store has an address in."""
 
 
 def _numbered(u: UOp) -> bool:
@@ -109,7 +117,7 @@ def _numbered(u: UOp) -> bool:
 
 
 def _address(u: UOp) -> bool:
-    return u.src[0].op is Op.PARAM and u.src[1].dtype == INT64
+    return u.src[0].op in MEMORY and u.src[1].dtype == INT64
 
 
 def _are_predicates(nodes: Iterable[UOp]) -> bool:
@@ -139,6 +147,26 @@ def _range(u: UOp) -> bool:
     return isinstance(u.arg, Range) and u.arg.size > 0 and len(u.src) <= 1
 
 
+def _staged(u: UOp) -> bool:
+    """A load, and the ranges of its tile, all of which its address depends on."""
+    ranges = u.src[1:]
+    inside = set(walk(u.src[0].src[1:2]))
+    is_tile = bool(ranges) and all(r.op is Op.RANGE and r in inside for r in ranges)
+    return isinstance(u.arg, Staged) and u.src[0].op is Op.LOAD and is_tile
+
+
+def _thread(u: UOp) -> bool:
+    return isinstance(u.arg, Range) and u.arg.place is Place.LOCAL and not u.src
+
+
+def _local_memory(u: UOp) -> bool:
+    return isinstance(u.arg, LocalMemory) and not u.src and u.arg.shape > (0,)
+
+
+def _barrier(u: UOp) -> bool:
+    return isinstance(u.arg, int) and not u.src
+
+
 def _sink(u: UOp) -> bool:
     return all(s.op in (Op.STORE, Op.RECUR) for s in u.src)
 
@@ -165,13 +193,16 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
     Stage.JAXPR: {},
     Stage.KERNELS: {Op.GBARRIER: _numbered},
     Stage.RANGES: {**_OVER_RANGES, Op.RANGE: _whole_range},
-    Stage.SPLIT: {**_OVER_RANGES, Op.RANGE: _range},
+    Stage.SPLIT: {**_OVER_RANGES, Op.RANGE: _range, Op.STAGED: _staged},
     Stage.LINEAR: {
         Op.LOAD: _access,
         Op.STORE: _access,
         Op.PREFETCH: _access,
         Op.TILE: _tile,
         Op.ACCUMULATOR: _accumulator,
+        Op.RANGE: _thread,
+        Op.LOCAL_MEMORY: _local_memory,
+        Op.BARRIER: _barrier,
     },
 }
 """Conditions on the nodes of an op at a stage, beside the op being legal there."""

@@ -29,6 +29,7 @@ from tfn.lower.loops.opt_ops import (
     ReorderReductions,
     Split,
     SplitAt,
+    StageTile,
     Tile,
     from_rows,
     replay,
@@ -90,7 +91,7 @@ def numbers(loops: Sequence[UOp]) -> tuple[int, ...]:
     return tuple(r.arg.number for r in loops)
 
 
-PLACES = (Place.UPCAST, Place.LANE, Place.LOOP)
+PLACES = (Place.UPCAST, Place.LANE, Place.LOOP, Place.LOCAL)
 
 
 def change(draw: st.DrawFn, n: Nest) -> Nest:
@@ -108,11 +109,15 @@ def change(draw: st.DrawFn, n: Nest) -> Nest:
         lanes = draw(st.sampled_from([2, 4, 8]))
         return Tile(number, draw(st.integers(1, 3)), lanes).apply(n)
     if kind == "bind":
-        return Bind(number, draw(st.sampled_from([Place.PARALLEL, Place.UPCAST]))).apply(n)
+        return Bind(
+            number, draw(st.sampled_from([Place.PARALLEL, Place.UPCAST, Place.GROUP]))
+        ).apply(n)
     if kind == "reorder":
         return Reorder(numbers(draw(st.permutations(n.loops)))).apply(n)
     if kind == "reorder_reductions":
         return ReorderReductions(numbers(draw(st.permutations(rs)))).apply(n)
+    if kind == "stage":
+        return StageTile(number, draw(st.integers(0, 3))).apply(n)
     other = draw(st.sampled_from(rs)).arg.number
     if kind == "merge":
         return Merge(number, other).apply(n)
@@ -143,7 +148,12 @@ def test_opt_ops_keep_the_meaning(pair: tuple[Nest, Nest]) -> None:
 
 
 def can_run(n: Nest) -> bool:
-    """Whether `linearize` takes a nest: it has one vector axis, and threads are outside."""
+    """Whether `linearize` takes a nest: it has one vector axis, and threads are outside.
+
+    Groups of threads are linearised by `codegen.grid`, and tested there.
+    """
+    if any(r.arg.place in (Place.GROUP, Place.LOCAL) for r in all_ranges(n)):
+        return False
     lanes = [r for r in all_ranges(n) if r.arg.place is Place.LANE]
     parallel = [r for r in all_ranges(n) if r.arg.place is Place.PARALLEL]
     return len(lanes) <= 1 and parallel in ([], [n.loops[0]] if n.loops else [])
@@ -339,6 +349,33 @@ def test_errors_give_the_reason() -> None:
     assert not steps_as_one(after, after.loop(outer), after.loop(b)), "it bounds another loop"
 
 
+def test_operands_are_staged_by_tiles() -> None:
+    n = only(matmul(p(0, 8, 12), p(1, 12, 6)))
+    rows, columns = n.loops
+    (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
+    n = Split(rows.arg.number, 4, Place.LOCAL).apply(n)
+    n = Split(columns.arg.number, 2, Place.LOCAL).apply(n)
+    n = Split(fold.src[1].arg.number, 3, Place.LOOP).apply(n)
+    at, inner = n.newest(2)
+    with pytest.raises(SplitError, match="would not meet at its barriers"):
+        StageTile(at.arg.number, 1).apply(n)
+    for r in n.loops:
+        if r.arg.place is Place.LOOP:
+            n = Bind(r.arg.number, Place.GROUP).apply(n)
+    after = StageTile(at.arg.number, 1).apply(n)
+    (staged,) = (u for u in walk([after.body]) if u.op is Op.STAGED)
+    assert [r.arg.size for r in staged.src[1:]] == [4, 3]
+    keeps_the_meaning(n, after)
+    refused = {
+        "not a loop of a reduction": StageTile(n.loops[0].arg.number, 1),
+        "cannot stage operand 0": StageTile(at.arg.number, 0),
+        f"cannot split r{inner.arg.number}": Split(inner.arg.number, 3, Place.LOOP),
+    }
+    for words, opt in refused.items():
+        with pytest.raises(SplitError, match=words):
+            opt.apply(after)
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -367,6 +404,7 @@ EXAMPLES = (
     ReorderReductions((1, 0)),
     Merge(0, 1),
     Fuse(0, 1, Place.LOOP),
+    StageTile(3, 1),
 )
 
 

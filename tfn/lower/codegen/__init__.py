@@ -7,6 +7,7 @@ Files in reading order:
     reductions          reductions and loop-carried values
     amx                 contractions on a matrix unit (AMX)
     linearize           a nest becomes a list of instructions
+    grid                a nest becomes the instructions of one thread of a grid
     masked_tiles        tiles of a reduction that a mask hides entirely are skipped
     register_transpose  transposes of vectors in registers, by shuffles
     deinterleave        interleaved (stride-2) accesses as whole vectors and shuffles

@@ -89,7 +89,9 @@ class Coordinates:
         Only the last block of a split may be partial.
         """
         size: int = r.arg.size
-        return size - 1 if self.bounds[r] else size
+        # The threads of a group that are beyond a bound are idle: no block is special for them.
+        partial = any(b.arg.place is not Place.LOCAL for b in self.bounds[r])
+        return size - 1 if partial else size
 
     def peeled(self, r: UOp) -> tuple[int, range]:
         """The trip count of the loop over whole blocks, and the iterations peeled off its end.

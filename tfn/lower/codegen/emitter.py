@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import cast
+from typing import Protocol, cast
 
 from tfn.dtypes import FLOATS, INT32, INT64
 from tfn.lower.codegen.coordinates import Coordinates, Key
@@ -42,6 +42,25 @@ Terms = list[tuple[UOp, int]]
 """Values and their coefficients in an address."""
 
 
+class Threads(Protocol):
+    """The threads of a group, for a kernel of a grid; see `grid.GroupThreads`."""
+
+    def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
+        """The predicate of an access by threads that may be idle; None if none is."""
+
+    def iterations(self, emitter: Emitter, r: UOp) -> tuple[UOp, UOp | None]:
+        """The first iteration of a thread in a range, and the end; None if it has just one."""
+
+    def enter(self, emitter: Emitter, r: UOp) -> None:
+        """Emit what comes first in an iteration of a reduction's loop."""
+
+    def load_staged(self, emitter: Emitter, node: UOp) -> UOp:
+        """The element of a tile in local memory."""
+
+    def combine(self, emitter: Emitter, op: Op, value: UOp) -> UOp:
+        """The reduction of a value over all threads of the group."""
+
+
 class Emitter:
     """The state of one kernel's emission.
 
@@ -52,9 +71,17 @@ class Emitter:
         fma: whether products are added to sums without rounding them.
         masks: for each reduction the masks outside of which its value is not used.
         values: instructions by node and coordinates.
+        threads: the grid's part of the emission; None on a processor.
     """
 
-    def __init__(self, n: Nest, fma: bool, reduction: Callable[[Emitter, UOp], None]) -> None:
+    def __init__(
+        self,
+        n: Nest,
+        fma: bool,
+        reduction: Callable[[Emitter, UOp], None],
+        threads: Threads | None = None,
+    ) -> None:
+        self.threads = threads
         self.code, self.at = Scopes(), Coordinates(n)
         self.reduction, self.fma = reduction, fma
         self.masks = tile_masks(n.body)
@@ -124,6 +151,8 @@ class Emitter:
         """The nodes to emit before a node: of a WHERE with a constant condition only its branch."""
         if node.op is Op.LOAD:
             return [*self._address_values(node.src[1]), *node.src[2:]]
+        if node.op is Op.STAGED:  # its load was emitted when the tile was copied
+            return ()
         if node.op is Op.WHERE:
             condition = self.lookup(node.src[0])
             if condition is None:
@@ -140,6 +169,9 @@ class Emitter:
         """The value of a node, given those of its `_sources`."""
         if node.op is Op.LOAD:
             return self._load(node)
+        if node.op is Op.STAGED:
+            assert self.threads is not None, "tiles are staged for groups of threads"
+            return self.threads.load_staged(self, node)
         if node.op is Op.WHERE and len(src) == 1:
             return src[0]
         if node.op is Op.LT and node.src[0].dtype == INT64:
@@ -178,7 +210,7 @@ class Emitter:
             return None
         width = lanes.arg
         self._outermost_first(scalars)
-        rest = self._total([(value, -sign * k) for value, k in scalars])
+        rest = self.total([(value, -sign * k) for value, k in scalars])
         bound = self.place(rest + const(-sign * constant, INT64))
         # Clamped to [-1, width], no lane number changes sides, and the bound fits 32 bits.
         bound = self.place(build.minimum(bound, const(width, INT64)))
@@ -216,19 +248,20 @@ class Emitter:
             else:
                 scalars.append((value, k))
         self._outermost_first(scalars)
-        base = self._total(scalars)
+        base = self.total(scalars)
         if not vectors:
             return base, offset, lanes, stride
         if stride:  # lanes beside a vector of indices: all of it is gathered
             vectors.append((UOp(Op.LANES, (), lanes), stride))
-        vector_base = self.place(self.splat(base, lanes) + self._total(vectors))
+        vector_base = self.place(self.splat(base, lanes) + self.total(vectors))
         return vector_base, offset, lanes, 0
 
     def _outermost_first(self, terms: Terms) -> None:
         """Sort terms by loop depth, so that partial sums are placed outside of inner loops."""
         terms.sort(key=lambda term: self.code.scope_of(term[0]).depth)
 
-    def _total(self, terms: Terms) -> UOp:
+    def total(self, terms: Terms) -> UOp:
+        """The sum of values times coefficients."""
         total: UOp | None = None
         for value, k in terms:
             product = value if k == 1 else self.place(value * k)
@@ -248,14 +281,16 @@ class Emitter:
 
     def predicate(self, node: UOp, condition: UOp | None, lanes: int) -> UOp | None:
         """The predicate of an access: its own condition, and the lanes that exist."""
-        mask = self.lane_mask(node) if lanes > 1 else None
+        if lanes > 1:
+            mask = self.lane_mask(node)
+        else:
+            mask = self.threads.mask(self, node) if self.threads else None
         if condition is None:
             return mask
         predicate = self.value(condition)
         if lanes > 1:
             predicate = self.splat(predicate, lanes)
-            return predicate if mask is None else self.place(predicate & mask)
-        return predicate
+        return predicate if mask is None else self.place(predicate & mask)
 
     # Loads.
 
@@ -282,7 +317,9 @@ class Emitter:
         return self._place_load(UOp(Op.LOAD, src, access))
 
     def _place_load(self, load: UOp) -> UOp:
-        return self.append(load) if load.src[0] in self._updated else self.place(load)
+        # Local memory is written between barriers: its loads keep their position too.
+        in_order = load.src[0] in self._updated or load.src[0].op is Op.LOCAL_MEMORY
+        return self.append(load) if in_order else self.place(load)
 
     def _select_element(self, buffer: UOp, base: UOp, offset: int, predicate: UOp) -> UOp:
         """One element under a vector of predicates: loaded once, at a clamped address."""

@@ -67,7 +67,8 @@ class Reduction:
         if self.index is not None:
             self.body, index = node.src[0].src
             self.index_steps, _ = affine(index)
-        self.loops = [r for r in ranges if r.arg.place is Place.LOOP]
+        self.loops = [r for r in ranges if r.arg.place in (Place.LOOP, Place.LOCAL)]
+        self.is_shared = any(r.arg.place is Place.LOCAL for r in self.loops)
         self.unit = [r for r in ranges if r.arg.place is Place.UNIT]
         self.own = [r for r in ranges if r.arg.place in (Place.UPCAST, Place.LANE)]
         around = self.at.depends[node]
@@ -136,10 +137,10 @@ class Reduction:
                 visible = place(visible | place(beyond))
         return visible
 
-    def _carried(self, totals: Totals, body: LoopBody, *trips: UOp) -> Totals:
+    def _carried(self, totals: Totals, body: LoopBody, *trips: UOp, begin: UOp = ZERO) -> Totals:
         """The totals after a loop that carries them; without a trip count, until it is left."""
         code, numbers = self.emitter.code, count()
-        loop = code.open(ZERO, *trips)
+        loop = code.open(begin, *trips)
         carried = {
             point: tuple(code.append(UOp(Op.ACCUMULATOR, (loop, u), next(numbers))) for u in total)
             for point, total in totals.items()
@@ -150,9 +151,17 @@ class Reduction:
 
     def _loops(self, level: int, totals: Totals) -> Totals:
         """The totals after the loops from `level` inwards."""
+        threads = self.emitter.threads
+        if threads is not None and level:
+            threads.enter(self.emitter, self.loops[level - 1])
         if level == len(self.loops):
             return self._accumulate(totals)
         r = self.loops[level]
+        if threads is not None and r.arg.place is Place.LOCAL:
+            begin, end = threads.iterations(self.emitter, r)
+            if end is None:
+                return self._inside(r, level, begin, totals)
+            return self._carried(totals, partial(self._inside, r, level), end, begin=begin)
         trips, peeled = self.at.peeled(r)
         if trips:
             totals = self._carried(totals, partial(self._inside, r, level), const(trips, INT64))
@@ -268,13 +277,15 @@ class Reduction:
         return self._tree(Op.MIN, indices)
 
     def _tree(self, op: Op, parts: list[UOp]) -> UOp:
-        """Accumulators combined as a balanced tree, then their lanes."""
+        """Accumulators combined as a balanced tree, then their lanes, then those of all threads."""
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2])
             odd = parts[len(parts) // 2 * 2 :]
             parts = [self.place(UOp(op, pair)) for pair in pairs] + odd
         if self.width and not self.lanes:
             return self.place(UOp(Op.ACROSS, (parts[0],), op))
+        if self.is_shared and self.emitter.threads is not None:
+            return self.emitter.threads.combine(self.emitter, op, parts[0])
         return parts[0]
 
 

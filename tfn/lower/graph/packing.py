@@ -112,12 +112,13 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 
     Bodies of loops and branches stay as they are: they are lowered by themselves.
     """
+    pack = _unpacked if target.grid else pack_b
     new: dict[UOp, UOp] = {}
     for node in walk(outputs):
         is_body = node.op is Op.FUNCTION
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
-            u = polyphase(u, lambda conv: split_channels(pad_explicitly(conv), target, pack_b))
+            u = polyphase(u, lambda conv: split_channels(pad_explicitly(conv), target, pack))
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)
         elif u.op is Op.REDUCE:
@@ -131,7 +132,13 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 
 
 def _prepare_dot(u: UOp, target: Target) -> UOp:
-    """A contraction for a matrix unit, else as a GEMV, else split along its sums and packed."""
+    """A contraction for a matrix unit, else as a GEMV, else split along its sums and packed.
+
+    A grid copies tiles to local memory instead: it needs no packed operands.
+    """
+    if target.grid:
+        is_split = bool(u.arg.contract_a) and not u.arg.batch_a
+        return split_k(u, target, _unpacked) if is_split else u
     packed = pack_for_matrix_unit(u, target)
     if packed is not u:
         return packed
@@ -140,6 +147,10 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
     if _is_gemv(u, target):
         return gemv(u)
     return split_k(u, target, lambda dot: pack_panels(pack_b(dot), target))
+
+
+def _unpacked(u: UOp) -> UOp:
+    return u
 
 
 def pack_b(u: UOp) -> UOp:

@@ -6,5 +6,6 @@ Files in reading order:
     cost_model   analytical cost model: strides, trip counts, nanoseconds of a loop nest
     tensorize    tensorization: contractions mapped to matrix units
     heuristics   scheduling heuristics: opt-ops by an analytical model of the target
+    grid_heuristics  the same for grids: groups, threads, tiles in local memory
     beam_search  beam search: opt-ops by measuring
 """

@@ -137,8 +137,8 @@ class Start(NamedTuple):
 
 def begin(n: Nest, target: Target) -> Start:
     """Decides all that the bits of results depend on: beam search begins here, and keeps it."""
-    n = _longest_strides_outside(n, model_of(n, target))
-    n = _merge_loops(_split_at_boundaries(n, model_of(n, target).lanes))
+    n = longest_strides_outside(n, model_of(n, target))
+    n = merge_loops(_split_at_boundaries(n, model_of(n, target).lanes))
     model = model_of(n, target)
     lane = model.vector_axis(loop_nest.in_order(n.body))
     contraction = next((f for f in loop_nest.folds(n.body) if model.is_contraction(f)), None)
@@ -199,7 +199,7 @@ def _condition_boundaries(n: Nest, r: UOp) -> set[int]:
     return boundaries
 
 
-def _merge_loops(n: Nest) -> Nest:
+def merge_loops(n: Nest) -> Nest:
     """Neighbouring loops merged where addresses allow, outside and inside of reductions."""
     changed = True
     while changed:
@@ -215,7 +215,7 @@ def _merge_loops(n: Nest) -> Nest:
     return n
 
 
-def _longest_strides_outside(n: Nest, model: Model) -> Nest:
+def longest_strides_outside(n: Nest, model: Model) -> Nest:
     """Reductions step through memory with the longest strides outside."""
     strides = _largest_strides(model)
     reduced = dict.fromkeys(r for fold in loop_nest.folds(n.body) for r in fold.src[1:])

@@ -112,7 +112,13 @@ def substituted(
 def is_whole(n: Nest, r: UOp) -> bool:
     """Whether a range may be split: it is still a plain loop, and its order does not matter."""
     plain = r.arg.place is Place.LOOP and not r.src and r not in _bounding(n)
-    return plain and r.arg.number not in in_order(n.body)
+    return plain and r.arg.number not in in_order(n.body) and r not in _of_tiles(n.body)
+
+
+@lru_cache(maxsize=64)
+def _of_tiles(body: UOp) -> frozenset[UOp]:
+    """The ranges of tiles in local memory: their copies are laid out by them."""
+    return frozenset(r for u in nodes(body) if u.op is Op.STAGED for r in u.src[1:])
 
 
 def _bounding(n: Nest) -> set[UOp]:

@@ -19,6 +19,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
+from tfn.lower.index.dependence import dependences
 from tfn.lower.loops.loop_nest import (
     Nest,
     folds,
@@ -30,9 +31,12 @@ from tfn.lower.loops.loop_nest import (
     substituted,
 )
 from tfn.lower.program import OptOp
-from tfn.trace.argument import Place, Range
+from tfn.trace.argument import Place, Range, Staged
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, nodes, rebuild, walk
+
+BOUNDED_PLACES = frozenset({Place.UPCAST, Place.LANE, Place.UNIT, Place.LOCAL})
+"""The places of a range that may end at a bound: code for a partial block leaves iterations out."""
 
 Row = tuple[str | int, ...]
 """An opt-op as plain values: its name and its fields."""
@@ -45,9 +49,21 @@ class Split:
         for r in range(N): f(r)
         ->  for a in range(ceil(N / amount)):  for b in range(amount): f(a * amount + b)
 
-    `b` gets `place`; UNIT puts `amount` neighbours of a reduction on a matrix unit.  The new loops
-    have the two highest numbers.  If `amount` does not divide N, `b` carries its bound,
-    N - a * amount, as a source, and runs no further; then it must be unrolled or a vector.
+    `b` gets `place`; UNIT puts `amount` neighbours of a reduction on a matrix unit.  With LOCAL the
+    iterations of `b` are the threads of a group::
+
+        for r in range(N): y[r] = f(r)
+        ->  group a in ceil(N / 256):  local b in 256: y[a * 256 + b] = f(a * 256 + b)
+
+    and a reduction becomes one of each thread, of which local memory takes the results::
+
+        s = sum(x[r] for r in range(N))
+        ->  local b in 256: t[b] = sum(x[a * 256 + b] for a in ceil(N / 256))
+            s = t[0] + t[1] + ...       as a tree, with a barrier after each of its levels
+
+    The new loops have the two highest numbers.  If `amount` does not divide N, `b` carries its
+    bound, N - a * amount, as a source, and runs no further; then it must be unrolled, a vector, or
+    threads.
     """
 
     loop: int
@@ -69,7 +85,7 @@ class Split:
                 f"cannot split {name(r)} by {amount}",
                 hint="only whole loops without an order are split, by positive amounts",
             )
-        if rest and self.place not in (Place.UPCAST, Place.LANE, Place.UNIT):
+        if rest and self.place not in BOUNDED_PLACES:
             raise SplitError(
                 f"cannot split {name(r)} by {amount} into loops: {rest} of {size} are left",
                 hint="take an amount that divides it, or unroll the inner part",
@@ -159,6 +175,8 @@ class Bind:
     """Binds a whole loop to a place: unrolled, a vector, or shared among the threads::
 
     for r in range(N): f(r)    ->    parallel for r in range(N): f(r)
+
+    With GROUP each iteration is a group of threads; several such ranges are one grid.
     """
 
     loop: int
@@ -326,6 +344,64 @@ class Fuse:
         return substituted(n, values, {a: (), b: (m,)}, self)
 
 
+@frozen
+class StageTile:
+    """Copies the tiles of an operand to the local memory of a group, one for each iteration::
+
+        for k: for i in 8: sum += a[y, k * 8 + i] * b[k * 8 + i, x]       y, x: local in 16 each
+
+        ->  for k:
+                barrier
+                local t in 256: tile[t] = a[..]        as many loads each, neighbours of neighbours
+                barrier
+                for i in 8: sum += tile[y * 8 + i] * b[k * 8 + i, x]
+
+    `loop` is a loop of a reduction; what is inside of it, and the threads and registers that the
+    operand depends on, are the ranges of a tile.
+
+    Attributes:
+        operand: the number of a buffer.
+    """
+
+    loop: int
+    operand: int
+
+    def apply(self, n: Nest) -> Nest:
+        """The nest with the operand staged.
+
+        Raises:
+            SplitError: if the loop is not a reduction's, if no load in it can be staged, or if
+                threads could come to a barrier in different iterations.
+        """
+        r = n.loop(self.loop)
+        fold = next((f for f in folds(n.body) if r in f.src[1:]), None)
+        if fold is None or r.arg.place is not Place.LOOP:
+            raise SplitError(f"cannot stage at {name(r)}: it is not a loop of a reduction")
+        runs_apart = [u for u in n.loops if u.arg.place is Place.LOOP] or in_order(n.body)
+        if len(folds(n.body)) > 1 or runs_apart:
+            raise SplitError(f"cannot stage at {name(r)}: threads would not meet at its barriers")
+        depends = dependences(n.body)
+        inner = fold.src[1 + fold.src[1:].index(r) + 1 :]
+        new: dict[UOp, UOp] = {}
+        staged = 0
+        for node in nodes(n.body):
+            new[node] = rebuild(node, tuple([new[s] for s in node.src]))
+            if node.op is not Op.LOAD or node.src[0].arg.index != self.operand:
+                continue
+            tile = [u for u in depends[node] if u in inner or u.arg.place in TILED_PLACES]
+            in_address = set(walk([node.src[1]]))
+            if {r, *inner} & set(depends[node]) and tile and in_address.issuperset(tile):
+                new[node] = UOp(Op.STAGED, (new[node], *tile), Staged(self.loop))
+                staged += 1
+        if not staged:
+            raise SplitError(f"cannot stage operand {self.operand} at {name(r)}: it has no tile")
+        return replace(n, body=new[n.body], opts=(*n.opts, self))
+
+
+TILED_PLACES = frozenset({Place.LOCAL, Place.UPCAST})
+"""The places of ranges around a reduction that are within a tile of a group of threads."""
+
+
 # fmt: off
 OPT_OPS: dict[str, type[Any]] = {
     "split":              Split,
@@ -336,6 +412,7 @@ OPT_OPS: dict[str, type[Any]] = {
     "reorder_reductions": ReorderReductions,
     "merge":              Merge,
     "fuse":               Fuse,
+    "stage":              StageTile,
 }
 """Every opt-op, by the name under which it is printed and kept on disk."""
 # fmt: on

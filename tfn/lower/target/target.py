@@ -6,6 +6,7 @@ The compiler asks no device, so a program for any target can be compiled on any 
 from __future__ import annotations
 
 from tfn._support.frozen import frozen
+from tfn.lower.target.grid import Grid
 from tfn.trace.op import Op
 
 
@@ -20,6 +21,7 @@ class Target:
         l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the last is shared by all cores.
         lacks: those of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA that it has no instruction for, or
             none that the process may use.
+        grid: of a machine that runs groups of threads; None for cores with vectors.
     """
 
     triple: str
@@ -31,3 +33,4 @@ class Target:
     l2_bytes: int = 512 << 10
     l3_bytes: int = 8 << 20
     lacks: frozenset[Op] = frozenset({Op.LDEXP})
+    grid: Grid | None = None

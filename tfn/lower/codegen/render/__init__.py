@@ -7,4 +7,5 @@ Files in reading order:
     llvm    a kernel's instructions as LLVM IR
     driver  the function that runs a program's kernels, with its barriers, as LLVM IR
     c       the same in C
+    opencl  kernels of a grid in OpenCL C
 """

@@ -50,6 +50,10 @@ class InstructionPrinter:
             return literal(u)
         if u.op is Op.LANES:
             return "lane" if not u.src else f"lane below {self.name(u.src[0])}"
+        if u.op is Op.RANGE:
+            return "thread"
+        if u.op is Op.LOCAL_MEMORY:
+            return f"local{u.arg.number}"
         return self.names[u] if u in self.names else self.buffers[u.arg.index]
 
     def line(self, text: str) -> None:
@@ -99,6 +103,10 @@ class InstructionPrinter:
         """``prefetch b[i1 + 8]``."""
         self.line(f"prefetch {self.address(u)}")
 
+    def barrier(self, u: UOp) -> None:
+        """``barrier``: all threads of the group come to it."""
+        self.line("barrier")
+
     def loop(self, u: UOp) -> None:
         """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if a condition ends it."""
         name = self.names[u] = f"i{u.arg}"
@@ -140,4 +148,5 @@ PRINT: dict[Op, Callable[[InstructionPrinter, UOp], None]] = {
     Op.END: InstructionPrinter.end,
     Op.ACROSS: InstructionPrinter.across,
     Op.TILE: InstructionPrinter.tile,
+    Op.BARRIER: InstructionPrinter.barrier,
 }

@@ -173,6 +173,10 @@ class NestPrinter:
         text = f"{buffer}[{index}]"
         self._set(node, Text(f"{text} if {predicate[0]} else 0", 0) if predicate else Text(text))
 
+    def staged(self, node: UOp) -> None:
+        """``local(a[r0])``: from a tile in local memory."""
+        self._set(node, Text(f"local({self.texts[node.src[0]].text})"))
+
     def value(self, node: UOp) -> None:
         """An operation: a name, or an expression."""
         if all(s in self.indices for s in node.src):
@@ -273,6 +277,7 @@ UPDATES = {Op.ADD: "+=", Op.MUL: "*="}
 PRINT: dict[Op, Callable[[NestPrinter, UOp], None]] = {
     Op.PARAM: NestPrinter.buffer,
     Op.LOAD: NestPrinter.load,
+    Op.STAGED: NestPrinter.staged,
     Op.FOLD: NestPrinter.fold,
     Op.TUPLE: NestPrinter.tuple_,
     Op.CARRY: NestPrinter.carry,

@@ -68,7 +68,7 @@ class Unproved:
     violation: Violation
 
     def __str__(self) -> str:
-        return self.text(f"operand {self.buffer}")
+        return self.text(buffer_name(self.buffer))
 
     def text(self, buffer: str) -> str:
         """The access and its violation, with a name for the buffer."""
@@ -78,6 +78,11 @@ class Unproved:
             f"{access} at [{self.index}]{predicate} of {buffer}, "
             f"which has {self.size:,} elements: {self.violation}"
         )
+
+
+def buffer_name(number: int) -> str:
+    """The name of a kernel's operand, or of its local memory, whose numbers are negative."""
+    return f"operand {number}" if number >= 0 else f"local memory {-1 - number}"
 
 
 @dataclass(slots=True)
@@ -104,7 +109,10 @@ class Outcome:
 
 
 def check(
-    items: Sequence[UOp], tiles: int, assumed: Mapping[UOp, Interval] | None = None
+    items: Sequence[UOp],
+    tiles: int,
+    assumed: Mapping[UOp, Interval] | None = None,
+    on_grid: bool = False,
 ) -> Outcome:
     """Check all accesses of the instructions of a kernel.
 
@@ -112,6 +120,7 @@ def check(
         items: the instructions in order.
         tiles: the number of tiles, of which a call may run any.
         assumed: intervals of values that are used only where a proof fails without them.
+        on_grid: whether a call runs one tile, as a group of threads does.
 
     Raises:
         MissingPackageError: if intervals are not enough, and z3 is not installed.
@@ -123,7 +132,7 @@ def check(
         >>> [str(u) for u in check([i, load, UOp(Op.END, (i,))], tiles=8).unproved]
         ['load at [i1 + 1] of operand 0, which has 8 elements: at i1 = 7 it is 8']
     """
-    return Checker(items, tiles, assumed or {}).run()
+    return Checker(items, tiles, assumed or {}, on_grid).run()
 
 
 class Checker:
@@ -136,9 +145,15 @@ class Checker:
             one is none about the other.
     """
 
-    def __init__(self, items: Sequence[UOp], tiles: int, assumed: Mapping[UOp, Interval]) -> None:
-        self.items, self.assumed = items, assumed
-        self.intervals: dict[UOp, Interval] = {BEGIN: (0, tiles), END: (0, tiles)}
+    def __init__(
+        self,
+        items: Sequence[UOp],
+        tiles: int,
+        assumed: Mapping[UOp, Interval],
+        on_grid: bool = False,
+    ) -> None:
+        self.items, self.assumed, self.on_grid = items, assumed, on_grid
+        self.intervals: dict[UOp, Interval] = {BEGIN: (0, tiles - on_grid), END: (0, tiles)}
         self.facts = Facts(self.intervals)
         self.repeated = {u for u, times in Counter(items).items() if times > 1}
         self.ends = {u.src[0]: u for u in items if u.op is Op.END}
@@ -215,8 +230,11 @@ class Checker:
     def access(self, u: UOp) -> None:
         """Prove one access, and count it."""
         buffer, operands = u.src[0], self.outcome.operands
-        size_bytes = count(buffer.shape) * buffer.dtype.itemsize
-        operands[buffer.arg.index] = max(size_bytes, operands.get(buffer.arg.index, 0))
+        # Local memory is no operand: the kernel itself says how large it is.
+        number = buffer.arg.index if buffer.op is Op.PARAM else -1 - buffer.arg.number
+        if number >= 0:
+            size_bytes = count(buffer.shape) * buffer.dtype.itemsize
+            operands[number] = max(size_bytes, operands.get(number, 0))
         # Unrolled code repeats accesses: z3 is asked once about each.
         key = (u.src[0], u.src[1], *_predicate(u), u.arg)
         if key not in self._proofs:
@@ -228,7 +246,7 @@ class Checker:
         self.outcome.unproved.append(
             Unproved(
                 u.op is Op.STORE,
-                buffer.arg.index,
+                number,
                 count(buffer.shape),
                 _index_text(u),
                 ", ".join(show(predicate) for predicate in _predicate(u)),
@@ -302,13 +320,23 @@ class Checker:
         if self.proved_for_all_lanes(u, facts):
             return None
         for lane, base, predicate, offset in self.indices(u):
-            answer = _ask(base, offset, size, predicate, facts)
+            answer = _ask(base, offset, size, predicate, facts, self.entered(u))
             if not answer.unsatisfiable:
                 at = {v: i for v, i in (answer.model or {}).items() if v.op in _SHOWN}
                 if u.arg.lanes > 1 or base is not u.src[1]:
                     at[UOp(Op.LANES, (), max(u.arg.lanes, 1))] = lane
                 return Violation(at, answer.values[0] + offset if answer.values else None)
         return None
+
+    def entered(self, u: UOp) -> list[UOp]:
+        """Facts about the counters of the loops of a grid's threads, beside their intervals.
+
+        ``loop i in thread..min(thread + 1, 1000 - begin*256)``: i is below the bound of its group.
+        """
+        if not self.on_grid:
+            return []
+        loops = (v for v in walk([u.src[1], *_predicate(u)]) if v.op is Op.LOOP and len(v.src) == 2)
+        return [loop < loop.src[1] for loop in loops if loop.src[1].op is not Op.CONST]
 
     def proved_for_all_lanes(self, u: UOp, facts: Facts) -> bool:
         """Whether z3 proves all lanes at once, as if the lane were a loop: one question, not 16."""
@@ -350,10 +378,18 @@ class Checker:
         return UOp(u.op, tuple([self.lane(s, lane) for s in u.src]), u.arg)
 
 
-def _ask(base: UOp, offset: int, size: int, predicate: UOp | None, facts: Facts) -> solver.Answer:
+def _ask(
+    base: UOp,
+    offset: int,
+    size: int,
+    predicate: UOp | None,
+    facts: Facts,
+    known: Sequence[UOp] = (),
+) -> solver.Answer:
     """Whether ``base + offset`` can be outside where the predicate holds, and the base there."""
     outside = (base < -offset) | (const(size - 1 - offset, INT64) < base)
-    return solver.solve([outside] if predicate is None else [outside, predicate], facts, [base])
+    conditions = [outside, *known] if predicate is None else [outside, predicate, *known]
+    return solver.solve(conditions, facts, [base])
 
 
 def _predicate(u: UOp) -> tuple[UOp, ...]:

@@ -59,6 +59,14 @@ def definitions(text: str, features: frozenset[str]) -> str:
     return "\n".join(parts)
 
 
+def scalar_definitions(text: str) -> list[str]:
+    """The definitions of the words of a text without vectors, each after those that it uses."""
+    words = _Definitions(False, frozenset())
+    words.define(text)
+    assert not words.types, "a kernel without vectors"
+    return words.lines
+
+
 class _Definitions:
     """Definitions of words and types, in the order in which C needs them."""
 

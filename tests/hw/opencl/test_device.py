@@ -1,0 +1,165 @@
+"""OpenCL as a device: all ops with derivatives and batches, random programs, and training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import mnist
+import numpy as np
+import pytest
+from hypothesis import given
+
+import tfn
+import tfn.numpy as tnp
+from tests.hw.opencl.devices import needs_opencl, quick
+from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
+from tests.transforms.cases import CASES, Case, leaf, run
+from tests.transforms.test_batch import SIZE, lanes
+from tfn import nn
+from tfn.config import config
+from tfn.errors import DeviceError
+from tfn.trace.argument import Param
+from tfn.trace.inline import runnable
+from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, substitute
+from tfn.transforms.batch import batch
+from tfn.transforms.jvp import push
+from tfn.transforms.transpose import pull
+
+pytestmark = needs_opencl
+
+CASES_PER_PROGRAM = 16
+"""The kernels of a program are built at once: to start a build takes longer than a kernel."""
+
+STRUCTURE = (Op.TUPLE, Op.GET)
+"""Ops without a value of their own."""
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "disk_cache", False)
+
+
+@pytest.fixture
+def on_opencl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The default device is the OpenCL device, as ``TFN_DEVICE=opencl`` makes it."""
+    monkeypatch.setitem(tfn.eager.run._DEVICES, "opencl", quick())
+    before, config.device = config.device, "opencl"
+    yield
+    config.device = before
+
+
+def everything(case: Case) -> tuple[list[UOp], dict[UOp, Any]]:
+    """The value of a case, its tangent, its cotangents, and the values of a batch."""
+    leaves, values = case.leaves()
+    y = case.graph(*leaves)
+    outputs = [y]
+    dxs = [leaf(x) for x in case.differentiated]
+    rng = np.random.default_rng(5)
+    values |= {dx: rng.normal(size=dx.shape).astype(dx.dtype) for dx in dxs}
+    (dy,) = push([y], dict(zip(leaves, dxs)))
+    if dy is not None:
+        ct = leaf(np.ones(y.shape, y.dtype))
+        values[ct] = np.ones(y.shape, y.dtype)
+        outputs += [dy, *(c for c in pull([dy], dxs, [ct]) if c is not None)]
+    many = {u: leaf(lanes(values[u])) for u in leaves}
+    values |= {many[u]: lanes(values[u]) for u in leaves}
+    return [*outputs, batch([y], many, SIZE)[0].full(SIZE)], values
+
+
+@pytest.mark.parametrize("start", range(0, len(CASES), CASES_PER_PROGRAM))
+def test_the_table_of_ops_with_derivatives_and_batches(start: int) -> None:
+    outputs: list[UOp] = []
+    names: list[str] = []
+    values: dict[UOp, Any] = {}
+    for case in CASES[start : start + CASES_PER_PROGRAM]:
+        if case.op not in STRUCTURE:
+            more, own = everything(case)
+            outputs, values = [*outputs, *more], values | own
+            names += [case.name] * len(more)
+    expected = run(outputs, values)
+    params = {u: Param(i, u.shape, u.dtype) for i, u in enumerate(values)}
+    closed = substitute(outputs, {u: param(p) for u, p in params.items()})
+    body, functions = runnable(function(closed, tuple(params.values())))
+    got = run_on(quick(), Jaxpr(body), [np.asarray(x) for x in values.values()], functions)
+    for name, x, y in zip(names, got, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@given(graphs(most=6, steps=(*STEPS, *LOOPS)))
+def test_random_programs_have_the_values_of_the_oracle(outputs: list[UOp]) -> None:
+    values = inputs(outputs)
+    got = run_on(quick(), jaxpr(outputs), values)
+    for i, (x, y) in enumerate(zip(got, run_oracle(outputs, values), strict=True)):
+        assert_close(x, y, 2e-3, 2e-3, f"output {i}")
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_mnist_trains_as_on_the_cpu() -> None:
+    train, test = mnist.load("train", 1024), mnist.load("t10k", 500)
+    x, y = (np.asarray(a).reshape(8, 128, -1) for a in train)
+    test_x, test_y = (np.asarray(a).reshape(500, -1) for a in test)
+    rng = np.random.default_rng(0)
+    w = {"a": rng.normal(size=(784, 32)) * 0.05, "b": rng.normal(size=(32, 10)) * 0.2}
+
+    def logits(w: Any, x: Any) -> Any:
+        return nn.relu(x.astype("float32") / 255 @ w["a"]) @ w["b"]
+
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        labels = y.astype("int32").reshape(-1)
+        return nn.softmax_cross_entropy_with_integer_labels(logits(w, x), labels).mean()
+
+    @tfn.jit
+    def epoch(w: Any, x: Any, y: Any) -> Any:
+        def step(w: Any, batch: Any) -> Any:
+            value, slope = tfn.value_and_grad(loss)(w, *batch)
+            return tfn.tree.map(lambda p, g: p - 0.3 * g, w, slope), value
+
+        return tfn.lax.scan(step, w, (x, y))
+
+    losses, right = {}, {}
+    for name in ("opencl", "cpu"):
+        config.device = name
+        params = {k: tnp.array(v, "float32") for k, v in w.items()}
+        for _ in range(4):
+            params, losses[name] = epoch(params, tnp.array(x), tnp.array(y))
+        digits = tfn.jit(logits)(params, tnp.array(test_x)).argmax(1)
+        right[name] = np.asarray(digits) == test_y.reshape(-1)
+        losses[name] = np.asarray(losses[name])
+    np.testing.assert_allclose(losses["opencl"], losses["cpu"], rtol=1e-3)
+    assert right["opencl"].mean() > 0.7
+    assert (right["opencl"] == right["cpu"]).mean() > 0.99
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_arrays_of_two_devices_do_not_mix() -> None:
+    x = tnp.arange(3.0)
+    config.device = "cpu"
+    y = tnp.arange(3.0)
+    with pytest.raises(DeviceError, match="on the device opencl, and the program runs on another"):
+        x + y
+    config.device = "opencl"
+    with pytest.raises(DeviceError, match="not on the device opencl"):
+        x + y
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_donated_arguments_and_functions_of_the_host() -> None:
+    x = tnp.arange(5.0)
+    y = tfn.jit(lambda x: x * 2 + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and np.asarray(y).tolist() == [1, 3, 5, 7, 9]
+    like = tfn.ShapeDtypeStruct((5,), "float32")
+    z = tfn.jit(lambda y: tfn.pure_callback(np.square, like, y * 2) + 1)(y)
+    np.testing.assert_array_equal(np.asarray(z), (np.asarray(y) * 2) ** 2 + 1)
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_eager_operations_indexing_and_printing() -> None:
+    x = tnp.arange(7.0)
+    assert repr(x[1:4] * 2) == "Array([2., 4., 6.], dtype=float32)"
+    np.testing.assert_array_equal(np.asarray(x.at[2].set(9.0)), [0, 1, 9, 3, 4, 5, 6])
+    assert float(x.sum()) == 21 and x[3:3].shape == (0,)
+    assert x.block_until_ready() is x

@@ -1,0 +1,28 @@
+"""Grids as data."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from tfn.lower.pipeline import LANGUAGES, language_of
+from tfn.lower.target.grid import Grid, GridMatrixUnit
+from tfn.lower.target.target import Target
+
+
+def test_a_target_of_cores_has_no_grid() -> None:
+    assert Target("x86_64-unknown-linux-gnu", "", "").grid is None
+
+
+def test_grids_are_keys_of_caches() -> None:
+    units = (GridMatrixUnit("bfloat16", 64, 256, 16, warps=4),)
+    assert {Grid("opencl", matrix_units=units): 1}[Grid("opencl", matrix_units=units)] == 1
+    with pytest.raises(FrozenInstanceError):
+        Grid("opencl").local_bytes = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_language_of_grids_renders_kernels(name: str) -> None:
+    language = language_of(Target("", "", "", grid=Grid(name)))
+    assert "empty" in language.kernel("empty", []) and not language.driver("main", (), 0)

@@ -1,0 +1,152 @@
+"""OpenCL memory: buffers of the device, which have no address on the host."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from tfn.config import config
+from tfn.dtypes import DType
+from tfn.errors import DeviceError, OutOfMemoryError
+from tfn.hw.buffer import Buffer
+from tfn.hw.memory import over_limit, unshared
+from tfn.hw.opencl.driver import Driver
+from tfn.trace.op import Shape
+
+
+class DeviceBuffer:
+    """Memory of an OpenCL device.
+
+    Attributes:
+        memory: the buffer as pyopencl knows it.
+        size_bytes: of the contents.
+        exclusive: always true: no view of the memory exists on the host.
+    """
+
+    __slots__ = ("__weakref__", "_pool", "exclusive", "memory", "size_bytes")
+
+    def __init__(self, memory: Any, size_bytes: int, pool: OpenClMemory) -> None:
+        self.memory, self.size_bytes, self._pool = memory, size_bytes, pool
+        self.exclusive = True
+        pool.live_bytes += size_bytes
+
+    def __del__(self) -> None:
+        self._pool.live_bytes -= self.size_bytes
+
+    @property
+    def address(self) -> int:
+        """Refuse: a program of another device asks.
+
+        Raises:
+            DeviceError: always.
+        """
+        raise DeviceError(
+            "an array is on the device opencl, and the program runs on another",
+            hint="make arrays after the device is chosen, or copy them by numpy.asarray before",
+        )
+
+
+def memory_of(buffer: object) -> Any:
+    """The memory of a buffer of this device, as pyopencl knows it.
+
+    Raises:
+        DeviceError: for a buffer of another device.
+    """
+    if not isinstance(buffer, DeviceBuffer):
+        raise DeviceError(
+            "an array is not on the device opencl, where the program runs",
+            got=f"a buffer of {type(buffer).__module__}",
+            hint="make arrays after the device is chosen, or copy them by numpy.asarray",
+        )
+    return buffer.memory
+
+
+class OpenClMemory:
+    """Memory of an OpenCL device.
+
+    Attributes:
+        live_bytes: of the buffers in use.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.live_bytes = driver, 0
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Uninitialised memory.
+
+        Raises:
+            OutOfMemoryError: if the device has none, or `config.memory_limit_bytes` would be
+                passed.
+        """
+        cl = self.driver.cl
+        self.check_room(size_bytes)
+        try:
+            flags = cl.mem_flags.READ_WRITE
+            memory = cl.Buffer(self.driver.context, flags, max(size_bytes, 1))
+        except (cl.MemoryError, cl.LogicError) as error:
+            raise self._full(size_bytes, str(error)) from None
+        return cast("Buffer", DeviceBuffer(memory, size_bytes, self))
+
+    def check_room(self, size_bytes: int) -> None:
+        """Check the device and `config.memory_limit_bytes` before `size_bytes` more are allocated.
+
+        Raises:
+            OutOfMemoryError: if they would pass it.
+        """
+        limit = config.memory_limit_bytes
+        if limit and self.live_bytes + size_bytes > limit:
+            raise over_limit(size_bytes, self.live_bytes, limit)
+        if self.live_bytes + size_bytes > self.driver.device.global_mem_size:
+            raise self._full(size_bytes, f"{self.live_bytes:,} bytes are in use")
+
+    def _full(self, size_bytes: int, reason: str) -> OutOfMemoryError:
+        device = self.driver.device
+        return OutOfMemoryError(
+            f"{size_bytes:,} bytes do not fit on {device.name.strip()}",
+            got=f"{reason}; it has {device.global_mem_size:,} bytes",
+            hint="delete arrays, or compute within tfn.jit, which keeps no intermediate array",
+        )
+
+    def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The elements of a NumPy array in row-major order.
+
+        Raises:
+            OutOfMemoryError: as `allocate`.
+        """
+        buffer = self.allocate(x.nbytes)
+        if x.nbytes:
+            self.write(memory_of(buffer), 0, np.ascontiguousarray(x))
+        return buffer
+
+    def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """Refuse: the device has memory of its own.
+
+        Raises:
+            ArgumentError: always.
+        """
+        raise unshared("the device opencl has memory of its own")
+
+    def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+        """A read-only copy on the host; waits for the programs that write it.
+
+        Raises:
+            DeviceError: for a buffer of another device.
+        """
+        data = self.fetch(memory_of(buffer), 0, shape, dtype)
+        data.flags.writeable = False
+        return data
+
+    def write(self, memory: Any, at: int, x: np.ndarray[Any, Any]) -> None:
+        """Copy contiguous elements to the device, and wait."""
+        if x.nbytes:
+            raw = x.reshape(-1).view(np.uint8)
+            self.driver.cl.enqueue_copy(self.driver.queue, memory, raw, dst_offset=at)
+
+    def fetch(self, memory: Any, at: int, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+        """Copy elements to the host, and wait."""
+        raw = np.empty(prod(shape) * dtype.itemsize, np.uint8)
+        if raw.nbytes:
+            self.driver.cl.enqueue_copy(self.driver.queue, raw, memory, src_offset=at)
+        return raw.view(dtype).reshape(shape)

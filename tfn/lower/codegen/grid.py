@@ -1,0 +1,277 @@
+"""Grid linearisation: a loop nest becomes the instructions of one thread of a group.
+
+    group r0 in 8: local r1 in 256:            v0 = load a[begin*256 + thread]
+      b[r0*256 + r1] = sin a[...]      ->      store b[begin*256 + thread] = ...
+
+The group's number is the parameter `begin`, the number of a thread in its group is a RANGE.  All
+places GROUP of a nest together are the grid, and all places LOCAL the threads: the last range
+counts fastest.  Threads beyond a bound are idle: their loop over a LOCAL range runs no iteration::
+
+    local r1 in min(256, 1000 - r0*256):       loop i in thread..min(thread + 1, bound):
+
+A barrier of a group, BARRIER, is emitted where all its threads come: after each level of a
+reduction over threads, and before and after a tile is copied to local memory.  In kernels that
+stage tiles no loop may be left out, so idle threads are masked access by access instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tfn.dtypes import INT64
+from tfn.errors import SplitError
+from tfn.lower.codegen.amx import emit_reduction
+from tfn.lower.codegen.emitter import Emitter
+from tfn.lower.codegen.linearize import BEGIN
+from tfn.lower.codegen.reductions import Recurrence
+from tfn.lower.index.affine import affine
+from tfn.lower.loops import loop_nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.trace import build
+from tfn.trace.argument import Access, LocalMemory, Place, Range
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const, nodes
+
+ZERO = const(0, INT64)
+
+
+def thread_count(n: Nest) -> int:
+    """The threads of a group that runs a nest."""
+    around = _size(_local(n.loops))
+    return max([around, *(_size(_local(f.src[1:])) for f in loop_nest.folds(n.body))])
+
+
+def _local(ranges: Sequence[UOp]) -> list[UOp]:
+    return [r for r in ranges if r.arg.place is Place.LOCAL]
+
+
+def _size(ranges: Sequence[UOp]) -> int:
+    return prod(r.arg.size for r in ranges)
+
+
+def linearize(n: Nest, fma: bool = True) -> tuple[UOp, ...]:
+    """The instructions of one thread of a group, in order: the stage LINEAR.
+
+    Args:
+        n: the nest, its ranges bound to groups, threads, loops and registers.
+        fma: whether products are added to sums without rounding them.
+    """
+    linearizer = GridLinearizer(n, fma)
+    linearizer.loops(0)
+    return tuple(linearizer.code.scope.items)
+
+
+class GridLinearizer:
+    """The loops of a thread around a kernel's stores.
+
+    Attributes:
+        outer: ranges of threads, and ranges that run as loops, outermost first.
+        inner: ranges in registers, inside of all loops.
+    """
+
+    def __init__(self, n: Nest, fma: bool) -> None:
+        self.body = n.body
+        self.threads = GroupThreads(n)
+        self.emitter = Emitter(n, fma, emit_reduction, self.threads)
+        if self.threads.is_masked:  # a tile that is skipped by some threads has barriers for all
+            self.emitter.masks = {}
+        self.code, self.at = self.emitter.code, self.emitter.at
+        groups = [r for r in n.loops if r.arg.place is Place.GROUP]
+        self.at.env.update(coordinates(self.emitter, BEGIN, groups))
+        self.outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.LOCAL)]
+        self.inner = [r for r in n.loops if r not in groups and r not in self.outer]
+
+    def loops(self, level: int) -> None:
+        """Emit the loops from `level` inwards, and the stores in the innermost."""
+        if level == len(self.outer):
+            self._stores()
+            return
+        r = self.outer[level]
+        begin: UOp = ZERO
+        end: UOp | None = const(r.arg.size, INT64)
+        if r.arg.place is Place.LOCAL:
+            begin, end = self.threads.iterations(self.emitter, r)
+        if end is None:
+            with self.at.looping(r, begin):
+                self.loops(level + 1)
+            return
+        counter = self.code.open(begin, end)
+        with self.at.looping(r, counter):
+            self.loops(level + 1)
+        self.code.close(counter, [], [])
+
+    def _stores(self) -> None:
+        stores = [u for u in self.body.src if u.op is Op.STORE]
+        for _ in self.at.unrolled(self.inner):
+            for store in stores:
+                self.emitter.store(store)
+        for u in self.body.src:
+            if u.op is Op.RECUR:
+                Recurrence(self.emitter, u).run(self.inner)
+
+
+def coordinates(emitter: Emitter, number: UOp, ranges: Sequence[UOp]) -> dict[UOp, UOp]:
+    """The iteration of each range that a number of all their iterations stands for.
+
+    ``number % 4`` of the last of 4 iterations, ``number // 4 % 8`` of the one before of 8, ...
+    """
+    place, values = emitter.place, dict.fromkeys(ranges, ZERO)
+    longer = [r for r in ranges if r.arg.size > 1]
+    step = 1
+    for r in reversed(longer):
+        value = number if step == 1 else place(number // step)
+        # The first range needs no remainder: the number is below the product of all sizes.
+        values[r] = value if r is longer[0] else place(value % r.arg.size)
+        step *= r.arg.size
+    return values
+
+
+class GroupThreads:
+    """The threads of a group: which iterations they run, what they share, where they meet.
+
+    Attributes:
+        size: the number of threads.
+        thread: the number of a thread in its group, as a range of all threads.
+        staged: loads of tiles, by the loop in which the tiles are copied.
+        is_masked: whether idle threads run all loops, and their accesses are masked.
+        only_first: whether only the first thread stores, since no store is in a range of threads.
+    """
+
+    def __init__(self, n: Nest) -> None:
+        self.size = thread_count(n)
+        self.thread = UOp(Op.RANGE, (), Range(-1, self.size, Place.LOCAL))
+        self._axes = [_local(n.loops), *(_local(f.src[1:]) for f in loop_nest.folds(n.body))]
+        sizes = sorted({_size(axes) for axes in self._axes if axes})
+        if len(sizes) > 1:
+            raise SplitError(
+                "the loops of a kernel, and its reductions, share the same threads of a group",
+                got=f"ranges of {', '.join(map(str, sizes))} threads",
+                hint="split all of them by the same amounts",
+            )
+        if self.size & (self.size - 1) and any(self._axes[1:]):
+            raise SplitError(
+                "a reduction over threads is a tree over a power of two of them",
+                got=f"{self.size} threads",
+            )
+        self.staged: dict[int, list[UOp]] = {}
+        for u in nodes(n.body):
+            if u.op is Op.STAGED:
+                self.staged.setdefault(u.arg.at, []).append(u)
+        self.is_masked = bool(self.staged)
+        self.only_first = self.size > 1 and not self._axes[0]
+        self._tiles: dict[UOp, tuple[UOp, dict[UOp, int]]] = {}
+        self._memories = self._barriers = 0
+
+    # Iterations.
+
+    def iterations(self, emitter: Emitter, r: UOp) -> tuple[UOp, UOp | None]:
+        """The first iteration of a thread in a range, and the end; None if it has just one."""
+        axes = next(axes for axes in self._axes if r in axes)
+        begin = coordinates(emitter, self.thread, axes)[r]
+        if self.is_masked or not r.src:
+            return begin, None
+        bound = emitter.emit(r.src[0])
+        return begin, emitter.place(build.minimum(emitter.place(begin + 1), bound))
+
+    def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
+        """The predicate of an access by threads that may be idle; None if none is."""
+        conditions = []
+        if self.is_masked:
+            for r in _local(emitter.at.depends[node]):
+                if r.src:
+                    bound = emitter.emit(r.src[0])
+                    conditions.append(emitter.place(emitter.env[r] < bound))
+        if self.only_first and node.op is Op.STORE:
+            conditions.append(emitter.place(self.thread < 1))
+        mask: UOp | None = None
+        for condition in conditions:
+            mask = condition if mask is None else emitter.place(mask & condition)
+        return mask
+
+    # Local memory and barriers.
+
+    def _memory(self, size: int, like: UOp) -> UOp:
+        self._memories += 1
+        return UOp(Op.LOCAL_MEMORY, (), LocalMemory(self._memories - 1, (size,), like.dtype))
+
+    def barrier(self, emitter: Emitter) -> None:
+        """All threads wait for each other, and see what the others have written."""
+        self._barriers += 1
+        emitter.append(UOp(Op.BARRIER, (), self._barriers))
+
+    def combine(self, emitter: Emitter, op: Op, value: UOp) -> UOp:
+        """The reduction of a value over all threads, as a tree through local memory.
+
+        Its order is that of the threads' numbers, and no matter of time::
+
+            t[thread] = value                          barrier
+            if thread < 128: t[thread] += t[thread + 128]    barrier, and so on down to t[0]
+        """
+        memory, place, one = self._memory(self.size, value), emitter.place, Access(0, 1, 0)
+        emitter.append(UOp(Op.STORE, (memory, self.thread, value), one))
+        self.barrier(emitter)
+        half = self.size // 2
+        while half:
+            is_low = place(self.thread < half)
+            loads = [
+                emitter.append(UOp(Op.LOAD, (memory, self.thread, is_low), Access(offset, 1, 0)))
+                for offset in (0, half)
+            ]
+            total = emitter.append(UOp(op, tuple(loads)))
+            emitter.append(UOp(Op.STORE, (memory, self.thread, total, is_low), one))
+            self.barrier(emitter)
+            half //= 2
+        result = emitter.append(UOp(Op.LOAD, (memory, ZERO), one))
+        self.barrier(emitter)  # in a loop, the next iteration writes the memory again
+        return result
+
+    # Tiles in local memory.
+
+    def enter(self, emitter: Emitter, r: UOp) -> None:
+        """Copy the tiles that are staged in an iteration of a reduction's loop."""
+        staged = self.staged.get(r.arg.number)
+        if staged:
+            self.barrier(emitter)  # the tiles before are no longer needed
+            for node in staged:
+                self._copy(emitter, node)
+            self.barrier(emitter)
+
+    def _copy(self, emitter: Emitter, node: UOp) -> None:
+        """Copy a tile: neighbouring threads load neighbouring elements, `size` apart from the next.
+
+        ``for c in ceil(elements / 256): tile[c * 256 + thread] = load at that element's ranges``
+        """
+        load, code, place = node.src[0], emitter.code, emitter.place
+        strides, _ = affine(load.src[1])
+        axes = sorted(node.src[1:], key=lambda r: -abs(strides.get(r, 0)))
+        elements = _size(axes)
+        if node not in self._tiles:
+            steps = {r: _size(axes[i + 1 :]) for i, r in enumerate(axes)}
+            self._tiles[node] = self._memory(elements, node), steps
+        memory, _ = self._tiles[node]
+        counter = code.open(ZERO, const(-(-elements // self.size), INT64))
+        element = place(place(counter * self.size) + self.thread)
+        with emitter.at.restoring(axes):
+            for r in axes:
+                emitter.at.fixed.pop(r, None)
+            wrapped = element if elements % self.size == 0 else place(element % elements)
+            emitter.env.update(coordinates(emitter, wrapped, axes))
+            value = emitter.emit(load)
+        src = [memory, element, value]
+        if elements % self.size:
+            src.append(place(element < elements))
+        emitter.append(UOp(Op.STORE, tuple(src), Access(0, 1, 0)))
+        code.close(counter, [], [])
+
+    def load_staged(self, emitter: Emitter, node: UOp) -> UOp:
+        """The element of a tile in local memory at the present coordinates."""
+        memory, steps = self._tiles[node]
+        offset, terms = 0, []
+        for r, step in steps.items():
+            value = emitter.env[r]
+            if value.op is Op.CONST:
+                offset += step * int(value.arg.value)
+            else:
+                terms.append((value, step))
+        return emitter.append(UOp(Op.LOAD, (memory, emitter.total(terms)), Access(offset, 1, 0)))

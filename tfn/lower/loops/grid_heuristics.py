@@ -1,0 +1,220 @@
+"""Scheduling heuristics for grids: groups of threads, by the data of the target, no search.
+
+Three shapes of kernels, the first that fits::
+
+    tiles    a contraction whose loads are used several times: a group computes a tile of results,
+             from tiles of both operands in local memory
+    rows     reductions that are long, or few: a group computes one row, each thread a part of it
+    points   all else: a thread computes one element, and reduces alone
+
+Nothing here depends on how many groups run at once, so results do not either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tfn.lower.index.affine import affine
+from tfn.lower.index.dependence import dependences
+from tfn.lower.loops import loop_nest
+from tfn.lower.loops.cost_model import Model, model_of
+from tfn.lower.loops.heuristics import longest_strides_outside, merge_loops
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import Bind, Fuse, Reorder, Split, StageTile, Tile
+from tfn.lower.target.grid import Grid
+from tfn.lower.target.target import Target
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, nodes, walk
+
+GROUP_THREADS = 256
+"""Threads of a group: enough that a few groups fill a core, with 64 registers and more each.
+
+On an H100, 128 to 1024 threads are within 2 % of each other where memory bounds a kernel.
+"""
+
+MIN_ROW_ELEMENTS = 64
+"""Elements of a reduction from which on the threads of a group share it: a tree over threads has
+as many levels as the reduction of 2 elements a thread."""
+
+MIN_ROWS_FOR_POINTS = 4096
+"""Results of a reduction from which on single threads may compute one each: fewer threads would
+leave most of a grid idle.  No number of cores is asked, so that bits depend on shapes alone."""
+
+TILE_THREADS = 16
+"""Threads of a group along each side of a tile of results."""
+
+MAX_TILE_REGISTERS = 4
+"""Results of one thread along each side of a tile: 16 sums, for 8 loads from local memory."""
+
+MAX_TILE_DEPTH = 16
+"""Elements of a sum that a tile in local memory holds: 2 tiles of 64 x 16 floats take 8 KiB."""
+
+MIN_TILE_DEPTH = 4
+"""With fewer elements of a sum between two barriers, threads wait more than they compute."""
+
+
+def choose(n: Nest, target: Target) -> Nest:
+    """The nest with its loops as groups, threads and registers."""
+    grid = target.grid
+    assert grid is not None, "a target that runs groups of threads"
+    n = merge_loops(longest_strides_outside(n, model_of(n, target)))
+    model = model_of(n, target)
+    tiled = _tiles(n, model, grid)
+    if tiled is None:
+        rows = _row_loops(n)
+        tiled = _points(n, grid) if rows is None else _rows(n, rows, grid)
+    return loop_nest.simplified(tiled)
+
+
+def _threads(size: int, grid: Grid) -> int:
+    """Threads of a group for a number of iterations: a power of two, no more than it needs."""
+    most = min(GROUP_THREADS, grid.group_threads)
+    return min(most, 1 << max(size - 1, 0).bit_length())
+
+
+def _reorder(n: Nest, first: Sequence[UOp]) -> Nest:
+    """Some loops outside of all others."""
+    order = [*first, *(r for r in n.loops if r not in first)]
+    return Reorder(tuple([r.arg.number for r in order])).apply(n) if order != [*n.loops] else n
+
+
+def _fused(n: Nest, loops: Sequence[UOp]) -> tuple[Nest, UOp | None]:
+    """Neighbouring loops as one, which counts through all of them; None if there are none."""
+    if not loops:
+        return n, None
+    first = loops[0]
+    for r in loops[1:]:
+        n = Fuse(first.arg.number, r.arg.number, Place.LOOP).apply(n)
+        first = n.newest(1)[0]
+    return n, first
+
+
+# Points.
+
+
+def _points(n: Nest, grid: Grid) -> Nest:
+    """Each thread computes one element: of all loops that have no order."""
+    ordered = loop_nest.in_order(n.body)
+    free = [r for r in n.loops if r.arg.number not in ordered]
+    n, every = _fused(_reorder(n, free), free)
+    if every is None:
+        return n
+    n = Split(every.arg.number, _threads(every.arg.size, grid), Place.LOCAL).apply(n)
+    return Bind(n.newest(2)[0].arg.number, Place.GROUP).apply(n)
+
+
+# Rows.
+
+
+def _row_loops(n: Nest) -> list[UOp] | None:
+    """The loops over rows, each of which a group reduces; None if threads had better work alone."""
+    if loop_nest.in_order(n.body):
+        return None
+    depends, loops = dependences(n.body), set(n.loops)
+    outermost = [f for f in loop_nest.folds(n.body) if loops.issuperset(depends[f])]
+    long = [f for f in outermost if _row_size(f) >= MIN_ROW_ELEMENTS]
+    if not long:
+        return None
+    rows = [r for r in n.loops if any(r in depends[f] for f in long)]
+    is_few = prod(r.arg.size for r in rows) < MIN_ROWS_FOR_POINTS
+    return rows if is_few or any(map(_is_contiguous, long)) else None
+
+
+def _row_size(fold: UOp) -> int:
+    return prod(r.arg.size for r in fold.src[1:])
+
+
+def _is_contiguous(fold: UOp) -> bool:
+    """Whether neighbours along the longest range of a reduction are neighbours in memory."""
+    r = _longest(fold)
+    loads = (u for u in walk(fold.src[:1]) if u.op is Op.LOAD)
+    return any(abs(affine(u.src[1])[0].get(r, 0)) == 1 for u in loads)
+
+
+def _longest(fold: UOp) -> UOp:
+    return max(fold.src[1:], key=lambda r: r.arg.size)
+
+
+def _rows(n: Nest, rows: Sequence[UOp], grid: Grid) -> Nest:
+    """Each group computes a row: its threads share the reductions, and the other loops."""
+    n = _reorder(n, rows)
+    n, rest = _fused(n, [r for r in n.loops if r not in rows])
+    depends, loops = dependences(n.body), set(rows)
+    # By number: a split of one reduction makes new nodes of all that use it.
+    shared = [_longest(f) for f in loop_nest.folds(n.body) if loops.issuperset(depends[f])]
+    threads = _threads(max(r.arg.size for r in shared), grid)
+    for r in dict.fromkeys(shared):
+        n = Split(r.arg.number, threads, Place.LOCAL).apply(n)
+    if rest is not None:
+        n = Split(rest.arg.number, threads, Place.LOCAL).apply(n)
+    for r in rows:
+        n = Bind(r.arg.number, Place.GROUP).apply(n)
+    return n
+
+
+# Tiles.
+
+
+def _tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
+    """Each group computes a tile of a contraction's results; None for all other kernels."""
+    folds = loop_nest.folds(n.body)
+    if len(folds) != 1 or loop_nest.in_order(n.body) or any(r.src for r in n.loops):
+        return None
+    (fold,) = folds
+    if not model.is_contraction(fold) or not model.reuses_loads(fold, None):
+        return None
+    x, y = fold.src[0].src
+    a, b = ({*model.depends[s]} for s in (x, y))
+    sides = [[r for r in n.loops if r in side] for side in (a - b, b - a)]
+    if not all(sides):
+        return None
+    down, across = (max(side, key=lambda r: r.arg.size) for side in sides)
+    depth = fold.src[-1]
+    if depth not in a & b or min(down.arg.size, across.arg.size) < TILE_THREADS:
+        return None
+    size = depth.arg.size
+    amount = max((k for k in range(1, MAX_TILE_DEPTH + 1) if size % k == 0), default=1)
+    operands = [_operand(s, (r, depth)) for s, r in ((x, down), (y, across))]
+    threads = TILE_THREADS * TILE_THREADS
+    if amount < MIN_TILE_DEPTH or None in operands or threads > grid.group_threads:
+        return None
+    sides_bytes = [_tile_side(r) * amount * s.dtype.itemsize for r, s in ((down, x), (across, y))]
+    if sum(sides_bytes) > grid.local_bytes:
+        return None
+    others = [r for r in n.loops if r not in (down, across)]
+    n = _reorder(n, others)
+    inner = []
+    for r in (down, across):
+        n = Tile(r.arg.number, _tile_side(r) // TILE_THREADS, TILE_THREADS, Place.LOCAL).apply(n)
+        inner.append(n.newest(3))
+    n = Split(depth.arg.number, amount, Place.LOOP).apply(n)
+    at, _ = n.newest(2)
+    (i, u, y_thread), (j, v, x_thread) = inner
+    n = _reorder(n, [*others, i, j, u, v, y_thread, x_thread])
+    for r in (*others, i, j):
+        n = Bind(r.arg.number, Place.GROUP).apply(n)
+    for operand in dict.fromkeys(operands):
+        assert operand is not None
+        n = StageTile(at.arg.number, operand).apply(n)
+    return n
+
+
+def _tile_side(r: UOp) -> int:
+    """The rows or columns of a tile of results."""
+    size: int = r.arg.size
+    return TILE_THREADS * min(MAX_TILE_REGISTERS, -(-size // TILE_THREADS))
+
+
+def _operand(value: UOp, ranges: Sequence[UOp]) -> int | None:
+    """The buffer of the one load of a factor, if its address depends on these ranges."""
+    loads = [u for u in nodes(value) if u.op is Op.LOAD]
+    if len(loads) != 1:
+        return None
+    inside, everywhere = (
+        {r for r in walk(src) if r.op is Op.RANGE} for src in (loads[0].src[1:2], loads)
+    )
+    # A predicate on other ranges than the address would select other elements of the same tile.
+    is_tile = inside == everywhere and inside.issuperset(ranges)
+    return int(loads[0].src[0].arg.index) if is_tile else None

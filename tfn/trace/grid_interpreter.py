@@ -1,0 +1,259 @@
+"""Reference interpreter of grids on NumPy: all threads in lockstep, with a check for races.
+
+A value is an array with an element for each thread of each group.  A loop runs while any thread is
+in it, and those that have left it keep their values: so the threads of a warp run on a GPU.  Two
+threads race if both access an element, at least one writes, and no barrier of their group is
+between; threads of different groups never meet at one, so that for them any such pair is a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfn.trace.op import Op
+from tfn.trace.oracle import MEANING, Value, apply
+from tfn.trace.uop import UOp, walk
+
+NONE = -1
+SEVERAL = -2
+"""Numbers for the threads that have accessed an element: none so far, or more than one."""
+
+
+class RaceError(Exception):
+    """Two threads access an element without a barrier between them, and one of them writes."""
+
+
+class DivergenceError(Exception):
+    """Some threads of a group wait at a barrier that the others do not come to."""
+
+
+def grid(items: Sequence[UOp], groups: int, threads: int, buffers: Sequence[Value]) -> None:
+    """Run the instructions of a thread (stage LINEAR) on all threads of all groups.
+
+    Raises:
+        RaceError: naming the instruction, the element and both threads.
+        DivergenceError: naming the barrier.
+    """
+    _Machine(items, groups, threads, buffers).run()
+
+
+class _Accesses:
+    """The threads that have accessed each element of a memory, and since which barrier.
+
+    Attributes:
+        writer, reader: the last thread of each element.
+        written, read: the number of barriers that its group had passed then.
+        reading_group: the group of all readers so far, or SEVERAL.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.writer, self.reader, self.reading_group = (np.full(size, NONE) for _ in range(3))
+        self.written, self.read = np.zeros(size, np.int64), np.zeros(size, np.int64)
+
+    def load(self, at: Value, thread: Value, group: Value, epoch: Value, size: int) -> None:
+        """Note a load by some threads; `size` is that of a group."""
+        writer = self.writer[at]
+        apart = (writer >= 0) & (writer // size != group)
+        unordered = (writer >= 0) & (writer != thread) & (self.written[at] == epoch)
+        self._refuse("loads", at, thread, writer, apart | unordered)
+        _note(self.reader, self.read, at, thread, epoch)
+        others = (self.reading_group[at] != NONE) & (self.reading_group[at] != group)
+        self.reading_group[at] = np.where(others, SEVERAL, group)
+        order = np.argsort(at, kind="stable")
+        mixed = (at[order][1:] == at[order][:-1]) & (group[order][1:] != group[order][:-1])
+        self.reading_group[at[order][1:][mixed]] = SEVERAL
+
+    def store(self, at: Value, thread: Value, group: Value, epoch: Value, size: int) -> None:
+        """Note a store by some threads."""
+        order = np.argsort(at, kind="stable")
+        twice = np.zeros(len(at), bool)
+        twice[order[1:]] = at[order][1:] == at[order][:-1]
+        self._refuse("stores", at, thread, thread[order[np.searchsorted(at[order], at)]], twice)
+        writer = self.writer[at]
+        apart = (writer >= 0) & (writer // size != group)
+        unordered = (writer >= 0) & (writer != thread) & (self.written[at] == epoch)
+        self._refuse("stores", at, thread, writer, apart | unordered)
+        reader, reading = self.reader[at], self.reading_group[at]
+        apart = (reading == SEVERAL) | ((reading >= 0) & (reading != group))
+        unordered = (reader != NONE) & (reader != thread) & (self.read[at] == epoch)
+        self._refuse("stores", at, thread, reader, apart | unordered)
+        self.writer[at], self.written[at] = thread, epoch
+
+    def _refuse(self, verb: str, at: Value, thread: Value, other: Value, races: Value) -> None:
+        if races.any():
+            i = int(np.argmax(races))
+            who = "others access" if other[i] == SEVERAL else f"thread {other[i]} accesses"
+            raise RaceError(
+                f"thread {thread[i]} {verb} element {at[i]} of {self.name}, which {who} "
+                "without a barrier between them"
+            )
+
+
+def _note(who: Value, when: Value, at: Value, thread: Value, epoch: Value) -> None:
+    """Note the threads of an access: one of them, or SEVERAL of the same time."""
+    same_time = when[at] == epoch
+    others = same_time & (who[at] != NONE) & (who[at] != thread)
+    who[at] = np.where(others, SEVERAL, thread)
+    when[at] = epoch
+    order = np.argsort(at, kind="stable")
+    twice = at[order][1:] == at[order][:-1]
+    who[at[order][1:][twice]] = SEVERAL
+
+
+class _Machine:
+    """All threads of a grid, instruction by instruction.
+
+    Attributes:
+        values: of each instruction, an element for each thread.
+        active: the threads that run at present.
+        epoch: for each thread the number of barriers that its group has passed.
+    """
+
+    def __init__(
+        self, items: Sequence[UOp], groups: int, threads: int, buffers: Sequence[Value]
+    ) -> None:
+        self.items, self.threads, self.count = items, threads, groups * threads
+        self.number = np.arange(self.count)
+        self.group = self.number // threads
+        self.active = np.ones(self.count, bool)
+        self.epoch = np.zeros(self.count, np.int64)
+        self.values: dict[UOp, Any] = {}
+        self.memories: dict[UOp, Value] = {}
+        self.accesses: dict[UOp, _Accesses] = {}
+        special = {-1: self.group + 1, -2: self.group}
+        for u in walk(items):
+            if u.op is Op.RANGE:
+                assert u.arg.size == threads, "the number of a thread is below that of all"
+                self.values[u] = self.number % threads
+            elif u.op is Op.PARAM and u.arg.index < 0:
+                self.values[u] = special[u.arg.index]
+            elif u.op is Op.PARAM:
+                memory = self.memories[u] = buffers[u.arg.index]
+                # Operands of one memory are one to races: a kernel may run in place.
+                name = f"operand {u.arg.index}"
+                same = [self.accesses[v] for v in self.accesses if self.memories[v] is memory]
+                self.accesses[u] = same[0] if same else _Accesses(name, memory.size)
+            elif u.op is Op.LOCAL_MEMORY:
+                size = groups * u.size
+                self.memories[u] = np.full(size, 113, u.dtype)  # not zero: it is not initialised
+                self.accesses[u] = _Accesses(f"local memory {u.arg.number}", size)
+        self.ends = {u.src[0]: i for i, u in enumerate(items) if u.op is Op.END}
+        self.outside: list[Value] = []  # the active threads outside of each open loop
+
+    def run(self) -> None:
+        """Go through the list, back to the head of a loop while threads run it."""
+        i, heads = 0, dict[UOp, int]()
+        while i < len(self.items):
+            u = self.items[i]
+            if u.op is Op.LOOP:
+                heads[u] = i
+                i = self._loop(u, i)
+            elif u.op is Op.LEAVE:
+                self.active = self.active & self._get(u.src[1])
+                if not self.active.any():
+                    self.active, i = self.outside.pop(), self.ends[u.src[0]]
+            elif u.op is Op.END:
+                i = self._end(u, i, heads[u.src[0]])
+            elif u.op is Op.STORE:
+                self._store(u)
+            elif u.op is Op.BARRIER:
+                self._barrier(u)
+            elif u.op not in (Op.ACCUMULATOR, Op.PREFETCH):
+                self._set(u, self._value(u))
+            i += 1
+
+    # Values.
+
+    def _get(self, u: UOp) -> Value:
+        if u.op is Op.CONST:
+            return np.broadcast_to(MEANING[Op.CONST](u.arg), self.count)
+        value: Value = self.values[u]
+        return value
+
+    def _set(self, u: UOp, value: Value) -> None:
+        """Threads that do not run keep their values."""
+        value = np.broadcast_to(value, self.count)
+        before = self.values.get(u)
+        self.values[u] = value if before is None else np.where(self.active, value, before)
+
+    def _value(self, u: UOp) -> Value:
+        if u.op is Op.LOAD:
+            return self._load(u)
+        return np.asarray(apply(u.op, u.arg, *map(self._get, u.src)))
+
+    # Loops.
+
+    def _carried(self, loop: UOp) -> tuple[UOp, ...]:
+        end = self.items[self.ends[loop]]
+        return end.src[1 : 1 + len(end.src) // 2]
+
+    def _loop(self, u: UOp, i: int) -> int:
+        self.outside.append(self.active)
+        self._set(u, self._get(u.src[0]))
+        for carry in self._carried(u):
+            self._set(carry, self._get(carry.src[1]))
+        if len(u.src) == 2:
+            self.active = self.active & (self.values[u] < self._get(u.src[1]))
+        if self.active.any():
+            return i
+        self.active = self.outside.pop()
+        return self.ends[u]
+
+    def _end(self, u: UOp, i: int, head: int) -> int:
+        loop, carried = u.src[0], self._carried(u.src[0])
+        following = [self._get(s) for s in u.src[1 + len(carried) :]]
+        for carry, value in zip(carried, following, strict=True):
+            self._set(carry, value)
+        self._set(loop, self.values[loop] + 1)
+        if len(loop.src) == 2:
+            self.active = self.active & (self.values[loop] < self._get(loop.src[1]))
+        if self.active.any():
+            return head
+        self.active = self.outside.pop()
+        return i
+
+    # Memory.
+
+    def _barrier(self, u: UOp) -> None:
+        running = np.add.reduceat(self.active, np.arange(0, self.count, self.threads))
+        split = np.flatnonzero((running > 0) & (running < self.threads))
+        if len(split):
+            raise DivergenceError(
+                f"{running[split[0]]} of {self.threads} threads of group {split[0]} come to "
+                f"barrier {u.arg}"
+            )
+        self.epoch[self.active] += 1
+
+    def _addresses(self, u: UOp, predicate: Sequence[UOp]) -> tuple[Value, Value]:
+        """The elements that threads access, and which threads do."""
+        active = self.active
+        for condition in predicate:
+            active = active & self._get(condition)
+        at = self._get(u.src[1]) + u.arg.offset
+        memory = u.src[0]
+        size = memory.size if memory.op is Op.LOCAL_MEMORY else self.memories[memory].size
+        outside = active & ((at < 0) | (at >= size))
+        assert not outside.any(), f"element {at[outside][0]} of {size} is accessed: {u}"
+        return (at + self.group * size if memory.op is Op.LOCAL_MEMORY else at), active
+
+    def _load(self, u: UOp) -> Value:
+        at, active = self._addresses(u, u.src[2:])
+        memory = self.memories[u.src[0]]
+        out = np.zeros(self.count, memory.dtype)
+        if active.any():
+            out[active] = memory[at[active]]
+            self._note(self.accesses[u.src[0]].load, at, active)
+        return out
+
+    def _store(self, u: UOp) -> None:
+        at, active = self._addresses(u, u.src[3:])
+        if active.any():
+            self._note(self.accesses[u.src[0]].store, at, active)
+            self.memories[u.src[0]][at[active]] = self._get(u.src[2])[active]
+
+    def _note(self, note: Any, at: Value, active: Value) -> None:
+        note(at[active], self.number[active], self.group[active], self.epoch[active], self.threads)
