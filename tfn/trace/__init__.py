@@ -22,6 +22,7 @@ Files in reading order:
     oracle          reference semantics: the meaning of every operation on plain NumPy
     interpreter     reference interpreter of kernels, on plain NumPy too
     spec            graph verifier: the ops that are legal at each stage
+    records         what passes did and why, collected on demand
     pattern         rewrite laws as data: holes, matching, printing
     rewrite         rewrite driver: applies laws and named folds to a fixed point
 """
