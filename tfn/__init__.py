@@ -35,6 +35,7 @@ with _on_demand(globals()):
     from tfn.inspect.show import show as show
     from tfn.inspect.tune import tune as tune
     from tfn.inspect.verify import verify as verify
+    from tfn.inspect.viewer.view import view as view
     from tfn.kernels import kernel as kernel
     from tfn.lower.target.target import Target as Target
     from tfn.transforms import checkpoint_policies as checkpoint_policies

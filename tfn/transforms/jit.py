@@ -26,7 +26,7 @@ from tfn._support.frozen import mutable
 from tfn._support.validate import a_function
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
-from tfn.trace import bind, effects
+from tfn.trace import bind, effects, source_lines
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
@@ -245,7 +245,7 @@ class Jitted(Generic[P, R_co]):
             x if isinstance(x, ShapeDtypeStruct) else as_value(x, name, STATIC)
             for x, name in zip(leaves, names, strict=True)
         ]
-        return self._find(split, structure, kinds, names).traced
+        return self._find(split, structure, kinds, names, source_lines.tracked()).traced
 
     def lower(self, *args: object, **kwargs: object) -> Lowered:
         """The program for these arguments, lowered but not compiled; nothing runs.
@@ -304,9 +304,10 @@ class Jitted(Generic[P, R_co]):
             kinds = tuple([(x.kind, x.weak_type) for x in values])
         key = structure, split.statics, kinds
         entry = self._entries.young.get(key)
-        if entry is None:  # a miss, an old entry, or within an outer trace
+        anew = source_lines.tracked() and bind.innermost(values) is not None
+        if entry is None or anew:  # a miss, an old entry, or within an outer trace
             names = self._names_of(split, structure)
-            entry = self._find(split, structure, values, names)
+            entry = self._find(split, structure, values, names, anew)
         traced = entry.traced
         if entry.by_leaves is not None:
             results = entry.by_leaves(values)
@@ -338,12 +339,20 @@ class Jitted(Generic[P, R_co]):
             return [as_value(x, name, STATIC) for x, name in zip(leaves, names, strict=True)]
 
     def _find(
-        self, split: Split, structure: tree.Structure, values: Sequence[Any], names: list[str]
+        self,
+        split: Split,
+        structure: tree.Structure,
+        values: Sequence[Any],
+        names: list[str],
+        anew: bool = False,
     ) -> Entry:
-        """The entry for these types, traced on a miss."""
+        """The entry for these types, traced on a miss.
+
+        Or traced `anew`, and not kept: for source lines, which the nodes of the cache do not have.
+        """
         kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
         key = structure, split.statics, kinds
-        entry = self._entries.find(key)
+        entry = None if anew else self._entries.find(key)
         if entry is not None:
             self._prefer(entry.direct)
         else:
@@ -358,7 +367,10 @@ class Jitted(Generic[P, R_co]):
             traced = closed(self.function, call, values, arguments)
             trace_ns = time.perf_counter_ns() - start
             nodes = sum(1 for _ in walk(traced.jaxpr.outputs))
-            entry = self._last = Entry(traced, trace_ns, NODE_BYTES * nodes)
+            entry = Entry(traced, trace_ns, NODE_BYTES * nodes)
+            if anew:
+                return entry
+            self._last = entry
             self._misses += 1
             self._last_miss = _why(self.function, key, self._last_key, names)
             if all(value.trace is None for value in entry.traced.captured):

@@ -144,7 +144,9 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
     if _is_gemv(u, target):
         packed = changed("gemv", u, gemv(u))
     else:
-        packed = changed("split-k", u, split_k(u, target, lambda dot: _pack(dot, target)))
+        packed = split_k(u, target, lambda dot: _pack(dot, target))
+        if packed.op is not Op.DOT:  # else it is only packed, which has been recorded
+            changed("split-k", u, packed)
     return packed
 
 
