@@ -20,6 +20,7 @@ with _on_demand(globals()):
     from tfn import lax as lax
     from tfn import nn as nn
     from tfn import ops as ops
+    from tfn import profiler as profiler
     from tfn import random as random
     from tfn import scipy as scipy
     from tfn import tree as tree

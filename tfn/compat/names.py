@@ -85,6 +85,7 @@ MODULES: dict[str, Names] = {
         ONE, "Mesh", "AbstractMesh", "NamedSharding", "PartitionSpec", "Sharding",
         "SingleDeviceSharding")),
     "jax.debug": Names("tfn.debug"),
+    "jax.profiler": Names("tfn.profiler"),
     "jax.custom_derivatives": Names("tfn", _from("tfn.lax", "stop_gradient")),
     "jax.custom_batching": Names("tfn"),
     "jax.ad_checkpoint": Names("tfn", {"remat": "tfn:checkpoint"}),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +23,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tfn import dtypes, lower
-from tfn._support import cache
+from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
 from tfn.config import config
@@ -133,6 +134,7 @@ def _loaded(function: UOp) -> Loaded:
             program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _unlowered(jaxpr)
         lowered_ns = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
+        events.add("lower", program.name, begin_ns, f"{len(program.kernels)} kernels", lowered_ns)
         run = on.load(program)
         after = on.compiler.counts if on.compiler else before
         size_bytes = PROGRAM_BYTES + len(program.text)
@@ -146,6 +148,8 @@ def _loaded(function: UOp) -> Loaded:
             after.from_disk - before.from_disk,
             size_bytes,
         )
+        made = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
+        events.add("compile", program.name, lowered_ns, made)
         loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
     return loaded
 
@@ -192,19 +196,22 @@ def _unlowered(jaxpr: Jaxpr) -> Program:
 
 
 def call(
-    jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
+    jaxpr: Jaxpr,
+    operands: Sequence[Array],
+    donated: frozenset[int] = frozenset(),
+    name: str = "",
 ) -> list[Array]:
     """Run a closed function, compiled as a whole, on concrete arrays.
 
     Donated operands are deleted when it begins, whether it succeeds or not: their memory may become
-    that of results, if no other array shares it.
+    that of results, if no other array shares it.  The profiler knows the call by its name.
 
     Raises:
         OutOfMemoryError: before anything runs.
         NanError: for a NaN in a result, if `config.debug_nans` is on.
     """
     if not config.debug_nans:
-        return _call(jaxpr, operands, donated)
+        return _call(jaxpr, operands, donated, name)
     try:
         results = _call(jaxpr, operands)
         if nans.any_nan(results):
@@ -216,7 +223,10 @@ def call(
 
 
 def _call(
-    jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
+    jaxpr: Jaxpr,
+    operands: Sequence[Array],
+    donated: frozenset[int] = frozenset(),
+    name: str = "",
 ) -> list[Array]:
     loaded, run = ready(jaxpr)
     program, memory = loaded.program, device().memory
@@ -236,8 +246,16 @@ def _call(
             outputs.append((inputs if slot.space is Space.INPUT else outputs)[slot.at])
     for i in donated:
         operands[i].delete()
+    begin_ns = time.perf_counter_ns()
     run(inputs, outputs)
+    events.add("program", name or _name(jaxpr), begin_ns)
     return [concrete(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
+
+
+def _name(jaxpr: Jaxpr) -> str:
+    """The name of an eager operation in profiles: that of its last op."""
+    outputs = jaxpr.outputs
+    return str(outputs[0].op.value) if outputs else "nothing"
 
 
 def _sole(buffers: Sequence[Buffer], at: int) -> bool:
@@ -270,6 +288,7 @@ def entry(
     made: Sequence[bool],
     captured: Sequence[Array] = (),
     donated: frozenset[int] = frozenset(),
+    name: str = "",
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
     if config.debug_nans:
@@ -296,7 +315,9 @@ def entry(
         )
         for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
     ]
-    return run.entry(inputs, outputs, takes, gives, captured, keep=loaded)
+    number, known = events.number_of(name or _name(jaxpr), weakref.ref(loaded))
+    keep = loaded, known
+    return run.entry(inputs, outputs, takes, gives, captured, keep=keep, number=number)
 
 
 def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) -> Any:
@@ -311,11 +332,12 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
-    results = list(map(weaken, call(jaxpr, operands), repeat(weak)))
+    results = list(map(weaken, call(jaxpr, operands, name=op.value), repeat(weak)))
     if enter is None:
         takes, gives = range(len(operands)), range(len(results))
         result_tree = list(gives) if op in SEVERAL else 0
-        enter = entry(jaxpr, takes, result_tree, [None] * len(takes), [weak] * len(gives))
+        weakness = [None] * len(takes), [weak] * len(gives)
+        enter = entry(jaxpr, takes, result_tree, *weakness, name=op.value)
         _EAGER.keep(key, (jaxpr, enter))
     return results if op in SEVERAL else results[0]
 

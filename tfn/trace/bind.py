@@ -157,11 +157,16 @@ class Runtime(Protocol):
         """One op, now, on concrete Values."""
 
     def call(
-        self, jaxpr: Jaxpr, operands: Sequence[Any], donated: frozenset[int] = frozenset()
+        self,
+        jaxpr: Jaxpr,
+        operands: Sequence[Any],
+        donated: frozenset[int] = frozenset(),
+        name: str = "",
     ) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values.
 
-        Those whose numbers are `donated` are deleted; results may take their memory.
+        Those whose numbers are `donated` are deleted; results may take their memory.  `name` is for
+        the profiler.
         """
 
     def compile_stats(self, jaxpr: Jaxpr) -> CompileStats:
@@ -179,14 +184,15 @@ class Runtime(Protocol):
         made: Sequence[bool],
         captured: Sequence[Any] = (),
         donated: frozenset[int] = frozenset(),
+        name: str = "",
     ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.
 
         `takes` and `gives` are the trees of the arguments and of the result, with indices of
         parameters and of outputs as leaves; `given` and `made` say which of them are weak, None
         for either; `captured` are the last parameters; parameters whose indices are in `donated`
-        lose their memory.  The entry point returns NotImplemented, and has done nothing, if its
-        arguments do not match.
+        lose their memory; `name` is for the profiler.  The entry point returns NotImplemented, and
+        has done nothing, if its arguments do not match.
         """
 
 

@@ -228,6 +228,7 @@ class Lowered:
                 traced.weak,
                 traced.captured,
                 traced.takes.donated,
+                traced.fun_name,
             )
         return Compiled(self, entry)
 
@@ -270,7 +271,7 @@ class Compiled:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
         token = [effects.first()] if traced.has_effects else []
         operands = [*values, *token, *traced.captured]
-        results = bind.runtime().call(traced.jaxpr, operands, traced.takes.donated)
+        results = bind.runtime().call(traced.jaxpr, operands, traced.takes.donated, traced.fun_name)
         return traced.finish(results[traced.has_effects :])
 
     def as_text(self, stage: str = "assembly") -> str:

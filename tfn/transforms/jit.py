@@ -21,6 +21,7 @@ from typing import Any, Concatenate, Generic, NamedTuple, Self, overload
 import numpy as np
 
 from tfn import tree
+from tfn._support import events
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
 from tfn._support.validate import a_function
@@ -326,7 +327,7 @@ class Jitted(Generic[P, R_co]):
                 return self._call(args, kwargs)
         gone = self._donated(split, structure)
         return traced.finish(
-            bind.runtime().call(traced.jaxpr, operands, gone)[traced.has_effects :]
+            bind.runtime().call(traced.jaxpr, operands, gone, traced.fun_name)[traced.has_effects :]
         )
 
     def _values(
@@ -363,9 +364,9 @@ class Jitted(Generic[P, R_co]):
 
             donated = self._donated(split, structure)
             arguments = takes(name_of(self.function), structure, values, names, donated)
-            start = time.perf_counter_ns()
+            start_ns = time.perf_counter_ns()
             traced = closed(self.function, call, values, arguments)
-            trace_ns = time.perf_counter_ns() - start
+            trace_ns = time.perf_counter_ns() - start_ns
             nodes = sum(1 for _ in walk(traced.jaxpr.outputs))
             entry = Entry(traced, trace_ns, NODE_BYTES * nodes)
             if anew:
@@ -373,6 +374,7 @@ class Jitted(Generic[P, R_co]):
             self._last = entry
             self._misses += 1
             self._last_miss = _why(self.function, key, self._last_key, names)
+            events.add("trace", traced.fun_name, start_ns, self._last_miss)
             if all(value.trace is None for value in entry.traced.captured):
                 self._entries.keep(key, entry)
                 self._last_key = key
@@ -396,6 +398,7 @@ class Jitted(Generic[P, R_co]):
             [*(False for _ in token), *traced.weak],
             [*token, *traced.captured],
             self._donated(split, structure),
+            traced.fun_name,
         )
         first, last = len(token), len(token) + len(traced.weak)
         native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)

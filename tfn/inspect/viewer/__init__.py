@@ -7,8 +7,3 @@ Files in reading order:
     steps     records of passes as text: rules, before and after, laws and their proofs
     page      one HTML file of page.html, page.css, page.js and the compressed data
 """
-
-from tfn._support.lazy import on_demand as _on_demand
-
-with _on_demand(globals()):
-    from tfn.inspect.viewer.view import view as view

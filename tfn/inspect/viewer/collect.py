@@ -59,13 +59,14 @@ class Collected:
     texts: list[dict[str, str]]
 
 
-def collect(title: str, view: View, timer: KernelTimer | None) -> Collected:
+def collect(title: str, view: View, timer: KernelTimer | None, decisions: bool = True) -> Collected:
     """The data of a function on its way down.
 
     Args:
         title: the name of the function.
         view: the function, traced while source lines were tracked.
         timer: times kernels, if they are to be timed.
+        decisions: whether it times them after each decision on their loops, too.
     """
     places = Places()
     places.add(view.jaxpr.outputs)
@@ -75,7 +76,7 @@ def collect(title: str, view: View, timer: KernelTimer | None) -> Collected:
         graph = view.graph
     places.add([real])
     program = view.program
-    kernels = _Kernels(view, graph, places, cut_records, timer)
+    kernels = _Kernels(view, graph, places, cut_records, timer, decisions)
     rows = list(kernels.rows(graph, 1, 0))
     files, lines = places.files()
     head, equation_rows, results = equations(view.jaxpr)
@@ -155,7 +156,9 @@ class _Kernels:
         places: Places,
         records: Iterable[Record],
         timer: KernelTimer | None,
+        decisions: bool,
     ) -> None:
+        self.time_decisions = decisions
         self.view, self.places, self.timer = view, places, timer
         self.made: dict[UOp, Kernel] = {
             launch.kernel.source: launch.kernel
@@ -277,6 +280,8 @@ class _Kernels:
         params = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM and u.arg.index >= 0}
         buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
         row["measured_ns"] = _finite(self.timer.measure(kernel, buffers))
+        if not self.time_decisions:
+            return
         nests = [one for one in records if isinstance(one.before, Nest)]
         for decision, one in zip(row["decisions"], nests, strict=True):
             if one.after.opts != one.before.opts:
