@@ -172,6 +172,10 @@ class Lowered:
         """
         return str(self.view.text(stage))
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the cost, and each stage, to be unfolded."""
+        return str(self.view.html(self.traced.fun_name))
+
     def cost_analysis(self) -> dict[str, float]:
         """The cost of one call: ``flops``, ``transcendentals`` and ``bytes accessed``.
 
@@ -281,6 +285,10 @@ class Compiled:
             ArgumentError: for an unknown stage.
         """
         return self.lowered.as_text(stage)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the cost, and each stage to be unfolded, machine code too."""
+        return str(self.lowered.view.html(self.lowered.traced.fun_name, machine_code=True))
 
     def cost_analysis(self) -> dict[str, float]:
         """The cost of one call; see `Lowered.cost_analysis`."""

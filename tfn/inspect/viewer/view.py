@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import tempfile
 import webbrowser
 from collections.abc import Callable
@@ -39,6 +40,11 @@ class Page:
     def html(self) -> str:
         """The text of the page."""
         return self.path.read_text("utf-8")
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page within a frame."""
+        text = html.escape(self.html)
+        return f'<iframe srcdoc="{text}" style="width:100%;height:80vh;border:0"></iframe>'
 
     def __str__(self) -> str:
         return str(self.path)
