@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tfn
+from tfn import errors
 from tfn import numpy as tnp
 from tfn.trace import source_lines
 from tfn.trace.op import Op
@@ -62,3 +63,18 @@ def test_a_block_begins_without_lines() -> None:
         first = tfn.make_jaxpr(f)(1.0)
     with source_lines.tracking():
         assert {source_lines.line_of(u) for u in walk(first.outputs)} == {None}
+
+
+def test_lines_are_those_of_the_innermost_frame_of_the_user() -> None:
+    """Also where other frames of the user are at the depth at which an op was met before."""
+    expected = {"return tnp.cosh(y)", "y = tnp.tan(x)"}
+    depths = dict(errors._DEPTHS)
+    try:
+        for depth in range(1, 40):
+            errors._DEPTHS.update(dict.fromkeys(Op, depth))
+            with source_lines.tracking():
+                noted = found(f)
+            assert {noted[op].split("  ")[-1] for op in (Op.TAN, Op.COSH)} == expected, depth
+    finally:
+        errors._DEPTHS.clear()
+        errors._DEPTHS.update(depths)

@@ -30,7 +30,7 @@ from tfn.config import config
 from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
-from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of
+from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
@@ -443,5 +443,6 @@ def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)
     if source_lines.enabled():
-        source_lines.cover([uop], place)
+        # `place` may be that of another frame of the user, from which the present one was called.
+        source_lines.cover([uop], user_place())
     return traced(uop, trace, known, weak)

@@ -429,7 +429,7 @@ TABS.Compare = function () {
   const [a, b] = versions, box = element("div", { class: "pane prose" });
   const rows = Object.entries(FIGURES).map(([name, [figure, show]]) => {
     const [x, y] = [figure(a), figure(b)], change = x ? (y - x) / x : 0;
-    const tone = Math.abs(change) < 0.0005 ? "" : change < 0 ? "better" : "worse";
+    const tone = Math.abs(change) < 0.0005 || NEUTRAL.has(name) ? "" : change < 0 ? "better" : "worse";
     return [name, show(x), show(y), element("span", { class: tone }, x ? `${change > 0 ? "+" : ""}${(100 * change).toFixed(1)}%` : "")];
   });
   box.append(element("h3", {}, `${a.title} and ${b.title}`), table(["", "before", "after", "change"], rows, [1, 2, 3]));
@@ -439,10 +439,11 @@ TABS.Compare = function () {
     return groups;
   };
   const [left, right] = [named(a), named(b)], kernels = [];
+  const often = list => (list.length > 1 ? `${list.length} in ` : "") + time(total(list));
   const total = list => list?.reduce((sum, kernel) => sum + kernel.ns, 0);
   for (const name of new Set([...left.keys(), ...right.keys()])) {
     const [x, y] = [left.get(name), right.get(name)];
-    kernels.push([(x ?? y)[0].title, name.slice(0, 9), x ? `${x.length} · ${time(total(x))}` : "—", y ? `${y.length} · ${time(total(y))}` : "—",
+    kernels.push([(x ?? y)[0].title, name.slice(0, 9), x ? often(x) : "—", y ? often(y) : "—",
       x && y ? "the same" : x ? element("span", { class: "better" }, "gone") : element("span", { class: "worse" }, "new"), total(x) ?? 0, total(y) ?? 0]);
   }
   kernels.sort((p, q) => (p[4] === "the same") - (q[4] === "the same") || q[5] + q[6] - p[5] - p[6]);
@@ -474,6 +475,7 @@ function difference(a, b) {
   return box;
 }
 
+const NEUTRAL = new Set(["kernels", "launches"]);  // more may be faster
 const FIGURES = {
   "kernels": [data => data.totals.kernels, count],
   "launches": [data => data.totals.launches, count],
