@@ -106,6 +106,16 @@ def test_sorts_branches_and_host_calls_have_rows() -> None:
     assert any("sort" in row["title"] for row in kernels(data))
 
 
+def test_a_scatter_is_a_copy_and_the_updates() -> None:
+    def added(x: Any, i: Any, y: Any) -> Any:
+        return x.at[i].add(y)
+
+    indices = tfn.ShapeDtypeStruct((50,), "int32")
+    first, second = kernels(seen(added, floats(100), indices, floats(50)).data)
+    assert (first["title"], first["flops"]) == ("copy", 0) and second["flops"] == 50
+    assert "scatter" in second["title"] and first["label"] == second["label"]
+
+
 def test_functions_without_work_are_shown() -> None:
     for function in (lambda x: x, lambda x: jnp.zeros(0)):
         assert kernels(seen(function, floats(3)).data) == []

@@ -181,8 +181,10 @@ class _Kernels:
         self.names.update(graph.names)
         nodes_of = dict(graph.kernels)
         self.places.add([graph.function])
+        parts = Counter(stage.operands[0].arg for stage in graph.stages)
         for stage in graph.stages:
             number = stage.operands[0].arg
+            parts[number] -= 1
             label = graph.number(number)
             if isinstance(stage, Region):
                 node = stage.node
@@ -196,8 +198,10 @@ class _Kernels:
                 continue
             nodes = nodes_of[number]
             body = self._body(stage.body, [graph.name(u) for u in stage.operands])
-            flops = sum(node_work(u).flops for u in nodes)
-            listed = [u for u in nodes if u.op not in _UNNAMED]
+            # Of the kernels behind one barrier the last one computes; a scatter is copied before.
+            computes = not parts[number]
+            flops = sum(node_work(u).flops for u in nodes) if computes else 0.0
+            listed = [u for u in nodes if u.op not in _UNNAMED and computes]
             written, read = stage.operands[: stage.written], stage.operands[stage.written :]
             shares = self.places.shares(nodes)
             yield {
