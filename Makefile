@@ -6,8 +6,8 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test test-lowest rows style fuzz lint docs bench bench-kernels bench-leaks
-.PHONY: bench-devices soak clean
+.PHONY: mnist tour test test-lowest rows style fuzz replay lint docs bench bench-kernels
+.PHONY: bench-leaks bench-devices soak clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -29,6 +29,9 @@ style: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	@$(VENV)/bin/python -m tests.fuzz $(ARGS)
+
+replay: $(VENV)/.dev
+	@$(VENV)/bin/python -m tests.replay $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(VENV)/bin/ruff check

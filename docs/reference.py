@@ -65,6 +65,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.run",
         "tfn.errors",
         "tfn.debug",
+        "tfn.profiler",
         "tfn.checkify",
         "tfn.compat",
     ),

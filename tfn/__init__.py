@@ -20,6 +20,7 @@ with _on_demand(globals()):
     from tfn import lax as lax
     from tfn import nn as nn
     from tfn import ops as ops
+    from tfn import profiler as profiler
     from tfn import random as random
     from tfn import scipy as scipy
     from tfn import sharding as sharding
@@ -57,6 +58,7 @@ with _on_demand(globals()):
     from tfn.inspect.show import show as show
     from tfn.inspect.tune import tune as tune
     from tfn.inspect.verify import verify as verify
+    from tfn.inspect.viewer.view import view as view
     from tfn.kernels import kernel as kernel
     from tfn.lower.target.target import Target as Target
     from tfn.trace.mesh import Device as Device

@@ -116,7 +116,7 @@ class Counting:
     def synchronize(self) -> None:
         pass
 
-    def entry(self, inputs: Any, outputs: Any, *trees: Any, keep: object) -> Any:
+    def entry(self, inputs: Any, outputs: Any, *trees: Any, keep: object, number: int) -> Any:
         self.entries.append(([row.kind for row in inputs], [row.kind for row in outputs], *trees))
         return lambda *arguments: NotImplemented if len(self.entries) < 2 else "an entry's result"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from tfn.dtypes import FLOAT32, INT32
@@ -11,6 +9,7 @@ from tfn.trace.argument import Param, Range
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.pattern import FLOAT, INDEX, INT, hole, law
+from tfn.trace.records import collecting
 from tfn.trace.rewrite import rewrite, rules
 from tfn.trace.uop import UOp, const, walk
 
@@ -70,11 +69,14 @@ def fold_square(u, facts):
     return -u.src[0] if u.src[0] is u.src[1] else None
 
 
-def test_folds_come_first_and_are_counted_by_name():
+def test_folds_come_first_and_are_recorded_by_name():
     table = rules({Op.MUL: (fold_square,)}, [DOUBLE_NEG])
-    hits: Counter[str] = Counter()
-    assert rewrite([-(x * x), (x * x) + y], table, Everything(), hits=hits) == [x, -x + y]
-    assert hits == {"fold-square": 1, "neg-neg": 1}
+    with collecting() as records:
+        assert rewrite([-(x * x), (x * x) + y], table, Everything()) == [x, -x + y]
+    assert [(one.rule, one.before, one.after) for one in records] == [
+        ("fold-square", x * x, -x),
+        ("neg-neg", UOp(Op.NEG, (-x,)), x),
+    ]
 
 
 def test_each_node_is_visited_once():
@@ -94,11 +96,11 @@ def test_each_node_is_visited_once():
 def test_rewrite_reuses_its_memo():
     table = rules({}, [DOUBLE_NEG])
     done: dict[UOp, UOp] = {}
-    hits: Counter[str] = Counter()
     u = UOp(Op.NEG, (-x,))
-    rewrite([u], table, Everything(), done, hits)
-    assert rewrite([u + y], table, Everything(), done, hits) == [x + y]
-    assert hits == {"neg-neg": 1}
+    with collecting() as records:
+        rewrite([u], table, Everything(), done)
+        assert rewrite([u + y], table, Everything(), done) == [x + y]
+    assert [one.rule for one in records] == ["neg-neg"]
 
 
 def test_functions_are_closed():

@@ -79,6 +79,7 @@ MODULES: dict[str, Names] = {
     "jax.core": Names(None, _from(OWN, "Tracer", "ShapedArray")),
     "jax.sharding": Names("tfn.sharding"),
     "jax.debug": Names("tfn.debug"),
+    "jax.profiler": Names("tfn.profiler"),
     "jax.custom_derivatives": Names("tfn", _from("tfn.lax", "stop_gradient")),
     "jax.custom_batching": Names("tfn"),
     "jax.ad_checkpoint": Names("tfn", {"remat": "tfn:checkpoint"}),

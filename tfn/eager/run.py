@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,14 +23,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tfn import dtypes, eager, lower
-from tfn._support import cache
+from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
 from tfn.config import config
 from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
-from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of
+from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of, user_place
 from tfn.hw import opencl
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
@@ -190,6 +191,7 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
             program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _unlowered(jaxpr)
         lowered_ns = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
+        events.add("lower", program.name, begin_ns, f"{len(program.kernels)} kernels", lowered_ns)
         run = on.load(program)
         after = on.compiler.counts if on.compiler else before
         size_bytes = PROGRAM_BYTES + len(program.text)
@@ -203,6 +205,8 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
             after.from_disk - before.from_disk,
             size_bytes,
         )
+        made = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
+        events.add("compile", program.name, lowered_ns, made)
         loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
     return loaded
 
@@ -254,12 +258,13 @@ def call(
     operands: Sequence[Array],
     donated: frozenset[int] = frozenset(),
     on: Any = None,
+    name: str = "",
 ) -> list[Array]:
     """Run a closed function, compiled as a whole, on concrete arrays, on the devices they are on.
 
     Donated operands are deleted when it begins, whether it succeeds or not: their memory may become
     that of results, if no other array shares it.  It runs on the devices that the `Request` on
-    asks for if no operand is committed to any.
+    asks for if no operand is committed to any.  The profiler knows the call by its name.
 
     Raises:
         OutOfMemoryError: before anything runs.
@@ -267,7 +272,7 @@ def call(
         NanError: for a NaN in a result, if `config.debug_nans` is on.
     """
     if not config.debug_nans:
-        return _call(jaxpr, operands, donated, on)
+        return _call(jaxpr, operands, donated, on, name)
     try:
         results = _call(jaxpr, operands, on=on)
         if nans.any_nan(results):
@@ -283,6 +288,7 @@ def _call(
     operands: Sequence[Array],
     donated: frozenset[int] = frozenset(),
     on: Any = None,
+    name: str = "",
 ) -> list[Array]:
     jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], on)
     loaded, run = ready(jaxpr, platform)
@@ -303,10 +309,18 @@ def _call(
             outputs.append((inputs if slot.space is Space.INPUT else outputs)[slot.at])
     for i in donated:
         operands[i].delete()
+    begin_ns = time.perf_counter_ns()
     run(inputs, outputs)
+    events.add("program", name or _name(jaxpr), begin_ns)
     if kinds is not None:
         return [concrete(b, k.shape, k.dtype, False, k.sharding) for b, k in zip(outputs, kinds)]
     return [concrete(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
+
+
+def _name(jaxpr: Jaxpr) -> str:
+    """The name of an eager operation in profiles: that of its last op."""
+    outputs = jaxpr.outputs
+    return str(outputs[0].op.value) if outputs else "nothing"
 
 
 def _sole(buffers: Sequence[Buffer], at: int) -> bool:
@@ -349,6 +363,7 @@ def entry(
     donated: frozenset[int] = frozenset(),
     kinds: Sequence[Any] = (),
     on: Any = None,
+    name: str = "",
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
     if config.debug_nans:
@@ -378,7 +393,9 @@ def entry(
         )
         for i, (kind, weak) in enumerate(zip(results, made, strict=True))
     ]
-    return run.entry(inputs, outputs, takes, gives, captured, keep=loaded)
+    number, known = events.number_of(name or _name(jaxpr), weakref.ref(loaded))
+    keep = loaded, known
+    return run.entry(inputs, outputs, takes, gives, captured, keep=keep, number=number)
 
 
 def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) -> Any:
@@ -394,13 +411,12 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
-    results = list(map(weaken, call(jaxpr, operands), repeat(weak)))
+    results = list(map(weaken, call(jaxpr, operands, name=op.value), repeat(weak)))
     if enter is None:
         takes, gives = range(len(operands)), range(len(results))
         result_tree = list(gives) if op in SEVERAL else 0
-        enter = entry(
-            jaxpr, takes, result_tree, [None] * len(takes), [weak] * len(gives), kinds=key[3]
-        )
+        weakness = [None] * len(takes), [weak] * len(gives)
+        enter = entry(jaxpr, takes, result_tree, *weakness, kinds=key[3], name=op.value)
         _EAGER.keep(key, (jaxpr, enter))
     return results if op in SEVERAL else results[0]
 
@@ -513,5 +529,6 @@ def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)
     if source_lines.enabled():
-        source_lines.cover([uop], place)
+        # `place` may be that of another frame of the user, from which the present one was called.
+        source_lines.cover([uop], user_place())
     return traced(uop, trace, known, weak)

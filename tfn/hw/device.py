@@ -107,6 +107,7 @@ class Executable(Protocol):
         result: Any,
         captured: Sequence[Any] = (),
         keep: object = None,
+        number: int = 0,
     ) -> Entry | None:
         """A native function that runs the program; None if the device has none for these trees.
 
@@ -116,6 +117,7 @@ class Executable(Protocol):
             result: the tree of its result, with numbers of outputs for arrays.
             captured: the arrays of the last inputs, which are no arguments.
             keep: an object that lives as long as the entry.
+            number: of the program in the event log.
         """
 
 

@@ -108,6 +108,7 @@ class NullExecutable:
         result: Any,
         captured: Sequence[Any] = (),
         keep: object = None,
+        number: int = 0,
     ) -> None:
         """None: this device has no native entries."""
 

@@ -50,6 +50,7 @@ class OracleExecutable:
         result: Any,
         captured: Sequence[Any] = (),
         keep: object = None,
+        number: int = 0,
     ) -> None:
         """None: this device has no native entries."""
 

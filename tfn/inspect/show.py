@@ -29,7 +29,7 @@ from tfn.lower.memory.schedule import Schedule
 from tfn.lower.passes import passes
 from tfn.lower.program import Program
 from tfn.lower.report import cost
-from tfn.lower.report.print import instructions, memory, nest, stages
+from tfn.lower.report.print import instructions, memory, nest, notebook, stages
 from tfn.lower.report.print.graph import Graph
 from tfn.lower.target.target import Target
 from tfn.trace.aval import Kind
@@ -165,6 +165,27 @@ class View:
                 hint="at='text' is that text, at='memory' lists the launches",
             )
         return picture(self)
+
+    def html(self, title: str, machine_code: bool = False) -> str:
+        """The function in a notebook: figures, the arena as a picture, and stages to be unfolded.
+
+        Args:
+            title: the name of the function.
+            machine_code: whether the assembly code is among the stages.
+        """
+        footprint, cost = self.program.footprint, self.cost
+        figures = {
+            "kernels": len(self.program.kernels),
+            "floating operations": int(cost["flops"]),
+            "transcendental functions": int(cost["transcendentals"]),
+            "bytes moved": int(cost["bytes accessed"]),
+            "bytes of arguments": footprint.argument_bytes,
+            "bytes of results": footprint.output_bytes,
+            "bytes between": footprint.temporary_bytes,
+        }
+        stages = [stage for stage in STAGES if machine_code or stage != "assembly"]
+        texts = {stage: self.text(stage) for stage in stages}
+        return notebook.unfolding(title, figures, texts, notebook.arena(self.schedule))
 
     def assembly(self) -> str:
         """The machine code of each distinct kernel, then of the driver."""

@@ -27,6 +27,7 @@ Files in reading order:
     interpreter     reference interpreter of kernels, on plain NumPy too
     grid_interpreter  the same for grids: all threads in lockstep, with a check for races
     spec            graph verifier: the ops that are legal at each stage
+    records         what passes did and why, collected on demand
     pattern         rewrite laws as data: holes, matching, printing
     rewrite         rewrite driver: applies laws and named folds to a fixed point
 """

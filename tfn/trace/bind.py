@@ -164,11 +164,13 @@ class Runtime(Protocol):
         operands: Sequence[Any],
         donated: frozenset[int] = frozenset(),
         on: Any = None,
+        name: str = "",
     ) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values.
 
         Those whose numbers are `donated` are deleted; results may take their memory.  It runs on
-        the devices that the values are committed to, or else on those that `on` asks for.
+        the devices that the values are committed to, or else on those that `on` asks for.  `name`
+        is for the profiler.
         """
 
     def compile_stats(
@@ -208,6 +210,7 @@ class Runtime(Protocol):
         donated: frozenset[int] = frozenset(),
         kinds: Sequence[Any] = (),
         on: Any = None,
+        name: str = "",
     ) -> Entry | None:
         """A native entry point for a closed function, if the device has one.
 
@@ -215,8 +218,8 @@ class Runtime(Protocol):
         parameters and of outputs as leaves; `given` and `made` say which of them are weak, None
         for either; `captured` are the last parameters; parameters whose indices are in `donated`
         lose their memory; `kinds` are those of all parameters, where one of them is committed to
-        devices, and `on` says where it runs if none is.  The entry point returns NotImplemented,
-        and has done nothing, if its arguments do not match.
+        devices, and `on` says where it runs if none is; `name` is for the profiler.  The entry
+        point returns NotImplemented, and has done nothing, if its arguments do not match.
         """
 
 

@@ -10,6 +10,7 @@ in captured values close to the same object, and identity is the key of every la
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
@@ -49,6 +50,18 @@ class Jaxpr:
 
     def __str__(self) -> str:
         return print_jaxpr(self)
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook, with types and parameters of ops in a lighter colour."""
+        # Not by `html`, whose table of entities would take as long to load as this file.
+        text = str(self).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return f"<pre>{re.sub(_QUIET, _LIGHT, text)}</pre>"
+
+
+_QUIET = r"(:\w+\[[^\]\n]*\]|(?<=\w)\[[^\]\n]*\])"
+"""Types of values, and arguments of ops in brackets."""
+
+_LIGHT = r'<span style="opacity:.55">\1</span>'
 
 
 def param(p: Param) -> UOp:
@@ -142,30 +155,36 @@ def names(reserved: Iterable[str] = ()) -> Iterator[str]:
 
 def print_jaxpr(jaxpr: Jaxpr) -> str:
     """``{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }``, on several lines if long."""
+    head, rows, results = equations(jaxpr)
+    lines = [text for _, text in rows]
+    if len(lines) <= 1:
+        return f"{head} let {' '.join(lines)} in {results} }}".replace("let  in", "let in")
+    body = "\n".join("    " + line.replace("\n", "\n    ") for line in lines)
+    return f"{head} let\n{body}\n  in {results} }}"
+
+
+def equations(jaxpr: Jaxpr) -> tuple[str, list[tuple[UOp, str]], str]:
+    """The parts of a print: the parameters, each equation with its node, and the results."""
     name = called(jaxpr.outputs)
     fresh = names(name.values())
     name |= {param(p): next(fresh) for p in jaxpr.params}
     head = " ".join(f"{name[param(p)]}:{shown(param(p))}" for p in jaxpr.params)
-    lines = []
+    rows: list[tuple[UOp, str]] = []
     for node in walk(jaxpr.outputs):
         if node.op is Op.FUNCTION and node in name:
-            lines.append(f"{name[node]} = {print_jaxpr(Jaxpr(node))}")
+            rows.append((node, f"{name[node]} = {print_jaxpr(Jaxpr(node))}"))
         if node in name or node.op is Op.FUNCTION:
             continue
         if node.op is Op.CONST and node.shape == ():
             name[node] = literal(node.arg)
         elif node.op in SEVERAL:
             name[node] = next(fresh)
-            lines.append(f"{name[node]} = {equation(node, name)}")
+            rows.append((node, f"{name[node]} = {equation(node, name)}"))
         else:
             name[node] = next(fresh)
-            lines.append(f"{name[node]}:{shown(node)} = {equation(node, name)}")
+            rows.append((node, f"{name[node]}:{shown(node)} = {equation(node, name)}"))
     results = ", ".join(name[u] for u in jaxpr.outputs) + ("," if len(jaxpr.outputs) == 1 else "")
-    head = f"{{ lambda ; {head}." if head else "{ lambda ; ."
-    if len(lines) <= 1:
-        return f"{head} let {' '.join(lines)} in ({results}) }}".replace("let  in", "let in")
-    body = "\n".join("    " + line.replace("\n", "\n    ") for line in lines)
-    return f"{head} let\n{body}\n  in ({results}) }}"
+    return f"{{ lambda ; {head}." if head else "{ lambda ; .", rows, f"({results})"
 
 
 def equation(node: UOp, name: dict[UOp, str]) -> str:

@@ -7,7 +7,7 @@ Properties of a rule, learnt from the compilers that keep theirs small:
 - It never makes things worse: not more work, not longer chains, not a wider range of values.
 - It does not commute, associate or distribute for its own sake.  One rule puts constants on the
   right; beyond that, rules match the forms that passes really make.
-- It is named.  Its name is in counts, in messages, and in the tests that prove it.
+- It is named.  Its name is in records, in messages, and in the tests that prove it.
 
 A law is data (`pattern`).  A fold is a named, typed function, for what cannot be data; it returns
 None where it does not apply.  Both query `Facts` about values: a pass brings its own analysis.
@@ -15,10 +15,10 @@ None where it does not apply.  Both query `Facts` about values: a pass brings it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from tfn.trace import records
 from tfn.trace.op import Op
 from tfn.trace.pattern import Bindings, Law, builder, matcher
 from tfn.trace.uop import UOp, walk
@@ -96,19 +96,18 @@ def rewrite(
     table: Rules[F],
     facts: F,
     memo: dict[UOp, UOp] | None = None,
-    hits: Counter[str] | None = None,
 ) -> list[UOp]:
     """The roots with every rule applied wherever it applies, sources first, each node once.
 
     A result is rewritten in its turn.  Nested FUNCTION bodies are not entered, nor the bound of a
     RANGE: a range is a variable, and its identity binds it to its loop.  `memo` holds the results
-    of nodes from one call to the next; `hits` counts the uses of each rule by name.
+    of nodes from one call to the next.
     """
     roots = list(roots)
     memo = {} if memo is None else memo
     becomes: dict[UOp, UOp] = {}
     age: dict[UOp, int] = {}  # how many rules in a row led to a node
-    first = set(roots)
+    first, sink = set(roots), records.sink()
     stack = list(reversed(roots))
     while stack:
         node = stack[-1]
@@ -142,8 +141,8 @@ def rewrite(
         for rule in table.get(node.op, ()):
             better = rule.apply(node, facts)
             if better is not None and better is not node:
-                if hits is not None:
-                    hits[rule.name] += 1
+                if sink is not None:
+                    sink.append(records.Record(rule.name, node, better))
                 becomes[node] = better
                 age[better] = age.get(node, 0) + 1
                 assert age[better] < MAX_RULES_IN_A_ROW, f"rule {rule.name} does not end on {node}"

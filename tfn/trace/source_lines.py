@@ -35,9 +35,16 @@ def enabled() -> bool:
     return _TRACKING_BLOCKS[0] > 0 or config.debug_nans
 
 
+def tracked() -> bool:
+    """Whether this is within a `tracking` block, where what was traced before has no lines."""
+    return _TRACKING_BLOCKS[0] > 0
+
+
 @contextmanager
 def tracking() -> Iterator[None]:
-    """Track lines during the block."""
+    """Track lines during the block; it begins with none, unless lines are tracked already."""
+    if not enabled():
+        _LINES.clear()  # equal nodes of another function may still have its lines
     _TRACKING_BLOCKS[0] += 1
     try:
         yield
@@ -74,6 +81,11 @@ def _nodes(result: object) -> Iterator[Node]:
             yield from _nodes(part)
     elif hasattr(result, "src"):
         yield result
+
+
+def line_of(node: Node) -> Line:
+    """The path and number of the line that made a node; None if it is not known."""
+    return _LINES.get(node)
 
 
 def of(node: Node) -> str:

@@ -198,6 +198,10 @@ class Lowered:
         """
         return str(self.view.text(stage))
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the cost, and each stage, to be unfolded."""
+        return str(self.view.html(self.traced.fun_name))
+
     def cost_analysis(self) -> dict[str, float]:
         """The cost of one call: ``flops``, ``transcendentals`` and ``bytes accessed``.
 
@@ -256,6 +260,7 @@ class Lowered:
                 traced.takes.donated,
                 traced.kinds,
                 traced.on,
+                traced.fun_name,
             )
         return Compiled(self, entry)
 
@@ -298,7 +303,9 @@ class Compiled:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
         token = [effects.first()] if traced.has_effects else []
         operands = [*values, *token, *traced.captured]
-        results = bind.runtime().call(traced.jaxpr, operands, traced.takes.donated, traced.on)
+        results = bind.runtime().call(
+            traced.jaxpr, operands, traced.takes.donated, traced.on, traced.fun_name
+        )
         return traced.finish(results[traced.has_effects :])
 
     def as_text(self, stage: str = "assembly") -> str:
@@ -308,6 +315,10 @@ class Compiled:
             ArgumentError: for an unknown stage.
         """
         return self.lowered.as_text(stage)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the cost, and each stage to be unfolded, machine code too."""
+        return str(self.lowered.view.html(self.lowered.traced.fun_name, machine_code=True))
 
     def cost_analysis(self) -> dict[str, float]:
         """The cost of one call; see `Lowered.cost_analysis`."""

@@ -21,12 +21,13 @@ from typing import Any, Concatenate, Generic, NamedTuple, Self, overload
 import numpy as np
 
 from tfn import tree
+from tfn._support import events
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
 from tfn._support.validate import a_function
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
-from tfn.trace import bind, effects
+from tfn.trace import bind, effects, source_lines
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
@@ -282,7 +283,7 @@ class Jitted(Generic[P, R_co]):
         ]
         if self.shardings is not None:
             kinds = self.shardings.put(split.dynamic[0], kinds, names)
-        return self._find(split, structure, kinds, names).traced
+        return self._find(split, structure, kinds, names, source_lines.tracked()).traced
 
     def lower(self, *args: object, **kwargs: object) -> Lowered:
         """The program for these arguments, lowered but not compiled; nothing runs.
@@ -347,9 +348,10 @@ class Jitted(Generic[P, R_co]):
         entry = None
         if not self._reads_mesh and not axes.live():
             entry = self._entries.young.get(key)
-        if entry is None:  # a miss, an old entry, or within an outer trace
+        anew = source_lines.tracked() and bind.innermost(values) is not None
+        if entry is None or anew:  # a miss, an old entry, or within an outer trace
             names = self._names_of(split, structure)
-            entry = self._find(split, structure, values, names)
+            entry = self._find(split, structure, values, names, anew)
         traced = entry.traced
         if entry.by_leaves is not None:
             results = entry.by_leaves(values)
@@ -368,7 +370,9 @@ class Jitted(Generic[P, R_co]):
                 return self._call(args, kwargs)
         gone = self._donated(split, structure)
         return traced.finish(
-            bind.runtime().call(traced.jaxpr, operands, gone, traced.on)[traced.has_effects :]
+            bind.runtime().call(traced.jaxpr, operands, gone, traced.on, traced.fun_name)[
+                traced.has_effects :
+            ]
         )
 
     def _values(
@@ -381,14 +385,22 @@ class Jitted(Generic[P, R_co]):
             return [as_value(x, name, STATIC) for x, name in zip(leaves, names, strict=True)]
 
     def _find(
-        self, split: Split, structure: tree.Structure, values: Sequence[Any], names: list[str]
+        self,
+        split: Split,
+        structure: tree.Structure,
+        values: Sequence[Any],
+        names: list[str],
+        anew: bool = False,
     ) -> Entry:
-        """The entry for these types, traced on a miss."""
+        """The entry for these types, traced on a miss.
+
+        Or traced `anew`, and not kept: for source lines, which the nodes of the cache do not have.
+        """
         types = [v.kind or kind_of(v.shape, v.dtype) for v in values]
         kinds = tuple([(kind, v.weak_type) for kind, v in zip(types, values, strict=True)])
         rest = structure, split.statics, kinds, *vary.key(values)
         key: Any = (*rest, *mesh_key(self._reads_mesh))
-        entry = self._entries.find(key)
+        entry = None if anew else self._entries.find(key)
         if entry is not None:
             self._prefer(entry.direct)
         else:
@@ -400,17 +412,21 @@ class Jitted(Generic[P, R_co]):
 
             donated = self._donated(split, structure)
             arguments = takes(name_of(self.function), structure, values, names, donated)
-            start, reads = time.perf_counter_ns(), mesh_reads()
+            start_ns, reads = time.perf_counter_ns(), mesh_reads()
             traced = closed(self.function, call, values, arguments, self.shardings)
-            trace_ns = time.perf_counter_ns() - start
+            trace_ns = time.perf_counter_ns() - start_ns
             if mesh_reads() != reads:  # the mesh that is set is an argument, too
                 self._reads_mesh = True
                 self._direct.clear()
                 key = (*rest, *mesh_key(True))
             nodes = sum(1 for _ in walk(traced.jaxpr.outputs))
-            entry = self._last = Entry(traced, trace_ns, NODE_BYTES * nodes)
+            entry = Entry(traced, trace_ns, NODE_BYTES * nodes)
+            if anew:
+                return entry
+            self._last = entry
             self._misses += 1
             self._last_miss = _why(self.function, key, self._last_key, names)
+            events.add("trace", traced.fun_name, start_ns, self._last_miss)
             inside = any(value.trace is not None for value in traced.captured)
             if not inside and not traced.uses_axes:
                 self._entries.keep(key, entry)
@@ -437,6 +453,7 @@ class Jitted(Generic[P, R_co]):
             self._donated(split, structure),
             traced.kinds,
             traced.on,
+            traced.fun_name,
         )
         first, last = len(token), len(token) + len(traced.weak)
         native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)

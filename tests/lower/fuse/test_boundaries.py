@@ -23,6 +23,7 @@ from tfn.lower.fuse.policies import MAX_KERNEL_INSTRUCTIONS
 from tfn.lower.math.decompose import instruction_count
 from tfn.trace import build
 from tfn.trace.op import Op
+from tfn.trace.records import collecting
 from tfn.trace.spec import Stage, check
 from tfn.trace.uop import UOp, walk
 
@@ -337,3 +338,48 @@ def test_updates_computed_of_their_operand_are_materialised() -> None:
     row = lambda table, i: table.at[i + 1].set(table[i] * 2)
     assert len(kernels_of(row, f32(40, 300), 3)) == 3
     assert len(kernels_of(lambda table, i: table.at[i].set(i), f32(40, 300), 3)) == 2
+
+
+def layer_norm_gradient(x: Any, w: Any) -> Any:
+    def loss(x: Any, w: Any) -> Any:
+        y = (x - x.mean(-1, keepdims=True)) / tnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return (tnp.tanh(y @ w) ** 2).sum()
+
+    return tfn.grad(loss, (0, 1))(x, w)
+
+
+def test_each_boundary_has_a_reason() -> None:
+    function = tfn.make_jaxpr(layer_norm_gradient)(f32(64, 128), f32(128, 512)).function
+    insert_barriers(function, HOST)
+    with collecting() as records:
+        cut = insert_barriers(function, HOST)  # recorded, although it is in the cache
+    assert cut is insert_barriers(function, HOST)
+    placed = {one.before for one in records if one.rule == "barrier"}
+    reasons = {one.before: (one.rule, one.reason) for one in records if one.reason}
+    assert {one.after for one in records if one.rule == "barrier"} == {
+        u for u in walk(cut.src) if u.op is Op.GBARRIER
+    }
+    assert placed <= reasons.keys()
+    assert {rule for rule, _ in reasons.values()} >= {"required", "unfused-reductions"}
+
+
+def test_a_reason_names_both_costs() -> None:
+    def f(x: Any) -> Any:
+        y = tnp.sin(x) * tnp.cos(x)
+        return y.sum(0), y.sum(1)
+
+    with collecting() as records:
+        insert_barriers(tfn.make_jaxpr(f)(f32(64, 8)).function, HOST)
+    (reason,) = [one.reason for one in records if one.rule == "expensive-to-recompute"]
+    assert "kernels read it" in reason and "(limit 30)" in reason
+
+
+def test_reasons_of_barriers_that_are_required() -> None:
+    def f(x: Any, i: Any) -> Any:
+        return tnp.sort(x * 2) + 1, x.at[i].add(x + 1) * 2
+
+    with collecting() as records:
+        insert_barriers(tfn.make_jaxpr(f)(f32(64), i32(64)).function, HOST)
+    reasons = " ".join(one.reason for one in records if one.rule == "required")
+    assert "operand of a sort" in reasons and "result of a sort" in reasons
+    assert "a scatter updates its buffer" in reasons

@@ -25,6 +25,7 @@ from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
+from tfn.trace.records import collecting
 from tfn.trace.uop import UOp, walk
 
 LANES = {HOST: 16, SMALL: 4}
@@ -303,3 +304,23 @@ def test_short_rows_are_unrolled_with_their_reductions(
         assert exponentials == rows_at_once * vectors
         assert rows % rows_at_once == 0 and (rows_at_once > 1 or vectors > 2 or rows == 7)
     assert_matches_oracle([softmax(p(0, rows, columns))])
+
+
+def test_decisions_are_recorded_with_the_costs_of_their_alternatives() -> None:
+    with collecting() as records:
+        (n,) = chosen(HOST, matmul(p(0, 60, 64), p(1, 64, 64)))
+    rules = {one.rule: one for one in records if isinstance(one.before, Nest)}
+    assert list(rules)[-1] == "parallelise" and rules["parallelise"].after.opts == n.opts
+    axis = rules["vector-axis"]
+    assert axis.costs[0].value == min(cost.value for cost in axis.costs)
+    assert axis.costs[-1].name == "no vectors, ns" and len(axis.costs) == 4
+    tile = rules["register-tile"]
+    assert tile.reason == "6 rows by 4 vectors of sums for 60 by 64 elements"
+    assert tile.costs[0].value < tile.costs[1].value
+
+
+def test_recording_changes_no_decision() -> None:
+    outputs = softmax(p(0, 64, 1000))
+    with collecting():
+        recorded = chosen(HOST, outputs)
+    assert [n.opts for n in recorded] == [n.opts for n in chosen(HOST, outputs)]

@@ -13,6 +13,7 @@ In reading order:
         guard_hooks.ll.
     interpreter: the Python/C API: builtins and types of native code.
     pool: the native memory pool.
+    call_log: the ring of native calls, for the profiler.
     dispatch: the entries of programs, builtins that run them on a user's arguments.
     callbacks: functions of the host, called from within a program.
     batched_call: a loop of calls of a C function.

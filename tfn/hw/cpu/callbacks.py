@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support import events
 from tfn.lower.program import HostCall
 from tfn.trace.argument import filled
 
@@ -32,6 +34,11 @@ class _Site:
     def __init__(self, call: HostCall, functions: Sequence[Any]) -> None:
         run = filled(call.host.run, functions)
         self._bind = getattr(run, "bound", None) or partial(partial, run)
+        function: Any = run
+        for wrapped in ("run", "function", "function"):  # of an effect, of its trees
+            if not hasattr(function, "__name__"):
+                function = getattr(function, wrapped, function)
+        self.name = getattr(function, "__name__", type(function).__name__)
         self._results, self._types = len(call.host.results), call.types
         self.pointer_bytes = 8 * len(call.types)
         self._bound: dict[bytes, Callable[[], None]] = {}
@@ -70,8 +77,10 @@ def _call(sites: Sequence[_Site], failed: threading.local, number: int, pointers
         return
     site = sites[number]
     status = pointers + site.pointer_bytes
+    begin_ns = time.perf_counter_ns()
     try:
         site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
+        events.add("host", site.name, begin_ns)
         ctypes.memset(status, 1, 1)
     except BaseException as error:  # The caller raises it, of whatever class.
         ctypes.memset(status, 0, 1)  # An interrupt may also come after the last line above.

@@ -16,6 +16,7 @@ from typing import Any
 from tfn.config import config, watch
 from tfn.hw.buffer import Buffer
 from tfn.hw.cpu import native, pool
+from tfn.hw.cpu.call_log import CallLog
 from tfn.hw.cpu.interpreter import bind, buffer_type, keep_forever, method, slot_offsets
 from tfn.hw.cpu.loader import Code
 from tfn.hw.cpu.pool import Pool, free_list_of
@@ -26,7 +27,7 @@ MAX_DEPTH = 100
 """Containers within each other in a tree: native code recurses on the caller's stack."""
 MAX_ARRAYS = 4096
 """Inputs and outputs of an entry: their addresses are on the stack, at most 24 bytes each."""
-SYMBOLS = ("state", "dealloc", "getbuffer", "adopt", "call", *pool.SYMBOLS)
+SYMBOLS = ("state", "dealloc", "getbuffer", "adopt", "call", "read_counter", *pool.SYMBOLS)
 TUPLE_NEW = tuple.__new__  # one object for all: each access of the attribute makes a new one
 _UNLIMITED_BYTES = (1 << 63) - 1
 
@@ -76,6 +77,7 @@ class Dispatch:
         state: the words that native code reads.
         pool: allocates its buffers.
         adopt: makes a buffer of (address, size in bytes, owner).
+        log: of its calls.
     """
 
     def __init__(self, code: Code, device: str) -> None:
@@ -96,6 +98,7 @@ class Dispatch:
         self.adopt: Callable[[int, int, Any], Buffer] = adopt
         self.pool = Pool(self.state, code)
         self._call = method("call", code.addresses["call"])
+        self.log = CallLog(self.state, code)
         keep_forever(code, self, TUPLE_NEW)  # buffers and entries may outlive every name of theirs
         watch(self.configure)
 
@@ -156,6 +159,7 @@ class Dispatch:
             "output_count": len(outputs),
             "unlocked": words["unlocked"] or hooked,
             "held_count": len(inputs) if held else 0,
+            "calls": 0,
             "work_block_bytes": block_bytes,
             "work_free_list": self.state.free_list(free_list),
         }

@@ -12,6 +12,8 @@
 ;
 ; Functions:
 ;   call     the builtin; its `self` is a tuple that begins with the holder of the plan
+;   log      writes a row of the call log: the program, its begin, its end and the number of calls
+;   read_counter  the processor's counter, for Python
 ;   hold     takes a reference to each of some objects
 ;   release  drops a reference to each of some objects
 
@@ -211,10 +213,35 @@ start:
   %run = load ptr, ptr %run_at
   %call_at = getelementptr i64, ptr %plan, i64 $PLAN.call$
   %call = load ptr, ptr %call_at
+
+; Reading the counter costs 10 ns, so of short programs only some calls are timed, all are counted.
+  %calls_at = getelementptr i64, ptr %plan, i64 $PLAN.calls$
+  %calls_before = load i64, ptr %calls_at
+  %calls = add i64 %calls_before, 1
+  store i64 %calls, ptr %calls_at
+  %mask = load i64, ptr $STATE.sample_mask$
+  %phase = and i64 %calls_before, %mask
+  %sampled = icmp eq i64 %phase, 0
+  %timed = or i1 %sampled, %is_unlocked
+  %ring = load ptr, ptr $STATE.ring$
+  %has_ring = icmp ne ptr %ring, null
+  %logging = and i1 %timed, %has_ring
+  br i1 %logging, label %note_begin, label %enter
+note_begin:
+  %begin_ticks = call i64 @llvm.$COUNTER$()
+  br label %enter
+enter:
+  %began = phi i64 [0, %start], [%begin_ticks, %note_begin]
   br i1 %is_unlocked, label %unlocked, label %locked
 locked:
   call void @release(ptr %blocks, i64 %held_count)
   call void %run(ptr null, ptr %call, ptr %addresses, ptr %arena)
+  br i1 %logging, label %log_locked, label %ran_locked
+log_locked:
+  %ended_locked = call i64 @llvm.$COUNTER$()
+  call void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended_locked)
+  br label %ran_locked
+ran_locked:
   call void @Py_DecRef(ptr %work_buffer)
   br label %donate
 
@@ -241,7 +268,7 @@ found_pool:
   br label %donate
 
 donate:
-  %d = phi i64 [0, %locked], [0, %unlocked], [0, %found_pool], [%d1, %donate_next]
+  %d = phi i64 [0, %ran_locked], [0, %unlocked], [0, %found_pool], [%d1, %donate_next]
   %d_end = icmp eq i64 %d, %leaves
   br i1 %d_end, label %donated_all, label %donate_one
 donate_one:
@@ -269,7 +296,13 @@ run_unlocked:
   %pool = load ptr, ptr %pool_place
   %thread = call ptr @PyEval_SaveThread()
   call void %run(ptr %pool, ptr %call, ptr %addresses, ptr %arena)
+  %ended_unlocked = call i64 @llvm.$COUNTER$()
   call void @PyEval_RestoreThread(ptr %thread)
+  br i1 %logging, label %log_unlocked, label %ran_unlocked
+log_unlocked:
+  call void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended_unlocked)
+  br label %ran_unlocked
+ran_unlocked:
   call void @Py_DecRef(ptr %work_buffer)
   call void @release(ptr %blocks, i64 %inputs)
   call void @release(ptr %objects, i64 %inputs)
@@ -304,6 +337,33 @@ refuse:
   call void @Py_IncRef(ptr %refusal)
   ret ptr %refusal
 }
+
+; Threads may switch the log off while a program runs; the ring stays where it is.
+define internal void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended) {
+  %number_at = getelementptr i64, ptr %plan, i64 $PLAN.number$
+  %number = load i64, ptr %number_at
+  %count = load i64, ptr $STATE.row_count$
+  %next = add i64 %count, 1
+  store i64 %next, ptr $STATE.row_count$
+  %row = and i64 %count, $RING_MASK$
+  %word = mul i64 %row, $RING_WORDS$
+  %number_to = getelementptr i64, ptr %ring, i64 %word
+  store i64 %number, ptr %number_to
+  %began_to = getelementptr i64, ptr %number_to, i64 1
+  store i64 %began, ptr %began_to
+  %ended_to = getelementptr i64, ptr %number_to, i64 2
+  store i64 %ended, ptr %ended_to
+  %calls_to = getelementptr i64, ptr %number_to, i64 3
+  store i64 %calls, ptr %calls_to
+  ret void
+}
+
+define i64 @read_counter() {
+  %ticks = call i64 @llvm.$COUNTER$()
+  ret i64 %ticks
+}
+
+declare i64 @llvm.$COUNTER$()
 
 define void @hold(ptr %objects, i64 %count) #0 {
 entry:

@@ -19,6 +19,7 @@ to select their instructions takes a third of the time.
 from __future__ import annotations
 
 import ctypes
+import platform
 
 from tfn.hw.cpu.ir import read_ir
 
@@ -65,6 +66,9 @@ STATE = (
     "offset_known",
     "on_allocate",
     "on_free",
+    "ring",
+    "row_count",
+    "sample_mask",
 )
 """The words of `state` in order; the heads of the free lists come after them."""
 _STATE_INDEX = {name: index for index, name in enumerate(STATE)}
@@ -82,6 +86,8 @@ PLAN = (
     "work_free_list",
     "unlocked",
     "held_count",
+    "number",
+    "calls",
     "argument_trees",
     "result_tree",
     "input_rows",
@@ -96,8 +102,14 @@ input_count, output_count: of the program; inputs are the leaves, then captured 
 work_bytes, work_block_bytes, work_free_list: the working memory, and where its block comes from.
 unlocked: whether the program runs without the interpreter's lock.
 held_count: how many inputs a call holds from its beginning on.
+number, calls: of the program in the event log, and how often it was called; see `call_log.py`.
 argument_trees, result_tree, input_rows, captured, output_rows: addresses, in the plan itself.
 """
+
+RING_ROWS = 1 << 14
+"""The latest calls that are kept: half a megabyte."""
+RING_WORDS = 4
+"""Words of a row: the number of the program, ticks at its begin and end, calls until then."""
 
 INPUT = ("kind", "weak", "donated")
 """The words of a row that describes an input: kind and weakness by identity, 0 for any weakness."""
@@ -113,6 +125,10 @@ OUTPUT = (
     "weak",
 )
 """The words of a row that describes an output; see `tfn.hw.device.Output`."""
+
+COUNTERS = {"x86_64": "readcyclecounter", "AMD64": "readcyclecounter"}
+"""The intrinsic of LLVM for a counter of constant rate that user code may read: on x86 rdtsc."""
+DEFAULT_COUNTER = "readsteadycounter"
 
 TREE = {"leaf": 0, "none": 1, "list": 2, "tuple": 3, "dict": 4, "dataclass": 5}
 """Codes of the nodes of a tree.  A tree is a code and what follows it::
@@ -142,6 +158,9 @@ def text(guarded: bool = False) -> str:
         "FREE_LISTS": word(len(STATE)),
         "INPUT_WORDS": len(INPUT),
         "OUTPUT_WORDS": len(OUTPUT),
+        "RING_MASK": RING_ROWS - 1,
+        "RING_WORDS": RING_WORDS,
+        "COUNTER": COUNTERS.get(platform.machine(), DEFAULT_COUNTER),
     }
     values |= {f"BUFFER.{name}": offset for name, offset in BUFFER.items()}
     values |= {f"TREE.{name}": code for name, code in TREE.items()}

@@ -124,6 +124,7 @@ class CpuExecutable:
         result: Any,
         captured: Sequence[Any] = (),
         keep: object = None,
+        number: int = 0,
     ) -> Entry | None:
         """A builtin that runs the program; see `tfn.hw.device.Executable.entry`."""
         if self._dispatch is None:
@@ -134,6 +135,7 @@ class CpuExecutable:
             "pool": id(self._pool) if self._pool else 0,
             "work_bytes": self.work_bytes,
             "unlocked": self.unlocked,
+            "number": number,
         }
         entry = self._dispatch.entry(
             words, (self, keep), inputs, outputs, arguments, result, captured

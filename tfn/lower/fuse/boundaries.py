@@ -13,7 +13,6 @@ the other, each on a fresh analysis of fusion, until none has anything to add.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from tfn.lower.fuse import policies
 from tfn.lower.fuse.analysis import (
@@ -28,9 +27,10 @@ from tfn.lower.fuse.analysis import (
 from tfn.lower.graph.flash import chunk_oversized
 from tfn.lower.graph.packing import prepare
 from tfn.lower.target.target import Target
-from tfn.trace import build
+from tfn.trace import build, records, source_lines
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.op import LOOPS, Op
+from tfn.trace.records import Record, cached
 from tfn.trace.uop import UOp, rebuild, walk
 
 MAX_SPARSITY_TO_MATERIALIZE = 16
@@ -40,7 +40,7 @@ A gather of fewer elements computes those alone, at the indices at which it take
 """
 
 
-@lru_cache(maxsize=64)  # equal layers have the same loop bodies
+@cached(maxsize=64)  # equal layers have the same loop bodies
 def insert_barriers(function: UOp, target: Target) -> UOp:
     """Returns the function with numbered barriers: the stage KERNELS.
 
@@ -49,8 +49,15 @@ def insert_barriers(function: UOp, target: Target) -> UOp:
     """
     outputs = prepare(chunk_oversized(function.src, target), target)
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
-    barriers = required(outputs)
-    barriers |= repeated_operands(outputs, barriers)
+    sink = records.sink()
+    reasons = _required(outputs)
+    barriers = set(reasons)
+    repeated = _repeated_operands(outputs, barriers)
+    barriers |= set(repeated)
+    if sink is not None:
+        sink += [Record("required", u, reason=reason) for u, reason in reasons.items()]
+        more_reasons = {u: reason for u, reason in repeated.items() if u not in reasons}
+        sink += [Record("repeated-operands", u, reason=r) for u, r in more_reasons.items()]
     parts: dict[UOp, UOp] = {}
     while True:
         # Half of the cache: the other half is for all else that the kernels between read.
@@ -74,18 +81,31 @@ def insert_barriers(function: UOp, target: Target) -> UOp:
 
 def required(outputs: Iterable[UOp]) -> set[UOp]:
     """Legality: outputs, users' barriers, operands and results of ops with kernels of their own."""
+    return set(_required(outputs))
+
+
+def _required(outputs: Iterable[UOp]) -> dict[UOp, str]:
+    """The values that have to exist in memory, with the reason of each."""
     outputs = list(outputs)
-    stored = {u for u in outputs if u.op is not Op.PARAM}
+    stored = {u: "a result of the function" for u in outputs if u.op is not Op.PARAM}
     for node in walk(outputs):
-        if node.op is Op.GBARRIER or node.op is Op.SCATTER:
-            stored.add(node)
+        if node.op is Op.GBARRIER:
+            stored.setdefault(node, "a barrier of the user, or a copy that packs an operand")
+        elif node.op is Op.SCATTER:
+            stored.setdefault(node, "a scatter updates its buffer element by element")
         elif node.op in SEVERAL_RESULTS:
             in_place = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
-            stored.update(s for s in map(_ordered, node.src) if s.op not in in_place)
+            reason = f"an operand of a {node.op.value}, which has kernels of its own"
+            for s in map(_ordered, node.src):
+                if s.op not in in_place:
+                    stored.setdefault(s, reason)
         elif node.op is Op.GET:
-            stored.add(node)
+            reason = f"a result of a {node.src[0].op.value}, which has kernels of its own"
+            stored.setdefault(node, reason)
         elif node.op is Op.AFTER:
-            stored.update(s for s in map(_ordered, node.src) if s.op not in LEAVES)
+            for s in map(_ordered, node.src):
+                if s.op not in LEAVES:
+                    stored.setdefault(s, "an effect orders it before or after other values")
     return stored
 
 
@@ -102,16 +122,24 @@ def repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
     So are the updates of a scatter, fewer than its elements, if they are computed of its operand:
     once they exist, that may be updated in place.
     """
-    stored: set[UOp] = set()
+    return set(_repeated_operands(outputs, barriers))
+
+
+def _repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> dict[UOp, str]:
+    """The operands that are worth a buffer, with the reason of each."""
+    stored: dict[UOp, str] = {}
     for node in walk(outputs):
         if node.op in CONTRACTIONS:
-            stored.update(filter(None, (_operand(s, barriers) for s in node.src)))
+            reason = f"a {node.op.value} reads each element of it many times"
+            operands = filter(None, (_operand(s, barriers) for s in node.src))
+            stored |= dict.fromkeys(operands, reason)
         elif node.op is Op.GATHER and node.size * MAX_SPARSITY_TO_MATERIALIZE > node.src[0].size:
-            stored.update(s for s in node.src[:1] if is_computed(s, barriers))
+            if is_computed(node.src[0], barriers):
+                stored[node.src[0]] = "a gather takes many of its elements"
         elif node.op is Op.SCATTER and node.src[2].size < node.src[0].size:
             operand, _, updates = (viewed(s, barriers) for s in node.src)
             if updates is not operand and operand in walk([updates], lambda u: u not in barriers):
-                stored.add(updates)
+                stored[updates] = "updates computed of the array that a scatter then updates"
     return stored
 
 
@@ -158,5 +186,8 @@ def _number_barriers(outputs: Sequence[UOp], analysis: FusionAnalysis, function:
             earlier = dict.fromkeys(new[w] for w in waits.get(root, ()) if w in new)
             waited = [w for w in earlier if w.op is Op.GBARRIER and w.arg != numbers[root]]
             u = UOp(Op.GBARRIER, (value, *waited), numbers[root])
+            records.changed("barrier", node, u)
         new[node] = u
+        if source_lines.enabled():
+            source_lines.inherit(u, node)
     return make_function([new[u] for u in outputs], function.arg.params)

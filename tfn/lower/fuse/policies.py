@@ -13,7 +13,7 @@ Each policy is a function of the fusion analysis and returns nodes that need a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from tfn.lower.fuse.analysis import (
@@ -30,7 +30,9 @@ from tfn.lower.fuse.analysis import (
     viewed,
 )
 from tfn.lower.math.decompose import instruction_count
+from tfn.trace import records
 from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.records import Record
 from tfn.trace.uop import UOp, walk
 
 MAX_KERNEL_INSTRUCTIONS = 1500
@@ -67,13 +69,23 @@ def unfused_reductions(analysis: FusionAnalysis) -> set[UOp]:
     A reduction fuses if the axes at which it is read are an outer prefix of the kernel's loops, as
     the maxima and sums of a softmax are.  Of contractions, a kernel has one, and nothing beside it.
     """
-    stored: set[UOp] = set()
+    stored: dict[UOp, str] = {}
     contractions: dict[UOp, UOp] = {}
     prefixes: dict[UOp, list[frozenset[Access]]] = {}
     for node in reversed(analysis.order):
-        if node.op in REDUCTIONS and not _fuses(analysis, node, contractions, prefixes):
-            stored.add(_epilogue_end(analysis, node))
-    return stored - analysis.barriers
+        if node.op in REDUCTIONS:
+            obstacle = _obstacle(analysis, node, contractions, prefixes)
+            if obstacle:
+                stored[_epilogue_end(analysis, node)] = obstacle
+    return _new(analysis, "unfused-reductions", stored)
+
+
+def _new(analysis: FusionAnalysis, policy: str, stored: Mapping[UOp, str]) -> set[UOp]:
+    """The nodes that have no barrier yet; they are recorded with their reasons."""
+    new, sink = set(stored) - analysis.barriers, records.sink()
+    if sink is not None:
+        sink += [Record(policy, u, reason=why) for u, why in stored.items() if u in new]
+    return new
 
 
 def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
@@ -81,7 +93,7 @@ def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
 
     They are materialised rather than recomputed at each.
     """
-    return {
+    nodes = [
         node
         for node in analysis.order
         if node.op in ELEMENTWISE
@@ -90,7 +102,9 @@ def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
         and any(
             len(maps) > MAX_RECOMPUTED_READS for maps in analysis.access_maps.get(node, {}).values()
         )
-    }
+    ]
+    reason = f"one kernel reads it at more than {MAX_RECOMPUTED_READS} distinct indices"
+    return _new(analysis, "read-at-many-indices", dict.fromkeys(nodes, reason))
 
 
 def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
@@ -100,7 +114,7 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
     r n arrays; storing it costs n reads, a write, and r - 1 reads.  A value that stays in the cache
     is written and read in less time than a function takes.
     """
-    stored: set[UOp] = set()
+    stored: dict[UOp, str] = {}
     for node in analysis.order:
         readers = analysis.access_maps.get(node, {})
         if len(readers) < 2 or node.op not in ELEMENTWISE:
@@ -113,8 +127,13 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
             # A consumer that the same kernels read is the better place: less is left to compute.
             users = (analysis.access_maps.get(u, {}) for u in analysis.consumers.get(node, ()))
             if all(kernels.keys() != readers.keys() for kernels in users):
-                stored.add(node)
-    return stored - analysis.barriers
+                stored[node] = (
+                    f"{len(readers)} kernels read it; each would recompute "
+                    f"{analysis.depth_cost[node]} instructions (limit {limit}), and together they "
+                    f"would pass over memory {spared_passes} times more (limit "
+                    f"{MATERIALIZE_COST_PASSES})"
+                )
+    return _new(analysis, "expensive-to-recompute", stored)
 
 
 def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
@@ -123,7 +142,7 @@ def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
     cos(position) in a kernel over texts, positions and channels: once for every text.  So would
     several values side by side, since vectors go through the instructions of all.
     """
-    stored: set[UOp] = set()
+    stored: dict[UOp, str] = {}
     cost = analysis.depth_cost
     for node in analysis.order:
         if node.op is Op.CONCAT:
@@ -132,7 +151,8 @@ def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
                 u for u in parts if u.op in ELEMENTWISE and cost[u] >= FUNCTION_INSTRUCTIONS
             }
             if len(expensive) > MAX_EXPENSIVE_PARTS:
-                stored |= expensive
+                reason = f"one of {len(expensive)} expensive parts that vectors would all compute"
+                stored |= dict.fromkeys(expensive, reason)
         if node.op is not Op.EXPAND:
             continue
         source, value = node.src[0], viewed(node.src[0], analysis.barriers)
@@ -142,8 +162,11 @@ def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
         trips = prod(n for n, m in zip(around, source.shape) if m == 1)
         repeated = trips > MAX_RECOMPUTED_READS and value.op in ELEMENTWISE
         if repeated and cost[value] >= FUNCTION_INSTRUCTIONS:
-            stored.add(value)
-    return stored - analysis.barriers
+            stored[value] = (
+                f"loops around it would compute its {cost[value]} instructions {trips} times "
+                f"(limit {FUNCTION_INSTRUCTIONS} instructions)"
+            )
+    return _new(analysis, "loop-invariant", stored)
 
 
 def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
@@ -167,7 +190,10 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
         elif total > MAX_EPILOGUE_INSTRUCTIONS:
             ends = {_epilogue_end(analysis, u) for u in nodes if u.op in CONTRACTIONS}
             parts |= {u: u for u in ends if u not in analysis.parts}
-    return {u: part for u, part in parts.items() if u not in analysis.outputs}
+    parts = {u: part for u, part in parts.items() if u not in analysis.outputs}
+    reason = "its kernel would have too many instructions, and is cut where fewest values are live"
+    _new(analysis, "oversized", dict.fromkeys(parts, reason))
+    return parts
 
 
 def _narrowest_cuts(analysis: FusionAnalysis, nodes: list[UOp]) -> list[set[UOp]]:
@@ -195,13 +221,13 @@ def _narrowest_cuts(analysis: FusionAnalysis, nodes: list[UOp]) -> list[set[UOp]
     return cuts
 
 
-def _fuses(
+def _obstacle(
     analysis: FusionAnalysis,
     node: UOp,
     contractions: dict[UOp, UOp],
     prefixes: dict[UOp, list[frozenset[Access]]],
-) -> bool:
-    """Whether a reduction can be computed inside of the one kernel that reads it.
+) -> str:
+    """The reason why a reduction cannot be computed inside of the one kernel that reads it, or "".
 
     Args:
         analysis: the present one.
@@ -213,11 +239,11 @@ def _fuses(
     if node in analysis.barriers:
         root = analysis.kernel[node]
     elif len(readers) != 1:
-        return False
+        return f"a {node.op.value} that {len(readers)} kernels read is computed once, not by each"
     else:
         root = next(iter(readers))
     if len(readers[root]) != 1:
-        return False
+        return f"one kernel reads the {node.op.value} at {len(readers[root])} different indices"
     access_map = next(iter(readers[root]))
     axes = [access for access in access_map if access != ()]
     # A contraction is computed at every element in any case, so a reshape of its result is free.
@@ -225,29 +251,36 @@ def _fuses(
         axes = [access for access in axes[0][2] if access != ()]  # type: ignore[attr-defined]
     loops = frozenset(axes)
     if len(loops) != len(axes) or any(a[0] in (MOVED, REGROUPED, WHOLE) for a in axes):
-        return False
+        return (
+            f"its reader does not read the {node.op.value} element by element along its own loops"
+        )
     kernel_loops = frozenset((i,) for i in range(root.ndim) if root.shape[i] != 1)
     if node.op in CONTRACTIONS:
         if loops != kernel_loops or root in contractions or prefixes.get(root):
-            return False
+            return (
+                "a kernel has one contraction, which runs in all of its loops, and no other "
+                "reduction beside it"
+            )
         contractions[root] = node
-        return True
+        return ""
     # A total that no loop indexes would be summed again in each of the kernel's iterations.
-    if root in contractions or (kernel_loops and not loops):
-        return False
+    if root in contractions:
+        return "a reduction that the kernel of a contraction reads has a kernel of its own"
+    if kernel_loops and not loops:
+        return "a total that no loop indexes would be summed again in each iteration of its reader"
     chain = prefixes.setdefault(root, [])
     inner = [access for access in loops if len(access) == 2]
     owners = {access[0] for access in inner}
     if inner and (len(owners) > 1 or not _nests(analysis, inner, loops, root)):
-        return False
+        return "a reduction of a reduction whose loops do not nest"
     # Loops nest: of any two reductions, the loops around one are among those around the other.
     if any(not (loops <= other or other <= loops) for other in chain):
-        return False
+        return "its loops do not nest with those of another reduction of the same kernel"
     outer = frozenset(access for access in loops if len(access) == 1)
     if not inner and outer != frozenset(sorted(kernel_loops)[: len(outer)]):
-        return False
+        return "the axes at which it is read are not the outer loops of its reader"
     chain.append(loops)
-    return True
+    return ""
 
 
 def _nests(

@@ -13,7 +13,6 @@ that are no kernels.  A loop that can be fused into one kernel is that kernel: s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
@@ -25,6 +24,7 @@ from tfn.lower.index.simplify import simplify
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.op import LOOPS, Op
+from tfn.trace.records import cached
 from tfn.trace.uop import UOp, const, walk
 
 __all__ = ["IndexedKernel", "Region", "indexed_kernels"]
@@ -47,7 +47,7 @@ class Region:
         return (*self.barriers, *(s for s in self.node.src if s.op is not Op.FUNCTION))
 
 
-@lru_cache(maxsize=64)
+@cached(maxsize=64)
 def indexed_kernels(function: UOp) -> tuple[IndexedKernel | Region, ...]:
     """Returns the kernels and regions of a function with barriers, in the order they run in."""
     members: dict[int, list[UOp]] = {}

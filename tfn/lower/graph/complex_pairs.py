@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -25,12 +24,13 @@ from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
 from tfn.lower.graph import host_libraries
 from tfn.lower.math import complex_functions
 from tfn.lower.math.complex_functions import Pair, is_nan
-from tfn.trace import build
+from tfn.trace import build, source_lines
 from tfn.trace.argument import Fft, Host, Param, VmapMethod
 from tfn.trace.inline import plain
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
 from tfn.trace.op import MOVEMENT, SEVERAL, Op, Shape
+from tfn.trace.records import cached
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const, rebuild, walk
 
@@ -38,7 +38,7 @@ Value = UOp | Pair
 Rule = Callable[..., Value]
 
 
-@lru_cache(maxsize=16)
+@cached(maxsize=16)
 def lower_complex(function: UOp) -> UOp:
     """Returns a closed function without complex values, and without custom derivatives."""
     # Custom derivatives have done their work by now, and their calls would hide complex values.
@@ -107,6 +107,8 @@ def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, Any]) -> list[Value]:
             values[node] = PAIRS[node.op](node, *src)
         else:
             values[node] = rebuild(node, tuple(src))
+        if source_lines.enabled():
+            source_lines.inherit(values[node], node)
     return [values[u] for u in outputs]
 
 

@@ -24,7 +24,7 @@ FlashAttention (2022).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from tfn._support.frozen import mutable
@@ -39,11 +39,12 @@ from tfn.lower.graph.intermediates import (
 )
 from tfn.lower.graph.packing import prepare
 from tfn.lower.target.target import Target
-from tfn.trace import build
+from tfn.trace import build, records, source_lines
 from tfn.trace.argument import Iota, Leaf, Scan
 from tfn.trace.jaxpr import close, leaves
 from tfn.trace.loop_cleanup import redirected
 from tfn.trace.op import Op, Shape
+from tfn.trace.records import Cost, Record
 from tfn.trace.uop import UOp, const, rebuild, reshaped, substitute, walk
 
 MATERIALIZE_LIMIT_L2 = 4
@@ -84,9 +85,24 @@ def _chunk(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
         # From half the size on: values a little smaller than the largest belong to its loop.
         for segments in Intermediates(chunked, order, size // 2).components():
             for chunking in _chunkings(segments, target):
-                replaced |= _loops(chunking, target)
+                loops = _loops(chunking, target)
+                replaced |= loops
+                _record(chunking, loops, limit)
         chunked = redirected(chunked, replaced) if replaced else chunked
     return chunked
+
+
+def _record(chunking: Chunking, loops: Mapping[UOp, UOp], limit: int) -> None:
+    """Records the loops that replace the results of a segment, which take over their lines."""
+    size_bytes = chunking.size * chunking.row_bytes
+    costs = (Cost("bytes of a row", chunking.row_bytes), Cost("bytes of the whole", size_bytes))
+    reason = f"a value of {size_bytes:,} bytes is more than {limit:,}: a loop holds blocks of it"
+    sink = records.sink()
+    for result, loop in loops.items():
+        if sink is not None:
+            sink.append(Record("chunk-oversized", result, loop, reason, costs))
+        if source_lines.enabled():
+            source_lines.inherit(loop, result)
 
 
 # The choice of the axis.

@@ -45,9 +45,10 @@ from tfn.lower.graph.split_reduction import (
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
 from tfn.lower.target.register_tile import accumulators, best_tile
 from tfn.lower.target.target import Target
-from tfn.trace import build
+from tfn.trace import build, source_lines
 from tfn.trace.argument import Dot
 from tfn.trace.op import MOVEMENT, Op, Shape
+from tfn.trace.records import changed
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 GEMV_STREAMS = 4
@@ -118,16 +119,19 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         is_body = node.op is Op.FUNCTION
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
-            u = polyphase(u, lambda conv: split_channels(pad_explicitly(conv), target, pack))
+            packed = polyphase(u, lambda conv: split_channels(pad_explicitly(conv), target, pack))
+            u = changed("prepare-convolution", u, packed)
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)
         elif u.op is Op.REDUCE:
-            u = two_pass_reduce(u)
+            u = changed("two-pass-reduce", u, two_pass_reduce(u))
         elif u.op is Op.CONCAT:
-            u = concat_tree(u)
+            u = changed("concat-tree", u, concat_tree(u))
         elif u.op is Op.DETACH:
             u = u.src[0]
         new[node] = u
+        if source_lines.enabled():
+            source_lines.inherit(u, node)
     return [new[u] for u in outputs]
 
 
@@ -139,14 +143,25 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
     if target.grid:
         is_split = bool(u.arg.contract_a) and not u.arg.batch_a
         return split_k(u, target, _unpacked) if is_split else u
-    packed = pack_for_matrix_unit(u, target)
+    packed: UOp = changed("pack-for-matrix-unit", u, pack_for_matrix_unit(u, target))
     if packed is not u:
         return packed
     if not u.arg.contract_a or u.arg.batch_a:
-        return pack_panels(pack_b(u), target)
+        return _pack(u, target)
     if _is_gemv(u, target):
-        return gemv(u)
-    return split_k(u, target, lambda dot: pack_panels(pack_b(dot), target))
+        packed = changed("gemv", u, gemv(u))
+    else:
+        packed = split_k(u, target, lambda dot: _pack(dot, target))
+        if packed.op is not Op.DOT:  # else it is only packed, which has been recorded
+            changed("split-k", u, packed)
+    return packed
+
+
+def _pack(u: UOp, target: Target) -> UOp:
+    """A contraction with its second operand copied, and in panels, where that pays."""
+    packed = changed("pack-b", u, pack_b(u))
+    panels: UOp = changed("pack-panels", packed, pack_panels(packed, target))
+    return panels
 
 
 def _unpacked(u: UOp) -> UOp:

@@ -8,12 +8,12 @@ Passes build indices step by step and simplify each step, so results are remembe
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from tfn.lower.index.folds import FOLDS
 from tfn.lower.index.intervals import Facts, Interval
 from tfn.lower.index.laws import LAWS
+from tfn.trace import records
 from tfn.trace.op import Op
 from tfn.trace.rewrite import rewrite, rules
 from tfn.trace.uop import UOp, walk
@@ -47,7 +47,6 @@ def forget() -> None:
 def simplify_all(
     roots: Iterable[UOp],
     assumed: Mapping[UOp, Interval] | None = None,
-    hits: Counter[str] | None = None,
 ) -> list[UOp]:
     """The roots simplified together.
 
@@ -55,14 +54,14 @@ def simplify_all(
         roots: nodes of any stage.
         assumed: intervals of nodes, beside those that follow from their ops; loads are left alone
             then.
-        hits: counts the uses of each rule by name.
     """
-    if assumed or hits is not None:
-        # Forms that hold under an assumption must not be remembered without it.
+    if assumed or records.sink() is not None:
+        # Forms that hold under an assumption must not be remembered without it, and what is
+        # remembered would not be recorded.
         roots = list(roots)
         # Loads happen whether it holds or not: they must keep the predicates that it implies.
         loads = [u for u in walk(roots) if u.op is Op.LOAD] if assumed else ()
-        return rewrite(roots, RULES, Facts(assumed), {u: u for u in loads}, hits)
+        return rewrite(roots, RULES, Facts(assumed), {u: u for u in loads})
     if len(_MEMO[0].simplified) > MAX_REMEMBERED_NODES:
         forget()
     memo = _MEMO[0]

@@ -192,15 +192,16 @@ class Model:
 
     def vector_axis(self, in_order: frozenset[int]) -> UOp | None:
         """The loop to vectorise, or a reduced range; None if the nest has neither."""
+        # Of axes of equal cost the innermost, along which memory is usually contiguous.
+        return min(reversed(self.vector_axes(in_order)), key=self.cost_ns, default=None)
+
+    def vector_axes(self, in_order: frozenset[int]) -> list[UOp]:
+        """The candidates for `vector_axis`: loops, then ranges of reductions."""
         loops = [r for r in self.nest.loops if r.arg.number not in in_order]
         # A range of a reduction serves all stores only if the reduction runs in all of the loops.
         folds = [f for f in loop_nest.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
         inner = {r for f in folds for r in f.src[1:]}
-        candidates: list[UOp] = [*loops, *sorted(inner, key=lambda r: r.arg.number)]
-        if not candidates:
-            return None
-        # Of axes of equal cost the innermost, along which memory is usually contiguous.
-        return min(reversed(candidates), key=self.cost_ns)
+        return [*loops, *sorted(inner, key=lambda r: r.arg.number)]
 
     def total_ns(self) -> float:
         """Nanoseconds of the nest with the best vector axis, on one core."""

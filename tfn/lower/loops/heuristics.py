@@ -38,10 +38,12 @@ from tfn.lower.loops.opt_ops import (
     steps_as_one,
 )
 from tfn.lower.loops.tensorize import tensorize
-from tfn.lower.target.register_tile import best_tile
+from tfn.lower.target.register_tile import best_tile, tile_cost
 from tfn.lower.target.target import Target
+from tfn.trace import records
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
+from tfn.trace.records import Cost, Record, changed
 from tfn.trace.uop import UOp, nodes, walk
 
 MIN_PARALLEL_TILES = 16
@@ -113,11 +115,12 @@ def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops merged, vectorised, tiled and shared."""
     start = begin(n, target)
     if any(r.arg.place is Place.UNIT for r in start.nest.loops):
-        n = _block_matrix_tiles(start, target)
+        rule, n = "block-matrix-tiles", _block_matrix_tiles(start, target)
     elif start.contraction is not None:
-        n = _block_registers(start, start.contraction)
+        rule, n = "block-registers", _block_registers(start, start.contraction)
     else:
-        n = _vectorise(start)
+        rule, n = "vectorise", _vectorise(start)
+    changed(rule, start.nest, n)
     return finish(n, start.model)
 
 
@@ -137,18 +140,21 @@ class Start(NamedTuple):
 
 def begin(n: Nest, target: Target) -> Start:
     """Decides all that the bits of results depend on: beam search begins here, and keeps it."""
-    n = longest_strides_outside(n, model_of(n, target))
-    n = merge_loops(_split_at_boundaries(n, model_of(n, target).lanes))
+    n = changed("longest-strides-outside", n, longest_strides_outside(n, model_of(n, target)))
+    n = changed("split-at-boundaries", n, _split_at_boundaries(n, model_of(n, target).lanes))
+    n = changed("merge-loops", n, merge_loops(n))
     model = model_of(n, target)
     lane = model.vector_axis(loop_nest.in_order(n.body))
+    _record_vector_axis(model, lane)
     contraction = next((f for f in loop_nest.folds(n.body) if model.is_contraction(f)), None)
     if contraction is None or not model.reuses_loads(contraction, lane):
         return Start(n, model, lane, None)
     tensorized = tensorize(n, contraction, target)
     if tensorized is not None:
+        changed("tensorize", n, tensorized[0])
         n, lane = tensorized
     elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
-        n = Tile(lane.arg.number, 1, model.lanes).apply(n)
+        n = changed("dot-products", n, Tile(lane.arg.number, 1, model.lanes).apply(n))
     model = model if n is model.nest else model_of(n, target)
     contraction = next(f for f in loop_nest.folds(n.body) if model.is_contraction(f))
     return Start(n, model, lane, contraction)
@@ -156,8 +162,22 @@ def begin(n: Nest, target: Target) -> Start:
 
 def finish(n: Nest, model: Model) -> Nest:
     """Vectorises the reductions of a tiled nest, and parallelises its outermost loop."""
-    n = _reorder(_vectorise_reductions(n, model))
-    return loop_nest.simplified(_parallelise(n, loop_nest.in_order(n.body)))
+    n = changed("vectorise-reductions", n, _reorder(_vectorise_reductions(n, model)))
+    n = changed("parallelise", n, _parallelise(n, loop_nest.in_order(n.body)))
+    return loop_nest.simplified(n)
+
+
+def _record_vector_axis(model: Model, lane: UOp | None) -> None:
+    """Records the model's nanoseconds for each candidate, the chosen one first."""
+    sink = records.sink()
+    if sink is not None:
+        in_order = loop_nest.in_order(model.nest.body)
+        others = [r for r in model.vector_axes(in_order) if r is not lane]
+        candidates = ([] if lane is None else [lane]) + others
+        costs = [Cost(f"{loop_nest.name(r)}, ns", model.cost_ns(r)) for r in candidates]
+        costs.append(Cost("no vectors, ns", model.cost_ns(None)))
+        reason = "along the cheapest axis, by the model's count of contiguous and other accesses"
+        sink.append(Record("vector-axis", model.nest, model.nest, reason, tuple(costs)))
 
 
 def estimated_ns(n: Nest, target: Target) -> int:
@@ -249,6 +269,7 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         columns = _tile_side([r for r in n.loops if r in b - a], model)
         rows = _tile_side([r for r in n.loops if r in a - b], model)
         height, width = best_tile(_size(rows), _size(columns), 1, model.accumulators)
+        _record_tile(n, _size(rows), _size(columns), 1, (height, width))
         if rows is not None:
             n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
         if columns is not None:
@@ -259,6 +280,7 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         rows = _tile_side([r for r in n.loops if r in other], model)
         size: int = lane.arg.size
         height, width = best_tile(_size(rows), size, model.lanes, model.accumulators)
+        _record_tile(n, _size(rows), size, model.lanes, (height, width))
         if rows is not None:
             n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
         panel = _uncached_ranges(model, fold, lane)
@@ -266,6 +288,19 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         columns = n.newest(3)[0]
         outside += [r for r in n.loops if panel and (r is columns or r in panel)]
     return _reorder(n, outside)
+
+
+def _record_tile(n: Nest, rows: int, columns: int, lanes: int, best: tuple[int, int]) -> None:
+    """Records the chosen register tile beside one sum, and one row of as many vectors."""
+    sink = records.sink()
+    if sink is not None:
+        tiles = dict.fromkeys((best, (1, 1), (1, best[0] * best[1])))
+        costs = tuple(
+            Cost(f"{high} x {wide} vectors, steps", tile_cost(rows, columns, lanes, high, wide))
+            for high, wide in tiles
+        )
+        reason = f"{best[0]} rows by {best[1]} vectors of sums for {rows} by {columns} elements"
+        sink.append(Record("register-tile", n, n, reason, costs))
 
 
 def _uncached_ranges(model: Model, fold: UOp, lane: UOp) -> set[UOp]:

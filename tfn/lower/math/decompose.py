@@ -28,6 +28,7 @@ from tfn.lower.math import (
     trigonometric,
 )
 from tfn.lower.math.floats import divide, magnitude, with_sign
+from tfn.trace import records
 from tfn.trace.build import bitcast, cast, maximum, minimum, where
 from tfn.trace.op import COMPARE, ELEMENTWISE, Op
 from tfn.trace.oracle import ROTATIONS
@@ -189,6 +190,10 @@ def decompose(roots: Sequence[UOp], lacks: frozenset[Op] = frozenset()) -> list[
     new: dict[UOp, UOp] = {}
     for node in walk(roots):
         new[node] = _rewrite(node, tuple([new.get(s, s) for s in node.src]))
+    sink = records.sink()
+    if sink is not None:
+        functions = [u for u in new if u.op in DECOMPOSE and new[u].op is not u.op]
+        sink += [records.Record(u.op.value, u, new[u]) for u in functions]
     decomposed = [new[root] for root in roots]
     return _emulate(decomposed, lacks) if lacks else decomposed
 

@@ -63,11 +63,12 @@ def work(function: UOp) -> Work:
     """The arithmetic of a FUNCTION; one step of a while loop, the most expensive of branches."""
     total = Work()
     for node in walk(function.src):
-        total = total.plus(_node_work(node))
+        total = total.plus(node_work(node))
     return total
 
 
-def _node_work(node: UOp) -> Work:
+def node_work(node: UOp) -> Work:
+    """The arithmetic of one node, and of the functions that it runs."""
     bodies = [work(s) for s in node.src if s.op is Op.FUNCTION and s.src]
     if node.op is Op.SCAN:
         return bodies[0].times(node.arg.length)

@@ -56,20 +56,25 @@ def best_tile(rows: int, columns: int, lanes: int, most: int) -> tuple[int, int]
     """
     lowest_cost, best = float("inf"), (1, 1)
     for width in range(1, min(-(-columns // lanes), MAX_TILE_VECTORS) + 1):
-        across, rest = divmod(columns, width * lanes)
-        rest = -(-rest // lanes)
         for height in range(1, min(rows, most // width) + 1):
-            cost = 0.0
-            # Whole tiles, and the partial ones at either edge and in the corner.
-            for tile_rows, count_down in ((height, rows // height), (rows % height, 1)):
-                for tile_vectors, count_across in ((width, across), (rest, 1)):
-                    if tile_rows and tile_vectors:
-                        loads = tile_rows + tile_vectors
-                        step = tile_rows * tile_vectors + LOAD_COST * loads + STEP_COST
-                        cost += count_down * count_across * max(step, MIN_STEP_COST)
-            # Whole and partial tiles are code of their own, each with its epilogue.
-            sums_in_code = (height + rows % height) * ((width if across else 0) + rest)
-            cost *= 1 + BODY_COST * sums_in_code
+            cost = tile_cost(rows, columns, lanes, height, width)
             if cost < lowest_cost:
                 lowest_cost, best = cost, (height, width)
     return best
+
+
+def tile_cost(rows: int, columns: int, lanes: int, height: int, width: int) -> float:
+    """The cost of one step of all tiles of a height in rows and a width in vectors."""
+    across, rest = divmod(columns, width * lanes)
+    rest = -(-rest // lanes)
+    cost = 0.0
+    # Whole tiles, and the partial ones at either edge and in the corner.
+    for tile_rows, count_down in ((height, rows // height), (rows % height, 1)):
+        for tile_vectors, count_across in ((width, across), (rest, 1)):
+            if tile_rows and tile_vectors:
+                loads = tile_rows + tile_vectors
+                step = tile_rows * tile_vectors + LOAD_COST * loads + STEP_COST
+                cost += count_down * count_across * max(step, MIN_STEP_COST)
+    # Whole and partial tiles are code of their own, each with its epilogue.
+    sums_in_code = (height + rows % height) * ((width if across else 0) + rest)
+    return cost * (1 + BODY_COST * sums_in_code)

@@ -7,6 +7,7 @@ Files in reading order:
     instructions  a kernel as instructions in order
     stages        all kernels of a function, one heading each
     memory        launches, live ranges and offsets in the arena
+    notebook      HTML: stages to be unfolded, and the arena as a picture
 
 Every printer walks its graph without recursion and writes text in proportion to the graph: a value
 that is used twice, or that would make a line too long, gets a name.

@@ -23,7 +23,7 @@ called several times is printed in the first of its calls.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tfn._support.validate import shown
 from tfn.lower.fuse.ranges import IndexedKernel, Region
@@ -127,12 +127,14 @@ class Graph:
         for number, nodes in self.kernels:
             kind = next((node.op.value for node in nodes if node in self.inner), "kernel")
             lines.append(f"  {kind} {self.number(number)}:")
-            for node in nodes:
-                if not _inline(node):
-                    lines.append(textwrap.indent(self._line(node), "    "))
+            lines += [textwrap.indent(text, "    ") for _, text in self.equations(nodes)]
         outputs = self.function.src
         results = ", ".join(map(self.name, outputs)) + ("," if len(outputs) == 1 else "")
         return "\n".join([*lines, f"  in ({results}) }}"])
+
+    def equations(self, nodes: Iterable[UOp]) -> Iterator[tuple[UOp, str]]:
+        """The equations of the nodes of a kernel; scalars are written where they are used."""
+        return ((node, self._line(node)) for node in nodes if not _inline(node))
 
     def _line(self, node: UOp) -> str:
         name = self.names[node]

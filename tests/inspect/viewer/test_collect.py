@@ -1,0 +1,121 @@
+"""Data of the viewer: kernels with their lines, reasons, texts, and the arena."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tfn
+from tests.inspect.viewer.programs import TARGET, floats, layer, layer_data, rnn_data, seen
+from tfn import numpy as jnp
+from tfn.inspect.show import View
+from tfn.lower import pipeline
+
+
+def kernels(data: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in data["kernels"] if "body" in row]
+
+
+def test_kernels_are_those_of_the_program() -> None:
+    data = layer_data().data
+    view = View(tfn.jit(layer).trace(floats(64, 128), floats(128, 256)).jaxpr, TARGET)
+    names = {kernel.name for kernel in view.program.kernels}
+    assert {data["bodies"][row["body"]]["name"] for row in kernels(data)} == names
+    assert data["totals"]["flops"] == view.cost["flops"]
+    assert data["totals"]["ns"] == view.program.work_ns
+
+
+def test_each_kernel_has_its_reasons_and_its_lines() -> None:
+    collected = layer_data()
+    data = collected.data
+    text = {number: line for file in data["files"] for number, line in file["lines"]}
+    lines = [text[number].strip() for _, number in data["lines"]]
+    assert sorted(lines) == sorted(
+        ["y = x @ w", "z = jnp.tanh(y)", "return z / z.sum(axis=1, keepdims=True)"]
+    )
+    for row in kernels(data):
+        assert row["reasons"] and all(reason for _, _, reason in row["reasons"])
+        assert sum(row["shares"]) == pytest.approx(1.0, abs=1e-3)
+    product = next(row for row in kernels(data) if "dot_general" in row["title"])
+    assert "y = x @ w" in {lines[i] for i in product["lines"]}
+
+
+def test_the_line_of_a_product_has_most_of_its_kernel() -> None:
+    data = layer_data().data
+    product = next(row for row in kernels(data) if "dot_general" in row["title"])
+    text = {number: line for file in data["files"] for number, line in file["lines"]}
+    heaviest = product["lines"][product["shares"].index(max(product["shares"]))]
+    assert text[data["lines"][heaviest][1]].strip() == "y = x @ w"
+
+
+def test_long_texts_are_of_every_stage() -> None:
+    collected = layer_data()
+    for body, texts in zip(collected.data["bodies"], collected.texts):
+        assert texts["llvm"].startswith("define void @" + body["name"])
+        assert body["counts"]["machine"] > 10 and body["counts"]["llvm"] > 10
+        assert body["name"] in texts["assembly"] and texts["linear"] and texts["splits"]
+    assert "define void @p" in collected.texts[-1]["driver"]
+
+
+def test_decisions_name_their_opt_ops_and_costs() -> None:
+    decisions = [row for body in layer_data().data["bodies"] for row in body["decisions"]]
+    rules = {row["rule"] for row in decisions}
+    assert {"vector-axis", "register-tile", "parallelise"} <= rules
+    axis = next(row for row in decisions if row["rule"] == "vector-axis")
+    assert axis["costs"][-1][0] == "no vectors, ns"
+    assert any("parallel" in opt for row in decisions for opt in row["opts"])
+
+
+def test_loops_count_their_trips() -> None:
+    data = rnn_data().data
+    (loop,) = [row for row in data["kernels"] if "region" in row]
+    assert loop["op"] == "scan" and loop["region"].startswith("scan")
+    inside = [row for row in kernels(data) if row["depth"] == 1]
+    assert inside and all(row["trips"] == 10 for row in inside)
+
+
+def test_values_of_the_arena_do_not_overlap_while_they_live() -> None:
+    (arena,) = layer_data().data["memory"]
+    assert arena["values"] and 0 < arena["peak"]["bytes"] <= arena["bytes"]
+    for i, (_, size, offset, first, last, _) in enumerate(arena["values"]):
+        assert offset + size <= arena["bytes"]
+        for _, size2, offset2, first2, last2, _ in arena["values"][:i]:
+            together = first <= last2 and first2 <= last
+            assert not together or offset + size <= offset2 or offset2 + size2 <= offset
+
+
+def test_recording_leaves_the_kernels_as_they_are() -> None:
+    function = tfn.jit(layer).trace(floats(64, 128), floats(128, 256)).jaxpr
+    before = pipeline.lower(function, TARGET).name
+    data = seen(layer, floats(64, 128), floats(128, 256)).data
+    assert pipeline.lower(function, TARGET).name == before
+    assert {body["name"] for body in data["bodies"]} == {
+        kernel.name for kernel in pipeline.lower(function, TARGET).kernels
+    }
+
+
+def test_sorts_branches_and_host_calls_have_rows() -> None:
+    def mixed(i: Any, x: Any) -> Any:
+        y = tfn.lax.switch(i, [jnp.sort, lambda x: x * 2], x)
+        tfn.debug.callback(print, y)
+        return jnp.cumsum(y)
+
+    data = seen(mixed, tfn.ShapeDtypeStruct((), "int32"), floats(100)).data
+    assert {"cond", "host"} <= {row["op"] for row in data["kernels"] if "region" in row}
+    assert any("sort" in row["title"] for row in kernels(data))
+
+
+def test_a_scatter_is_a_copy_and_the_updates() -> None:
+    def added(x: Any, i: Any, y: Any) -> Any:
+        return x.at[i].add(y)
+
+    indices = tfn.ShapeDtypeStruct((50,), "int32")
+    first, second = kernels(seen(added, floats(100), indices, floats(50)).data)
+    assert (first["title"], first["flops"]) == ("copy", 0) and second["flops"] == 50
+    assert "scatter" in second["title"] and first["label"] == second["label"]
+
+
+def test_functions_without_work_are_shown() -> None:
+    for function in (lambda x: x, lambda x: jnp.zeros(0)):
+        assert kernels(seen(function, floats(3)).data) == []

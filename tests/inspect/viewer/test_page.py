@@ -1,0 +1,166 @@
+"""Pages of the viewer: one file, safe text, and what a real Chromium makes of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import PATH, Browser
+from tests.inspect.viewer.programs import floats, gpt_step, layer_data, rnn_data, seen
+from tfn import numpy as jnp
+from tfn.inspect.viewer.page import page
+from tfn.inspect.viewer.view import view
+
+chromium = pytest.mark.skipif(not PATH, reason="there is no Chromium on this machine")
+MAX_PAGE_BYTES = 2_000_000
+MAX_FIRST_PAINT_MS = 1000
+
+
+def unpacked(text: str, name: str) -> object:
+    (packed,) = re.findall(rf'<script id="{name}" type="text/plain">(.*?)</script>', text)
+    return json.loads(zlib.decompress(base64.b64decode(packed)))
+
+
+def test_a_page_has_its_data() -> None:
+    text = page([layer_data(), rnn_data()])
+    assert unpacked(text, "data") == json.loads(json.dumps([layer_data().data, rnn_data().data]))
+    assert unpacked(text, "texts") == [layer_data().texts, rnn_data().texts]
+    assert "<title>layer and rnn</title>" in text
+
+
+def test_a_page_loads_nothing() -> None:
+    text = page([layer_data()])
+    assert "default-src 'none'" in text
+    assert not re.search(r"(src|href)=|@import|url\(|fetch\(", text)
+    assert set(re.findall(r"https?://[^\"\s]+", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_names_of_functions_are_text() -> None:
+    def f(x: object) -> object:
+        return jnp.sin(x)
+
+    f.__name__ = "<script>alert(1)</script>"
+    assert "<script>alert" not in page([seen(f, floats(3))])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as started:
+        yield started
+
+
+def marked(browser: Browser, kind: str) -> int:
+    number: int = browser.js(f"document.querySelectorAll('{kind}.marked').length")
+    return number
+
+
+@chromium
+def test_a_page_in_chromium(browser: Browser, tmp_path: Path) -> None:
+    """Hover, stages, search, tabs, both colours; nothing is asked of a network."""
+    path = tmp_path / "layer.html"
+    path.write_text(page([layer_data()]))
+    before = len(browser.requests)
+    browser.open(path)
+    assert browser.js("document.title") == "layer"
+
+    # A line marks its kernels; a kernel marks its lines.
+    lines = browser.js("[...document.querySelectorAll('.line.used')].map(e => e.textContent)")
+    at = next(i for i, line in enumerate(lines) if "y = x @ w" in line)
+    browser.js(f"document.querySelectorAll('.line.used')[{at}].id = 'product'")
+    browser.hover("#product")
+    browser.wait("document.querySelectorAll('.kernel.marked').length > 0")
+    status = browser.js("document.getElementById('status').textContent")
+    assert "1 equation of the jaxpr" in status and "instructions that move" in status
+    browser.hover(".kernel")
+    browser.wait("document.getElementById('status').textContent.startsWith('kernel ')")
+    assert marked(browser, ".line") >= 1
+
+    # Each stage of the kernel has a text.
+    for stage, expected in {
+        "Why": "Why it ends here",
+        "Equations": "dot_general",
+        "Loops": "for r",
+        "Splits": "lane",
+        "Linear": "store",
+        "LLVM": "define void",
+        "Assembly": "vfmadd",
+        "Rewrites": "",
+    }.items():
+        browser.press(".stages button", stage)
+        browser.wait(
+            "document.querySelector('.stages [aria-selected=true]').textContent === "
+            f"'{stage}' && document.querySelector('.texts').textContent.includes('{expected}')"
+        )
+    browser.click("#beside")
+    browser.wait("document.querySelectorAll('.texts > *').length === 2")
+
+    # A search leads to an instruction.
+    browser.js(
+        "const s = document.getElementById('search'); s.value = 'vfmadd';"
+        "s.dispatchEvent(new Event('input'))"
+    )
+    browser.wait("document.querySelectorAll('#hits li').length > 0")
+    assert "Assembly" in browser.js("document.querySelector('#hits li').textContent")
+    browser.click("#hits li")
+    browser.wait("document.querySelector('.texts pre') !== null")
+
+    for tab, expected in {
+        "Jaxpr": "dot_general",
+        "Passes": "boundaries: JAXPR",
+        "Memory": "Arena of program",
+    }.items():
+        browser.press("#tabs button", tab)
+        assert expected in browser.js("document.getElementById('main').textContent")
+    assert browser.js("document.querySelectorAll('svg rect').length") > 0
+
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = browser.js(ground)
+    browser.click("#theme")
+    assert browser.js(ground) != light
+    assert browser.errors == []
+    assert all(url.startswith("file:") for url in browser.requests[before:])
+
+
+@chromium
+def test_two_programs_in_chromium(browser: Browser, tmp_path: Path) -> None:
+    def other(x: object, w: object) -> object:
+        y = x @ w  # type: ignore[operator]
+        return jnp.maximum(y, 0.0)
+
+    path = tmp_path / "both.html"
+    path.write_text(page([layer_data(), seen(other, floats(64, 128), floats(128, 256))]))
+    browser.open(path)
+    text = browser.js("document.getElementById('main').textContent")
+    assert "layer and other" in text and "gone" in text and "new" in text
+    assert browser.js("document.querySelectorAll('.diff .removed').length") > 0
+    assert browser.js("document.querySelectorAll('.diff .added').length") > 0
+    browser.click("#versions button")
+    assert browser.js("document.getElementById('title').textContent") == "layer"
+    assert browser.js("document.querySelectorAll('.kernel').length") > 0
+    assert browser.errors == []
+
+
+@chromium
+def test_a_training_step_of_a_gpt_is_a_small_and_fast_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    step, args = gpt_step(layers=2, width=32)
+    path = view(step, *args, path=tmp_path / "gpt.html").path
+    assert path.stat().st_size < MAX_PAGE_BYTES
+    paints = []
+    for _ in range(3):  # the fastest: other processes use the same cores
+        browser.open(path)
+        time.sleep(0.05)
+        paints.append(
+            browser.js("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        )
+    assert min(paints) < MAX_FIRST_PAINT_MS
+    assert browser.js("document.querySelectorAll('.kernel').length") > 60
+    assert browser.errors == []

@@ -1,0 +1,138 @@
+"""Event log of the process: what took how long, for the profiler; always on.
+
+Rare things (a function is traced, lowered, compiled; a program runs by way of Python; the host is
+called back; a block is annotated) are added here, to a ring of the latest.  Calls of native entry
+points are too many for Python: they write into a ring of their own, see `hw.cpu.call_log`, with
+the number that `number_of` has given to the program.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+MAX_EVENTS = 1 << 14
+"""Events that are kept, about 2 MB of them: the compilations and callbacks of a long session."""
+
+MAX_NAMES = 1 << 12
+"""Names that are kept though their programs may be gone: of the latest entry points."""
+
+
+class Event(NamedTuple):
+    """Something that took time.
+
+    Attributes:
+        kind: trace, lower, compile, program, host or annotation.
+        name: of the function, program or block.
+        begin_ns, end_ns: by the clock of `time.perf_counter_ns`.
+        thread: that of `threading.get_ident`; 0 for calls of native entry points.
+        detail: in words, such as the reason of a compilation.
+        calls: of a native entry point that it stands for: of short programs some are timed.
+        number: of the program, for `named`; 0 for other events.
+    """
+
+    kind: str
+    name: str
+    begin_ns: int
+    end_ns: int
+    thread: int = 0
+    detail: str = ""
+    calls: int = 1
+    number: int = 0
+
+    @property
+    def duration_ns(self) -> int:
+        """The time it took."""
+        return self.end_ns - self.begin_ns
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Named:
+    """The name of a program, and a weak reference to it."""
+
+    name: str
+    program: Callable[[], Any]
+
+
+Native = Callable[[], tuple[list[tuple[int, int, int, int]], int]]
+"""A log of native calls: rows of the program's number, begin and end in nanoseconds, and the calls
+that the row stands for; and how many older rows have been dropped."""
+
+# Plain tuples of texts and numbers, which the garbage collector need not look at.
+_EVENTS: deque[tuple[str, str, int, int, int, str]] = deque(maxlen=MAX_EVENTS)
+_COUNT = itertools.count()
+_ADDED = [0]
+_ENABLED = [True]
+_EVERY_CALL = [False]
+_NUMBERS = itertools.count(1)
+_NAMES: WeakValueDictionary[int, Named] = WeakValueDictionary()
+_RECENT: OrderedDict[int, str] = OrderedDict()
+NATIVE: list[Native] = []
+"""The logs of native calls, one for each device that has one."""
+SWITCHES: list[Callable[[], None]] = []
+"""Functions that tell those logs of a change of `enabled` or `every_call`."""
+
+
+def enabled() -> bool:
+    """Whether events are added."""
+    return _ENABLED[0]
+
+
+def every_call() -> bool:
+    """Whether each call of a short program is timed, too."""
+    return _EVERY_CALL[0]
+
+
+def enable(on: bool, every: bool = False) -> None:
+    """Switches the log on or off; `every` says whether each call of a short program is timed."""
+    _ENABLED[0], _EVERY_CALL[0] = on, every
+    for switch in SWITCHES:
+        switch()
+
+
+def add(kind: str, name: str, begin_ns: int, detail: str = "", end_ns: int = 0) -> None:
+    """Adds an event that began then, and ends now unless its end is given."""
+    if _ENABLED[0]:
+        _ADDED[0] = next(_COUNT) + 1
+        end_ns = end_ns or time.perf_counter_ns()
+        _EVENTS.append((kind, name, begin_ns, end_ns, threading.get_ident(), detail))
+
+
+def number_of(name: str, program: Any) -> tuple[int, Named]:
+    """A number for a program that native code calls, and its name, which the program has to keep.
+
+    Args:
+        name: of the user's function, or of the operation.
+        program: a weak reference to it.
+    """
+    number, known = next(_NUMBERS), Named(name, program)
+    _NAMES[number], _RECENT[number] = known, name
+    if len(_RECENT) > MAX_NAMES:
+        _RECENT.popitem(last=False)
+    return number, known
+
+
+def named(number: int) -> Named:
+    """The name of a program and the weak reference to it, by its number."""
+    known = _NAMES.get(number)
+    return known or Named(_RECENT.get(number, f"program {number}"), lambda: None)
+
+
+def events() -> tuple[list[Event], int]:
+    """All events of the rings, by their begin, and how many have been dropped in all."""
+    listed = [Event(*row) for row in list(_EVENTS)]
+    dropped = max(0, _ADDED[0] - len(listed))
+    for native in NATIVE:
+        calls, older = native()
+        dropped += older
+        listed += [
+            Event("program", named(number).name, begin, end, 0, "", stands_for, number)
+            for number, begin, end, stands_for in calls
+        ]
+    return sorted(listed, key=lambda event: event.begin_ns), dropped

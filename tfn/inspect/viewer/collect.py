@@ -1,0 +1,370 @@
+"""A program as plain data for the page: its kernels with their texts, lines, costs and reasons.
+
+The program is lowered once as ever, and its passes are run once more, one kernel after the other,
+while their records are collected.  Texts that are long and seldom read are apart from the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tfn._support.frozen import mutable
+from tfn.hw.compile.llvm import assembly
+from tfn.hw.device import KernelTimer
+from tfn.inspect.show import View
+from tfn.inspect.viewer import steps
+from tfn.inspect.viewer.places import Places
+from tfn.lower import pipeline
+from tfn.lower.fuse.ranges import Region
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.memory.planner import LiveRange
+from tfn.lower.memory.schedule import Schedule
+from tfn.lower.passes import passes
+from tfn.lower.program import ESTIMATED_LOOP_TRIPS, Kernel, Program, all_launches
+from tfn.lower.report.cost import node_work
+from tfn.lower.report.print import instructions, memory, stages
+from tfn.lower.report.print.graph import Graph
+from tfn.trace.build import count
+from tfn.trace.jaxpr import equations
+from tfn.trace.op import Op
+from tfn.trace.records import Record, collecting
+from tfn.trace.uop import UOp, walk
+
+MAX_REWRITES = 400
+"""Rewrites of one pass that a page lists; it says how many more there were."""
+
+MAX_NAMED_OPS = 4
+"""Operations in the title of a kernel."""
+
+_UNNAMED = frozenset(
+    {Op.GBARRIER, Op.CONST, Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.GET, Op.CAST, Op.DETACH}
+)
+"""Ops that say little about a kernel."""
+
+Data = dict[str, Any]
+
+
+@mutable
+class Collected:
+    """The data of one program.
+
+    Attributes:
+        data: all but long texts.
+        texts: for each distinct kernel its long texts, by stage.
+    """
+
+    data: Data
+    texts: list[dict[str, str]]
+
+
+def collect(title: str, view: View, timer: KernelTimer | None, decisions: bool = True) -> Collected:
+    """The data of a function on its way down.
+
+    Args:
+        title: the name of the function.
+        view: the function, traced while source lines were tracked.
+        timer: times kernels, if they are to be timed.
+        decisions: whether it times them after each decision on their loops, too.
+    """
+    places = Places()
+    places.add(view.jaxpr.outputs)
+    with collecting() as complex_records:
+        real = view.real
+    with collecting() as cut_records:
+        graph = view.graph
+    places.add([real])
+    program = view.program
+    kernels = _Kernels(view, graph, places, cut_records, timer, decisions)
+    rows = list(kernels.rows(graph, 1, 0))
+    files, lines = places.files()
+    head, equation_rows, results = equations(view.jaxpr)
+    names = kernels.names
+    rules = {record.rule for record in (*complex_records, *cut_records, *kernels.records)}
+    data = {
+        "title": title,
+        "target": f"{view.target.cpu or 'generic'} {view.target.triple}".strip(),
+        "totals": _totals(view, program),
+        "files": files,
+        "lines": lines,
+        "jaxpr": {
+            "head": head,
+            "rows": [[text, places.of(node)] for node, text in equation_rows],
+            "results": results,
+        },
+        "passes": [
+            _pass_row("complex_pairs", complex_records, names),
+            _pass_row("boundaries", _decisions(cut_records), names),
+            _pass_row("ranges", _simplifications(cut_records), names),
+        ],
+        "kernels": rows,
+        "bodies": kernels.bodies,
+        "laws": {rule: law for rule in sorted(rules) if (law := steps.law_of(rule))},
+        "memory": list(_arenas(view.schedule, graph, places, "program")),
+        "schedule": view.text("memory"),
+    }
+    kernels.texts.append({"driver": program.text.rstrip()})
+    return Collected(data, kernels.texts)
+
+
+def _simplifications(records: Iterable[Record]) -> list[Record]:
+    return [one for one in records if steps.law_of(one.rule)]
+
+
+def _decisions(records: Iterable[Record]) -> list[Record]:
+    return [one for one in records if not steps.law_of(one.rule)]
+
+
+def _pass_row(name: str, records: Iterable[Record], names: dict[UOp, str]) -> Data:
+    step = getattr(passes, name)
+    rows = steps.rewrites(records, names)
+    listed = {"rewrites": rows[:MAX_REWRITES], "more": max(0, len(rows) - MAX_REWRITES)}
+    return {"name": name, "before": step.before, "after": step.after} | listed
+
+
+def _totals(view: View, program: Program) -> Data:
+    footprint = program.footprint
+    return {
+        "kernels": len(program.kernels),
+        "launches": len(program.launches),
+        "ns": program.work_ns,
+        "flops": view.cost["flops"],
+        "transcendentals": view.cost["transcendentals"],
+        "bytes": view.cost["bytes accessed"],
+        "least_bytes": view.cost["bytes in"] + view.cost["bytes out"],
+        "argument_bytes": footprint.argument_bytes,
+        "output_bytes": footprint.output_bytes,
+        "arena_bytes": program.arena_bytes,
+        "equations": sum(1 for _ in walk(view.jaxpr.outputs)),
+    }
+
+
+class _Kernels:
+    """The rows of kernels in running order, and the distinct bodies that they run.
+
+    Attributes:
+        bodies, texts: short and long texts of each distinct kernel.
+        names: of the values of all functions.
+        records: of all passes of kernels.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        graph: Graph,
+        places: Places,
+        records: Iterable[Record],
+        timer: KernelTimer | None,
+        decisions: bool,
+    ) -> None:
+        self.time_decisions = decisions
+        self.view, self.places, self.timer = view, places, timer
+        self.made: dict[UOp, Kernel] = {
+            launch.kernel.source: launch.kernel
+            for launch in all_launches(view.program.steps)
+            if launch.kernel.source is not None
+        }
+        self.bodies: list[Data] = []
+        self.texts: list[dict[str, str]] = []
+        self.numbers: dict[UOp, int] = {}
+        self.records: list[Record] = []
+        self.names: dict[UOp, str] = {}
+        self.reasons: dict[UOp, Record] = {}
+        reasons = {one.before: one for one in records if one.reason}
+        for one in records:
+            if one.rule == "barrier" and one.before in reasons:
+                self.reasons[one.after] = reasons[one.before]
+
+    def rows(self, graph: Graph, trips: int, depth: int) -> Iterator[Data]:
+        """A row for each kernel, and for each loop, branch and call, with those inside after it."""
+        self.names.update(graph.names)
+        nodes_of = dict(graph.kernels)
+        self.places.add([graph.function])
+        parts = Counter(stage.operands[0].arg for stage in graph.stages)
+        for stage in graph.stages:
+            number = stage.operands[0].arg
+            parts[number] -= 1
+            label = graph.number(number)
+            if isinstance(stage, Region):
+                node = stage.node
+                times = node.arg.length if node.op is Op.SCAN else ESTIMATED_LOOP_TRIPS
+                repeat = times if node.op in (Op.SCAN, Op.WHILE) else 1
+                heading = stages.heading(stage, graph)
+                head = {"label": label, "depth": depth, "trips": trips, "region": heading}
+                yield head | {"lines": _lines([self.places.of(node)]), "op": node.op.value}
+                for inner in graph.inner[node]:
+                    yield from self.rows(inner, trips * repeat, depth + 1)
+                continue
+            nodes = nodes_of[number]
+            body = self._body(stage.body, [graph.name(u) for u in stage.operands])
+            # Of the kernels behind one barrier the last one computes; a scatter is copied before.
+            computes = not parts[number]
+            flops = sum(node_work(u).flops for u in nodes) if computes else 0.0
+            listed = [u for u in nodes if u.op not in _UNNAMED and computes]
+            written, read = stage.operands[: stage.written], stage.operands[stage.written :]
+            shares = self.places.shares(nodes)
+            yield {
+                "label": label,
+                "depth": depth,
+                "trips": trips,
+                "body": body,
+                "title": _title(listed),
+                "equations": [[text, self.places.of(u)] for u, text in graph.equations(nodes)],
+                "lines": sorted(shares),
+                "shares": [round(shares[line], 4) for line in sorted(shares)],
+                "writes": [graph.typed(u) for u in written],
+                "reads": [graph.typed(u) for u in dict.fromkeys(read)],
+                "flops": flops,
+                "bytes": _bytes(stage.body),
+                "reasons": list(self._reasons(graph, written)),
+            }
+
+    def _reasons(self, graph: Graph, written: Iterable[UOp]) -> Iterator[list[str]]:
+        """The name of each result, the rule that ended its kernel there, and the reason."""
+        for u in written:
+            record = self.reasons.get(u)
+            if record is not None:
+                yield [graph.typed(u), record.rule, record.reason]
+
+    def _body(self, body: UOp, operands: list[str]) -> int:
+        """The number of a distinct body, whose texts are made at its first use."""
+        if body not in self.numbers:
+            self.numbers[body] = len(self.bodies)
+            row, texts = self._texts(body, operands)
+            self.bodies.append(row)
+            self.texts.append(texts)
+        return self.numbers[body]
+
+    def _texts(self, body: UOp, operands: list[str]) -> tuple[Data, dict[str, str]]:
+        view, target = self.view, self.view.target
+        kernel = self.made.get(body) or pipeline.kernel(body, target)
+        simple = body.op is Op.SINK
+        records: dict[str, list[Record]] = {}
+        value: Any = body
+        for step in passes.of_kernel(body):
+            with collecting() as collected:
+                value = step(value, target)
+            records[step.name] = collected
+            self.records += collected
+        names = {u: f"p{u.arg.index}" for u in walk([body]) if u.op is Op.PARAM}
+        texts = {"llvm": kernel.text.rstrip()}
+        if target.triple:  # devices without a compiler have a target without a machine
+            texts["assembly"] = assembly(kernel.text, target).rstrip()
+        loops = view.ranges(body, operands) if simple else stages.whole_kernel(body, operands)
+        if simple:
+            texts["splits"] = view.splits(body, operands)
+        if passes.of_kernel(body):
+            texts["linear"] = instructions.instructions(value, operands)
+        decisions = steps.decisions(records.get("split", ()))
+        row = {
+            "name": kernel.name,
+            "ns": kernel.work_ns,
+            "tiles": kernel.tiles,
+            "loops": loops,
+            "tuned": "split" in records and _opts(records["split"]) != kernel.opts,
+            "decisions": decisions,
+            "rewrites": {
+                name: steps.rewrites(collected, names)[:MAX_REWRITES]
+                for name, collected in records.items()
+            },
+            "counts": {
+                "linear": len(value) if isinstance(value, tuple) else 0,
+                "llvm": _count(texts["llvm"], lambda line: line.startswith("  ")),
+                "machine": _count(texts.get("assembly", ""), _is_instruction),
+            },
+        }
+        if self.timer is not None:
+            self._measure(row, kernel, body, records.get("split", ()))
+        return row, texts
+
+    def _measure(self, row: Data, kernel: Kernel, body: UOp, records: Iterable[Record]) -> None:
+        """Times a kernel, and the nest after each decision that has changed it."""
+        assert self.timer is not None
+        params = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM and u.arg.index >= 0}
+        buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
+        row["measured_ns"] = _finite(self.timer.measure(kernel, buffers))
+        if not self.time_decisions:
+            return
+        nests = [one for one in records if isinstance(one.before, Nest)]
+        for decision, one in zip(row["decisions"], nests, strict=True):
+            if one.after.opts != one.before.opts:
+                partial = pipeline.kernel_of_nest(one.after, self.view.target)
+                decision["measured_ns"] = _finite(self.timer.measure(partial, buffers))
+
+
+def _finite(ns: float) -> float | None:
+    return round(ns, 1) if ns < float("inf") else None
+
+
+def _opts(records: Iterable[Record]) -> Any:
+    """The opt-ops of the last decision of the heuristics."""
+    return next((one.after.opts for one in reversed(list(records)) if _is_nest(one)), ())
+
+
+def _is_nest(record: Record) -> bool:
+    return isinstance(record.after, Nest)
+
+
+def _count(text: str, counts: Callable[[str], bool]) -> int:
+    return sum(map(counts, text.splitlines()))
+
+
+def _is_instruction(line: str) -> bool:
+    return line.startswith("\t") and not line.startswith("\t.")
+
+
+def _lines(numbers: Iterable[int]) -> list[int]:
+    return sorted({n for n in numbers if n >= 0})
+
+
+def _title(nodes: Iterable[UOp]) -> str:
+    """The operations of a kernel: those of whole arrays first, each once."""
+    ops = Counter(u.op.value for u in nodes)
+    named = [f"{name} ×{n}" if n > 1 else name for name, n in ops.items()]
+    rest = f" +{len(named) - MAX_NAMED_OPS}" if len(named) > MAX_NAMED_OPS else ""
+    return ", ".join(named[:MAX_NAMED_OPS]) + rest or "copy"
+
+
+def _bytes(body: UOp) -> int:
+    """Bytes that a kernel reads and writes, each operand once."""
+    buffers = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
+    return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
+
+
+def _arenas(schedule: Schedule, graph: Graph, places: Places, name: str) -> Iterator[Data]:
+    """The arena of the program, and that of each function that it calls: its values in time."""
+    tables = memory.Tables(schedule, graph)
+    tables.steps(schedule.routine.steps, schedule.scheduled, graph, 0)
+    names: dict[Any, tuple[str, int]] = {}
+    for value, (u, view) in tables.values.items():
+        names.setdefault(view.allocation, (value, places.of(u)))
+    values = []
+    for allocation, live in schedule.live_ranges.items():
+        value, line = names.get(allocation, ("held back", -1))
+        row = [value, live.size_bytes, schedule.offsets[allocation], live.first, live.last, line]
+        values.append(row)
+    at, peak_bytes = _peak(schedule.live_ranges.values())
+    yield {
+        "name": name,
+        "bytes": schedule.routine.arena_bytes,
+        "unshared": sum(live.size_bytes for live in schedule.live_ranges.values()),
+        "values": values,
+        "peak": {"at": at, "bytes": peak_bytes},
+    }
+    for called, inner, inner_graph in tables.routines:
+        yield from _arenas(inner, inner_graph, places, called)
+
+
+def _peak(live_ranges: Iterable[LiveRange]) -> tuple[int, int]:
+    """The position at which most bytes are alive, and how many."""
+    changes: Counter[int] = Counter()
+    for live in live_ranges:
+        changes[live.first] += live.size_bytes
+        changes[live.last + 1] -= live.size_bytes
+    alive = best = at = 0
+    for position in sorted(changes):
+        alive += changes[position]
+        if alive > best:
+            best, at = alive, position
+    return at, best

@@ -1,0 +1,101 @@
+"""Command of the profiler: runs a script, and prints what its programs spent.
+
+python -m tfn.profiler run train.py --steps 100
+python -m tfn.profiler run --save step.json --live train.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from tfn.profiler import tables
+from tfn.profiler.profile import Profile, latest
+
+REFRESH_SECONDS = 1.0
+"""The time between two pictures of the live table."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status.
+
+    Args:
+        arguments: of the command line; those of the process if None.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m tfn.profiler", description="Profile a script that uses tfn."
+    )
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("run", help="run a script, then print the table of its events")
+    command.add_argument(
+        "--save", metavar="FILE", help="write the events, too: .json, .speedscope.json or .csv"
+    )
+    command.add_argument("--live", action="store_true", help="show the table while the script runs")
+    command.add_argument("script", help="the path of the script")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    options = parser.parse_args(arguments)
+    console = Console(stderr=True)
+    begin_ns = time.perf_counter_ns()
+    before = sys.argv, sys.path[:]
+    sys.argv = [options.script, *options.arguments]
+    sys.path[:1] = [str(Path(options.script).resolve().parent)]
+    status = 0
+    try:
+        with _Shown(console) if options.live else _Hidden():
+            runpy.run_path(options.script, run_name="__main__")
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        sys.argv, sys.path[:] = before
+        profile = latest()
+        profile = Profile(profile.events, begin_ns, profile.end_ns, profile.dropped)
+        console.print(profile.as_text(console.width), markup=False, highlight=False)
+        if options.save:
+            console.print(f"written to {profile.save(options.save)}", highlight=False)
+    return status
+
+
+class _Hidden:
+    """No live table."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Shown:
+    """A live table on a thread of its own, until the block ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._refresh, daemon=True)
+
+    def __enter__(self) -> None:
+        self._live.start()
+        self._thread.start()
+
+    def _refresh(self) -> None:
+        while not self._ended.wait(REFRESH_SECONDS):
+            profile = latest()
+            table = tables.table(profile.events, profile.begin_ns, profile.end_ns)
+            self._live.update(table, refresh=True)
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._live.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

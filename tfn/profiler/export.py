@@ -1,0 +1,135 @@
+"""Profiles in formats of other tools: Chrome and Perfetto traces, speedscope, CSV.
+
+Sources: the Trace Event Format of Chromium; the file format of speedscope; RFC 4180.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tfn._support.events import Event
+
+SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
+    """The events by thread, in order, such that events of one track nest or follow each other.
+
+    Native calls do not know their thread.  They are those of the only thread there is; or else
+    they get tracks of their own, as many as there are calls at the same time.
+    """
+    listed = sorted(listed, key=lambda event: (event.begin_ns, -event.end_ns))
+    threads = list(dict.fromkeys(event.thread for event in listed if event.thread))
+    made: dict[str, list[Event]] = {}
+    ends: list[int] = []
+    for event in listed:
+        if event.thread or len(threads) <= 1:
+            number = threads.index(event.thread) if event.thread else 0
+            name = f"thread {number}"
+        else:
+            lane = next((i for i, end in enumerate(ends) if end <= event.begin_ns), len(ends))
+            ends[lane : lane + 1] = [event.end_ns]
+            name = f"programs {lane}"
+        made.setdefault(name, []).append(event)
+    return made
+
+
+def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:
+    """A trace for ui.perfetto.dev and chrome://tracing, as JSON; times are in microseconds.
+
+    Args:
+        listed: the events.
+        begin_ns: the zero of its clock.
+    """
+    process = os.getpid()
+    common: dict[str, Any] = {"pid": process}
+    rows: list[dict[str, Any]] = [
+        common | {"ph": "M", "name": "process_name", "tid": 0, "args": {"name": "tfn"}}
+    ]
+    for number, (track, inside) in enumerate(tracks(listed).items(), 1):
+        here = common | {"tid": number}
+        rows.append(here | {"ph": "M", "name": "thread_name", "args": {"name": track}})
+        for event in inside:
+            args: dict[str, object] = {"detail": event.detail} if event.detail else {}
+            if event.calls > 1:
+                args["stands for calls"] = event.calls
+            rows.append(
+                here
+                | {
+                    "ph": "X",
+                    "name": event.name,
+                    "cat": event.kind,
+                    "ts": (event.begin_ns - begin_ns) / 1000,
+                    "dur": event.duration_ns / 1000,
+                    "args": args,
+                }
+            )
+    return json.dumps({"traceEvents": rows, "displayTimeUnit": "ns"}, indent=None)
+
+
+def speedscope_text(listed: Iterable[Event], begin_ns: int) -> str:
+    """A profile for speedscope.app: what was open when, on each track.
+
+    Args:
+        listed: the events.
+        begin_ns: the zero of its clock.
+    """
+    frames: dict[str, int] = {}
+    profiles = []
+    for track, inside in tracks(listed).items():
+        changes = _nested(inside, frames, begin_ns)
+        profiles.append(
+            {
+                "type": "evented",
+                "name": track,
+                "unit": "nanoseconds",
+                "startValue": 0,
+                "endValue": max((change["at"] for change in changes), default=0),
+                "events": changes,
+            }
+        )
+    shared = {"frames": [{"name": name} for name in frames]}
+    data = {"$schema": SPEEDSCOPE_SCHEMA, "exporter": "tfn", "name": "tfn", "shared": shared}
+    return json.dumps(data | {"profiles": profiles})
+
+
+def _nested(inside: Sequence[Event], frames: dict[str, int], begin_ns: int) -> list[dict[str, Any]]:
+    """Opening and closing of frames; an event that outlasts the one around it is cut there."""
+    changes: list[dict[str, Any]] = []
+    stack: list[tuple[int, int]] = []
+
+    def close(until_ns: int) -> None:
+        while stack and stack[-1][1] <= until_ns:
+            frame, end_ns = stack.pop()
+            changes.append({"type": "C", "frame": frame, "at": end_ns - begin_ns})
+
+    for event in inside:
+        close(event.begin_ns)
+        frame = frames.setdefault(f"{event.kind} {event.name}", len(frames))
+        end_ns = min([event.end_ns, *(end for _, end in stack)])
+        changes.append({"type": "O", "frame": frame, "at": event.begin_ns - begin_ns})
+        stack.append((frame, end_ns))
+    close(1 << 63)
+    return changes
+
+
+def csv_text(listed: Iterable[Event], begin_ns: int) -> str:
+    """One line for each event, below a line of heads.
+
+    Args:
+        listed: the events.
+        begin_ns: the zero of its clock.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("kind", "name", "begin_ns", "duration_ns", "calls", "thread", "detail"))
+    for event in listed:
+        begin = event.begin_ns - begin_ns
+        row = (event.kind, event.name, begin, event.duration_ns, event.calls, event.thread)
+        writer.writerow((*row, event.detail))
+    return text.getvalue()

@@ -1,0 +1,195 @@
+"""Kernel times: each kernel of a program timed on one core, beside what the machine could do.
+
+The limits are measured by the same timer: arithmetic by a product of matrices that stays in the
+cache, memory by a copy that does not.
+"""
+
+from __future__ import annotations
+
+import io
+import operator
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tfn._support.frozen import frozen
+from tfn.eager import run
+from tfn.errors import ArgumentError
+from tfn.hw.device import Device, KernelTimer
+from tfn.inspect.show import View
+from tfn.inspect.viewer.collect import collect
+from tfn.lower import pipeline
+from tfn.profiler.tables import duration
+from tfn.trace.op import Op
+from tfn.trace.uop import walk
+from tfn.transforms.jit import Jitted
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+MATRIX_SIZE = 512
+"""Rows and columns of the product that measures arithmetic: three megabytes, in the L2 cache."""
+
+COPY_BYTES = 1 << 26
+"""Bytes of the array that is copied: beyond the caches of a core, and filled in a moment."""
+
+
+@frozen
+class KernelTime:
+    """A kernel of a program, and its time on one core.
+
+    Attributes:
+        label, title: number and operations, as in `tfn.view`.
+        launches: how often one call of the program runs it.
+        ns: of one launch, measured with its operands in the cache where they fit; infinite if it
+            could not be timed.
+        expected_ns: the same by the compiler's model.
+        flops, traffic_bytes: of one launch.
+    """
+
+    label: str
+    title: str
+    launches: int
+    ns: float
+    expected_ns: float
+    flops: float
+    traffic_bytes: float
+
+
+@frozen
+class Report:
+    """The kernels of a program; it prints as a table.
+
+    ``of peak`` is of arithmetic.  GB/s may be more than memory has, since operands that fit are in
+    the cache.
+
+    Attributes:
+        kernels: in running order.
+        peak_flops_per_ns, peak_bytes_per_ns: what one core of the machine does, measured.
+    """
+
+    kernels: tuple[KernelTime, ...]
+    peak_flops_per_ns: float
+    peak_bytes_per_ns: float
+
+    @property
+    def total_ns(self) -> float:
+        """All launches of all kernels."""
+        return sum(kernel.ns * kernel.launches for kernel in self.kernels)
+
+    def bound(self, kernel: KernelTime) -> str:
+        """The limit of a kernel by the roofline model: ``arithmetic`` or ``memory``."""
+        ridge = self.peak_flops_per_ns / self.peak_bytes_per_ns
+        return "arithmetic" if kernel.flops > ridge * kernel.traffic_bytes else "memory"
+
+    def __str__(self) -> str:
+        table = Table(box=None, pad_edge=False)
+        for head in ("kernel", "operations"):
+            table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=38)
+        for head in (
+            "launches",
+            "total",
+            "share",
+            "one",
+            "expected",
+            "GFLOP/s",
+            "GB/s",
+            "of peak",
+            "bound",
+        ):
+            table.add_column(head, justify="right", no_wrap=True)
+        for kernel in sorted(self.kernels, key=lambda k: -k.ns * k.launches):
+            total_ns = kernel.ns * kernel.launches
+            table.add_row(
+                kernel.label,
+                kernel.title,
+                str(kernel.launches),
+                duration(total_ns),
+                f"{100 * total_ns / max(self.total_ns, 1):.1f}%",
+                duration(kernel.ns),
+                duration(kernel.expected_ns),
+                f"{kernel.flops / kernel.ns:.1f}",
+                f"{kernel.traffic_bytes / kernel.ns:.1f}",
+                f"{100 * kernel.flops / kernel.ns / self.peak_flops_per_ns:.0f}%",
+                self.bound(kernel),
+            )
+        text = io.StringIO()
+        Console(width=130, file=text).print(table)
+        peaks = f"{self.peak_flops_per_ns:.0f} GFLOP/s, {self.peak_bytes_per_ns:.1f} GB/s"
+        total = duration(self.total_ns)
+        return f"{text.getvalue()}one core does {peaks} of memory; all kernels: {total}"
+
+
+def kernels(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+    """Times each kernel of a function on one core, in another process; nothing else is run.
+
+    Args:
+        function: a function of arrays, jitted or not.
+        args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
+
+    Raises:
+        ArgumentError: on a device that compiles nothing.
+
+    Example:
+        >>> import tfn
+        >>> report = kernels(lambda x: tfn.numpy.exp(x).sum(), tfn.ShapeDtypeStruct((999,), "f4"))
+        >>> len(report.kernels), report.total_ns > 0
+        (1, True)
+    """
+    device = run.device()
+    if device.kernel_timer is None:
+        raise ArgumentError(
+            "the profiler times kernels on the cpu",
+            got=f"the device {device.name}",
+            hint="set TFN_DEVICE or config.device to cpu",
+        )
+    jitted = function if isinstance(function, Jitted) else Jitted(function)
+    view = View(jitted.trace(*args, **kwargs).jaxpr, device.target)
+    with device.kernel_timer(device.target) as timer:
+        data = collect("", view, timer, decisions=False).data
+    rows = [row for row in data["kernels"] if "body" in row]
+    bodies = data["bodies"]
+    return Report(
+        tuple(
+            KernelTime(
+                row["label"],
+                row["title"],
+                row["trips"],
+                bodies[row["body"]]["measured_ns"] or float("inf"),
+                bodies[row["body"]]["ns"],
+                row["flops"],
+                row["bytes"],
+            )
+            for row in rows
+        ),
+        *limits(device),
+    )
+
+
+@cache
+def limits(device: Device) -> tuple[float, float]:
+    """Floating operations and bytes that one core does in a nanosecond, measured once."""
+    n = MATRIX_SIZE
+    matrix = ShapeDtypeStruct((n, n), "float32")
+    row = ShapeDtypeStruct((COPY_BYTES // 4,), "float32")
+    assert device.kernel_timer is not None
+    with device.kernel_timer(device.target) as timer:
+        multiplied_ns = _fastest_ns(operator.matmul, (matrix, matrix), device, timer)
+        copied_ns = _fastest_ns(operator.neg, (row,), device, timer)
+    return 2 * n**3 / multiplied_ns, 2 * COPY_BYTES / copied_ns
+
+
+def _fastest_ns(
+    function: Callable[..., Any], args: tuple[Any, ...], device: Device, timer: KernelTimer
+) -> float:
+    """The time of all kernels of a function."""
+    total_ns = 0.0
+    jaxpr = Jitted(function).trace(*args).jaxpr
+    for launch in pipeline.lower(jaxpr, device.target).launches:
+        body = launch.kernel.source
+        assert body is not None, "a kernel of `pipeline.kernel`"
+        params = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
+        buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
+        total_ns += timer.measure(launch.kernel, buffers)
+    return total_ns

@@ -1,0 +1,216 @@
+"""Profiles: the events of the last while, or those of a block; annotations.
+
+The process keeps its latest events at all times: calls of programs, traces, compilations and
+callbacks.  A trace is those that fall into a block, in which each call of a short program is timed;
+outside of traces one of four is, and stands for the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from tfn._support import events
+from tfn._support.events import Event
+from tfn._support.frozen import frozen, mutable
+from tfn.errors import ArgumentError
+from tfn.profiler import export, tables
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@frozen
+class Profile:
+    """Events in the order of their begin.
+
+    Attributes:
+        events: of the time of the profile.
+        begin_ns, end_ns: of that time, by the clock of `time.perf_counter_ns`.
+        dropped: how many earlier events the process has dropped, since it keeps the latest only.
+    """
+
+    events: tuple[Event, ...]
+    begin_ns: int
+    end_ns: int
+    dropped: int = 0
+
+    def as_text(self, width: int = 120) -> str:
+        """A table of all kinds of events by name, for a terminal of a width in characters."""
+        return tables.as_text(self.events, self.begin_ns, self.end_ns, self.dropped, width)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the events to a file, in the format that its name tells, and returns its path.
+
+        ``.json`` is read by ui.perfetto.dev and chrome://tracing, ``.speedscope.json`` by
+        speedscope.app, ``.csv`` by spreadsheets.  A path without such a suffix is a folder, as in
+        JAX, which gets a ``trace.json``.
+
+        Example:
+            >>> import tempfile
+            >>> latest().save(tempfile.mkdtemp()).name
+            'trace.json'
+        """
+        path = Path(path)
+        if path.suffix not in (".json", ".csv"):
+            path.mkdir(parents=True, exist_ok=True)
+            path /= "trace.json"
+        if path.suffix == ".csv":
+            text = export.csv_text(self.events, self.begin_ns)
+        elif path.name.endswith(".speedscope.json"):
+            text = export.speedscope_text(self.events, self.begin_ns)
+        else:
+            text = export.chrome_text(self.events, self.begin_ns)
+        path.write_text(text, "utf-8")
+        return path
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return tables.as_html(self.events, self.begin_ns, self.end_ns)
+
+
+def latest() -> Profile:
+    """The latest events of the process, as many as it keeps.
+
+    Example:
+        >>> import tfn
+        >>> double = tfn.jit(lambda x: 2 * x)
+        >>> double(3.0).item(), double(4.0).item()
+        (6.0, 8.0)
+        >>> {event.kind for event in latest().events} >= {"trace", "compile", "program"}
+        True
+    """
+    listed, dropped = events.events()
+    begin_ns = listed[0].begin_ns if listed else time.perf_counter_ns()
+    return Profile(tuple(listed), begin_ns, time.perf_counter_ns(), dropped)
+
+
+@mutable
+class Trace:
+    """A trace that runs, or has ended.
+
+    Attributes:
+        path: of the file that is written at its end, if any.
+        begin_ns: of its block.
+        profile: its events, from its end on.
+    """
+
+    path: str | Path | None
+    begin_ns: int
+    profile: Profile | None = None
+
+
+@contextmanager
+def trace(path: str | Path | None = None) -> Iterator[Trace]:
+    """Collects the events of a block, with every call of short programs.
+
+    Args:
+        path: of a file that is written at the end; see `Profile.save` for the formats.
+
+    Example:
+        >>> import tfn
+        >>> x = tfn.numpy.ones(3)
+        >>> with trace() as block:
+        ...     y = x + 1
+        >>> any(event.name == "add" for event in block.profile.events)
+        True
+    """
+    before = events.enabled(), events.every_call()
+    events.enable(True, every=True)
+    running = Trace(path, time.perf_counter_ns())
+    try:
+        yield running
+    finally:
+        events.enable(*before)
+        _finish(running)
+
+
+def _finish(running: Trace) -> None:
+    listed, dropped = events.events()
+    inside = tuple(event for event in listed if event.begin_ns >= running.begin_ns)
+    # What was dropped is older than what is kept: it matters if nothing older is left.
+    lost = dropped if len(inside) == len(listed) else 0
+    running.profile = Profile(inside, running.begin_ns, time.perf_counter_ns(), lost)
+    if running.path is not None:
+        running.profile.save(running.path)
+
+
+_RUNNING: list[Any] = []
+
+
+def start_trace(log_dir: str | Path) -> None:
+    """Begins a trace, which `stop_trace` ends and writes.
+
+    Args:
+        log_dir: a folder, or the path of a file.
+
+    Raises:
+        ArgumentError: if a trace runs already.
+    """
+    if _RUNNING:
+        raise ArgumentError("a trace runs already", hint="call tfn.profiler.stop_trace() first")
+    block = trace(log_dir)
+    block.__enter__()
+    _RUNNING.append(block)
+
+
+def stop_trace() -> None:
+    """Ends the trace that `start_trace` has begun, and writes its file.
+
+    Raises:
+        ArgumentError: if none runs.
+    """
+    if not _RUNNING:
+        raise ArgumentError("no trace runs", hint="call tfn.profiler.start_trace(path) first")
+    _RUNNING.pop().__exit__(None, None, None)
+
+
+@contextmanager
+def annotate(name: str, **details: object) -> Iterator[None]:
+    """Names a block, or as a decorator a function, in profiles.
+
+    Args:
+        name: of the block.
+        details: shown with the block: ``annotate("step", number=3)``.
+
+    Example:
+        >>> with annotate("load a batch"):
+        ...     pass
+        >>> latest().events[-1].name
+        'load a batch'
+    """
+    begin_ns = time.perf_counter_ns()
+    try:
+        yield
+    finally:
+        shown = ", ".join(f"{key}={value}" for key, value in details.items())
+        events.add("annotation", name, begin_ns, shown)
+
+
+TraceAnnotation = annotate
+"""JAX's name of `annotate`."""
+
+StepTraceAnnotation = annotate
+"""JAX's name of `annotate` for a step of training: ``StepTraceAnnotation("train", step_num=3)``."""
+
+
+def annotate_function(function: Callable[P, R], name: str | None = None) -> Callable[P, R]:
+    """A function whose calls are annotated.
+
+    Args:
+        function: any function.
+        name: in profiles; that of the function if None.
+    """
+
+    @wraps(function)
+    def annotated(*args: P.args, **kwargs: P.kwargs) -> R:
+        with annotate(name or function.__qualname__):
+            return function(*args, **kwargs)
+
+    return annotated
