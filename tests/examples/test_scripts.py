@@ -27,6 +27,7 @@ SAYS = {
     "mnist_in_c": r"mnist_in_c: 8 files in .+\n    cc ",
     "neural_ode": r"checkpoints are in .+\nneural_ode: later years .+ 20 steps",
     "per_example_grads": r"checkpoints are in .+\nprivate: test accuracy [\d.]+%",
+    "quantized_mnist": r"quantized_mnist: 154,031 integers, [\d.]+%",
     "tour": r"3\. Transforms",
 }
 """A pattern in what each script prints for --smoke."""
