@@ -30,6 +30,7 @@ from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of
+from tfn.hw import dsp
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
@@ -50,7 +51,19 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
 
-MAKERS: dict[str, Callable[[], Device]] = {"cpu": cpu, DEBUG: cpu, "python": python, "null": null}
+
+def _dsp() -> Device:
+    """Loads its files only now: programs on other devices need none of them."""
+    return dsp.device.dsp()
+
+
+MAKERS: dict[str, Callable[[], Device]] = {
+    "cpu": cpu,
+    DEBUG: cpu,
+    "python": python,
+    "null": null,
+    "dsp": _dsp,
+}
 """The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""

@@ -9,4 +9,5 @@ In reading order:
     python: the reference device, which evaluates op by op.
     null: a device that compiles programs and runs none.
     cpu: this machine's cores.
+    dsp: Hexagon with HVX, by a driver of our own.
 """

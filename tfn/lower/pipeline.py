@@ -22,7 +22,7 @@ from typing import Protocol
 from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
-from tfn.lower.codegen.render import driver, llvm
+from tfn.lower.codegen.render import driver, hexagon, llvm
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
@@ -77,6 +77,16 @@ class Language:
 
 LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
 
+HEXAGON = Language(
+    partial(llvm.kernel_text, pointer_bytes=4, rows=hexagon.ROWS),
+    partial(driver.driver_text, single_threaded=True, pointer_bytes=4, reports=True),
+    "@",
+)
+"""LLVM IR for the one thread of a DSP, whose addresses have 32 bits."""
+
+LANGUAGES: dict[str, Language] = {"hexagon": HEXAGON}
+"""The languages of devices by the architecture of their triple; LLVM for all others."""
+
 CUSTOM_KERNEL_BYTES_PER_NS = 10
 """Bytes of arguments and results that a custom kernel is assumed to process in a nanosecond.
 
@@ -89,8 +99,12 @@ KERNEL_BYTES = 10_000
 _KERNELS: Cache[Kernel] = Cache("kernels", lambda kernel: KERNEL_BYTES + len(kernel.text))
 
 
-def lower(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Program:
-    """The program of a function for a target; no device is needed."""
+def lower(jaxpr: Jaxpr, target: Target, language: Language | None = None) -> Program:
+    """The program of a function for a target, in its own language unless another is passed.
+
+    No device is needed.
+    """
+    language = language or LANGUAGES.get(target.triple.split("-")[0], LLVM)
     return program(jaxpr, scheduled(jaxpr, target, language), language)
 
 

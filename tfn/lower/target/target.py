@@ -6,6 +6,7 @@ The compiler asks no device, so a program for any target can be compiled on any 
 from __future__ import annotations
 
 from tfn._support.frozen import frozen
+from tfn.dtypes import DType
 from tfn.trace.op import Op
 
 
@@ -20,6 +21,8 @@ class Target:
         l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the last is shared by all cores.
         lacks: those of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA that it has no instruction for, or
             none that the process may use.
+        scalars: dtypes that no vector register holds: kernels with values of one are not
+            vectorised.
     """
 
     triple: str
@@ -31,3 +34,4 @@ class Target:
     l2_bytes: int = 512 << 10
     l3_bytes: int = 8 << 20
     lacks: frozenset[Op] = frozenset({Op.LDEXP})
+    scalars: frozenset[DType] = frozenset()
