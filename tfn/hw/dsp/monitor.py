@@ -19,7 +19,12 @@ def program(compiler: LlvmCompiler, target: Target) -> bytes:
     return executable(link([compiler.compile(text, target)], ADDRESS), "_start")
 
 
+def arithmetic_text() -> str:
+    """LLVM IR of the functions that LLVM calls: arithmetic that the processor lacks."""
+    return read_ir("arithmetic", folder=FOLDER)
+
+
 def library(compiler: LlvmCompiler, target: Target) -> bytes:
-    """An object of the functions that LLVM calls: arithmetic that the processor lacks."""
-    text = read_ir("arithmetic", folder=FOLDER) + compiler_rt.float16_text()
+    """An object of arithmetic that the processor lacks, and of conversions of float16."""
+    text = arithmetic_text() + compiler_rt.float16_text()
     return compiler.compile(text, target)
