@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def test_devices_agree_bit_by_bit(network: QuantizedCNN, monkeypatch: pytest.Mon
     pixels = np.asarray(mnist.load("t10k", 20).pixels)
     expected = np.asarray(tfn.jit(network)(pixels))
     monkeypatch.setattr(config, "device", "python")
+    assert (np.asarray(tfn.jit(network)(pixels)) == expected).all()
+
+
+@pytest.mark.skipif(
+    not shutil.which("qemu-hexagon"), reason="qemu-hexagon is not installed: apt install qemu-user"
+)
+def test_the_dsp_agrees_bit_by_bit(network: QuantizedCNN, monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = np.asarray(mnist.load("t10k", 8).pixels)
+    expected = np.asarray(tfn.jit(network)(pixels))
+    monkeypatch.setattr(config, "device", "dsp")
     assert (np.asarray(tfn.jit(network)(pixels)) == expected).all()
 
 
