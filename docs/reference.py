@@ -44,6 +44,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.nn",
         "tfn.nn.initializers",
         "tfn.nn.optim",
+        "tfn.nn.quantize",
         "tfn.nn.data",
         "tfn.nn.state",
         "tfn.nn.checkpoint",
@@ -108,6 +109,8 @@ INTRODUCTIONS: dict[str, str] = {
     "Beside these: [`tfn.export`](tfn.export.md), [`tfn.config`](tfn.config.md).",
     "tfn.numpy": "Arrays by the array API standard 2024.12, under the names of `jax.numpy`.",
     "tfn.nn": "Neural networks: layers, losses, pooling, attention, recurrence.",
+    "tfn.nn.quantize": "Networks of int8 values, int32 sums and integer arithmetic only.  [How to "
+    "quantize a network](../howto/quantize.md).",
     "tfn.checkpoint_policies": "Policies of `tfn.checkpoint`: which values are saved for the "
     "backward pass, and which are computed again.",
     "tfn.scipy.stats": "Probability distributions: densities, distribution functions and their "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ from tests.exporting.building import COMPILERS, in_a_loop, in_c, needs_cc, same_
 from tests.lower.graphs import jaxpr
 from tests.lower.loops.test_tensorize import AMX, product
 from tfn import lax, nn, random
-from tfn.errors import ArgumentError, ExportError
+from tfn.errors import ArgumentError, CompileError, ExportError
 from tfn.exporting import export
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu.target import named
+from tfn.hw.dsp import linker
 from tfn.lower.pipeline import Language, lower
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -265,3 +270,68 @@ def test_a_recurrent_network_goes_on_in_c(tmp_path: Path) -> None:
         state, ys = tfn.jit(recall)(weights, state, xs)
         for g, w in zip(got, (*state, ys), strict=True):
             same_bits(g, w)
+
+
+HEXAGON_MAIN = """
+@syscall = constant [3 x i32] [i32 -1851932666, i32 1409335300, i32 1386201088],
+  section ".text.syscall", align 16
+@data = internal global [8192 x i8] zeroinitializer, align 128
+@arena = internal global [65536 x i8] zeroinitializer, align 128
+declare i32 @made(ptr, ptr)
+define void @_start() {
+  %args = alloca [64 x i8], align 8
+  %data = getelementptr i8, ptr @data, i32 1024
+  %got = call i32 @syscall(i32 0, ptr %data, i32 INPUT_BYTES, i32 0, i32 0, i32 0, i32 63)
+  store i32 ABI, ptr %args
+  %program = getelementptr i8, ptr %args, i32 4
+  store i32 PROGRAM, ptr %program
+  %size = getelementptr i8, ptr %args, i32 8
+  store i64 65536, ptr %size
+POINTERS
+  %error = call i32 @made(ptr %args, ptr @arena)
+  %out = getelementptr i8, ptr @data, i32 4096
+  %n = call i32 @syscall(i32 1, ptr %out, i32 OUTPUT_BYTES, i32 0, i32 0, i32 0, i32 64)
+  %gone = call i32 @syscall(i32 %error, i32 0, i32 0, i32 0, i32 0, i32 0, i32 94)
+  unreachable
+}
+"""
+"""A program that reads one input, calls the function, and writes one output."""
+
+
+@pytest.mark.skipif(not shutil.which("qemu-hexagon"), reason="qemu-hexagon is not installed")
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+def test_objects_for_hexagon_run_without_libraries(dtype: str, tmp_path: Path) -> None:
+    def f(x: tfn.Array) -> tfn.Array:
+        return tnp.sort(x * x[::-1]) + tnp.cumsum(x, dtype=x.dtype) // 3
+
+    x = np.random.default_rng(0).integers(-9, 9, 77).astype(dtype)
+    exported = tfn.export(f, x, path=tmp_path / "made.o", target="hexagon")
+    assert "128 bytes before and after" in (tmp_path / "made.h").read_text()
+    signature, size = exported.signature, x.nbytes
+    start = HEXAGON_MAIN.replace("INPUT_BYTES", str(size)).replace("OUTPUT_BYTES", str(size))
+    start = start.replace("ABI", "1").replace("PROGRAM", str(signature.program))
+    pointers = []
+    for i, at in enumerate((1024, 4096)):
+        pointers += [
+            f"  %at{i} = getelementptr i8, ptr @data, i32 {at}",
+            f"  %member{i} = getelementptr i8, ptr %args, i32 {16 + 4 * i}",
+            f"  store ptr %at{i}, ptr %member{i}",
+        ]
+    start = start.replace("POINTERS", "\n".join(pointers))
+    objects = [
+        LlvmCompiler().compile(start, named("hexagon")),
+        (tmp_path / "made.o").read_bytes(),
+    ]
+    program = tmp_path / "program"
+    program.write_bytes(linker.executable(linker.link(objects, 0x10_0000), "_start"))
+    program.chmod(0o700)
+    ran = subprocess.run(
+        ["qemu-hexagon", program], input=x.tobytes(), capture_output=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == np.asarray(tfn.jit(f)(x)).tobytes()
+
+
+def test_no_library_is_linked_for_hexagon(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="no linker"):
+        tfn.export(lambda x: x + 1, np.ones(3), path=tmp_path / "made.so", target="hexagon")

@@ -16,7 +16,7 @@ from typing import Any
 import jaxtyping
 from jaxtyping import jaxtyped
 
-HINTS = {name: getattr(jaxtyping, name) for name in ("Bool", "Float", "Integer", "Shaped")}
+HINTS = {name: getattr(jaxtyping, name) for name in ("Bool", "Float", "Integer", "Real", "Shaped")}
 
 
 def resolved(function: Callable[..., Any] | type) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of, user_place
-from tfn.hw import opencl
+from tfn.hw import dsp, opencl
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
@@ -58,9 +58,14 @@ def _opencl() -> Device:
     return opencl.device.opencl()
 
 
+def _dsp() -> Device:
+    """Loads its files only now, too."""
+    return dsp.device.dsp()
+
+
 # fmt: off
 MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "opencl": _opencl, "python": python, "null": null,
+    "cpu": cpu, DEBUG: cpu, "opencl": _opencl, "dsp": _dsp, "python": python, "null": null,
 }
 # fmt: on
 """The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""

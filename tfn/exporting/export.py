@@ -60,6 +60,14 @@ C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, threaded=True))
 None uses matrix units: a process must request their registers first, which exported code cannot.
 """
 
+ALONE_ON: dict[str, Language] = {
+    "hexagon": replace(
+        pipeline.HEXAGON,
+        driver=partial(driver.driver_text, single_threaded=True, pointer_bytes=4),
+    )
+}
+"""LLVM IR without calls, for architectures with a language of their own."""
+
 SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}
 """Kinds of files, and the suffixes of their names."""
 
@@ -117,8 +125,8 @@ def export(
         kind: c, obj, so or wasm: source, object, shared library or WebAssembly.  If "", the suffix
             of the path decides.
         name: of the function; if "", that of the file.
-        target: the machine to compile for: a `Target` or the name of one, such as x86-64-v3; if "",
-            this machine, and wasm32 for WebAssembly.
+        target: the machine to compile for: a `Target` or the name of one, such as x86-64-v3 or
+            hexagon; if "", this machine, and wasm32 for WebAssembly.
         embed: names or positions of arguments whose values become part of the code.
         threads: number of threads, with the caller: POSIX threads, in C only.
         unproved: "allow" writes even a program whose accesses cannot be proved to be in bounds;
@@ -164,7 +172,8 @@ def export(
             hint="take kind='c', or threads=1",
         )
     request = closed(function, args, kwargs, embed)
-    language = C_TOGETHER if threads > 1 else C if kind == "c" else ALONE
+    alone = ALONE_ON.get(target.triple.split("-")[0], ALONE)
+    language = C_TOGETHER if threads > 1 else C if kind == "c" else alone
     program = lowered(request.jaxpr, target, language)
     if unproved != "allow":
         _require(program, target, language)
@@ -214,10 +223,11 @@ def binary(
         CompileError: if there is no linker for the target.
     """
     target = signature.target
-    wide = 4 if target.triple.split("-")[0].endswith("32") else 8
+    architecture = target.triple.split("-")[0]
+    wide = 4 if architecture.endswith("32") or architecture in ALONE_ON else 8
     text = module(signature, program, places, wide)
     # LLVM aborts the process where a target lacks an instruction: other targets in a child.
-    near = target.triple.split("-")[0] == host().triple.split("-")[0]
+    near = architecture == host().triple.split("-")[0]
     data = (LlvmCompiler() if near else ChildCompiler()).compile(text, target)
     if kind == "obj":
         return data

@@ -15,6 +15,8 @@ TYPES = {
     "complex128": "double",
 }
 """C types of dtypes; integers have their own names."""
+VECTOR_BYTES = 128
+"""The width of a vector of HVX, which masked ends of arrays are loaded and stored by."""
 ERRORS = (
     ("OK", "all outputs are written"),
     ("WRONG_VERSION", "the struct was filled for another version or another program"),
@@ -112,6 +114,10 @@ def _start(signature: Signature) -> str:
 
 def _threading(signature: Signature) -> str:
     """Sentences on threads and concurrent calls."""
+    if signature.target.triple.startswith("hexagon"):
+        return f"""It allocates nothing, keeps nothing between calls,
+   and calls no library.  It loads and stores whole vectors: {VECTOR_BYTES} bytes before and after
+   each array must be memory, which is stored again as it was; no other thread may write it."""
     if signature.threads == 1:
         return """It allocates nothing, keeps nothing between calls,
    and calls no library.  Two calls may run at once if they share neither outputs nor arena."""

@@ -9,6 +9,7 @@ from tfn.exporting.header import ERRORS
 from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
 from tfn.exporting.source import copies
 from tfn.hw.cpu import compiler_rt
+from tfn.hw.dsp import monitor
 from tfn.lower.program import Program
 
 HEAD_BYTES = 16
@@ -45,6 +46,8 @@ def module(
     texts = [kernel.text for kernel in program.kernels] + [program.text]
     if any("half" in text for text in texts):
         texts.append(compiler_rt.float16_text())
+    if signature.target.triple.startswith("hexagon"):
+        texts.append(monitor.arithmetic_text())
     inner = _merged(texts)
     constants = [
         f"@constant{i} = internal constant [{len(place)} x i8] {_quoted(place)}, align 64"

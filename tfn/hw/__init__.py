@@ -10,4 +10,5 @@ In reading order:
     null: a device that compiles programs and runs none.
     cpu: this machine's cores.
     opencl: a grid of groups of threads, through an OpenCL driver.
+    dsp: Hexagon with HVX, by a driver of our own.
 """

@@ -22,7 +22,7 @@ from typing import Protocol
 from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
-from tfn.lower.codegen.render import driver, llvm, opencl
+from tfn.lower.codegen.render import driver, hexagon, llvm, opencl
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
@@ -77,6 +77,16 @@ class Language:
 
 LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
 
+HEXAGON = Language(
+    partial(llvm.kernel_text, pointer_bytes=4, rows=hexagon.ROWS),
+    partial(driver.driver_text, single_threaded=True, pointer_bytes=4, reports=True),
+    "@",
+)
+"""LLVM IR for the one thread of a DSP, whose addresses have 32 bits."""
+
+ARCHITECTURES: dict[str, Language] = {"hexagon": HEXAGON}
+"""The languages of processors by the architecture of their triple; LLVM IR of CPUs for others."""
+
 LANGUAGES = {"opencl": opencl}
 """The renderers of grids by the name of their language; a renderer is loaded at its first use."""
 
@@ -85,7 +95,7 @@ LANGUAGES = {"opencl": opencl}
 def language_of(target: Target) -> Language:
     """The output language of a target: LLVM IR, or that of its grid."""
     if target.grid is None:
-        return LLVM
+        return ARCHITECTURES.get(target.triple.split("-")[0], LLVM)
     renderer = LANGUAGES[target.grid.language].kernel
     return Language(renderer.kernel_text, renderer.no_driver, "", renderer.LACKS)
 
@@ -103,7 +113,10 @@ _KERNELS: Cache[Kernel] = Cache("kernels", lambda kernel: KERNEL_BYTES + len(ker
 
 
 def lower(jaxpr: Jaxpr, target: Target, language: Language | None = None) -> Program:
-    """The program of a function for a target; no device is needed."""
+    """The program of a function for a target, in its own language unless another is passed.
+
+    No device is needed.
+    """
     language = language or language_of(target)
     return program(jaxpr, scheduled(jaxpr, target, language), language)
 

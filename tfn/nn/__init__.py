@@ -13,12 +13,13 @@ Files in reading order:
     transformer    feed-forward networks, transformer blocks, stacks of equal modules
     losses         cross entropies and squared errors
     optim          sgd, adam and other optimizers, gradient transformations, schedules
+    quantize       int8 networks: calibration, requantization, quantization-aware training
     state          trees of arrays in files of the format safetensors
     checkpoint     checkpoints of a training run, written atomically
     data           batches in an order that a key determines, from any position
     progress       a progress bar with losses and speed, and plots of them
 
-The last four are loaded at their first use.  All files use the public API of tfn.
+The last five are loaded at their first use.  All files use the public API of tfn.
 """
 
 # ruff: noqa: I001  (reading order)
@@ -136,4 +137,5 @@ with _on_demand(globals()):
     from tfn.nn import checkpoint as checkpoint
     from tfn.nn import data as data
     from tfn.nn import progress as progress
+    from tfn.nn import quantize as quantize
     from tfn.nn import state as state

@@ -15,25 +15,27 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn._support.validate import rank
 from tfn.array import Array
+from tfn.eager.operands import array_of
 from tfn.nn.convolution import Padding, Sizes, each_axis
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Real
 
 
 def max_pool(
-    x: Float[Array, "batch *space channels"],
+    x: Real[Array, "batch *space channels"],
     window: Sizes,
     strides: Sizes | None = None,
     padding: Padding = "VALID",
-) -> Float[Array, "batch *places channels"]:
+) -> Real[Array, "batch *places channels"]:
     """Returns the largest element of each window.
 
     Args:
         x: images.
         window: size of the window along each spatial axis; one integer for all of them.
         strides: steps of the window; those of the window, so that windows do not overlap, if None.
-        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) for each spatial axis, of -inf.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) for each spatial axis, of -inf, or of
+            the smallest integer.
 
     Raises:
         ArgumentError: for another number of sizes, or one below 1.
@@ -42,8 +44,13 @@ def max_pool(
     Example:
         >>> max_pool(jnp.ones((2, 28, 28, 8)), 2).shape
         (2, 14, 14, 8)
+        >>> max_pool(jnp.full((1, 2, 2, 1), -5, "int8"), 2, padding="SAME").item()
+        -5
     """
-    return _pool(x, -jnp.inf, lax.max, window, strides, padding)
+    x = array_of("max_pool", x)
+    integers = jnp.issubdtype(x.dtype, jnp.integer)
+    start = int(jnp.iinfo(x.dtype).min) if integers else -jnp.inf
+    return _pool(x, start, lax.max, window, strides, padding)
 
 
 def avg_pool(

@@ -6,5 +6,6 @@ In reading order:
     kernel_cache: lowered kernels on disk.
     llvm: LLVM IR to object files, through llvmlite.
     child: the same in a child process, where LLVM may abort.
+    server: the same in one child for many texts.
     link: object files to shared libraries and WebAssembly.
 """

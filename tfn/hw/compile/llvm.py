@@ -13,7 +13,7 @@ import atexit
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache as once
 from typing import Any
 
@@ -69,6 +69,9 @@ def binding() -> Any:
 def _all_targets() -> None:
     binding().initialize_all_targets()
     binding().initialize_all_asmprinters()
+    # Constants of 64 bits as two immediates, not in memory near an address that GP would hold:
+    # qemu-hexagon adds GP even to addresses of 32 bits.
+    binding().set_option("tfn", "-hexagon-small-data-threshold=0")
 
 
 @once
@@ -141,17 +144,23 @@ def signature(text: str, name: str) -> str:
             ) from None
 
 
+Translate = Callable[[Sequence[str], Target, int], bytes]
+"""An object of several texts for a target at a level; raises CompileError."""
+
+
 class LlvmCompiler:
     """Compiles text once, keeping objects in memory and on disk.
 
     Attributes:
         verify: whether LLVM checks the text beyond its syntax; without it, ill-formed text that
             parses may crash the process.
+        translate: makes objects of texts that are in no cache; LLVM in this process unless given.
         counts: of texts compiled, and of objects from either cache.
     """
 
-    def __init__(self, verify: bool = False) -> None:
+    def __init__(self, verify: bool = False, translate: Translate | None = None) -> None:
         self.verify, self.counts = verify, Counts()
+        self._translate = translate or self.translate
         self._memory: Cache[bytes] = Cache("objects", len)
 
     def key(self, text: str, target: Target, level: int = CAREFUL) -> str:
@@ -214,7 +223,12 @@ class LlvmCompiler:
             object_cache.store(PART, key, content)
             self._memory.keep(key, content)
 
-    def _translate(self, texts: Sequence[str], target: Target, level: int) -> bytes:
+    def translate(self, texts: Sequence[str], target: Target, level: int) -> bytes:
+        """An object of several texts, by LLVM in this process, past the caches.
+
+        Raises:
+            CompileError: with LLVM's message.
+        """
         llvm, to = binding(), machine(target, level)
         layout = str(to.target_data)
         try:

@@ -28,7 +28,7 @@ MAX_BINDINGS = 64
 comes back with the same few sets; more would keep arrays of addresses that are gone."""
 
 
-class _Site:
+class Site:
     """One call site: its function, bound to the operands that it was called with."""
 
     def __init__(self, call: HostCall, functions: Sequence[Any]) -> None:
@@ -65,7 +65,7 @@ def _view(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, A
     return np.ndarray(shape, dtype, (ctypes.c_char * size_bytes).from_address(address))
 
 
-def _call(sites: Sequence[_Site], failed: threading.local, number: int, pointers: int) -> None:
+def _call(sites: Sequence[Site], failed: threading.local, number: int, pointers: int) -> None:
     """Run one call and write 1 into the word after its operands; 0 if it raised.
 
     The status is a word in memory because the result of a ctypes function that was interrupted
@@ -99,7 +99,7 @@ class HostEntry:
         self._failed = threading.local()  # a thread that calls a program asks the host itself
         # The C function refers to the sites, not to this object: a cycle would keep the user's
         # functions alive until a garbage collection.
-        sites = [_Site(call, functions) for call in calls]
+        sites = [Site(call, functions) for call in calls]
         self._entry = _ENTRY(partial(_call, sites, self._failed))
         self.address = ctypes.c_void_p.from_buffer(self._entry).value or 0
 

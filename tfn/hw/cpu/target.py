@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from tfn.dtypes import FLOATS, INT64, UINT64
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import binding
 from tfn.lower.target.target import Target
@@ -24,6 +25,7 @@ _VECTORS: dict[str, tuple[tuple[str, int, int], ...]] = {
 _X86 = "x86_64-unknown-linux-gnu"
 _V3 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
 _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+_HVX = "+hvxv67,+hvx-length128b"
 _ROUNDS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
 _FUSES = frozenset({Op.FMA})
 _SCALES = frozenset({Op.LDEXP})
@@ -40,6 +42,9 @@ TARGETS: dict[str, Target] = {
     "aarch64":   Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
     "riscv64":   Target("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", 16, 16,
                         lacks=_ROUNDS | _SCALES),
+    "hexagon":   Target("hexagon-unknown-linux-musl", "hexagonv67", _HVX, 128, 32, 32 << 10,
+                        1 << 20, 1 << 20, _ROUNDS | _SCALES | _MULTIPLIES,
+                        scalars=FLOATS | {INT64, UINT64}),
     "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16,
                         lacks=_FUSES | _SCALES),
 }

@@ -98,6 +98,7 @@ class OpenClExecutable:
         result: Any,
         captured: Sequence[Any] = (),
         keep: object = None,
+        number: int = 0,
     ) -> None:
         """None: this device has no native entries."""
 

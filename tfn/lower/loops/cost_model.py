@@ -15,11 +15,12 @@ for the estimate of the whole kernel.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
 
+from tfn.dtypes import FLOATS, DType
 from tfn.lower.index.affine import Terms, affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import loop_nest
@@ -28,6 +29,8 @@ from tfn.lower.target.register_tile import accumulators
 from tfn.lower.target.target import Target
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
+
+_HOLDS = frozenset({Op.LOAD, Op.FOLD, Op.STORE})
 
 GATHER_NS = 1.0
 """Nanoseconds to load one element that is not beside that of the next lane.
@@ -67,6 +70,14 @@ def model_of(n: Nest, target: Target) -> Model:
     return Model(n, target)
 
 
+def _has_scalars(nodes: Sequence[UOp], scalars: frozenset[DType]) -> bool:
+    """Whether a value is of a dtype that has no vectors; indices do not count, nor do casts."""
+    held = [u.src[2] if u.op is Op.STORE else u for u in nodes if u.op in _HOLDS]
+    return any(u.dtype in scalars for u in held) or any(
+        u.dtype in scalars and u.dtype in FLOATS for u in nodes
+    )
+
+
 class Model:
     """The accesses, the arithmetic and the reductions of a nest, for a target.
 
@@ -89,7 +100,8 @@ class Model:
         self.nodes = list(self.depends)
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
         widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
-        self.lanes = max(1, target.vector_bytes // max(4, *widths))
+        is_scalar = bool(target.scalars) and _has_scalars(self.nodes, target.scalars)
+        self.lanes = 1 if is_scalar else max(1, target.vector_bytes // max(4, *widths))
         self.accumulators = accumulators(target)
         self.registers = target.vector_registers
         self.cache_bytes = target.l2_bytes

@@ -104,6 +104,12 @@ INTERLEAVED_COLUMN_SUMS = 8
 Sums over the first axis took 79 us with four, 55 with eight.
 """
 
+MAX_LANES_TO_TRANSPOSE = 16
+"""Lanes up to which squares of vectors are transposed in registers.
+
+A square of 32 vectors of 128 bytes takes LLVM half a minute, and more registers than there are.
+"""
+
 MIN_TILE_ROWS = 6
 """Iterations from which on a loop may be the rows of a register tile, whatever others there are.
 
@@ -382,7 +388,8 @@ def _vectorise(start: Start) -> Nest:
             for r in n.loops
             if r is not lane and _is_contiguous(model, r) and not _is_contiguous(model, lane, True)
         ]
-        if crossing and crossing[-1].arg.number not in in_order:
+        turns = lanes <= MAX_LANES_TO_TRANSPOSE and crossing
+        if turns and crossing[-1].arg.number not in in_order:
             # A transpose: squares of vectors, which code generation transposes in registers.
             n = Tile(lane.arg.number, 1, lanes).apply(n)
             side = min(lanes, crossing[-1].arg.size)

@@ -166,7 +166,9 @@ class Tile:
         src_b = () if whole else ((left + (lanes - 1)) // lanes,)
         b = UOp(Op.RANGE, src_b, Range(number + 1, upcast, Place.UPCAST))
         src_c = () if whole else (left - b * lanes,)
-        c = UOp(Op.RANGE, src_c, Range(number + 2, lanes, self.place))
+        # One lane is no vector: scalars are unrolled.
+        place = Place.UPCAST if lanes == 1 and self.place is Place.LANE else self.place
+        c = UOp(Op.RANGE, src_c, Range(number + 2, lanes, place))
         return substituted(n, {r: a * block + b * lanes + c}, {r: (a, b, c)}, self)
 
 

@@ -6,6 +6,7 @@ The compiler asks no device, so a program for any target can be compiled on any 
 from __future__ import annotations
 
 from tfn._support.frozen import frozen
+from tfn.dtypes import DType
 from tfn.lower.target.grid import Grid
 from tfn.trace.op import Op
 
@@ -22,6 +23,8 @@ class Target:
         lacks: those of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA that it has no instruction for, or
             none that the process may use.
         grid: of a machine that runs groups of threads; None for cores with vectors.
+        scalars: dtypes that no vector register holds: kernels with values of one are not
+            vectorised.
     """
 
     triple: str
@@ -34,3 +37,4 @@ class Target:
     l3_bytes: int = 8 << 20
     lacks: frozenset[Op] = frozenset({Op.LDEXP})
     grid: Grid | None = None
+    scalars: frozenset[DType] = frozenset()

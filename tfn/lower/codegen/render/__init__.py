@@ -5,6 +5,7 @@ Files in reading order:
     access  loads and stores as LLVM IR
     matrix  matrices in tile registers (AMX) as LLVM IR
     llvm    a kernel's instructions as LLVM IR
+    hexagon rows of Hexagon in place of those of llvm
     driver  the function that runs a program's kernels, with its barriers, as LLVM IR
     c       the same in C
     opencl  kernels of a grid in OpenCL C

@@ -36,7 +36,7 @@ def load(w: LlvmWriter, u: UOp) -> str:
         if predicate:
             mask = predicate
             if access.stride < 0:
-                mask = _reversed(w, f"<{access.lanes} x i1>", predicate)
+                mask = reversed_lanes(w, f"<{access.lanes} x i1>", predicate)
             name = w.let(
                 w.intrinsic(
                     f"masked.load.{_memory_suffix(u)}.p0",
@@ -51,7 +51,7 @@ def load(w: LlvmWriter, u: UOp) -> str:
         else:
             name = w.let(f"load {kind}, ptr {pointer}, {align}")
         if access.stride < 0:
-            name = _reversed(w, kind, name)
+            name = reversed_lanes(w, kind, name)
     elif predicate:
         index = w.let(f"select i1 {predicate}, i64 {_offset(w, base, access.offset)}, i64 0")
         pointer = w.let(f"getelementptr {element}, ptr {w(buffer)}, i64 {index}")
@@ -76,7 +76,8 @@ def _memory_suffix(u: UOp) -> str:
     return f"v{u.shape[0]}{kind}{8 * u.dtype.itemsize}"
 
 
-def _reversed(w: LlvmWriter, kind: str, name: str) -> str:
+def reversed_lanes(w: LlvmWriter, kind: str, name: str) -> str:
+    """A vector of a type with its lanes in reverse."""
     lanes = int(kind[1:].split(" ")[0])
     order = ", ".join(f"i32 {lanes - 1 - i}" for i in range(lanes))
     return w.let(f"shufflevector {kind} {name}, {kind} poison, <{lanes} x i32> <{order}>")
@@ -139,8 +140,8 @@ def store(w: LlvmWriter, u: UOp) -> str:
         offset = access.offset
         if access.stride < 0:
             offset -= lanes - 1
-            name = _reversed(w, kind, name)
-            predicate = _reversed(w, f"<{lanes} x i1>", predicate) if predicate else ""
+            name = reversed_lanes(w, kind, name)
+            predicate = reversed_lanes(w, f"<{lanes} x i1>", predicate) if predicate else ""
         pointer = w.pointer(buffer, base, offset)
         if predicate:
             arguments = [(kind, name), (f"ptr {align}", pointer), (f"<{lanes} x i1>", predicate)]

@@ -13,6 +13,7 @@ while and then yield.
     byte 0    the generation of the barrier
     byte 8    the address of the host's entry
     byte 16   the number of the host call that failed, plus one
+    byte 24   the number of the launch that runs, where the driver reports it
     byte 64   arrivals at the barrier
     byte 128  a tile counter per launch, each in its own cache line
 """
@@ -49,6 +50,9 @@ HOST_ENTRY_OFFSET = 8
 
 FAILURE_OFFSET = 16
 """Byte of `sync` that holds which call of the host has failed."""
+
+PROGRESS_OFFSET = 24
+"""Byte of `sync` that holds the number of the launch that runs, in programs that report it."""
 
 COUNTERS_OFFSET = 128
 """Byte of `sync` where tile counters begin, after the line of the arrivals."""
@@ -172,11 +176,17 @@ STOP = "stop:\n  ret void\n"
 
 
 def driver_text(
-    name: str, steps: Sequence[Step], inputs: int, single_threaded: bool = False
+    name: str,
+    steps: Sequence[Step],
+    inputs: int,
+    single_threaded: bool = False,
+    pointer_bytes: int = 8,
+    reports: bool = False,
 ) -> str:
     """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``.
 
-    The text for a single thread needs no barriers, no `sync`, and no C library.
+    The text for a single thread needs no barriers, no `sync`, and no C library; if it `reports`, it
+    stores the number of each launch in `sync` before it begins, so that a fault has a name.
     """
     launches, called = list(all_launches(steps)), routines(steps)
     names = {routine: f"routine{i}" for i, routine in enumerate(called)}
@@ -192,7 +202,9 @@ def driver_text(
         ]
 
     def driver(inputs: int) -> LlvmDriver:
-        return LlvmDriver(inputs, numbers, names, repeated_ids, single_threaded)
+        return LlvmDriver(
+            inputs, numbers, names, repeated_ids, single_threaded, pointer_bytes, reports
+        )
 
     text = driver(inputs).define(f"void @{name}({PARAMETERS})", start, steps)
     for routine in called:
@@ -230,6 +242,8 @@ class LlvmDriver:
         counters: the present iteration of each open loop.
         may_stop: whether a call of the host may end the program early.
         single_threaded: whether there is one thread for certain.
+        pointer_bytes: the size of an address.
+        reports: whether the number of each launch is stored before it begins.
     """
 
     def __init__(
@@ -239,9 +253,12 @@ class LlvmDriver:
         routines: Mapping[Routine, str],
         repeated: Collection[int],
         single_threaded: bool,
+        pointer_bytes: int = 8,
+        reports: bool = False,
     ) -> None:
         self.inputs, self.numbers, self.routines = inputs, numbers, routines
         self.repeated, self.single_threaded = repeated, single_threaded
+        self.pointer_bytes, self.reports = pointer_bytes, reports
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
@@ -253,7 +270,8 @@ class LlvmDriver:
         counts = (len(step.operands) + isinstance(step, HostCall) for step in leaf_steps(steps))
         most = max(counts, default=1)
         places = [f"  %place{k} = getelementptr ptr, ptr %operands, i64 {k}" for k in range(most)]
-        self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *places, *start]
+        room = f"  %operands = alloca [{most} x ptr], align {self.pointer_bytes}"
+        self.lines += [room, *places, *start]
         self.steps(steps)
         body, stop = "\n".join(self.lines), STOP if self.may_stop else ""
         return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
@@ -307,7 +325,9 @@ class LlvmDriver:
         pointers = []
         for k, slot in enumerate(operands):
             pointers.append(self.pointer(slot))
-            self.lines.append(f"  store ptr {pointers[-1]}, ptr %place{k}, align 8")
+            self.lines.append(
+                f"  store ptr {pointers[-1]}, ptr %place{k}, align {self.pointer_bytes}"
+            )
         return pointers
 
     def host(self, step: HostCall) -> None:
@@ -317,6 +337,7 @@ class LlvmDriver:
         interrupted before its first line is whatever the register held.
         """
         i, self.may_stop = self.numbers[id(step)], True
+        word, align = f"i{8 * self.pointer_bytes}", f"align {self.pointer_bytes}"
         first = self.let("icmp eq i64 %thread, 0")
         failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_OFFSET}")
         self.lines += [f"  br i1 {first}, label %ask{i}, label %met{i}", f"ask{i}:"]
@@ -325,10 +346,10 @@ class LlvmDriver:
         at = self.let(f"getelementptr i8, ptr %sync, i64 {HOST_ENTRY_OFFSET}")
         function = self.let(f"load ptr, ptr {at}")
         self.lines += [
-            f"  store i64 0, ptr {answer}, align 8",
+            f"  store {word} 0, ptr {answer}, {align}",
             f"  call void {function}(i64 {i}, ptr %operands)",
         ]
-        failed = self.let(f"icmp eq i64 {self.let(f'load i64, ptr {answer}, align 8')}, 0")
+        failed = self.let(f"icmp eq {word} {self.let(f'load {word}, ptr {answer}, {align}')}, 0")
         self.lines += [
             f"  br i1 {failed}, label %fail{i}, label %met{i}",
             f"fail{i}:",
@@ -336,10 +357,10 @@ class LlvmDriver:
             # Number -1 tells the host of the failure, until its answer says that it was heard.
             f"  br label %tell{i}",
             f"tell{i}:",
-            "  store i64 0, ptr %place0, align 8",
+            f"  store {word} 0, ptr %place0, {align}",
             f"  call void {function}(i64 -1, ptr %operands)",
         ]
-        told = self.let(f"icmp ne i64 {self.let('load i64, ptr %place0, align 8')}, 0")
+        told = self.let(f"icmp ne {word} {self.let(f'load {word}, ptr %place0, {align}')}, 0")
         self.lines += [f"  br i1 {told}, label %met{i}, label %tell{i}", f"met{i}:"]
         self.barrier()
         # Thread 0 may be at its next call before others read: they compare with this call's number.
@@ -360,6 +381,9 @@ class LlvmDriver:
         if spaces == [Space.OUTPUT, Space.INPUT] and not repeated and kernel.is_copy:
             is_same = self.let("icmp eq ptr " + ", ".join(pointers))
             tiles = self.let(f"select i1 {is_same}, i64 0, i64 {kernel.tiles}")
+        if self.reports:
+            progress = self.let(f"getelementptr i8, ptr %sync, i64 {PROGRESS_OFFSET}")
+            self.lines.append(f"  store volatile i32 {i}, ptr {progress}, align 4")
         if self.single_threaded:
             self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {tiles}, ptr %operands)")
             return

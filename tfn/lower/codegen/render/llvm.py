@@ -6,7 +6,8 @@ an i1 in registers and a byte in memory; a bfloat16 is 16 bits that only casts u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -34,15 +35,23 @@ all, and finds none: compiling such a kernel took 30 ms, and takes 11 with fence
 """
 
 
-def kernel_text(name: str, items: Sequence[UOp]) -> str:
-    """``void NAME(i64 begin, i64 end, ptr operands)`` from instructions in order."""
+def kernel_text(
+    name: str,
+    items: Sequence[UOp],
+    pointer_bytes: int = 8,
+    rows: Mapping[Op, Row] = MappingProxyType({}),
+) -> str:
+    """``void NAME(i64 begin, i64 end, ptr operands)`` from instructions in order.
+
+    `rows` are used in place of those of `RENDER`.
+    """
     w = LlvmWriter()
     buffers = {s for u in items for s in u.src if s.op is Op.PARAM and s.arg.index >= 0}
     for buffer in sorted(buffers, key=lambda u: u.arg.index):
         slot = w.let(f"getelementptr ptr, ptr %operands, i64 {buffer.arg.index}")
-        w.names[buffer] = w.let(f"load ptr, ptr {slot}, align 8")
+        w.names[buffer] = w.let(f"load ptr, ptr {slot}, align {pointer_bytes}")
     for u in items:
-        value = RENDER[u.op](w, u)
+        value = (rows.get(u.op) or RENDER[u.op])(w, u)
         if value:
             w.names[u] = value
     body = "\n".join([*w.allocas, *w.lines])

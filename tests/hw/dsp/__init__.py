@@ -1,0 +1,1 @@
+"""The DSP: its linker, its memory, its commands."""

@@ -1,0 +1,1 @@
+"""Quantized networks: tests file by file."""

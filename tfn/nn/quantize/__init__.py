@@ -1,0 +1,41 @@
+"""Quantized networks: int8 values, int32 sums, and integer arithmetic only.
+
+Files in reading order:
+    affine          scales and zero points: numbers as small integers, and back
+    calibration     ranges of activations, observed on data
+    requantization  sums of 32 bits back to 8 bits: a multiplier, a shift, a stated rounding
+    layers          Linear and Conv of integers, made from layers of floats
+    training        fake quantization with straight-through gradients
+
+A network is trained in floats, calibrated on data, perhaps trained on with fake quantization, and
+converted.  What is converted has no floats, so it gives the same bits on every device.
+
+Source: Jacob et al. 2018, "Quantization and training of neural networks for efficient
+integer-arithmetic-only inference", arXiv:1712.05877.
+"""
+
+# ruff: noqa: I001  (reading order)
+
+from tfn.nn.quantize.affine import (
+    Quantization as Quantization,
+    per_channel as per_channel,
+    per_tensor as per_tensor,
+    symmetric as symmetric,
+)
+from tfn.nn.quantize.calibration import (
+    Range as Range,
+    calibrate as calibrate,
+    follow as follow,
+    observe as observe,
+)
+from tfn.nn.quantize.requantization import Requantization as Requantization
+from tfn.nn.quantize.layers import (
+    Conv as Conv,
+    Linear as Linear,
+    conv as conv,
+    matmul as matmul,
+)
+from tfn.nn.quantize.training import (
+    fake_quantize as fake_quantize,
+    fake_weights as fake_weights,
+)

@@ -1,0 +1,113 @@
+"""Requantization: int32 sums of products become int8 values, by integers only::
+
+    sum ~ real / (scale of x * scale of w)  ->  q = clip((sum * m + 2**(s - 1)) >> s) + zero_point)
+
+The real factor ``scale of x * scale of w / scale of y`` is ``m * 2**-s`` with m of 31 bits.  The
+product is exact in 64 bits and rounded once: to the nearest integer, halves upwards (towards
++infinity).
+
+Source: Jacob et al. 2018, arXiv:1712.05877, section 2.2; the rounding is that of TensorFlow Lite
+with single rounding (`MultiplyByQuantizedMultiplier`).
+"""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfn import numpy as jnp
+from tfn._support.validate import shown
+from tfn.array import Array
+from tfn.errors import ArgumentError
+from tfn.nn.module import module, static
+from tfn.nn.quantize.affine import Quantization
+
+if TYPE_CHECKING:
+    from jaxtyping import Int8, Int32
+
+MULTIPLIER_BITS = 31
+"""Bits of a multiplier: with a sum of 32 bits, the product and its rounding fit into 64 bits."""
+MAX_SHIFT = 62
+"""The largest shift: the rounding term ``2**(shift - 1)`` and the product fit into 64 bits."""
+
+
+@module
+class Requantization:
+    """A fixed-point factor with rounding, the zero point and the range of the results.
+
+    Attributes:
+        multiplier: of 31 bits.
+        shift: 1 to 62; the factor is ``multiplier * 2**-shift``.
+        zero_point: added after rounding.
+        lowest, highest: results are clipped to them.
+
+    Example:
+        >>> y = Quantization(jnp.float32(1.0), jnp.int32(0))
+        >>> half = Requantization.of(0.5, y)
+        >>> half(jnp.array([3, -3, 4, 1000])).tolist()
+        [2, -1, 2, 127]
+    """
+
+    multiplier: Int32[Array, " *channels"]
+    shift: Int32[Array, " *channels"]
+    zero_point: Int32[Array, ""]
+    lowest: int = static(default=-128)
+    highest: int = static(default=127)
+
+    @staticmethod
+    def of(scale: object, output: Quantization, relu: bool = False) -> Requantization:
+        """Returns the requantization of sums to the values of a quantization.
+
+        Args:
+            scale: that of a sum, the product of the scales of its factors: a number, or one for
+                each channel of the last axis; concrete, because multipliers are made on the host.
+            output: the quantization of the results, one for all channels.
+            relu: whether negative numbers become 0; it costs nothing, since the range begins at the
+                zero point then.
+
+        Raises:
+            ArgumentError: if the output has several scales, or a factor is not positive and below
+                2**30.
+        """
+        if output.axis is not None:
+            raise ArgumentError(
+                "the results of a requantization have one scale",
+                got=f"a quantization along axis {output.axis}",
+                hint="use per_tensor for activations, and scales per channel for weights",
+            )
+        factors: np.ndarray[Any, Any] = np.asarray(scale, np.float64) / float(output.scale)
+        if not (np.isfinite(factors) & (factors > 0) & (factors < 2.0**30)).all():
+            raise ArgumentError(
+                "a requantization needs a factor above 0 and below 2**30",
+                got=f"scales {shown(scale)} and {float(output.scale)}",
+                hint="scales are positive: look at the data that was used for calibration",
+            )
+        _, exponents = np.frexp(factors)
+        shifts = np.minimum(MULTIPLIER_BITS - exponents, MAX_SHIFT)
+        multipliers = np.rint(np.ldexp(factors, shifts)).astype(np.int64)
+        # A mantissa just below 1 rounds up to 2**31, which has one bit too many.
+        large = multipliers == 2**MULTIPLIER_BITS
+        multipliers, shifts = np.where(large, multipliers // 2, multipliers), shifts - large
+        zero_point = output.zero_point.item()
+        lowest = max(output.lowest, zero_point) if relu else output.lowest
+        return Requantization(
+            jnp.asarray(multipliers.astype(np.int32)),
+            jnp.asarray(shifts.astype(np.int32)),
+            output.zero_point,
+            lowest,
+            output.highest,
+        )
+
+    def __call__(self, sums: Int32[Array, "*shape"]) -> Int8[Array, "*shape"]:
+        """Returns sums as quantized values; channels are the last axis."""
+        shift = self.shift.astype("int64")
+        half = jnp.left_shift(jnp.ones_like(shift), shift - 1)
+        products = sums.astype("int64") * self.multiplier.astype("int64")
+        rounded = jnp.right_shift(products + half, shift)
+        # Clipped before the zero point is added: both fit into 32 bits then.
+        low, high = self.lowest - self.zero_point, self.highest - self.zero_point
+        clipped = jnp.clip(rounded, low.astype("int64"), high.astype("int64"))
+        return (clipped.astype("int32") + self.zero_point).astype("int8")
