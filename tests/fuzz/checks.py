@@ -6,8 +6,10 @@ hundred each check runs: those that compile once always, the others now and then
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from tests.fuzz.values import (
     Unfit,
     Value,
     device,
+    devices,
     precision,
     require_close,
     shown,
@@ -73,6 +76,30 @@ def export(program: Program) -> None:
         inputs = arrays(program.inputs)
         data = tfn.export.serialize(program.function(NARROW), *inputs)
         require_outputs(program, tfn.export.deserialize(data)(*inputs), "export and the oracle")
+
+
+def sharded(program: Program) -> None:
+    """Divided among devices, in a way that its text draws."""
+    random = Random(program.source())
+    sizes = random.choice([(2,), (3,), (2, 2), (2, 3)])
+    with device("cpu"), devices(math.prod(sizes)):
+        mesh = tfn.make_mesh(sizes, ("x", "y")[: len(sizes)])
+        inputs = [
+            tfn.device_put(x, tfn.NamedSharding(mesh, drawn_spec(random, x.shape, mesh)))
+            for x in arrays(program.inputs)
+        ]
+        results = tfn.jit(program.function(NARROW))(*inputs)
+        require_outputs(program, results, "parts on devices and the oracle")
+
+
+def drawn_spec(random: Random, shape: tuple[int, ...], mesh: Any) -> Any:
+    """A spec that divides some axes of an array over some axes of a mesh, where sizes allow it."""
+    parts: list[Any] = [None] * len(shape)
+    for name, size in mesh.shape.items():
+        free = [i for i, n in enumerate(shape) if parts[i] is None and n % size == 0]
+        if free and random.random() < 0.8:
+            parts[random.choice(free)] = name
+    return tfn.P(*parts)
 
 
 def vmap(program: Program) -> None:
@@ -225,6 +252,7 @@ CHECKS = {
     "gradient": Check(gradient, 40),
     "adjoint": Check(adjoint, 40),
     "export": Check(export, 5),
+    "sharded": Check(sharded, 10),
 }
 
 

@@ -114,6 +114,17 @@ def device(name: str) -> Iterator[None]:
         config.device = before
 
 
+@contextmanager
+def devices(count: int) -> Iterator[None]:
+    """As many CPU devices in this process."""
+    before = config.devices
+    config.devices = max(before, count)
+    try:
+        yield
+    finally:
+        config.devices = before
+
+
 NARROW: dict[str, Any] = {name: getattr(tnp, name) for name in DTYPES} | {
     "bool": tnp.bool_, "xp": tnp, "lax": lax, "tfn": tfn, "nn": nn, "np": np,
 }  # fmt: skip

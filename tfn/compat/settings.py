@@ -52,6 +52,7 @@ class ShapedArray:
     """The type of an array.
 
     Example:
+        >>> import numpy as np
         >>> str(ShapedArray((2, 3), np.dtype("float32")))
         'float32[2,3]'
     """

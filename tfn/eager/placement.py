@@ -22,8 +22,8 @@ from tfn.trace.named_sharding import (
     Sharding,
     SingleDeviceSharding,
 )
+from tfn.trace.place import Request, result_sharding
 from tfn.trace.place import common_place as common_place
-from tfn.trace.place import result_sharding
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
 from tfn.trace.uop import UOp, remembered
 from tfn.transforms.shard import partition as partitioner
@@ -44,34 +44,40 @@ class Placed(NamedTuple):
 
 
 def placed(
-    jaxpr: Jaxpr, kinds: Sequence[Kind], on: Sharding | None = None, what: str = "a program"
+    jaxpr: Jaxpr, kinds: Sequence[Kind], on: Request | None = None, what: str = "a program"
 ) -> Placed:
     """The program of a function for arguments of these kinds.
 
     Args:
         jaxpr: of whole arrays.
         kinds: of its arguments.
-        on: the sharding that says where it runs, if no argument does.
+        on: the shardings that the user has asked for.
         what: the name of the function, for errors.
 
     Raises:
         DeviceError: for arguments on different devices, or on others than those of `on`.
     """
     place = common_place(what, kinds)
+    asked = on.place if on else None
     if place is None:
-        place = on
-    elif on is not None and on.devices != place.devices:
+        place = asked
+    elif asked is not None and asked.devices != place.devices:
         raise DeviceError(
             f"{what} got an array that is on other devices than its results",
-            got=f"an array of {place}, a result of {on}",
+            got=f"an array of {place}, a result of {asked}",
             hint="tfn.device_put brings the array to the devices of the results",
         )
     shardings = tuple([kind.sharding for kind in kinds])
-    return _placed(jaxpr.function, shardings, place)
+    return _placed(jaxpr.function, shardings, place, on.results if on else ())
 
 
 @remembered
-def _placed(f: UOp, shardings: tuple[Sharding | None, ...], place: Sharding | None) -> Placed:
+def _placed(
+    f: UOp,
+    shardings: tuple[Sharding | None, ...],
+    place: Sharding | None,
+    asked: tuple[Sharding | None, ...],
+) -> Placed:
     jaxpr = Jaxpr(f)
     mesh = place.mesh if isinstance(place, NamedSharding) else None
     if isinstance(place, SingleDeviceSharding) and names_devices(f):
@@ -90,23 +96,17 @@ def _placed(f: UOp, shardings: tuple[Sharding | None, ...], place: Sharding | No
         results: Sequence[Partition | None] = [None] * len(jaxpr.outputs)
     else:
         jaxpr, results = partitioner.stacked(jaxpr, partitions)
-    # A result that is divided as an argument is has its very sharding: however the user wrote it,
-    # the next call with it finds the same program.
+    # A result that is divided as the user has asked, or as an argument is, has this very sharding:
+    # however the user wrote it, the next call with it finds the same program.
     given = {(p, q.shape): s for p, q, s in zip(partitions, f.arg.params, shardings) if p and s}
-    return Placed(
-        jaxpr,
-        place.devices[0].platform if place else None,
-        tuple(
-            [
-                kind_of(
-                    u.shape,
-                    u.dtype,
-                    (result and given.get((result, u.shape))) or result_sharding(result, place),
-                )
-                for u, result in zip(f.src, results, strict=True)
-            ]
-        ),
-    )
+    kinds = []
+    for i, (u, result) in enumerate(zip(f.src, results, strict=True)):
+        sharding = (result and given.get((result, u.shape))) or result_sharding(result, place)
+        exact = asked[i] if asked else None
+        if exact and sharding and sharding.is_equivalent_to(exact, u.ndim):
+            sharding = exact
+        kinds.append(kind_of(u.shape, u.dtype, sharding))
+    return Placed(jaxpr, place.devices[0].platform if place else None, tuple(kinds))
 
 
 def of_mesh(jaxpr: Jaxpr, partitions: list[Partition | None], axes: tuple[Axis, ...]) -> Jaxpr:

@@ -159,7 +159,7 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
     Args:
         jaxpr: of whole arrays.
         kinds: of its arguments, whose devices it is for; none for the default device.
-        on: the sharding that says where it runs, if no argument does.
+        on: the shardings that the user has asked for, a `Request`.
     """
     jaxpr, platform, _ = place(jaxpr, kinds, on)
     return _loaded(runnable(jaxpr.function)[0], platform)
@@ -247,8 +247,8 @@ def call(
     """Run a closed function, compiled as a whole, on concrete arrays, on the devices they are on.
 
     Donated operands are deleted when it begins, whether it succeeds or not: their memory may become
-    that of results, if no other array shares it.  It runs on the devices of the sharding `on` if no
-    operand is committed to any.
+    that of results, if no other array shares it.  It runs on the devices that the `Request` on
+    asks for if no operand is committed to any.
 
     Raises:
         OutOfMemoryError: before anything runs.

@@ -168,7 +168,7 @@ class Runtime(Protocol):
         """A whole closed function, now, compiled, on concrete Values.
 
         Those whose numbers are `donated` are deleted; results may take their memory.  It runs on
-        the devices that the values are committed to, or else on those of the sharding `on`.
+        the devices that the values are committed to, or else on those that `on` asks for.
         """
 
     def compile_stats(

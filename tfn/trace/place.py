@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfn._support.frozen import frozen
 from tfn.config import config
 from tfn.dtypes import SHORT
 from tfn.errors import DeviceError
@@ -18,6 +19,19 @@ from tfn.trace.named_sharding import (
     spec_of,
 )
 from tfn.trace.sharding import Partition
+
+
+@frozen
+class Request:
+    """The shardings that a user has asked for.
+
+    Attributes:
+        place: where a call runs if no operand says it.
+        results: the shardings of the results; None for any.
+    """
+
+    place: Sharding | None
+    results: tuple[Sharding | None, ...]
 
 
 def named_partition(kind: Kind) -> Partition | None:

@@ -104,7 +104,7 @@ class Traced:
         takes: its arguments.
         uses_axes: whether it was traced within named axes that it uses, so that it serves for one
             call alone.
-        on: the sharding that says where it runs, if no argument does.
+        on: the shardings that the user has asked for, a `Request`.
     """
 
     jaxpr: Jaxpr

@@ -79,7 +79,8 @@ def closed(
     inputs = [*recorded.inputs, begin] if begin and token else recorded.inputs
     outputs, on = recorded.outputs, None
     if shardings is not None:
-        outputs, on = shardings.constrain(outputs, recorded.structure), shardings.place
+        outputs = shardings.constrain(outputs, recorded.structure)
+        on = shardings.request(recorded.structure, len(token))
     jaxpr, captured = close(tidy([*token, *outputs]), inputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)

@@ -44,6 +44,15 @@ def test_results_are_divided() -> None:
     assert both(X)._data is not None
 
 
+def test_a_result_has_the_sharding_as_it_was_written() -> None:
+    lone = tfn.make_mesh((1,), "z")
+    for way in (over("x", None), NamedSharding(lone, P("z")), NamedSharding(lone, P(None, "z"))):
+        step = tfn.jit(lambda x: x + 1, in_shardings=way, out_shardings=way)
+        x = step(step(X))
+        assert x.sharding == way and np.array_equal(x, X + 2) and step.cache_info().entries == 1
+        assert step._direct[0](x) is not NotImplemented
+
+
 def test_one_device() -> None:
     device = tfn.devices()[3]
     for options in ({"device": device}, {"out_shardings": SingleDeviceSharding(device)}):

@@ -26,6 +26,7 @@ from tfn.trace.named_sharding import (
     as_sharding,
 )
 from tfn.trace.op import Op
+from tfn.trace.place import Request
 from tfn.trace.uop import UOp
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -112,17 +113,26 @@ class Shardings:
         leaves = tree.leaves(self.outputs, is_leaf=_is_leaf)
         return any(isinstance(leaf, PartitionSpec) for leaf in leaves)
 
-    @property
-    def place(self) -> Sharding | None:
-        """Where the function runs if no argument says it."""
+    def request(self, structure: tree.Structure, tokens: int) -> Request:
+        """The shardings of results after so many tokens, and where the function runs.
+
+        Raises:
+            TreeError: if the shardings do not begin like the result.
+        """
         if self.device is not None:
-            return as_sharding(self.name, self.device)
-        for leaf in tree.leaves(self.outputs, is_leaf=_is_leaf):
-            sharding = as_sharding(self.name, leaf)
-            if sharding is not None:
-                whole = isinstance(sharding, NamedSharding)
-                return sharding.with_spec(P()) if whole else sharding  # type: ignore[union-attr]
-        return None
+            return Request(as_sharding(self.name, self.device), ())
+        if self.outputs is None:
+            return Request(None, ())
+        given = self._results(structure, list(range(structure.num_leaves)))
+        first = next((sharding for sharding in given if sharding is not None), None)
+        place = first.with_spec(P()) if isinstance(first, NamedSharding) else first
+        return Request(place, (*(None for _ in range(tokens)), *given))
+
+    def _results(self, structure: tree.Structure, leaves: Sequence[Any]) -> list[Sharding | None]:
+        """The sharding of each leaf of the result."""
+        result = tree.unflatten(structure, list(leaves))
+        given = spread(f"out_shardings of {self.name}", self.outputs, result, "the result")
+        return [as_sharding(self.name, sharding) for sharding in given]
 
     def put(self, args: Sequence[object], values: Sequence[Any], names: Sequence[str]) -> list[Any]:
         """The leaves of arguments on the devices of their shardings; those by keyword unchanged.
@@ -149,7 +159,9 @@ class Shardings:
                 return x
             return bind.bind(Op.CONSTRAIN, x, arg=sharding.constraint(x.shape), weak=x.weak_type)
         has = x.kind.sharding
-        if has is not None and not has.is_equivalent_to(sharding, x.ndim):
+        if has is not None and has.is_equivalent_to(sharding, x.ndim):
+            return x
+        if has is not None:
             raise ArgumentError(
                 f"argument {name} of {self.name} has another sharding than in_shardings says",
                 got=f"{name}: {has}",
@@ -167,10 +179,9 @@ class Shardings:
         """
         if self.outputs is None:
             return list(outputs)
-        result = tree.unflatten(structure, list(outputs))
-        given = spread(f"out_shardings of {self.name}", self.outputs, result, "the result")
+        given = self._results(structure, outputs)
         return [
-            u if sharding is None else constrained(u, as_sharding(self.name, sharding))
+            u if sharding is None else constrained(u, sharding)
             for u, sharding in zip(outputs, given, strict=True)
         ]
 
