@@ -42,6 +42,7 @@ def test_the_place_is_the_users_own_line():
         (errors.TreeError, ValueError),
         (errors.TracerBoolConversionError, errors.ConcretizationTypeError),
         (errors.NonConcreteBooleanIndexError, IndexError),
+        (errors.DeviceError, (RuntimeError, ValueError)),
         (errors.OutOfMemoryError, MemoryError),
         (errors.ImmutableError, (TypeError, AttributeError)),
     ],

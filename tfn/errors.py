@@ -211,7 +211,7 @@ class KeyReuseError(TfnError):
     """A random key consumed twice."""
 
 
-class DeviceError(TfnError, RuntimeError):
+class DeviceError(TfnError, RuntimeError, ValueError):
     """A device that is not available, or cannot do an operation."""
 
 
