@@ -19,7 +19,7 @@ import numpy as np
 
 import tfn
 import tfn.numpy as tnp
-from tests.exporting.building import in_c
+from tests.exporting.building import COMPILERS, in_c
 from tests.fuzz.programs import Input, Line, Program, evaluate_line
 from tests.fuzz.steps import DISCRETE, STEPS
 from tests.fuzz.values import (
@@ -74,6 +74,13 @@ def jit(program: Program) -> None:
     with device("cpu"):
         results = tfn.jit(program.function(NARROW))(*arrays(program.inputs))
         require_outputs(program, results, "jit and the oracle")
+
+
+def guarded(program: Program) -> None:
+    """Compiled as a whole, with red zones around blocks and poison in those that are free."""
+    with device("cpu-debug"):
+        results = tfn.jit(program.function(NARROW))(*arrays(program.inputs))
+        require_outputs(program, results, "jit with guards and the oracle")
 
 
 def eager(program: Program) -> None:
@@ -133,7 +140,7 @@ def sanitize(program: Program) -> None:
         function, inputs = program.function(NARROW), arrays(program.inputs)
         with on_the_host():
             results = in_c(
-                function, *inputs, folder=Path(folder), compiler=["gcc"], flags=SANITIZED
+                function, *inputs, folder=Path(folder), compiler=COMPILERS[:1], flags=SANITIZED
             )
         require_outputs(program, results, "exported C and the oracle")
 
@@ -285,6 +292,7 @@ class Check:
 
 CHECKS = {
     "jit": Check(jit, 100),
+    "guarded": Check(guarded, 5),
     "eager": Check(eager, 15),
     "oracle": Check(oracle, 15),
     "vmap": Check(vmap, 20),

@@ -466,7 +466,8 @@ STEPS: dict[str, Step] = {
     "sum": reduction("sum", ARITHMETIC, ROUNDED, numpy=False),
     "count": unary("xp.sum({a})", BOOL, DISCRETE),
     "prod": reduction("prod", ARITHMETIC, ROUNDED, numpy=False),
-    **{name: reduction(name, FLOATS, ROUNDED) for name in ("mean", "var", "std", "nansum")},
+    **{name: reduction(name, FLOATS, ROUNDED) for name in ("mean", "var", "nansum")},
+    "std": reduction("std", FLOATS, ROUNDED, kink=True),  # the square root of 0 has no derivative
     **{name: reduction(name, REAL, EXACT, empty=False, kink=True) for name in ("max", "min")},
     **{name: reduction(name, (*INTEGERS, *BOOL), DISCRETE) for name in ("any", "all")},
     **{name: along(f"xp.{name}({{a}}, axis={{i}})", REAL, DISCRETE, empty=False) for name in
