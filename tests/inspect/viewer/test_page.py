@@ -6,12 +6,15 @@ import base64
 import json
 import re
 import time
+import tomllib
 import zlib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+import tfn
 from tests.browser import PATH, Browser
 from tests.inspect.viewer.programs import floats, gpt_step, layer_data, rnn_data, seen
 from tfn import numpy as jnp
@@ -40,6 +43,15 @@ def test_a_page_loads_nothing() -> None:
     assert "default-src 'none'" in text
     assert not re.search(r"(src|href)=|@import|url\(|fetch\(", text)
     assert set(re.findall(r"https?://[^\"\s]+", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_package_has_the_files_of_the_page() -> None:
+    root = Path(tfn.__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    patterns = project["tool"]["setuptools"]["package-data"]["tfn"]
+    for suffix in ("html", "css", "js"):
+        assert (root / f"tfn/inspect/viewer/page.{suffix}").is_file()
+        assert any(fnmatch(f"inspect/viewer/page.{suffix}", pattern) for pattern in patterns)
 
 
 def test_names_of_functions_are_text() -> None:
