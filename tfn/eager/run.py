@@ -210,8 +210,8 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
             after.from_disk - before.from_disk,
             size_bytes,
         )
-        made = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
-        events.add("compile", program.name, lowered_ns, made)
+        origin = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
+        events.add("compile", program.name, lowered_ns, origin)
         loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
     return loaded
 

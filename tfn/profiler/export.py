@@ -25,7 +25,7 @@ def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
     """
     listed = sorted(listed, key=lambda event: (event.begin_ns, -event.end_ns))
     threads = list(dict.fromkeys(event.thread for event in listed if event.thread))
-    made: dict[str, list[Event]] = {}
+    by_track: dict[str, list[Event]] = {}
     ends: list[int] = []
     for event in listed:
         if event.thread or len(threads) <= 1:
@@ -35,8 +35,8 @@ def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
             lane = next((i for i, end in enumerate(ends) if end <= event.begin_ns), len(ends))
             ends[lane : lane + 1] = [event.end_ns]
             name = f"programs {lane}"
-        made.setdefault(name, []).append(event)
-    return made
+        by_track.setdefault(name, []).append(event)
+    return by_track
 
 
 def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:

@@ -106,14 +106,14 @@ def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, w
 
 def table(listed: Iterable[Event], begin_ns: int, end_ns: int) -> Table:
     """The table for rich."""
-    made = Table(box=None, pad_edge=False)
+    grid = Table(box=None, pad_edge=False)
     for head in HEADS:
         justify: Literal["left", "right"] = "left" if head in ("kind", "name") else "right"
         widest = MAX_NAME_CHARACTERS if head == "name" else None
-        made.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", max_width=widest)
+        grid.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", max_width=widest)
     for row in rows(listed):
-        made.add_row(*_cells(row, end_ns - begin_ns))
-    return made
+        grid.add_row(*_cells(row, end_ns - begin_ns))
+    return grid
 
 
 HEADS = ("kind", "name", "calls", "total", "share", "mean", "least", "most", "GFLOP/s", "GB/s")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.hw.entries import device
 from tfn.dtypes import FLOAT32
-from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.compile.llvm import LlvmCompiler, assembly
 from tfn.hw.cpu import native
-from tfn.hw.cpu.target import host
+from tfn.hw.cpu.target import host, named
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,11 @@ def memory() -> Any:
 def test_the_text_is_well_formed(guarded: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr("tfn.config.config.disk_cache", False)
     assert LlvmCompiler(verify=True).compile(native.text(guarded), host())
+
+
+@pytest.mark.parametrize("name, instruction", [("x86-64-v3", "rdtsc"), ("aarch64", "cntvct_el0")])
+def test_each_machine_reads_a_counter_that_users_may_read(name: str, instruction: str) -> None:
+    assert instruction in assembly(native.text(), named(name)).lower()
 
 
 def test_attributes_and_buffer_protocol_of_a_native_buffer(memory: Any) -> None:

@@ -228,7 +228,7 @@ start:
   %logging = and i1 %timed, %has_ring
   br i1 %logging, label %note_begin, label %enter
 note_begin:
-  %begin_ticks = call i64 @llvm.$COUNTER$()
+  %begin_ticks = call i64 @llvm.readcyclecounter()
   br label %enter
 enter:
   %began = phi i64 [0, %start], [%begin_ticks, %note_begin]
@@ -238,7 +238,7 @@ locked:
   call void %run(ptr null, ptr %call, ptr %addresses, ptr %arena)
   br i1 %logging, label %log_locked, label %ran_locked
 log_locked:
-  %ended_locked = call i64 @llvm.$COUNTER$()
+  %ended_locked = call i64 @llvm.readcyclecounter()
   call void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended_locked)
   br label %ran_locked
 ran_locked:
@@ -296,7 +296,7 @@ run_unlocked:
   %pool = load ptr, ptr %pool_place
   %thread = call ptr @PyEval_SaveThread()
   call void %run(ptr %pool, ptr %call, ptr %addresses, ptr %arena)
-  %ended_unlocked = call i64 @llvm.$COUNTER$()
+  %ended_unlocked = call i64 @llvm.readcyclecounter()
   call void @PyEval_RestoreThread(ptr %thread)
   br i1 %logging, label %log_unlocked, label %ran_unlocked
 log_unlocked:
@@ -359,11 +359,12 @@ define internal void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %end
 }
 
 define i64 @read_counter() {
-  %ticks = call i64 @llvm.$COUNTER$()
+  %ticks = call i64 @llvm.readcyclecounter()
   ret i64 %ticks
 }
 
-declare i64 @llvm.$COUNTER$()
+; On x86 rdtsc, on AArch64 cntvct_el0: counters of constant rate that user code may read.
+declare i64 @llvm.readcyclecounter()
 
 define void @hold(ptr %objects, i64 %count) #0 {
 entry:

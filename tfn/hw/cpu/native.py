@@ -19,7 +19,6 @@ to select their instructions takes a third of the time.
 from __future__ import annotations
 
 import ctypes
-import platform
 
 from tfn.hw.cpu.ir import read_ir
 
@@ -126,10 +125,6 @@ OUTPUT = (
 )
 """The words of a row that describes an output; see `tfn.hw.device.Output`."""
 
-COUNTERS = {"x86_64": "readcyclecounter", "AMD64": "readcyclecounter"}
-"""The intrinsic of LLVM for a counter of constant rate that user code may read: on x86 rdtsc."""
-DEFAULT_COUNTER = "readsteadycounter"
-
 TREE = {"leaf": 0, "none": 1, "list": 2, "tuple": 3, "dict": 4, "dataclass": 5}
 """Codes of the nodes of a tree.  A tree is a code and what follows it::
 
@@ -160,7 +155,6 @@ def text(guarded: bool = False) -> str:
         "OUTPUT_WORDS": len(OUTPUT),
         "RING_MASK": RING_ROWS - 1,
         "RING_WORDS": RING_WORDS,
-        "COUNTER": COUNTERS.get(platform.machine(), DEFAULT_COUNTER),
     }
     values |= {f"BUFFER.{name}": offset for name, offset in BUFFER.items()}
     values |= {f"TREE.{name}": code for name, code in TREE.items()}

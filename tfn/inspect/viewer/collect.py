@@ -160,7 +160,7 @@ class _Kernels:
     ) -> None:
         self.time_decisions = decisions
         self.view, self.places, self.timer = view, places, timer
-        self.made: dict[UOp, Kernel] = {
+        self.kernels: dict[UOp, Kernel] = {
             launch.kernel.source: launch.kernel
             for launch in all_launches(view.program.steps)
             if launch.kernel.source is not None
@@ -238,7 +238,7 @@ class _Kernels:
 
     def _texts(self, body: UOp, operands: list[str]) -> tuple[Data, dict[str, str]]:
         view, target = self.view, self.view.target
-        kernel = self.made.get(body) or pipeline.kernel(body, target)
+        kernel = self.kernels.get(body) or pipeline.kernel(body, target)
         simple = body.op is Op.SINK
         records: dict[str, list[Record]] = {}
         value: Any = body

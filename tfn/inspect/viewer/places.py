@@ -1,6 +1,6 @@
 """Source lines of nodes and kernels, and the text of the files around them.
 
-A node that a pass has made without a line of its own has that of the first of its sources with one.
+A node of a pass without a line of its own has that of the first of its sources that has one.
 """
 
 from __future__ import annotations
