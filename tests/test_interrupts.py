@@ -7,6 +7,7 @@ checkpoint is whole, and no unfinished file is left.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import random
@@ -30,6 +31,9 @@ from tfn.eager import run
 from tfn.nn import state
 
 INTERRUPTS = 200
+
+HANGS_AFTER_SECONDS = 280
+"""Of which the child needs 15 on a core of its own; then it says where it is."""
 
 X = np.random.default_rng(0).standard_normal((96, 96)).astype(np.float32)
 
@@ -113,6 +117,7 @@ ACTIVITIES: tuple[Callable[[Program], None], ...] = (
 
 def interrupted(seed: int, folder: Path) -> None:
     """Interrupts each activity at random moments, and looks at all results after each."""
+    faulthandler.dump_traceback_later(HANGS_AFTER_SECONDS, exit=True)
     config.disk_cache = False
     random.seed(seed)
     program = Program(folder)
