@@ -133,7 +133,8 @@ class Config:
 
     Attributes:
         device: name of the default device: ``cpu``, ``python``, ``null`` or ``dsp``; ``cpu-debug``
-            is the CPU with memory that shows who writes beside an array or after its end (TFN_DEVICE).
+            is the CPU with memory that shows who writes beside an array or after its end
+            (TFN_DEVICE).
         threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).
         cache_dir: folder of compiled objects (TFN_CACHE_DIR).  It is used only if it belongs to
             the user and no other user may write to it: its objects are executed.
