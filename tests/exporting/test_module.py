@@ -70,7 +70,9 @@ def test_objects_for_every_target(target: str, tmp_path: Path) -> None:
         pytest.skip("there is no linker for WebAssembly")
     made = tfn.export(much, X, np.int32(3), path=tmp_path / "much", kind=kind, target=target)
     data = made.files[0].read_bytes()
-    machine = {"x86": 62, "aarch64": 183, "riscv64": 243, "wasm32": 1}[target.split("-")[0]]
+    machine = {"x86": 62, "aarch64": 183, "riscv64": 243, "hexagon": 164, "wasm32": 1}[
+        target.split("-")[0]
+    ]
     if kind == "wasm":
         assert struct.unpack("<4sI", data[:8]) == (b"\0asm", machine)
     else:

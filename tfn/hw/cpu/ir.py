@@ -22,7 +22,7 @@ def read_ir(
     name: str,
     values: Mapping[str, object] = _NO_VALUES,
     conditions: Collection[str] = (),
-    folder: str = _FOLDER,
+    folder: str = "",
 ) -> str:
     """The text of ``name.ll``.
 
@@ -30,7 +30,7 @@ def read_ir(
         name: of a file of the folder, without its suffix.
         values: for each hole of the file; others are not used.
         conditions: those that are true.
-        folder: with the file; that of the CPU device unless given.
+        folder: with the file; that of the CPU device if "".
 
     Raises:
         KeyError: for a hole that has no value.
@@ -40,7 +40,7 @@ def read_ir(
         >>> "i64 202, ptr %word, i32 129, i32 2147483647)" in read_ir("sleep_futex", values)
         True
     """
-    with open(os.path.join(folder, f"{name}.ll"), encoding="utf-8") as file:
+    with open(os.path.join(folder or _FOLDER, f"{name}.ll"), encoding="utf-8") as file:
         first, *others = file.read().split("\n?")
     parts = [first]
     for other in others:

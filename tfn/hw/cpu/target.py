@@ -43,7 +43,7 @@ TARGETS: dict[str, Target] = {
     "riscv64":   Target("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", 16, 16,
                         lacks=_ROUNDS | _SCALES),
     "hexagon":   Target("hexagon-unknown-linux-musl", "hexagonv67", _HVX, 128, 32, 32 << 10,
-                        1 << 20, 1 << 20, _ROUNDS | _SCALES | _MULTIPLIES,
+                        1 << 20, 1 << 20, _ROUNDS | _SCALES,
                         scalars=FLOATS | {INT64, UINT64}),
     "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16,
                         lacks=_FUSES | _SCALES),

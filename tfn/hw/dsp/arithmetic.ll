@@ -2,6 +2,24 @@
 ; them: division, square root and fma of float64, square root of float32, division of integers.
 ; Floats are rounded correctly, to the nearest, halves to even; subnormal numbers are exact.
 ;
+;   __hexagon_divdf3    x / y in float64, a digit at a time
+;   sqrt                the square root in float64, a digit at a time
+;   __hexagon_sqrtf     the square root in float32
+;   fma                 x * y + z in float64, rounded once
+;   __hexagon_udivdi3   n / d, unsigned, 64 bits
+;   __hexagon_umoddi3   the remainder, unsigned, 64 bits
+;   __hexagon_divdi3    n / d, signed, 64 bits
+;   __hexagon_moddi3    the remainder, signed, 64 bits
+;   __hexagon_udivsi3   n / d, unsigned, 32 bits
+;   __hexagon_umodsi3   the remainder, unsigned, 32 bits
+;   __hexagon_divsi3    n / d, signed, 32 bits
+;   __hexagon_modsi3    the remainder, signed, 32 bits
+;   divided             quotient and remainder, unsigned, 64 bits
+;   unpacked            digits and exponent of a number
+;   exponent            the biased exponent of a number
+;   rounded             a number of digits and an exponent
+;   shifted_sticky      a shift to the right that keeps whether bits are lost
+;
 ; A finite number is unpacked as m * 2**(e - 52) with m from 2**52 to 2**53 - 1.  Results come to
 ; @rounded as m * 2**(e - 62) with m from 2**62 to 2**63 - 1, whose last bit is set if digits
 ; after it are lost.

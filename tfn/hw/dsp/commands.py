@@ -1,4 +1,4 @@
-"""Commands of the DSP as frozen records, and their words in the ring; the layout of its memory.
+"""Command ring: commands of the DSP as frozen records, their words, the layout of memory.
 
     byte 0        head and tail of the ring, in words; the last signal; a call of the host
     byte 256      the `sync` words of the program that runs

@@ -24,7 +24,7 @@ from tfn.hw.dsp.memory import SharedMemory
 
 COMMAND = "qemu-hexagon"
 START_SECONDS = 30.0
-"""For the start, which takes 20 ms on an idle machine."""
+"""For the start, which may take seconds on a busy machine."""
 _MAX_MESSAGE_LINES = 3
 
 

@@ -6,7 +6,7 @@
 An object that holds a function a second time is no error, since the name of a kernel is a digest of
 its text: the first one is used.
 
-Source: Qualcomm Hexagon ABI User Guide (80-N2040-23), section 11, "Object files"; the masks of
+Source: Qualcomm Hexagon Application Binary Interface User Guide, on relocations; the masks of
 fields that are not contiguous are those of the Hexagon V67 Programmer's Reference Manual, and of
 LLD's `Hexagon.cpp`, which must give the same image.
 """

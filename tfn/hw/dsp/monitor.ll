@@ -1,9 +1,18 @@
 ; The monitor: the program that runs on the DSP.  It maps the shared memory, then takes records of
-; the command ring, one after the other, whenever the host rings; see layout.py for the words.
+; the command ring, one after the other, whenever the host rings; see commands.py for the words.
+;
+;   _start          maps the memory that the host names, and takes commands on a stack in it
+;   take_commands   waits for the bell, takes records up to a signal, and begins again
+;   host_call       is called by programs: the host runs a function on their memory
+;   read_word       a word of the host's bell; 4 unless the host is gone
+;   write_word      rings the host with a word
+;   copy            copies bytes
+;   exit            ends the process
 
 ; long syscall(r0, ..., r5, number on the stack):
 ;     r6 = memw(r29+#0)    trap0(#1)    jumpr r31
-@syscall = constant [3 x i32] [i32 -1851932666, i32 1409335300, i32 1386201088], section ".text.syscall", align 16
+@syscall = constant [3 x i32] [i32 -1851932666, i32 1409335300, i32 1386201088],
+  section ".text.syscall", align 16
 
 ; void on_stack(stack, function):    r29 = r0    jumpr r1
 @on_stack = constant [2 x i32] [i32 1885388829, i32 1384235008], section ".text.stack", align 16

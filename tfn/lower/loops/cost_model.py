@@ -20,7 +20,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from tfn.dtypes import FLOATS, DType
+from tfn.dtypes import DType
 from tfn.lower.index.affine import Terms, affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import loop_nest
@@ -30,7 +30,8 @@ from tfn.lower.target.target import Target
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
 
-_HOLDS = frozenset({Op.LOAD, Op.FOLD, Op.STORE})
+_HOLDS = frozenset({Op.LOAD, Op.FOLD, Op.STORE, Op.CAST, Op.BITCAST})
+"""Operations by which values of a dtype come into a kernel, or leave it."""
 
 GATHER_NS = 1.0
 """Nanoseconds to load one element that is not beside that of the next lane.
@@ -71,11 +72,9 @@ def model_of(n: Nest, target: Target) -> Model:
 
 
 def _has_scalars(nodes: Sequence[UOp], scalars: frozenset[DType]) -> bool:
-    """Whether a value is of a dtype that has no vectors; indices do not count, nor do casts."""
+    """Whether a value is of a dtype that has no vectors; arithmetic of indices does not count."""
     held = [u.src[2] if u.op is Op.STORE else u for u in nodes if u.op in _HOLDS]
-    return any(u.dtype in scalars for u in held) or any(
-        u.dtype in scalars and u.dtype in FLOATS for u in nodes
-    )
+    return any(u.dtype in scalars for u in held)
 
 
 class Model:
