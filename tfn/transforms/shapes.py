@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfn._support.validate import shown, size_limit
 from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
@@ -17,9 +17,16 @@ from tfn.trace.op import Shape
 
 @dataclass(frozen=True)
 class ShapeDtypeStruct:
-    """Shape, dtype and weakness of an array, without its elements.
+    """Shape, dtype, weakness and sharding of an array, without its elements.
 
     A size may be symbolic, for those who export; see `tfn.export.symbolic_shape`.
+
+    Attributes:
+        shape: sizes of the axes.
+        dtype: of the elements.
+        weak_type: whether the dtype gives way to others.
+        vma: inside of `shard_map`, the manual axes over which the value varies.
+        sharding: the devices that it is committed to; None for an array that is not.
 
     Example:
         >>> ShapeDtypeStruct((2, 3), "float32").size
@@ -29,11 +36,18 @@ class ShapeDtypeStruct:
     shape: Shape
     dtype: DType
     weak_type: bool = False
+    vma: frozenset[Any] = frozenset()
+    sharding: Any = field(default=None, repr=False)
 
     if TYPE_CHECKING:  # a name of a dtype will do for one
 
         def __init__(
-            self, shape: Sequence[int], dtype: DTypeLike, weak_type: bool = False
+            self,
+            shape: Sequence[int],
+            dtype: DTypeLike,
+            weak_type: bool = False,
+            vma: frozenset[Any] = frozenset(),
+            sharding: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
