@@ -17,9 +17,7 @@ from tfn.config import config
 from tfn.dtypes import (
     BOOL,
     DEFAULTS,
-    FLOAT32,
     FLOAT64,
-    INT32,
     INTEGERS,
     DType,
     DTypeLike,
@@ -189,7 +187,7 @@ def _of_list(listed: Sequence[object], dtype: DType | None) -> Array:
         except ValueError:
             data = np.array(None)
         if data.dtype.kind in "Of" and data.ndim and all(isinstance(v, int) for v in flat):
-            data = _large(listed, flat, dtype or INT32)
+            data = _large(listed, flat, dtype or DEFAULTS[int])
         if data.dtype.kind not in "biufcV":
             raise ArgumentError(
                 "array needs lists of numbers, all rows of one length",
@@ -230,7 +228,7 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
             dtype = data.dtype
         else:
             scalar = {"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)
-            dtype = DEFAULTS[scalar] if flat else FLOAT32
+            dtype = DEFAULTS[scalar if flat else float]
     if dtype.kind in "iu" or data.dtype.kind == "c":
         for extreme in (data.min(), data.max()) if data.size else ():  # NaN is both
             as_number_of(dtype, extreme.item())
@@ -346,7 +344,7 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> 
         Array([0., 0., 0.], dtype=float32)
     """
     on_device("zeros", device)
-    kind = FLOAT32 if dtype is None else canonical(dtype)
+    kind = DEFAULTS[float] if dtype is None else canonical(dtype)
     return make(_constant, 0, kind, a_shape("zeros", shape))
 
 
@@ -367,7 +365,7 @@ def ones(shape: object, dtype: DTypeLike | None = None, *, device: object = None
         [[1, 1], [1, 1]]
     """
     on_device("ones", device)
-    kind = FLOAT32 if dtype is None else canonical(dtype)
+    kind = DEFAULTS[float] if dtype is None else canonical(dtype)
     return make(_constant, 1, kind, a_shape("ones", shape))
 
 
