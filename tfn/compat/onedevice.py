@@ -1,26 +1,21 @@
-"""JAX's names for devices, shardings and settings, for a process with one device.
+"""JAX's names for devices and shardings, for a process with one device.
 
 Every array is on that device, so every sharding is the same, and none is applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tfn.array import Array
 from tfn.compat.names import VERSION
-from tfn.config import config as tfn_config
-from tfn.dtypes import DType
-from tfn.eager import run
+from tfn.eager import run, transfer
 from tfn.errors import ArgumentError
 from tfn.trace.op import Shape
-from tfn.transforms.jit import jit as tfn_jit
 
 __version__ = VERSION
 __version_info__ = tuple(map(int, VERSION.split(".")))
@@ -66,12 +61,42 @@ def default_backend() -> str:
     return run.device().name
 
 
+def device_put(x: object, device: object = None, **options: object) -> Any:
+    """The arrays and numbers of a tree, on the one device."""
+    return transfer.device_put(x)
+
+
 # Shardings.
 
 
-def PartitionSpec(*parts: object) -> tuple[Any, ...]:
-    """Returns the names of the mesh axes over which each axis of an array is split, as a tuple."""
-    return parts
+class PartitionSpec:
+    """The names of the mesh axes over which each axis of an array is split; equal to a tuple."""
+
+    UNCONSTRAINED = "unconstrained"
+
+    def __init__(self, *parts: object) -> None:
+        self.parts = parts
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.parts[i]
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*self.parts, *other)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (tuple, PartitionSpec)) and self.parts == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return f"PartitionSpec({', '.join(map(repr, self.parts))})"
 
 
 @dataclass(frozen=True)
@@ -99,14 +124,31 @@ class AbstractMesh:
     are_all_axes_explicit = False
 
 
-def Mesh(devices: Any, axis_names: Any = ()) -> AbstractMesh:
-    """Returns a mesh from an array of devices and a name for each axis.
+class Mesh:
+    """An array of devices, with a name for each axis; here of one device.
 
     Raises:
         ArgumentError: for more than the one device.
     """
-    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-    return make_mesh(np.shape(devices), names)
+
+    def __init__(self, devices: Any, axis_names: Any = (), **options: Any) -> None:
+        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        self.devices = np.asarray(devices)
+        self.abstract_mesh = make_mesh(np.shape(devices), names)
+        self.axis_names, self.shape = names, self.abstract_mesh.shape
+        self.size, self.empty = self.abstract_mesh.size, not names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self.abstract_mesh == other.abstract_mesh
+
+    def __hash__(self) -> int:
+        return hash(self.abstract_mesh)
+
+    def __enter__(self) -> Mesh:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Does nothing."""
 
 
 def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> AbstractMesh:
@@ -133,8 +175,8 @@ def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> AbstractMesh
 class NamedSharding:
     """The layout of an array over a mesh."""
 
-    mesh: AbstractMesh = AbstractMesh()
-    spec: tuple[Any, ...] = ()
+    mesh: Any = AbstractMesh()
+    spec: Any = ()
 
 
 @dataclass(frozen=True)
@@ -145,138 +187,3 @@ class SingleDeviceSharding:
 
 
 Sharding = NamedSharding | SingleDeviceSharding
-
-
-# Compilation.
-
-_HINTS = frozenset(
-    {
-        "inline",
-        "keep_unused",
-        "device",
-        "backend",
-        "in_shardings",
-        "out_shardings",
-        "compiler_options",
-    }
-)
-
-
-def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`tfn.jit`, without the options that say where to run, or how to compile for whom.
-
-    Example:
-        >>> jit(lambda x: 2 * x, inline=True)(3.0).item()
-        6.0
-    """
-    return tfn_jit(fun, **{name: o for name, o in options.items() if name not in _HINTS})
-
-
-# Types of values.
-
-
-@dataclass(frozen=True)
-class ShapedArray:
-    """The type of an array.
-
-    Example:
-        >>> str(ShapedArray((2, 3), np.dtype("float32")))
-        'float32[2,3]'
-    """
-
-    shape: Shape
-    dtype: DType
-    weak_type: bool = False
-    sharding: NamedSharding = field(default=NamedSharding(), repr=False)
-
-    def __str__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
-
-
-def typeof(x: object) -> ShapedArray:
-    """The type of an array or a number.
-
-    Example:
-        >>> typeof(1.0).weak_type
-        True
-    """
-    value = run.asarray(x)
-    return ShapedArray(value.shape, value.dtype, value.weak_type)
-
-
-@dataclass(frozen=True)
-class _PredicateType:
-    """A type by a predicate, for ``isinstance(x, ...)``."""
-
-    name: str
-    holds: Callable[[Any], bool]
-
-    def __instancecheck__(self, x: object) -> bool:
-        return self.holds(x)
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-def _traced(x: object) -> bool:
-    return isinstance(x, Array) and x.trace is not None
-
-
-Tracer: Any = _PredicateType("Tracer", _traced)
-
-
-# Settings.
-
-
-class Settings:
-    """``jax.config``: settings that tfn has no use for are kept, and do nothing.
-
-    64-bit types are there whenever they are asked for by name, whatever ``jax_enable_x64`` says.
-    Keys may be used twice, as with JAX, unless ``jax_debug_key_reuse`` forbids it.
-    """
-
-    def __init__(self) -> None:
-        self.jax_enable_x64 = False
-        self.jax_numpy_dtype_promotion = "standard"
-        self.jax_default_matmul_precision: str | None = None
-        self.jax_platform_name = self.jax_platforms = "cpu"
-        self.jax_log_compiles = self.jax_disable_jit = False
-        self.jax_threefry_partitionable = True
-        self.jax_default_prng_impl = "threefry2x32"
-
-    def update(self, name: str, value: object) -> None:
-        """Change a setting."""
-        setattr(self, name, value)
-        if name == "jax_debug_key_reuse":
-            tfn_config.key_reuse = not value
-
-    def read(self, name: str) -> Any:
-        """The value of a setting."""
-        return getattr(self, name)
-
-
-config = Settings()
-
-
-@contextmanager
-def _nothing(*settings: object) -> Iterator[None]:
-    """A block in which a setting would be changed that tfn has no use for."""
-    yield
-
-
-enable_x64 = log_compiles = default_matmul_precision = named_scope = _nothing
-
-
-def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
-    """The function as it is: a trace is printed by operations, not by names."""
-    return (lambda f: f) if fun is None else fun

@@ -1,0 +1,175 @@
+"""Settings of JAX: ``jax.config``, and the blocks in which one of them is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from tfn import dtypes
+from tfn.config import config as tfn_config
+from tfn.trace import bind
+
+# fmt: off
+DEFAULTS: dict[str, Any] = {
+    "jax_enable_x64": False,
+    "jax_disable_jit": False,
+    "jax_debug_nans": False,
+    "jax_debug_infs": False,
+    "jax_debug_key_reuse": False,
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_default_matmul_precision": None,
+    "jax_default_device": None,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_default_dtype_bits": "32",
+    "jax_enable_checks": False,
+    "jax_enable_custom_prng": False,
+    "jax_check_tracer_leaks": False,
+    "jax_log_compiles": False,
+    "jax_platform_name": "cpu",
+    "jax_platforms": "cpu",
+    "jax_threefry_partitionable": True,
+    "jax_transfer_guard": "allow",
+    "jax_traceback_filtering": "auto",
+    "jax_num_cpu_devices": -1,
+    "jax_compilation_cache_dir": None,
+    "jax_include_full_tracebacks_in_locations": True,
+    "jax_pmap_shmap_merge": True,
+    "jax_use_direct_linearize": True,
+}
+"""The settings, and their values at first."""
+
+
+def _key_reuse(value: object) -> None:
+    tfn_config.key_reuse = not value
+
+
+def _debug_nans(value: object) -> None:
+    tfn_config.debug_nans = bool(value)
+
+
+def _x64(value: object) -> None:
+    dtypes.set_default_bits(64 if value else 32)
+
+
+ACTIONS: dict[str, Callable[[object], None]] = {
+    "jax_debug_key_reuse": _key_reuse,
+    "jax_debug_nans": _debug_nans,
+    "jax_enable_x64": _x64,
+}
+"""Settings that change something in tfn; the others are kept, and change nothing."""
+# fmt: on
+
+
+class Settings:
+    """``jax.config``: settings that tfn has no use for are kept, and do nothing.
+
+    64-bit types are there whenever they are asked for by name; ``jax_enable_x64`` makes them the
+    default of Python numbers.  Keys may be used twice, as with JAX, unless
+    ``jax_debug_key_reuse`` forbids it.
+    """
+
+    def __init__(self) -> None:
+        vars(self).update(DEFAULTS)
+
+    def update(self, name: str, value: Any) -> None:
+        """Change a setting."""
+        setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        vars(self)[name] = value
+        if name in ACTIONS:
+            ACTIONS[name](value)
+
+    def read(self, name: str) -> Any:
+        """The value of a setting."""
+        return getattr(self, name)
+
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether Python numbers have 64 bits."""
+        return bool(self.read("jax_enable_x64"))
+
+    def config_with_absl(self) -> None:
+        """Does nothing: settings are not read from the command line."""
+
+    parse_flags_with_absl = config_with_absl
+
+
+config = Settings()
+
+
+class Block:
+    """A setting as a block: ``with debug_nans(True): ...``; its value is ``debug_nans.value``."""
+
+    def __init__(self, name: str, default: Any = None) -> None:
+        self.name, self.default = name, default
+
+    @property
+    def value(self) -> Any:
+        """The present value."""
+        return config.read(self.name)
+
+    @contextmanager
+    def __call__(self, new_value: Any = True) -> Iterator[None]:
+        """A block in which the setting has another value."""
+        before = config.read(self.name)
+        config.update(self.name, new_value)
+        try:
+            yield
+        finally:
+            config.update(self.name, before)
+
+
+enable_x64 = Block("jax_enable_x64")
+debug_nans = Block("jax_debug_nans")
+debug_infs = Block("jax_debug_infs")
+debug_key_reuse = Block("jax_debug_key_reuse")
+numpy_dtype_promotion = Block("jax_numpy_dtype_promotion")
+numpy_rank_promotion = Block("jax_numpy_rank_promotion")
+default_matmul_precision = Block("jax_default_matmul_precision")
+default_prng_impl = Block("jax_default_prng_impl")
+default_device = Block("jax_default_device")
+enable_checks = Block("jax_enable_checks")
+enable_custom_prng = Block("jax_enable_custom_prng")
+check_tracer_leaks = checking_leaks = Block("jax_check_tracer_leaks")
+log_compiles = Block("jax_log_compiles")
+threefry_partitionable = Block("jax_threefry_partitionable")
+transfer_guard = Block("jax_transfer_guard")
+
+
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+    """A block in which jitted functions run as Python."""
+    return _DISABLE_JIT(disable)
+
+
+_DISABLE_JIT = Block("jax_disable_jit")
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """A block in which what does not depend on traced values is computed at once.
+
+    Example:
+        >>> import tfn
+        >>> @tfn.jit
+        ... def f(x):
+        ...     with ensure_compile_time_eval():
+        ...         return x + float(tfn.numpy.arange(3.0).sum())
+        >>> float(f(1.0))
+        4.0
+    """
+    with bind.outside_traces():
+        yield
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """A block as it is: a trace is printed by operations, not by names."""
+    yield
+
+
+def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+    """The function as it is."""
+    return (lambda f: f) if fun is None else fun
