@@ -236,3 +236,10 @@ def test_a_debug_check_counts_only_inside() -> None:
 
     assert float(tfn.jit(f)(-1.0)) == float(f(-1.0)) == -1
     assert "not positive" in checkify.checkify(f)(-1.0)[0].get()
+
+
+def test_errors_that_were_fetched_are_checked():
+    error, _ = tfn.checkify.checkify(tnp.log, errors=tfn.checkify.nan_checks)(-1.0)
+    fetched = tfn.device_get(error)
+    with pytest.raises(CheckError):
+        tfn.checkify.check_error(fetched)

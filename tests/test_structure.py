@@ -203,6 +203,13 @@ def test_no_file_imports_itself_through_others() -> None:
                 raise AssertionError(f"imports in a circle: {circle} -> {name(other)}")
 
 
+@every([path for path in FILES if path.relative_to(ROOT).parts[:2] != ("tfn", "compat")])
+def test_nothing_imports_compat(path: Path) -> None:
+    """JAX's names are for libraries; `tfn/__init__.py` offers the package, and loads nothing."""
+    wrong = [d for d in imported(path) if d.startswith("tfn.compat")]
+    assert not wrong or path == ROOT / "tfn" / "__init__.py", f"{name(path)} imports {wrong}"
+
+
 @every(FILES)
 def test_imports_stand_at_the_top(path: Path) -> None:
     inner = [n for n in ast.walk(parsed(path)) if isinstance(n, (ast.FunctionDef, ast.Lambda))]

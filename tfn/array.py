@@ -110,6 +110,19 @@ class Array:
             hint="tfn.numpy.array(values) makes one",
         )
 
+    @property
+    def _trace(self) -> bind.Trace | None:
+        """The trace, under the name that JAX's tracers have for it."""
+        return self.trace
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the elements in memory; they must not be changed.
+
+        Raises:
+            ConcretizationTypeError: for a value that is being traced.
+        """
+        return int(np.asarray(self).ctypes.data)
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise concretization.immutable(self, f"its {name} cannot be set", name)
 
@@ -556,11 +569,11 @@ class Array:
         """The smallest over axes, NaN if there is one."""
         return _FUNCTIONS[0].min(self, axis, keepdims, **options)
 
-    def any(self, axis: Axes = None, keepdims: bool = False) -> Array:
+    def any(self, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
         """Whether one element over axes is true."""
         return _FUNCTIONS[0].any(self, axis, keepdims)
 
-    def all(self, axis: Axes = None, keepdims: bool = False) -> Array:
+    def all(self, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
         """Whether all elements over axes are true."""
         return _FUNCTIONS[0].all(self, axis, keepdims)
 

@@ -20,7 +20,7 @@ import numpy as np
 from tfn import numpy as tnp
 from tfn import tree
 from tfn._support.validate import a_function, shown
-from tfn.array import ArrayLike
+from tfn.array import Array, ArrayLike
 from tfn.debug import fits
 from tfn.errors import ArgumentError, CheckError, user_line
 from tfn.trace import effects, source_lines
@@ -224,7 +224,7 @@ def check_error(error: Error) -> None:
             got=f"error={shown(error)}",
             hint="pass what a checkified function returned first",
         )
-    if getattr(error.code, "trace", None) is None:
+    if not isinstance(error.code, Array) or error.code.trace is None:  # it may be NumPy's
         message = error.get()
         if message is not None:
             raise CheckError(message, where="")

@@ -110,6 +110,23 @@ SHORT: dict[DType, str] = {
 # fmt: on
 
 
+def set_default_bits(bits: int) -> None:
+    """Let Python scalars on their own have 64 bits, or 32 again.
+
+    Programs that have been compiled stay as they are: set it before anything else.
+
+    Raises:
+        DTypeError: for another number.
+    """
+    if bits not in (32, 64):
+        raise DTypeError("defaults have 32 or 64 bits", got=f"bits={bits}", hint="write 64")
+    wide = bits == 64
+    DEFAULTS[int], DEFAULTS[float] = (INT64, FLOAT64) if wide else (INT32, FLOAT32)
+    DEFAULTS[complex] = COMPLEX128 if wide else COMPLEX64
+    _DEFAULT_OF.update({"i*": DEFAULTS[int], "f*": DEFAULTS[float], "c*": DEFAULTS[complex]})
+    promote.cache_clear()
+
+
 def install(make: Callable[[Any, DType], Any]) -> None:
     """Install the array constructor behind ``float32(1)``; done once, by ``tfn/__init__.py``."""
     for name in SCALAR_TYPES:

@@ -167,6 +167,18 @@ class GradientError(TfnError, TypeError):
     """A derivative that does not exist: of a function not scalar, not floating, not linear."""
 
 
+class CallbackError(TfnError, RuntimeError):
+    """An error in a function of the host, with its traceback, as JAX reports it."""
+
+
+class MissingRuleError(TfnError, NotImplementedError):
+    """A transform of a primitive of the user that has no rule for it."""
+
+
+class NotAvailableError(TfnError, NotImplementedError):
+    """A part of JAX that tfn does not have."""
+
+
 class ConcretizationTypeError(TfnError, TypeError):
     """A value was needed while tracing, where only shape and dtype are known."""
 

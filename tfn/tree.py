@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import functools
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
@@ -572,7 +573,8 @@ def _register(
         ArgumentError: for what is no class, or is a node already.
     """
     try:
-        with section():
+        with section(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a namedtuple may have rules of its own
             optree.register_pytree_node(cls, take, make, path_entry_type=entry, namespace=NAMESPACE)
     except (TypeError, ValueError) as error:
         raise ArgumentError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import optree
@@ -24,10 +24,49 @@ tree_leaves, tree_leaves_with_path = tree.leaves, tree.leaves_with_path
 tree_unflatten, tree_structure, tree_transpose = tree.unflatten, tree.structure, tree.transpose
 tree_reduce, tree_reduce_associative, tree_all = tree.reduce, tree.reduce_associative, tree.all
 tree_broadcast = tree.broadcast
-register_pytree_node, register_pytree_node_class = tree.register_node, tree.register_node_class
-register_pytree_with_keys = tree.register_with_keys
+register_pytree_node_class = tree.register_node_class
 register_pytree_with_keys_class = tree.register_with_keys_class
 PyTreeDef, KeyPath, KeyEntry = tree.Structure, tree.Path, Any
+
+
+def register_pytree_node(
+    nodetype: type[Any],
+    flatten_func: Callable[[Any], tuple[Iterable[Any], Any]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
+) -> None:
+    """Makes a class a node of trees: `tree.register_node`, with keys `tree.register_with_keys`.
+
+    Example:
+        >>> class Box:
+        ...     def __init__(self, x): self.x = x
+        >>> register_pytree_node(Box, lambda b: ((b.x,), None), lambda _, xs: Box(*xs))
+        >>> tree_leaves(Box(1))
+        [1]
+    """
+    if flatten_with_keys_func is None:
+        tree.register_node(nodetype, flatten_func, unflatten_func)
+    else:
+        tree.register_with_keys(nodetype, flatten_with_keys_func, unflatten_func)
+
+
+def register_pytree_with_keys(
+    nodetype: type[Any],
+    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """Makes a class a node of trees whose children have keys: `tree.register_with_keys`.
+
+    Example:
+        >>> class Box:
+        ...     def __init__(self, x): self.x = x
+        >>> keyed = lambda b: (((GetAttrKey("x"), b.x),), None)
+        >>> register_pytree_with_keys(Box, keyed, lambda _, xs: Box(*xs))
+        >>> keystr(tree_leaves_with_path(Box(1))[0][0])
+        '.x'
+    """
+    tree.register_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func)
 
 
 def all_leaves(iterable: Iterable[Any]) -> bool:

@@ -1,29 +1,47 @@
-"""Settings, and types of values."""
+"""Settings of JAX."""
 
 import numpy as np
 
 import tfn
 import tfn.numpy as tnp
-from tfn.compat import settings as one
-
-
-def test_types_of_values():
-    kind = one.typeof(tnp.ones((2, 3)))
-    assert (kind.shape, kind.dtype, kind.ndim, kind.size) == ((2, 3), np.dtype("f"), 2, 6)
-    assert kind.sharding.mesh.empty and not kind.sharding.mesh.are_all_axes_explicit
-    assert one.typeof(2).weak_type and repr(one.Tracer) == "Tracer"
-
-
-def test_types_of_arrays_on_a_mesh():
-    mesh = tfn.make_mesh((1, 1), ("x", "y"))
-    sharding = tfn.NamedSharding(mesh, tfn.P("y", None))
-    kind = one.typeof(tfn.device_put(np.ones((2, 3), "f"), sharding))
-    assert kind.sharding == sharding and str(kind) == "float32[2@y,3]"
+from tfn.compat import settings
 
 
 def test_settings_are_kept():
-    settings = one.Settings()
-    settings.update("jax_debug_nans", True)
-    assert settings.read("jax_debug_nans") is True and settings.jax_enable_x64 is False
-    with one.enable_x64(True):
-        pass
+    config = settings.Settings()
+    config.update("jax_log_compiles", True)
+    assert config.read("jax_log_compiles") is True and config.jax_enable_x64 is False
+    with settings.log_compiles(True):
+        assert settings.log_compiles.value is True
+    assert settings.log_compiles.value is False
+
+
+def test_64_bits_are_the_default_while_they_are_enabled():
+    with settings.enable_x64(True):
+        assert settings.config.x64_enabled
+        wide = [tnp.zeros(2), tnp.asarray(1.0), tnp.arange(2), tnp.sin(1), tnp.arange(2) / 2]
+        wide += [tnp.sum(tnp.ones(2, "int8")), tnp.linspace(0, 1, 3), tfn.jit(lambda x: x)(1)]
+        wide += [tfn.random.normal(tfn.random.key(0)), tnp.array([1, 2]), tnp.eye(2)]
+        assert {x.dtype for x in wide} == {np.dtype("float64"), np.dtype("int64")}
+    narrow = [tnp.zeros(2), tnp.asarray(1.0), tnp.arange(2), tnp.sin(1), tnp.arange(2) / 2]
+    assert {x.dtype for x in narrow} == {np.dtype("float32"), np.dtype("int32")}
+
+
+def test_constants_are_not_recorded_within_ensure_compile_time_eval():
+    kinds = []
+
+    @tfn.jit
+    def f(x):
+        kinds.append(tnp.arange(3).trace is None)
+        with settings.ensure_compile_time_eval():
+            total = tnp.arange(3).sum()
+        kinds.append(total.trace is None)
+        return x + total
+
+    assert f(1).item() == 4 and kinds == [False, True]
+
+
+def test_names_change_nothing():
+    with settings.named_scope("layer"):
+        assert settings.named_call(abs) is abs and settings.named_call(name="n")(abs) is abs
+    settings.config.parse_flags_with_absl()

@@ -230,3 +230,40 @@ def test_determinants(kind, n):
     np.testing.assert_allclose(linalg.det(stack), whole, rtol=1e-12)
     for got, want in zip(linalg.slogdet(stack), (sign, size), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1,), (6,), (2, 5)])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_tridiagonal_solve(shape, dtype):
+    draw = np.random.default_rng(0)
+    lower, main, upper = (draw.normal(size=shape).astype(dtype) for _ in range(3))
+    main, right = main * 0.1, draw.normal(size=(*shape, 2)).astype(dtype)
+    full = np.zeros((*shape, shape[-1]), dtype)
+    for i in range(shape[-1]):
+        full[..., i, i] = main[..., i]
+        if i:
+            full[..., i, i - 1], full[..., i - 1, i] = lower[..., i], upper[..., i - 1]
+    actual = tfn.jit(linalg.tridiagonal_solve)(lower, main, upper, right)
+    np.testing.assert_allclose(actual, np.linalg.solve(full, right), rtol=1e-8)
+
+
+def test_tridiagonal_solve_needs_shapes_that_fit():
+    with pytest.raises(ShapeError, match="one axis more"):
+        linalg.tridiagonal_solve(np.ones(2), np.ones(2), np.ones(2), np.ones(2))
+
+
+def test_householder_reflections():
+    draw = np.random.default_rng(0)
+    a, c = draw.normal(size=(5, 3)), draw.normal(size=(5, 2))
+    packed, scales = linalg.geqrf(a)
+    q = np.linalg.qr(a, mode="complete")[0]
+    np.testing.assert_allclose(linalg.householder_product(packed, scales), q[:, :3])
+    np.testing.assert_allclose(linalg.ormqr(packed, scales, c), q @ c)
+    np.testing.assert_allclose(
+        linalg.ormqr(packed, scales, c.T, left=False, transpose=True), c.T @ q.T
+    )
+    h, taus = tfn.numpy.linalg.qr(a, mode="raw")
+    np.testing.assert_allclose(h, np.linalg.qr(a, mode="raw")[0])
+    np.testing.assert_allclose(taus, scales)
+    with pytest.raises(ShapeError, match="as many rows"):
+        linalg.householder_product(np.ones((2, 3)), np.ones(2))

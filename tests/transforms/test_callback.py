@@ -434,3 +434,15 @@ def test_an_object_that_compiles_its_own_callback_dies() -> None:
     del trainer
     gc.collect()
     assert alive() is None
+
+
+def test_a_branch_that_is_not_taken_does_not_call():
+    calls = []
+
+    def f(x):
+        row = tfn.ShapeDtypeStruct((), "float32")
+        run = lambda: tfn.pure_callback(lambda: calls.append(1) or np.float32(0), row)
+        return tfn.lax.cond(x > 0, run, lambda: x)
+
+    assert float(tfn.jit(f)(-1.0)) == -1.0 and not calls
+    assert float(tfn.jit(f)(1.0)) == 0.0 and calls

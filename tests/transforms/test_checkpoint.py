@@ -222,3 +222,8 @@ def test_checkpoint_keeps_nothing() -> None:
         tfn.grad(lambda y: f(y).sum())(x)
 
     assert growth(step) == NONE
+
+
+def test_static_arguments_need_no_hash():
+    f = tfn.checkpoint(lambda n, x: n["times"] * x, static_argnums=0)
+    assert float(tfn.grad(lambda x: f({"times": 3.0}, x))(2.0)) == 3.0

@@ -14,10 +14,10 @@ from tfn.trace.build import several
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 from tfn.transforms.batch import batch
-from tfn.transforms.body import closed, fresh
-from tfn.transforms.custom_rules import Lane, Tangents
+from tfn.transforms.body import Lanes, closed, fresh
+from tfn.transforms.custom_rules import Tangents, lanes
 from tfn.transforms.jvp import push
-from tfn.transforms.scan_rules import Pull
+from tfn.transforms.scan_rules import Batch, Pull
 from tfn.transforms.transpose import forward, pull
 
 X, Y, DX = (np.array(v) for v in ([1.0, 2.0], [3.0, 5.0], [0.5, -1.0]))
@@ -73,13 +73,13 @@ def test_pushed_it_is_written_out_first() -> None:
 def test_lanes_are_summed_where_they_share_an_operand() -> None:
     rows = np.stack([X, 2 * X, -X])
     many = leaf(rows)
-    (lanes,) = batch([scaled(R, D)], {R: many}, 3)
-    assert lanes.many and lanes.graph.shape == (3, 2)
+    (all_lanes,) = batch([scaled(R, D)], {R: many}, 3)
+    assert all_lanes.many and all_lanes.graph.shape == (3, 2)
     ct = leaf(np.ones((3, 2)))
-    (back,) = pull([lanes.graph], [D], [ct])
+    (back,) = pull([all_lanes.graph], [D], [ct])
     values = NAMED | {many: rows, ct: np.ones((3, 2))}
     assert back is not None and (oracle.evaluate([back], values)[0] == 10 * rows.sum(0)).all()
-    (ahead,) = forward([lanes.graph])
+    (ahead,) = forward([all_lanes.graph])
     assert ahead is not None
     assert (oracle.evaluate([ahead], values)[0] == 100 * rows * DX).all()
 
@@ -92,8 +92,10 @@ class Once:
         assert tangents[2] is None
         return [None if tangents[1] is None else scaled(u.src[2], tangents[1])]
 
-    def lanes(self, lane: Lane) -> Lane:
-        return lane
+    def batched(
+        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+    ) -> list[Lanes]:
+        return lanes(batch, u, src, mapped, size)
 
 
 def product(x: UOp, y: UOp) -> UOp:

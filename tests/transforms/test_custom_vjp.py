@@ -324,3 +324,9 @@ def test_a_custom_vjp_keeps_nothing() -> None:
         tfn.vmap(tfn.grad(lambda y: f(y).sum()))(x)
 
     assert growth(step) == NONE
+
+
+def test_fixed_arguments_need_no_hash():
+    f = tfn.custom_vjp(lambda options, x: options[0]["scale"] * x, nondiff_argnums=0)
+    f.defvjp(lambda options, x: (f(options, x), None), lambda options, _, ct: (7 * ct,))
+    assert float(tfn.grad(lambda x: f(({"scale": 2.0},), x))(1.0)) == 7.0

@@ -46,3 +46,9 @@ def test_eval_shape_computes_nothing() -> None:
     assert len(seen) == 1
     with pytest.raises(ArgumentError, match=r"p\['x'\] is not an array"):
         tfn.eval_shape(f, {"x": "?"}, k=1.0)
+
+
+def test_types_may_be_results():
+    row = tfn.ShapeDtypeStruct((3,), "int8")
+    out = tfn.eval_shape(lambda x: (row, x), 1.0)
+    assert out[0] == row and out[1].shape == ()

@@ -173,3 +173,14 @@ def test_vmap_of_grad_keeps_no_arrays() -> None:
         tfn.vmap(tfn.grad(lambda row: (row * row * c[0]).sum()))(x + 0)
 
     assert growth(step) == NONE
+
+
+def test_functions_need_no_name():
+    class Layer:
+        __name__ = property(lambda self: 3)
+
+        def __call__(self, x):
+            return x + 1
+
+    assert tfn.vmap(Layer())(np.arange(2)).tolist() == [1, 2]
+    assert tfn.jit(Layer())(1).item() == 2

@@ -1,11 +1,24 @@
 """Libraries written on JAX's public names, run on tfn unmodified.
 
 Files in reading order:
-    settings         JAX's settings, types of values, and `jit` with options without a meaning here
-    mesh_utils       devices arranged for a mesh, by hosts
+    avals          types of values: `ShapedArray`, `typeof`, `Tracer`
+    zeros          symbolic zeros, and unknown operands of transposes
+    primitives     `Primitive`: primitives of the user, and the tables of their rules
+    mlir           lowering rules of primitives: `register_lowering`, `lower_fun`
+    jaxprs         jaxprs as equations: `make_jaxpr`, `eval_jaxpr`
+    op_primitives  the operations of tfn under the names of JAX's primitives
+    functions      functions over flat lists of leaves, and partial evaluation
+    settings       ``jax.config``, and blocks in which a setting is changed
+    transforms     `jit` and callbacks with the arguments that JAX's have
+    test_util      derivatives checked against finite differences
+    mesh_utils     devices arranged for a mesh, by hosts
     multihost_utils  agreement of processes, of which there is one
-    names            the table: each module of JAX, and the modules of tfn that have its names
-    install          `install_as_jax`: modules made from the table, which ``import jax`` returns
+    monitoring     events and their listeners
+    hijax          bases of types and primitives that a library defines
+    private        private parts of JAX that libraries import
+    names          the table: each module of JAX, and the modules of tfn that have its names
+    install        `install_as_jax`: modules made from the table, which ``import jax`` returns
+    __main__       ``python -m tfn.compat train.py``
 """
 
 from tfn.compat.install import install_as_jax as install_as_jax

@@ -7,11 +7,15 @@ import sys
 from difflib import get_close_matches
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
+from tfn._support.frozen import frozen
+from tfn.array import Array
+from tfn.compat.avals import typeof
 from tfn.compat.names import MODULES, Names
 from tfn.compat.settings import config
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, NotAvailableError
+from tfn.random import keys
 
 
 def install_as_jax() -> None:
@@ -35,6 +39,9 @@ def install_as_jax() -> None:
             hint="call install_as_jax() before everything else",
         )
     config.update("jax_debug_key_reuse", False)
+    # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
+    keys.seen_as(Array)
+    Array.aval = property(typeof)  # type: ignore[attr-defined]  # what JAX's arrays have
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)
         parent, _, last = name.rpartition(".")
@@ -50,12 +57,14 @@ def _module(name: str, names: Names) -> ModuleType:
 
     def find(attribute: str) -> Any:
         place = names.elsewhere.get(attribute)
-        if place is None and (names.source is None or attribute.startswith("__")):
+        if attribute.startswith("__") and place is None:
             raise _missing(name, attribute, names)
         try:
-            value = _imported(place or f"{names.source}:{attribute}")
+            value = _imported(place or f"{names.source or __name__}:{attribute}")
         except (ImportError, AttributeError):
-            raise _missing(name, attribute, names) from None
+            if attribute not in names.absent:
+                raise _missing(name, attribute, names) from None
+            value = Absent(f"{name}.{attribute}", names.absent[attribute])
         setattr(module, attribute, value)
         return value
 
@@ -64,6 +73,41 @@ def _module(name: str, names: Names) -> ModuleType:
     module.__doc__ = f"`{names.source or 'tfn'}`, under the name {name}."
     vars(module)["__getattr__"], vars(module)["__dir__"] = find, lambda: _listed(names)
     return module
+
+
+@frozen
+class Absent:
+    """A name that can be imported and not used."""
+
+    name: str
+    reason: str
+
+    def __call__(self, *args: object, **kwargs: object) -> Absent:
+        """Raises an error with the reason; as a decorator it gives a function that does."""
+        if len(args) == 1 and callable(args[0]):
+            return self
+        raise self._error("a call of it")
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise self._error(f"its {attribute}")
+
+    @property
+    def __name__(self) -> str:
+        """The name in JAX."""
+        return self.name
+
+    def __instancecheck__(self, x: object) -> bool:
+        return False
+
+    def __or__(self, other: Any) -> Any:
+        return other
+
+    __ror__ = __or__
+
+    def _error(self, use: str) -> NotAvailableError:
+        return NotAvailableError(f"tfn has no {self.name}: {self.reason}", got=use)
 
 
 def _imported(place: str) -> Any:
@@ -78,7 +122,7 @@ def _listed(names: Names) -> list[str]:
         source = dir(importlib.import_module(names.source)) if names.source else []
     except ImportError:
         source = []
-    return sorted({*source, *names.elsewhere})
+    return sorted({*source, *names.elsewhere, *names.absent})
 
 
 def _missing(name: str, attribute: str, names: Names) -> AttributeError:

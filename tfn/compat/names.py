@@ -11,19 +11,28 @@ from dataclasses import field
 
 from tfn._support.frozen import frozen
 
-VERSION = "0.7.1"
+VERSION = "0.10.2"
 """The version of JAX whose public names these are: some libraries ask."""
 
-OWN = "tfn.compat.settings"
+AVALS, FUNCTIONS, JAXPRS = "tfn.compat.avals", "tfn.compat.functions", "tfn.compat.jaxprs"
+MLIR, PRIMITIVES, SETTINGS = "tfn.compat.mlir", "tfn.compat.primitives", "tfn.compat.settings"
+HIJAX, OPS = "tfn.compat.hijax", "tfn.compat.op_primitives"
+PRIVATE = "tfn.compat.private"
+TRANSFORMS, ZEROS = "tfn.compat.transforms", "tfn.compat.zeros"
 DTYPES, ERRORS, TREE = "tfn.dtypes", "tfn.errors", "tfn.tree_util"
 
 
 @frozen
 class Names:
-    """The names of a module of JAX: those of the module `source`, and the rows of `elsewhere`."""
+    """The names of a module of JAX: those of the module `source`, and the rows of `elsewhere`.
+
+    Names in `absent` can be imported, because libraries import what few of their functions use;
+    their use raises an error with the reason.  They are looked for in `source` first.
+    """
 
     source: str | None = None
     elsewhere: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
 
 
 def _from(module: str, *names: str) -> dict[str, str]:
@@ -40,17 +49,64 @@ LAWS = (
 )
 """The modules of jax.scipy.stats, each of one distribution."""
 
+OP_NAMES = (
+    "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
+    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conv_general_dilated",
+    "convert_element_type", "cos", "cosh", "digamma", "div", "dot_general", "eq", "erf", "erf_inv",
+    "erfc", "exp", "exp2", "expm1", "floor", "gather", "imag", "iota", "le", "lgamma", "log",
+    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real",
+    "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin",
+    "sinh", "slice", "sort", "sqrt", "stop_gradient", "sub", "tan", "tanh",
+    "transpose", "while", "xor",
+)
+"""The primitives of `tfn.compat.op_primitives` that jax.lax has."""
+
+TYPES = _from(
+    AVALS, "ShapedArray", "Tracer", "AbstractValue", "mapped_aval", "unmapped_aval",
+) | {"get_aval": f"{AVALS}:typeof", "raise_to_shaped": f"{AVALS}:typeof",
+     "valid_jaxtype": f"{AVALS}:is_array_type"}
+FUNCTIONS_OF_JAXPRS = _from(
+    JAXPRS, "Jaxpr", "ClosedJaxpr", "JaxprEqn", "Var", "Literal", "Atom", "eval_jaxpr",
+    "jaxpr_as_fun", "subjaxprs", "jaxprs_in_params",
+)
+TRACES = _from(FUNCTIONS, "find_top_trace", "get_opaque_trace_state", "trace_state_clean")
+CORE = {
+    "Effect": f"{HIJAX}:Effect", "Primitive": f"{PRIMITIVES}:Primitive",
+    **TYPES, **FUNCTIONS_OF_JAXPRS, **TRACES,
+}
+BLOCKS = _from(
+    SETTINGS, "config", "enable_x64", "disable_jit", "debug_nans", "debug_infs",
+    "debug_key_reuse", "numpy_dtype_promotion", "numpy_rank_promotion",
+    "default_matmul_precision", "default_prng_impl", "enable_checks",
+    "enable_custom_prng", "check_tracer_leaks", "checking_leaks", "log_compiles",
+    "threefry_partitionable", "transfer_guard", "ensure_compile_time_eval", "named_scope",
+    "named_call",
+)
+
 MODULES: dict[str, Names] = {
     "jax": Names("tfn", {
-        **_from(OWN, "jit", "config", "typeof", "__version__", "__version_info__", "enable_x64",
-                "log_compiles", "default_matmul_precision", "named_scope", "named_call"),
+        **_from(SETTINGS, "__version__", "__version_info__"),
+        "Device": "tfn.trace.mesh:Device",
+        **BLOCKS,
+        **_from(TRANSFORMS, "jit", "pure_callback"),
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",
-    }),
-    "jax.numpy": Names("tfn.numpy"),
+        "typeof": f"{AVALS}:typeof",
+        "make_jaxpr": f"{JAXPRS}:make_jaxpr",
+        "float0": f"{AVALS}:float0",
+        "Ref": f"{HIJAX}:Ref",
+    }, {"new_ref": "tfn has no mutable arrays", "live_arrays": "arrays are counted by Python"}),
+    "jax.numpy": Names("tfn.numpy", _from(
+        "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
+        "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
+        "int2", "int4", "uint2", "uint4",
+    )),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
-    "jax.lax": Names("tfn.lax"),
+    "jax.lax": Names("tfn.lax", {
+        "dtype": f"{AVALS}:dtype_of",
+        **{f"{name}_p": f"{OPS}:{name}_p" for name in OP_NAMES},
+    }),
     "jax.lax.linalg": Names("tfn.lax.linalg"),
     "jax.random": Names("tfn.random"),
     "jax.tree": Names("tfn.tree"),
@@ -60,35 +116,112 @@ MODULES: dict[str, Names] = {
     "jax.nn.initializers": Names("tfn.nn.initializers"),
     "jax.image": Names("tfn.image"),
     "jax.scipy": Names("tfn.scipy"),
+    "jax.scipy.fft": Names("tfn.scipy.fft"),
+    "jax.scipy.optimize": Names(None, {}, dict.fromkeys((
+        "minimize", "OptimizeResults",
+    ), "tfn.nn.optim has optimisers")),
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
     "jax.scipy.signal": Names("tfn.scipy.signal"),
     "jax.scipy.ndimage": Names("tfn.scipy.ndimage"),
     "jax.scipy.sparse": Names("tfn.scipy.sparse"),
     "jax.scipy.sparse.linalg": Names("tfn.scipy.sparse.linalg"),
-    "jax.scipy.stats": Names("tfn.scipy.stats"),
+    "jax.scipy.stats": Names("tfn.scipy.stats", {}, {
+        "gaussian_kde": "tfn.scipy.stats has distributions with parameters",
+    }),
     **{f"jax.scipy.stats.{name}": Names(f"tfn.scipy.stats.{name}") for name in LAWS},
-    "jax.errors": Names(ERRORS, {"JaxRuntimeError": f"{ERRORS}:TfnError"}),
+    "jax.errors": Names(ERRORS, {
+        "JaxRuntimeError": f"{ERRORS}:TfnError", "JAXTypeError": f"{ERRORS}:DTypeError",
+        "JAXIndexError": f"{ERRORS}:OutOfBoundsError",
+    }),
     "jax.dtypes": Names(DTYPES, {
+        "bfloat16": "ml_dtypes:bfloat16",
+        "float0": f"{AVALS}:float0",
         "canonicalize_dtype": f"{DTYPES}:canonical",
         "result_type": "tfn.numpy:result_type",
     }),
     "jax.typing": Names(None, {
         "ArrayLike": "tfn.array:ArrayLike", "DTypeLike": f"{DTYPES}:DTypeLike",
     }),
-    "jax.core": Names(None, _from(OWN, "Tracer", "ShapedArray")),
+    "jax.core": Names(None, CORE),
+    "jax.test_util": Names("tfn.compat.test_util"),
+    "jax.version": Names(None, _from(SETTINGS, "__version__", "__version_info__")),
+    "jax.api_util": Names(None, _from(
+        FUNCTIONS, "debug_info", "flatten_fun", "flatten_fun_nokwargs", "safe_map",
+        "shaped_abstractify")),
+    "jax.extend": Names(),
+    "jax.extend.core": Names(None, CORE),
+    "jax.extend.core.primitives": Names("tfn.compat.op_primitives"),
+    "jax.extend.linear_util": Names(None, _from(FUNCTIONS, "WrappedFun", "wrap_init")),
+    "jax.extend.source_info_util": Names(PRIVATE),
+    "jax.interpreters": Names(),
+    "jax.interpreters.ad": Names(None, _from(
+        ZEROS, "Zero", "UndefinedPrimal", "is_undefined_primal", "instantiate_zeros",
+        "zeros_like_aval", "add_tangents") | {
+        "JVPTracer": f"{AVALS}:Tracer", "add_jaxvals": f"{ZEROS}:add_tangents",
+    } | _from(
+        PRIMITIVES, "primitive_jvps", "primitive_transposes")),
+    "jax.interpreters.batching": Names(None, _from(
+        PRIMITIVES, "primitive_batchers", "fancy_primitive_batchers",
+        "axis_primitive_batchers")),
+    "jax.interpreters.mlir": Names(MLIR),
+    "jax.interpreters.partial_eval": Names(None, _from(
+        FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic")),
+    "jax.lib": Names(None, _from(SETTINGS, "__version__")),
+    "jax._src": Names(),
+    "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),
+    "jax._src.compiler": Names(),
+    "jax._src.xla_bridge": Names(None, {"_backends": f"{PRIVATE}:BACKENDS"}),
+    "jax._src.core": Names(None, CORE),
+    "jax._src.dispatch": Names(),
+    "jax._src.dtypes": Names(DTYPES, {
+        "TypePromotionError": f"{ERRORS}:DTypeError",
+        "ExtendedDType": f"{AVALS}:ExtendedDType",
+    }),
+    "jax._src.flatten_util": Names("tfn.flatten_util"),
+    "jax._src.traceback_util": Names(PRIVATE),
+    "jax._src.tree_util": Names(TREE, {"_registry": f"{PRIVATE}:REGISTRY"}),
+    "jax._src.checkify": Names("tfn.checkify"),
+    "jax._src.state": Names(),
+    "jax._src.state.types": Names(None, _from(HIJAX, "AbstractRef")),
     "jax.sharding": Names("tfn.sharding"),
     "jax.debug": Names("tfn.debug"),
-    "jax.profiler": Names("tfn.profiler"),
-    "jax.custom_derivatives": Names("tfn", _from("tfn.lax", "stop_gradient")),
+    "jax.custom_derivatives": Names("tfn.custom_derivatives", {
+        "stop_gradient": "tfn.lax:stop_gradient",
+        "SymbolicZero": f"{TRANSFORMS}:SymbolicZero",
+        "zero_from_primal": f"{TRANSFORMS}:zero_from_primal",
+        **_from(OPS, "custom_jvp_call_p", "custom_vjp_call_p"),
+    }),
     "jax.custom_batching": Names("tfn"),
     "jax.ad_checkpoint": Names("tfn", {"remat": "tfn:checkpoint"}),
     "jax.ops": Names("tfn.ops"),
-    "jax.experimental": Names(),
-    "jax.experimental.shard_map": Names(None, _from("tfn", "shard_map")),
-    "jax.experimental.pjit": Names(None, {"pjit": f"{OWN}:jit"}),
+    "jax.example_libraries": Names(),
+    "jax.example_libraries.optimizers": Names(None, {}, dict.fromkeys((
+        "adagrad", "adam", "adamax", "clip_grads", "l2_norm", "momentum", "nesterov", "optimizer",
+        "rmsprop", "rmsprop_momentum", "sgd", "sm3",
+    ), "optax has optimisers, and tfn.nn.optim")),
+    "jax.example_libraries.stax": Names(None, {}, dict.fromkeys((
+        "serial", "parallel", "Dense", "Relu", "Tanh", "Sigmoid", "Softplus", "Softmax", "Elu",
+        "Flatten", "Identity", "FanOut", "FanInConcat", "FanInSum", "BatchNorm", "Conv",
+        "Dropout", "elementwise", "shape_dependent",
+    ), "tfn.nn, equinox and flax have layers")),
+    "jax.experimental": Names(None, _from(TRANSFORMS, "io_callback")),
+    "jax.experimental.hijax": Names("tfn.compat.hijax"),
     "jax.experimental.mesh_utils": Names("tfn.compat.mesh_utils"),
     "jax.experimental.multihost_utils": Names("tfn.compat.multihost_utils"),
-    "jax.experimental.checkify": Names("tfn.checkify"),
+    "jax.experimental.shard_map": Names(None, _from("tfn", "shard_map")),
+    "jax.experimental.pjit": Names(None, {"pjit": f"{TRANSFORMS}:jit"}),
+    "jax.experimental.layout": Names(None, {}, dict.fromkeys((
+        "Format", "Layout", "DeviceLocalLayout",
+    ), "arrays have one layout")),
+    "jax.experimental.sparse": Names(None, {}, dict.fromkeys((
+        "BCOO", "BCSR", "COO", "CSR", "CSC", "sparsify", "random_bcoo",
+    ), "arrays are dense")),
+    "jax.monitoring": Names("tfn.compat.monitoring"),
+    "jax.stages": Names("tfn.transforms.aot", {"Wrapped": f"{TRANSFORMS}:Jitted"}),
+    "jax.profiler": Names("tfn.profiler"),
+    "jax.experimental.checkify": Names("tfn.checkify", {
+        "ErrorCategory": "builtins:str", "JaxRuntimeError": f"{ERRORS}:CheckError",
+    }),
 }
 # fmt: on

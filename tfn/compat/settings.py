@@ -1,162 +1,178 @@
-"""JAX's settings, its types of values, and `jit` with options that have no meaning here."""
+"""Settings of JAX: ``jax.config``, and the blocks in which one of them is changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from math import prod
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from tfn.array import Array
+from tfn import dtypes
 from tfn.compat.names import VERSION
 from tfn.config import config as tfn_config
-from tfn.dtypes import DType
-from tfn.eager import run
-from tfn.trace.mesh import AbstractMesh
-from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
-from tfn.trace.op import Shape
-from tfn.transforms.jit import jit as tfn_jit
+from tfn.trace import bind
 
 __version__ = VERSION
 __version_info__ = tuple(map(int, VERSION.split(".")))
 
-
-# Compilation.
-
-_HINTS = frozenset(
-    {
-        "inline",
-        "keep_unused",
-        "backend",
-        "compiler_options",
-    }
-)
-
-
-def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`tfn.jit`, without the options that say how to compile for whom.
-
-    Example:
-        >>> jit(lambda x: 2 * x, inline=True)(3.0).item()
-        6.0
-    """
-    return tfn_jit(fun, **{name: o for name, o in options.items() if name not in _HINTS})
-
-
-# Types of values.
-
-
-@dataclass(frozen=True)
-class ShapedArray:
-    """The type of an array.
-
-    Example:
-        >>> import numpy as np
-        >>> str(ShapedArray((2, 3), np.dtype("float32")))
-        'float32[2,3]'
-    """
-
-    shape: Shape
-    dtype: DType
-    weak_type: bool = False
-    sharding: Any = field(default=NamedSharding(AbstractMesh((), ()), PartitionSpec()), repr=False)
-
-    def __str__(self) -> str:
-        sizes = list(map(str, self.shape))
-        for axis, part in enumerate(self.sharding.spec):
-            names = [n for n in names_of(part) if n in self.sharding.mesh.explicit_axes]
-            sizes[axis] += f"@{','.join(map(str, names))}" if names else ""
-        return f"{self.dtype.name}[{','.join(sizes)}]"
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
+# fmt: off
+DEFAULTS: dict[str, Any] = {
+    "jax_enable_x64": False,
+    "jax_disable_jit": False,
+    "jax_debug_nans": False,
+    "jax_debug_infs": False,
+    "jax_debug_key_reuse": False,
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_default_matmul_precision": None,
+    "jax_default_device": None,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_default_dtype_bits": "32",
+    "jax_enable_checks": False,
+    "jax_enable_custom_prng": False,
+    "jax_check_tracer_leaks": False,
+    "jax_log_compiles": False,
+    "jax_platform_name": "cpu",
+    "jax_platforms": "cpu",
+    "jax_threefry_partitionable": True,
+    "jax_transfer_guard": "allow",
+    "jax_traceback_filtering": "auto",
+    "jax_num_cpu_devices": -1,
+    "jax_compilation_cache_dir": None,
+    "jax_include_full_tracebacks_in_locations": True,
+    "jax_pmap_shmap_merge": True,
+    "jax_use_direct_linearize": True,
+}
+"""The settings, and their values at first."""
 
 
-def typeof(x: object) -> ShapedArray:
-    """The type of an array or a number.
-
-    Example:
-        >>> typeof(1.0).weak_type
-        True
-    """
-    value = run.asarray(x)
-    kind = value.kind
-    if kind is None or not isinstance(kind.sharding, NamedSharding):
-        return ShapedArray(value.shape, value.dtype, value.weak_type)
-    return ShapedArray(value.shape, value.dtype, value.weak_type, kind.sharding)
+def _key_reuse(value: object) -> None:
+    tfn_config.key_reuse = not value
 
 
-@dataclass(frozen=True)
-class _PredicateType:
-    """A type by a predicate, for ``isinstance(x, ...)``."""
-
-    name: str
-    holds: Callable[[Any], bool]
-
-    def __instancecheck__(self, x: object) -> bool:
-        return self.holds(x)
-
-    def __repr__(self) -> str:
-        return self.name
+def _debug_nans(value: object) -> None:
+    tfn_config.debug_nans = bool(value)
 
 
-def _traced(x: object) -> bool:
-    return isinstance(x, Array) and x.trace is not None
+def _x64(value: object) -> None:
+    dtypes.set_default_bits(64 if value else 32)
 
 
-Tracer: Any = _PredicateType("Tracer", _traced)
-
-
-# Settings.
+ACTIONS: dict[str, Callable[[object], None]] = {
+    "jax_debug_key_reuse": _key_reuse,
+    "jax_debug_nans": _debug_nans,
+    "jax_enable_x64": _x64,
+}
+"""Settings that change something in tfn; the others are kept, and change nothing."""
+# fmt: on
 
 
 class Settings:
     """``jax.config``: settings that tfn has no use for are kept, and do nothing.
 
-    64-bit types are there whenever they are asked for by name, whatever ``jax_enable_x64`` says.
-    Keys may be used twice, as with JAX, unless ``jax_debug_key_reuse`` forbids it.
+    64-bit types are there whenever they are asked for by name; ``jax_enable_x64`` makes them the
+    default of Python numbers.  Keys may be used twice, as with JAX, unless
+    ``jax_debug_key_reuse`` forbids it.
     """
 
     def __init__(self) -> None:
-        self.jax_enable_x64 = False
-        self.jax_numpy_dtype_promotion = "standard"
-        self.jax_default_matmul_precision: str | None = None
-        self.jax_platform_name = self.jax_platforms = "cpu"
-        self.jax_log_compiles = self.jax_disable_jit = False
-        self.jax_threefry_partitionable = True
-        self.jax_default_prng_impl = "threefry2x32"
+        vars(self).update(DEFAULTS)
 
-    def update(self, name: str, value: object) -> None:
+    def update(self, name: str, value: Any) -> None:
         """Change a setting."""
         setattr(self, name, value)
-        if name == "jax_debug_key_reuse":
-            tfn_config.key_reuse = not value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        vars(self)[name] = value
+        if name in ACTIONS:
+            ACTIONS[name](value)
 
     def read(self, name: str) -> Any:
         """The value of a setting."""
         return getattr(self, name)
 
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether Python numbers have 64 bits."""
+        return bool(self.read("jax_enable_x64"))
+
+    def config_with_absl(self) -> None:
+        """Does nothing: settings are not read from the command line."""
+
+    parse_flags_with_absl = config_with_absl
+
 
 config = Settings()
 
 
+class Block:
+    """A setting as a block: ``with debug_nans(True): ...``; its value is ``debug_nans.value``."""
+
+    def __init__(self, name: str, default: Any = None) -> None:
+        self.name, self.default = name, default
+
+    @property
+    def value(self) -> Any:
+        """The present value."""
+        return config.read(self.name)
+
+    @contextmanager
+    def __call__(self, new_value: Any = True) -> Iterator[None]:
+        """A block in which the setting has another value."""
+        before = config.read(self.name)
+        config.update(self.name, new_value)
+        try:
+            yield
+        finally:
+            config.update(self.name, before)
+
+
+enable_x64 = Block("jax_enable_x64")
+debug_nans = Block("jax_debug_nans")
+debug_infs = Block("jax_debug_infs")
+debug_key_reuse = Block("jax_debug_key_reuse")
+numpy_dtype_promotion = Block("jax_numpy_dtype_promotion")
+numpy_rank_promotion = Block("jax_numpy_rank_promotion")
+default_matmul_precision = Block("jax_default_matmul_precision")
+default_prng_impl = Block("jax_default_prng_impl")
+enable_checks = Block("jax_enable_checks")
+enable_custom_prng = Block("jax_enable_custom_prng")
+check_tracer_leaks = checking_leaks = Block("jax_check_tracer_leaks")
+log_compiles = Block("jax_log_compiles")
+threefry_partitionable = Block("jax_threefry_partitionable")
+transfer_guard = Block("jax_transfer_guard")
+
+
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+    """A block in which jitted functions run as Python."""
+    return _DISABLE_JIT(disable)
+
+
+_DISABLE_JIT = Block("jax_disable_jit")
+
+
 @contextmanager
-def _nothing(*settings: object) -> Iterator[None]:
-    """A block in which a setting would be changed that tfn has no use for."""
+def ensure_compile_time_eval() -> Iterator[None]:
+    """A block in which what does not depend on traced values is computed at once.
+
+    Example:
+        >>> import tfn
+        >>> @tfn.jit
+        ... def f(x):
+        ...     with ensure_compile_time_eval():
+        ...         return x + float(tfn.numpy.arange(3.0).sum())
+        >>> float(f(1.0))
+        4.0
+    """
+    with bind.outside_traces():
+        yield
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """A block as it is: a trace is printed by operations, not by names."""
     yield
 
 
-enable_x64 = log_compiles = default_matmul_precision = named_scope = _nothing
-
-
 def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
-    """The function as it is: a trace is printed by operations, not by names."""
+    """The function as it is."""
     return (lambda f: f) if fun is None else fun

@@ -23,7 +23,7 @@ from tfn.config import config
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
-    FLOAT32,
+    DEFAULTS,
     FLOATS,
     INEXACT,
     INT32,
@@ -159,7 +159,7 @@ def type_of(value: ArrayLike) -> tuple[DType, bool]:
 
 def inexact(kind: tuple[DType, bool]) -> tuple[DType, bool]:
     """The dtype in which functions such as exp compute: integers and booleans become float32."""
-    return kind if kind[0] in INEXACT else (FLOAT32, kind[1])
+    return kind if kind[0] in INEXACT else (DEFAULTS[float], kind[1])
 
 
 def values_of(name: str, *values: object) -> list[Any]:

@@ -37,6 +37,7 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
     *,
+    _split_transpose: bool = False,
     checkpoint_every: int | str | None = None,
 ) -> Any:
     """Carries a value along the first axis of `xs`, and stacks an output for each step.
@@ -56,6 +57,7 @@ def scan(
         length: the number of steps, needed if there are no `xs`.
         reverse: begin with the last slice; ys keep the order of xs.
         unroll: how many steps to write out in one turn of the loop; True for all of them.
+        _split_transpose: accepted as in JAX and ignored.
         checkpoint_every: reverse mode keeps only the carries after so many steps, and runs the
             steps between them again; "sqrt" for the square root of all steps.  None keeps what
             the derivative needs of each step.

@@ -49,7 +49,7 @@ def arrays(*values: ArrayLike) -> list[Array]:
     if existing:
         return [v if isinstance(v, Array) else scalar(v, existing[0]) for v in operands]
     kind = max((type(v) for v in values), key=lambda t: _RANK.get(t, 2))
-    return [asarray(v, dtypes.DEFAULTS.get(kind, dtypes.FLOAT32)) for v in values]
+    return [asarray(v, dtypes.DEFAULTS.get(kind, dtypes.DEFAULTS[float])) for v in values]
 
 
 def scalar(value: object, like: Array, dtype: DType | None = None) -> Array:

@@ -17,9 +17,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     BOOL,
     DEFAULTS,
-    FLOAT32,
     FLOAT64,
-    INT32,
     INTEGERS,
     DType,
     DTypeLike,
@@ -189,7 +187,7 @@ def _of_list(listed: Sequence[object], dtype: DType | None) -> Array:
         except ValueError:
             data = np.array(None)
         if data.dtype.kind in "Of" and data.ndim and all(isinstance(v, int) for v in flat):
-            data = _large(listed, flat, dtype or INT32)
+            data = _large(listed, flat, dtype or DEFAULTS[int])
         if data.dtype.kind not in "biufcV":
             raise ArgumentError(
                 "array needs lists of numbers, all rows of one length",
@@ -230,7 +228,7 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
             dtype = data.dtype
         else:
             scalar = {"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)
-            dtype = DEFAULTS[scalar] if flat else FLOAT32
+            dtype = DEFAULTS[scalar if flat else float]
     if dtype.kind in "iu" or data.dtype.kind == "c":
         for extreme in (data.min(), data.max()) if data.size else ():  # NaN is both
             as_number_of(dtype, extreme.item())
@@ -359,7 +357,7 @@ def zeros(
     """
     if (place := device if out_sharding is None else out_sharding) is not None:
         return on_device(zeros(shape, dtype), place)
-    kind = FLOAT32 if dtype is None else canonical(dtype)
+    kind = DEFAULTS[float] if dtype is None else canonical(dtype)
     return make(_constant, 0, kind, a_shape("zeros", shape))
 
 
@@ -384,7 +382,7 @@ def ones(
     """
     if (place := device if out_sharding is None else out_sharding) is not None:
         return on_device(ones(shape, dtype), place)
-    kind = FLOAT32 if dtype is None else canonical(dtype)
+    kind = DEFAULTS[float] if dtype is None else canonical(dtype)
     return make(_constant, 1, kind, a_shape("ones", shape))
 
 

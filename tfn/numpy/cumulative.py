@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfn._support.validate import integer, rank, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
+from tfn.dtypes import BOOL, DEFAULTS, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, one_axis
 from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate, section
@@ -160,7 +160,7 @@ def _accumulate(
     name: str, op: Op, x: ArrayLike, axis: int | None, dtype: DTypeLike | None
 ) -> Array:
     x = array_of(name, x)
-    kind = canonical(dtype) if dtype is not None else INT32 if x.dtype == BOOL else x.dtype
+    kind = canonical(dtype) if dtype is not None else DEFAULTS[int] if x.dtype == BOOL else x.dtype
     x, axis = flat_or_axis(name, x, axis)
     return apply(_running, (x,), op, axis, kind, weak=x.weak_type and dtype is None)
 

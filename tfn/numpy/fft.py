@@ -21,7 +21,16 @@ from tfn._support.validate import (
     size_limit,
 )
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOAT64, FLOATS, DType, DTypeLike, canonical, complex_of, part
+from tfn.dtypes import (
+    DEFAULTS,
+    FLOAT64,
+    FLOATS,
+    DType,
+    DTypeLike,
+    canonical,
+    complex_of,
+    part,
+)
 from tfn.eager.operands import apply, array_of, inexact, some_axes
 from tfn.errors import ArgumentError, AxisError, DTypeError
 from tfn.numpy.complex import conj, iscomplexobj
@@ -556,7 +565,7 @@ def _spectrum(
     count = integer(name, "n", n, 1)
     size, positive = sizes(count)
     size_limit(name, (size,))
-    kind = FLOAT32 if dtype is None else canonical(dtype)
+    kind = DEFAULTS[float] if dtype is None else canonical(dtype)
     result_type(name, kind, FLOATS, "a floating dtype")
     if not real_number(name, "d", d):
         raise ArgumentError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfn._support.validate import integer, rank, size_limit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, DType, DTypeLike, canonical
+from tfn.dtypes import DEFAULTS, DType, DTypeLike, canonical
 from tfn.eager.operands import a_shape, apply, array_of
 from tfn.numpy.creation import make, on_device
 from tfn.trace import build
@@ -45,7 +45,10 @@ def eye(
         return on_device(eye(N, M, k, dtype), device)
     shape = a_shape("eye", (N, N if M is None else M))
     return make(
-        _eye, shape, _inside("eye", k, shape), FLOAT32 if dtype is None else canonical(dtype)
+        _eye,
+        shape,
+        _inside("eye", k, shape),
+        DEFAULTS[float] if dtype is None else canonical(dtype),
     )
 
 
@@ -88,7 +91,10 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     """
     shape = a_shape("tri", (N, N if M is None else M))
     return make(
-        _tri, shape, _inside("tri", k, shape), FLOAT32 if dtype is None else canonical(dtype)
+        _tri,
+        shape,
+        _inside("tri", k, shape),
+        DEFAULTS[float] if dtype is None else canonical(dtype),
     )
 
 

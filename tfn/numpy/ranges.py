@@ -11,11 +11,10 @@ from tfn._support.validate import integer, shown, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     COMPLEXES,
-    FLOAT32,
+    DEFAULTS,
     FLOAT64,
     FLOATS,
     INEXACT,
-    INT32,
     DType,
     DTypeLike,
     as_number_of,
@@ -90,12 +89,14 @@ def arange(
     dtypes = [
         v.dtype for v in (start, stop, step) if isinstance(v, (Array, np.generic, np.ndarray))
     ]
-    kind = FLOAT32 if not whole else INT32
+    kind = DEFAULTS[int if whole else float]
     if dtype is not None:
         kind = canonical(dtype)
     elif dtypes:
         kind = (
-            np.result_type(*dtypes) if whole else next((d for d in dtypes if d in FLOATS), FLOAT32)
+            np.result_type(*dtypes)
+            if whole
+            else next((d for d in dtypes if d in FLOATS), DEFAULTS[float])
         )
     for end in (first, first + by * (size - 1)) if whole and size else ():
         as_number_of(kind, end)
@@ -209,7 +210,7 @@ def _linspace(
 ) -> UOp:
     sizes = (count, *shape)
     parts = max(count - endpoint, 1)
-    kind = dtype if dtype == FLOAT64 or dtype in COMPLEXES else FLOAT32
+    kind = dtype if dtype == FLOAT64 or dtype in COMPLEXES else DEFAULTS[float]
     at = iota(sizes, 0, part_of(kind)) / parts
     low, high = fit(start, kind, sizes), fit(stop, kind, sizes)
     line = low * cast(1 - at, kind) + high * cast(at, kind)

@@ -13,9 +13,11 @@ from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
+    DEFAULTS,
     INEXACT,
     INT32,
     UINT32,
+    UINT64,
     DType,
     DTypeLike,
     canonical,
@@ -87,9 +89,12 @@ def sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
     """The dtype of a sum: 32 bits at least for integers."""
     if dtype is not None:
         return canonical(dtype)
-    if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < 4):
-        return INT32
-    return UINT32 if x.dtype.kind == "u" and x.dtype.itemsize < 4 else x.dtype
+    whole = DEFAULTS[int]
+    if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < whole.itemsize):
+        return whole
+    if x.dtype.kind == "u" and x.dtype.itemsize < whole.itemsize:
+        return UINT32 if whole == INT32 else UINT64
+    return x.dtype
 
 
 def sum(

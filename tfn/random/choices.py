@@ -9,7 +9,7 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOATS, UINT32, DType
+from tfn.dtypes import DEFAULTS, FLOATS, UINT32, DType
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.errors import ArgumentError, ShapeError
 from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
@@ -280,7 +280,7 @@ def _drawn_indices(
             got=f"p={shown(weights)}",
             hint="p is a vector as long as the axis",
         )
-    kind: DType = weights.dtype if weights.dtype in FLOATS else FLOAT32
+    kind: DType = weights.dtype if weights.dtype in FLOATS else DEFAULTS[float]
     weights = weights if weights.dtype == kind else weights.astype(kind)
     if replace:
         return apply(weighted_integers, [words, weights], shape)

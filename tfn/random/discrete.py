@@ -11,7 +11,7 @@ from tfn import dtypes
 from tfn import numpy as tnp
 from tfn._support.validate import rank, result_type
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOATS, INT32, INTEGERS, DType, DTypeLike
+from tfn.dtypes import DEFAULTS, FLOAT32, FLOATS, INT32, INTEGERS, DType, DTypeLike
 from tfn.eager.operands import array_of, broadcast_shape, scalar_kind
 from tfn.lax.elementary import lgamma, log, log1p
 from tfn.lax.loops import scan, while_loop
@@ -103,7 +103,7 @@ def poisson(
         >>> bool((poisson(key(0), 3.0, (50,)) >= 0).all())
         True
     """
-    kind = INT32 if dtype is None else dtypes.canonical(dtype)
+    kind = DEFAULTS[int] if dtype is None else dtypes.canonical(dtype)
     result_type("poisson", kind, INTEGERS, "an integer dtype")
     words = words_of("poisson", key)
     (rate,), sizes = parameters("poisson", FLOAT32, shape, lam)
@@ -246,8 +246,10 @@ def binomial(
         True
     """
     kind, words = floating("binomial", dtype), words_of("binomial", key)
-    parameter_dtype = FLOAT32 if scalar_kind(p) is not None else array_of("binomial", p).dtype
-    parameter_dtype = parameter_dtype if parameter_dtype in FLOATS else FLOAT32
+    parameter_dtype = (
+        DEFAULTS[float] if scalar_kind(p) is not None else array_of("binomial", p).dtype
+    )
+    parameter_dtype = parameter_dtype if parameter_dtype in FLOATS else DEFAULTS[float]
     (count, chance), sizes = parameters("binomial", parameter_dtype, shape, n, p)
     out: Array = _binomial(
         words, tnp.broadcast_to(count, sizes), tnp.broadcast_to(chance, sizes), kind

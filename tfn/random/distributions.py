@@ -15,6 +15,7 @@ from tfn._support.validate import element_type, one_of, result_type
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     COMPLEXES,
+    DEFAULTS,
     FLOAT32,
     FLOATS,
     INEXACT,
@@ -445,7 +446,9 @@ def bernoulli(
         raise DTypeError(
             "bernoulli needs a floating probability", got=f"p={p!r}", hint=f"write p={float(p)}"
         )
-    kind = FLOAT32 if isinstance(p, float) else floating("bernoulli", array_of("p", p).dtype)
+    kind = (
+        DEFAULTS[float] if isinstance(p, float) else floating("bernoulli", array_of("p", p).dtype)
+    )
     words = words_of("bernoulli", key)
     one_of("bernoulli", "mode", mode, tuple(BERNOULLI))
     (chance,), sizes = parameters("bernoulli", kind, shape, p)
@@ -483,7 +486,7 @@ def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = No
         >>> bool((abs(rademacher(key(0), (9,))) == 1).all())
         True
     """
-    kind = INT32 if dtype is None else dtypes.canonical(dtype)
+    kind = DEFAULTS[int] if dtype is None else dtypes.canonical(dtype)
     result_type("rademacher", kind, SIGNED | INEXACT, "a signed dtype")
     words = words_of("rademacher", key)
     return apply(rademacher_body, [words], a_shape("rademacher", shape), kind)
@@ -524,7 +527,7 @@ def randint(
         >>> randint(key(0), (3,), 0, 10).shape
         (3,)
     """
-    kind = INT32 if dtype is None else dtypes.canonical(dtype)
+    kind = DEFAULTS[int] if dtype is None else dtypes.canonical(dtype)
     result_type("randint", kind, INTEGERS, "an integer dtype")
     words, sizes = words_of("randint", key), a_shape("randint", shape)
     drawn = INT32 if kind.itemsize < 4 else kind  # as JAX: narrow types are drawn from 32 bits

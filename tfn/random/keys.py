@@ -72,6 +72,11 @@ class Key:
     used: Use | None
     __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
 
+    @property  # type: ignore[misc]  # of object it can be assigned, to no use
+    def __class__(self) -> type[Any]:
+        """The class that ``isinstance`` finds, beside Key itself; see `seen_as`."""
+        return _SEEN_AS[0]
+
     def __init__(self, data: Array) -> None:
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "used", None)
@@ -146,6 +151,14 @@ tree.register_node(Key, lambda k: ((k.data,), None), lambda static, children: Ke
 
 KeyLike = Key | Array
 """A key, or its words: an array as the older `PRNGKey` makes it."""
+
+
+_SEEN_AS: list[type[Any]] = [Key]
+
+
+def seen_as(kind: type[Any]) -> None:
+    """Let keys be instances of another class too: of Array, which they are in JAX."""
+    _SEEN_AS[:] = [kind]
 
 
 def _equal(a: UOp, b: UOp) -> UOp:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, DTypeLike
+from tfn.dtypes import DEFAULTS, FLOATS, DType, DTypeLike
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, scalar_kind
 from tfn.random.distributions import (
     ShapeLike,
@@ -409,10 +409,12 @@ def geometric(
         >>> bool((geometric(key(0), 0.3, (9,)) >= 1).all())
         True
     """
-    kind = INT32 if dtype is None else dtypes.canonical(dtype)
+    kind = DEFAULTS[int] if dtype is None else dtypes.canonical(dtype)
     words = words_of("geometric", key)
-    parameter_dtype = FLOAT32 if scalar_kind(p) is not None else array_of("geometric", p).dtype
+    parameter_dtype = (
+        DEFAULTS[float] if scalar_kind(p) is not None else array_of("geometric", p).dtype
+    )
     values, sizes = parameters(
-        "geometric", parameter_dtype if parameter_dtype in FLOATS else FLOAT32, shape, p
+        "geometric", parameter_dtype if parameter_dtype in FLOATS else DEFAULTS[float], shape, p
     )
     return apply(geometric_body, [words, *values], sizes, kind)

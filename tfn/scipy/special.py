@@ -12,6 +12,8 @@ from tfn.eager.operands import together
 from tfn.lax.logbeta import log_beta, log_rise
 from tfn.nn import functions
 from tfn.nn.functions import logsumexp as logsumexp
+from tfn.scipy.exponential_integrals import exp1 as exp1
+from tfn.scipy.exponential_integrals import expi as expi
 from tfn.scipy.normal import log_ndtr as log_ndtr
 from tfn.scipy.normal import ndtr as ndtr
 from tfn.scipy.normal import ndtri as ndtri

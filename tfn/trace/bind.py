@@ -75,6 +75,11 @@ class Trace:
         self.where = user_line()
 
     @property
+    def main(self) -> Trace:
+        """This trace: what libraries that compare traces of JAX ask for."""
+        return self
+
+    @property
     def has_effects(self) -> bool:
         """Whether it has recorded an effect."""
         return self.token is not self.begin
@@ -286,6 +291,16 @@ def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Tra
             outer.inner = inner
         trace.live = False
         trace.captured.clear()
+
+
+@contextmanager
+def outside_traces() -> Iterator[None]:
+    """A block in which what does not depend on traced values is computed, and not recorded."""
+    stack, _LOCAL.stack = traces(), []
+    try:
+        yield
+    finally:
+        _LOCAL.stack = stack
 
 
 def new_leaf(

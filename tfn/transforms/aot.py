@@ -239,8 +239,11 @@ class Lowered:
         """The types of the arguments, as the tree (args, kwargs)."""
         return self.traced.in_avals
 
-    def compile(self) -> Compiled:
+    def compile(self, compiler_options: object = None) -> Compiled:
         """Machine code, ready to be called.
+
+        Args:
+            compiler_options: accepted as in JAX and ignored: they are those of another compiler.
 
         Raises:
             CompileError: if it cannot be made.

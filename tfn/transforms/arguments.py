@@ -6,6 +6,7 @@ Names of arguments are those the user wrote, with the path inside a nested conta
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -46,6 +47,18 @@ def name_of(function: Function) -> str:
     if isinstance(function, partial):
         return name_of(function.func)
     return getattr(function, "__name__", None) or type(function).__name__
+
+
+def wraps(function: Callable[P, Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`functools.wraps`, for objects too whose ``__name__`` is no text."""
+
+    def named(wrapper: Callable[P, R]) -> Callable[P, R]:
+        fitting: tuple[str, ...] = functools.WRAPPER_ASSIGNMENTS
+        if not isinstance(getattr(function, "__name__", ""), str):
+            fitting = tuple(a for a in fitting if a != "__name__")
+        return functools.update_wrapper(wrapper, function, fitting)
+
+    return named
 
 
 def where(function: Function) -> str:
@@ -103,6 +116,12 @@ def argument_names(
     for (kind, which, *_), text in tree.places(structure, 2):
         names.append((str(which) if kind == 1 else parameters[at[which]]) + text)
     return names
+
+
+def is_type(leaf: object) -> bool:
+    """Whether an object says no more of an array than its shape and dtype."""
+    named = hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    return named and not hasattr(leaf, "__array__")
 
 
 PLAIN = "pass an array or a number, or close over what is none"
@@ -202,6 +221,8 @@ class Chosen:
         values = [
             leaf
             if types and isinstance(leaf, ShapeDtypeStruct)
+            else ShapeDtypeStruct(leaf.shape, leaf.dtype)
+            if types and is_type(leaf)
             else as_value(leaf, partial(name, i))
             for i, leaf in enumerate(leaves)
         ]

@@ -20,6 +20,7 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeErro
 from tfn.trace import bind, effects
 from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -219,9 +220,18 @@ def _method(name: str | None) -> VmapMethod:
 
 
 def of_host(host: Host, operands: Sequence[bind.Value]) -> list[Any]:
-    """The results of a function of the host: recorded, or called now."""
+    """The results of a function of the host: recorded, or called now.
+
+    In a function that is traced without values it is recorded whatever its operands are: a branch
+    that is not taken must not call it.
+    """
     trace = bind.innermost(operands)
+    running = bind.traces()
+    if trace is None and running and not running[-1].known:
+        trace = running[-1]
     if trace is None:
         return bind.call_host(host, operands)
-    node = bind.bind(Op.HOST, *operands, arg=host)
-    return [bind.bind(Op.GET, node, arg=i) for i in range(len(host.results))]
+    node = UOp(Op.HOST, tuple([bind.lift(x, trace) for x in operands]), host)
+    known = all(x.trace is None or x.known for x in operands)
+    count = len(host.results)
+    return [bind.runtime().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(count)]

@@ -30,8 +30,17 @@ from tfn.trace.jaxpr import Jaxpr, inline
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 from tfn.transforms import custom_rules
-from tfn.transforms.arguments import Argnums, Function, P, R, argument_names, as_value, name_of
-from tfn.transforms.body import VIEWS, closed, depending, fresh, opened, rematerialised
+from tfn.transforms.arguments import (
+    Argnums,
+    Function,
+    P,
+    R,
+    argument_names,
+    as_value,
+    name_of,
+    wraps,
+)
+from tfn.transforms.body import VIEWS, Lanes, closed, depending, fresh, opened, rematerialised
 from tfn.transforms.checkpoint_policies import (
     Named,
     Policy,
@@ -39,8 +48,8 @@ from tfn.transforms.checkpoint_policies import (
     nothing_saveable,
 )
 from tfn.transforms.custom import custom, enclosed
-from tfn.transforms.custom_rules import Lane, Tangents, through
-from tfn.transforms.scan_rules import Pull, Push
+from tfn.transforms.custom_rules import Lane, Tangents, lanes, through
+from tfn.transforms.scan_rules import Batch, Pull, Push
 from tfn.transforms.static_args import Names, Selection
 from tfn.transforms.tracing import record
 
@@ -59,8 +68,13 @@ class Checkpoint:
     prevent_cse: bool = True
     other: UOp | None = None
 
-    def lanes(self, lane: Lane) -> Checkpoint:
+    def batched(
+        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+    ) -> list[Lanes]:
         """The same rules: they do not depend on the number of lanes."""
+        return lanes(batch, u, src, mapped, size, self._of)
+
+    def _of(self, lane: Lane) -> Checkpoint:
         return self if self.other is None else replace(self, other=lane.wide(self.other))
 
     def transpose(
@@ -243,9 +257,9 @@ def checkpoint(
     own = Checkpoint(policy or nothing_saveable, prevent_cse)
     static = Selection.of(fun, "static", static_argnums, static_argnames)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        split = static.split(fun, args, kwargs)
+        split = static.split(fun, args, kwargs, hashed=False)
         flat, structure = tree.flatten(split.dynamic)
         names = argument_names(fun, structure, split.positions)
         values = [as_value(x, name) for x, name in zip(flat, names, strict=True)]

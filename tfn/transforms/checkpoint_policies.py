@@ -14,8 +14,9 @@ from tfn.errors import ArgumentError
 from tfn.trace.argument import Custom
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-from tfn.transforms.custom_rules import Lane, Tangents, through
-from tfn.transforms.scan_rules import Pull, Push
+from tfn.transforms.body import Lanes
+from tfn.transforms.custom_rules import Tangents, lanes, through
+from tfn.transforms.scan_rules import Batch, Pull, Push
 
 Policy = Callable[[UOp], bool]
 
@@ -105,9 +106,11 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 class Named:
     """The rules of a value with a name: the identity."""
 
-    def lanes(self, lane: Lane) -> Named:
+    def batched(
+        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+    ) -> list[Lanes]:
         """The same name for all lanes."""
-        return self
+        return lanes(batch, u, src, mapped, size, lambda lane: self)
 
     def transpose(
         self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]

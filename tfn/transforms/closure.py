@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ from tfn.dtypes import INEXACT
 from tfn.errors import GradientError, TreeError
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close, leaves
-from tfn.transforms.arguments import Function, P, R, as_value, name_of
+from tfn.transforms.arguments import Function, P, R, as_value, name_of, wraps
 from tfn.transforms.custom import pair
 from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.custom_vjp import custom_vjp
@@ -110,7 +109,7 @@ def closure_convert(
     hoisted = [v for v in function.captured if v.trace is not None and v.dtype in INEXACT]
     places = [i for i, v in enumerate(function.captured) if any(v is h for h in hoisted)]
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def run(*args: Any) -> Any:
         count = len(args) - len(places)
         captured = list(function.captured)
@@ -139,7 +138,7 @@ def custom_gradient(fun: Callable[P, tuple[R, object]]) -> custom_vjp[P, R]:
     a_function("custom_gradient", "fun", fun)
     function: Function = fun
 
-    @functools.wraps(function)
+    @wraps(function)
     def value(*args: Any) -> Any:
         return both(*args)[0]
 

@@ -209,7 +209,7 @@ class Fixed:
 
     def _key(self) -> tuple[object, ...]:
         # Nodes die when Python ends too, and then global names are None already.
-        keys = [id(v) if getattr(v, "__hash__", None) is None else v for v in self.values]
+        keys = [v if _hashable(v) else id(v) for v in self.values]
         return tuple(zip(map(type, self.values), keys, strict=True))
 
     def __eq__(self, other: object) -> bool:
@@ -220,6 +220,14 @@ class Fixed:
 
     def __hash__(self) -> int:
         return hash((self.positions, self._key()))
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:  # it, or a part of it, has no hash
+        return False
+    return True
 
 
 class CustomDerivative:

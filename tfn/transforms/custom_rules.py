@@ -9,7 +9,7 @@ Under `vmap` the rules of one lane are used, and their results are batched: see 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -36,8 +36,10 @@ class Rules(Protocol):
     ) -> Tangents:
         """The cotangents of the sources `differentiated`, of a function that is linear in them."""
 
-    def lanes(self, lane: Lane) -> Rules:
-        """The rules of the function under `vmap`: `lane`, if these rules are for one lane."""
+    def batched(
+        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+    ) -> list[Lanes]:
+        """The results under `vmap`: `lanes`, if these rules are for one lane."""
 
 
 class LinearRules(Protocol):
@@ -132,9 +134,11 @@ class Lane:
             for ct, i in zip(cotangents, differentiated, strict=True)
         ]
 
-    def lanes(self, lane: Lane) -> Lane:
+    def batched(
+        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+    ) -> list[Lanes]:
         """Nested `vmap`: the rules of a lane of lanes."""
-        return lane
+        return lanes(batch, u, src, mapped, size)
 
     def wide(self, f: UOp) -> UOp:
         """A FUNCTION of the operands over all lanes; each result has all, unless it is a token."""
@@ -174,9 +178,22 @@ def batch_rule(
     batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
 ) -> list[Lanes]:
     """The row of CUSTOM in `BATCH`."""
+    rules: Rules = u.arg.rules
+    return rules.batched(batch, u, src, mapped, size)
+
+
+def lanes(
+    batch: Batch,
+    u: UOp,
+    src: Sequence[UOp],
+    mapped: Sequence[bool],
+    size: int,
+    rules: Callable[[Lane], Rules] = lambda lane: lane,
+) -> list[Lanes]:
+    """The results of a CUSTOM node over all lanes, whose rules are made of those of one lane."""
     lane = Lane(batch, u.src[0], u.arg, tuple(mapped[1:]), size)
     wide = lane.wide(u.src[0])
-    node = UOp(Op.CUSTOM, (wide, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
+    node = UOp(Op.CUSTOM, (wide, *src[1:]), replace(u.arg, rules=rules(lane)))
     many = (new.shape != old.shape for new, old in zip(wide.src, u.src[0].src, strict=True))
     return list(map(Lanes, several(node), many))
 

@@ -18,7 +18,7 @@ from tfn.trace.build import after, several, zeros
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, results
-from tfn.transforms.body import fresh
+from tfn.transforms.body import Lanes, fresh
 from tfn.transforms.custom import (
     Call,
     CustomDerivative,
@@ -29,8 +29,8 @@ from tfn.transforms.custom import (
     rule_of_call,
     same_result,
 )
-from tfn.transforms.custom_rules import Lane, Tangents, through
-from tfn.transforms.scan_rules import Pull, Push
+from tfn.transforms.custom_rules import Tangents, lanes, through
+from tfn.transforms.scan_rules import Batch, Pull, Push
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Names
 from tfn.transforms.tangents import SymbolicZero
@@ -55,9 +55,11 @@ class VjpRules:
 
     call: Call
 
-    def lanes(self, lane: Lane) -> Lane:
+    def batched(
+        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+    ) -> list[Lanes]:
         """The rules of one lane, batched."""
-        return lane
+        return lanes(batch, u, src, mapped, size)
 
     def transpose(
         self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]

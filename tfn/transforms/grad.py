@@ -9,7 +9,6 @@ a function closes over has no tangent, so nested derivatives cannot be confused.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
@@ -22,7 +21,7 @@ from tfn.trace.argument import Leaf
 from tfn.trace.build import zeros
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
-from tfn.transforms.arguments import Argnums, Aux, Chosen, Function, P, R, choose, name_of
+from tfn.transforms.arguments import Argnums, Aux, Chosen, Function, P, R, choose, name_of, wraps
 from tfn.transforms.jvp import push
 from tfn.transforms.tracing import Recording, record
 from tfn.transforms.transpose import pull
@@ -65,7 +64,7 @@ def value_and_grad(
 
     a_function("value_and_grad", "function", function)
 
-    @functools.wraps(function)
+    @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), "grad"))
         if holomorphic:
@@ -135,7 +134,7 @@ def grad(
     a_function("grad", "function", function)
     both = value_and_grad(function, argnums, has_aux, holomorphic, allow_int)
 
-    @functools.wraps(function)
+    @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient

@@ -6,7 +6,6 @@ are lanes of one program.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
@@ -15,7 +14,7 @@ from tfn._support.validate import a_function
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT
 from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
 from tfn.trace.uop import UOp
-from tfn.transforms.arguments import Argnums, Aux, Chosen, P, choose
+from tfn.transforms.arguments import Argnums, Aux, Chosen, P, choose, wraps
 from tfn.transforms.batch import batch
 from tfn.transforms.grad import HOLOMORPHIC, check_results, fill, variable
 from tfn.transforms.jvp import push
@@ -79,7 +78,7 @@ def _jacobian(
 ) -> Callable[P, Any]:
     a_function(name, "function", function)
 
-    @functools.wraps(function)
+    @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))
         if holomorphic:

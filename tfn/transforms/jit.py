@@ -12,7 +12,6 @@ that are static, passed by name, or of classes that only Python can flatten.
 
 from __future__ import annotations
 
-import functools
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -47,8 +46,10 @@ from tfn.transforms.arguments import (
     R_co,
     argument_names,
     as_value,
+    is_type,
     name_of,
     parameter_names,
+    wraps,
 )
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes, vary
@@ -232,7 +233,7 @@ class Jitted(Generic[P, R_co]):
         called: str = "",
         shardings: tuple[Any, Any, Any] = (None, None, None),
     ) -> None:
-        functools.update_wrapper(self, function)
+        wraps(function)(self)
         self.function, self.called = function, called
         a_function(called or "jit", "function", function)
         self.static = Selection.of(function, "static", static_argnums, static_argnames)
@@ -278,7 +279,11 @@ class Jitted(Generic[P, R_co]):
         leaves, structure = tree.flatten(split.dynamic)
         names = self._names_of(split, structure)
         kinds = [
-            x if isinstance(x, ShapeDtypeStruct) else as_value(x, name, STATIC)
+            x
+            if isinstance(x, ShapeDtypeStruct)
+            else ShapeDtypeStruct(x.shape, x.dtype)
+            if is_type(x)
+            else as_value(x, name, STATIC)
             for x, name in zip(leaves, names, strict=True)
         ]
         if self.shardings is not None:

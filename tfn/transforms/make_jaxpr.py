@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
+from tfn import tree
 from tfn._support.validate import a_function
+from tfn.trace import bind
+from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr
-from tfn.transforms.arguments import Argnums, Function
+from tfn.transforms.arguments import Argnums, Function, wraps
 from tfn.transforms.jit import Jitted
+from tfn.transforms.shapes import ShapeDtypeStruct
 
 
 @overload
@@ -41,7 +44,7 @@ def make_jaxpr(
     a_function("make_jaxpr", "function", function)
     traced = Jitted(function, static_argnums).trace
 
-    @functools.wraps(function)
+    @wraps(function)
     def run(*args: object, **kwargs: object) -> Any:
         result = traced(*args, **kwargs)
         return (result.jaxpr, result.out_info) if return_shape else result.jaxpr
@@ -52,10 +55,24 @@ def make_jaxpr(
 def eval_shape(function: Function, *args: object, **kwargs: object) -> Any:
     """The types of a function's results, as a tree of `ShapeDtypeStruct`; nothing is computed.
 
+    What the function returns as a type is of that type.
+
     Example:
         >>> import tfn
         >>> eval_shape(tfn.numpy.sum, tfn.ShapeDtypeStruct((3, 4), "float32")).shape
         ()
     """
     a_function("eval_shape", "function", function)
-    return Jitted(function).eval_shape(*args, **kwargs)
+
+    @wraps(function)
+    def values(*args: object, **kwargs: object) -> Any:
+        return tree.map(_value, function(*args, **kwargs))
+
+    return Jitted(values).eval_shape(*args, **kwargs)
+
+
+def _value(x: object) -> object:
+    """A value of a type; all else as it is."""
+    if not isinstance(x, ShapeDtypeStruct):
+        return x
+    return bind.runtime().wrap(zeros(x.shape, x.dtype), bind.traces()[-1], False, x.weak_type)

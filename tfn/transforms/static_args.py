@@ -90,11 +90,17 @@ class Selection:
         by_name = {*names, *(places[n] for n in positions if 0 <= n < len(places))}
         return Selection(frozenset(positions), frozenset(by_name))
 
-    def split(self, function: Function, args: Sequence[object], kwargs: dict[str, object]) -> Split:
+    def split(
+        self,
+        function: Function,
+        args: Sequence[object],
+        kwargs: dict[str, object],
+        hashed: bool = True,
+    ) -> Split:
         """The chosen arguments apart from the others.
 
         Raises:
-            StaticArgumentError: naming one that cannot be hashed.
+            StaticArgumentError: naming one that cannot be hashed, if they are to be `hashed`.
         """
         if not self:
             return Split((args, kwargs))
@@ -103,7 +109,7 @@ class Selection:
             (i, type(x), x) for i, x in enumerate(args) if i in fixed
         ]
         statics += [(n, type(kwargs[n]), kwargs[n]) for n in sorted(kwargs) if n in self.names]
-        for at, kind, value in statics:
+        for at, kind, value in statics if hashed else ():
             try:
                 hash(value)
             except TypeError:

@@ -19,7 +19,7 @@ from tfn.trace.build import cast, iota, moveaxis
 from tfn.trace.sharding import Axis
 from tfn.trace.uop import UOp
 from tfn.transforms.annotations import checked
-from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show
+from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show, wraps
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
@@ -73,7 +73,7 @@ def vmap(
     def names_of(structure: tree.Structure) -> list[str]:
         return argument_names(function, structure)
 
-    @functools.wraps(function)
+    @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten((args, kwargs))
         axes = mapped_axes("in_axes", in_axes, args) + [0] * len(tree.leaves(kwargs))

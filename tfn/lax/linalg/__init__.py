@@ -1,8 +1,18 @@
-"""Matrix factorisations and solves under JAX's names; the code is that of `tfn.numpy.linalg`."""
+"""Matrix factorisations and solves under JAX's names; the code is that of `tfn.numpy.linalg`.
+
+Beyond it, in reading order:
+
+reflections  Householder reflections: the packed form of Q
+tridiagonal  systems with three diagonals
+"""
 
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
+    from tfn.lax.linalg.reflections import geqrf as geqrf
+    from tfn.lax.linalg.reflections import householder_product as householder_product
+    from tfn.lax.linalg.reflections import ormqr as ormqr
+    from tfn.lax.linalg.tridiagonal import tridiagonal_solve as tridiagonal_solve
     from tfn.numpy.linalg.determinants import adjugate as adjugate
     from tfn.numpy.linalg.determinants import det as det
     from tfn.numpy.linalg.determinants import slogdet as slogdet

@@ -209,7 +209,8 @@ def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
     """The factors Q and R of a = Q R: orthonormal columns and an upper triangle.
 
     In mode "reduced" Q has as many columns as R has rows, in mode "complete" it is square, in mode
-    "r" the result is R alone.
+    "r" the result is R alone.  In mode "raw" it is LAPACK's: the transposes of matrices with R and
+    the reflections of Q, and the scales of the reflections.
 
     Raises:
         ArgumentError: for another mode.
@@ -221,6 +222,8 @@ def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
         >>> q.shape, r.shape, tnp.allclose(q @ r, 1).item()
         ((3, 2), (2, 2), True)
     """
-    one_of("qr", "mode", mode, ("reduced", "complete", "r"))
+    one_of("qr", "mode", mode, ("reduced", "complete", "r", "raw"))
+    if mode == "raw":
+        return triangular.packed_qr(a)
     factors = triangular.qr(a, full_matrices=mode == "complete")
     return factors[1] if mode == "r" else QRResult(*factors)

@@ -360,11 +360,25 @@ def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
     return factors
 
 
+def packed_qr(x: ArrayLike) -> Pair:
+    """R and the reflections of Q in one matrix, transposed; and the scales of the reflections.
+
+    Example:
+        >>> packed, scales = packed_qr(eye(3, 2))
+        >>> packed.shape, scales.shape
+        ((2, 3), (2,))
+    """
+    a = matrices("qr", x)
+    *batch, rows, columns = a.shape
+    kinds = transposed_type(a), ((*batch, min(rows, columns)), a.dtype), info_type(a)
+    packed, scales, _ = routine("geqrf", (matrix_transpose(a),), *kinds)
+    return packed, scales
+
+
 def _qr_of(a: Array, complete: bool) -> Pair:
     *batch, rows, columns = a.shape
     size = min(rows, columns)
-    kinds = transposed_type(a), ((*batch, size), a.dtype), info_type(a)
-    packed, scales, _ = routine("geqrf", (matrix_transpose(a),), *kinds)
+    packed, scales = packed_qr(a)
     height = rows if complete else size
     lines = packed[..., :size, :]
     lines = pad(lines, [(0, 0)] * len(batch) + [(0, height - size), (0, 0)])

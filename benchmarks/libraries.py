@@ -1,0 +1,151 @@
+"""The test suites of libraries written for JAX, run on tfn and on JAX.
+
+    python benchmarks/libraries.py --suite equinox=/path/of/equinox/tests --side tfn
+    python benchmarks/libraries.py --suite equinox=/path/of/equinox/tests --side jax --out jax.json
+    python benchmarks/libraries.py --compare jax.json tfn.json
+
+A suite is run by the library's own pytest configuration, in a process for each file, from the
+folder above the tests; with ``--side tfn`` this process calls ``install_as_jax()`` first.  Each
+result is recorded by the name of the test.  `--compare` counts, of the tests that pass on JAX,
+those that pass on tfn.  Suites are not part of this repository: take them at a tag
+of the library's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+CHILD = """
+import json, sys
+out, side, *arguments = sys.argv[1:]
+if side == "tfn":
+    from tfn.compat import install_as_jax
+    install_as_jax()
+import pytest
+
+class Record:
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.outcome != "passed":
+            text = str(report.longrepr)[-4000:] if report.failed else ""
+            with open(out, "a") as file:
+                row = [report.nodeid, report.outcome, report.duration, text]
+                file.write(json.dumps(row) + "\\n")
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            with open(out, "a") as file:
+                row = [report.nodeid, "failed", 0.0, str(report.longrepr)[-4000:]]
+                file.write(json.dumps(row) + "\\n")
+
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Record()]))
+"""
+
+
+def files_of(tests: Path) -> list[Path]:
+    """The files with tests, by pytest's names."""
+    if tests.is_file():
+        return [tests]
+    return sorted({*tests.rglob("test_*.py"), *tests.rglob("*_test.py")})
+
+
+def run_file(
+    file: Path, root: Path, side: str, seconds: int, more: list[str]
+) -> dict[str, tuple[str, float, str]]:
+    """The outcome, duration and error of each test of a file; a file that ends early says so."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.jsonl"
+        command = [sys.executable, "-c", CHILD, str(out), side, str(file.relative_to(root)), *more]
+        begin = time.monotonic()
+        try:
+            done = subprocess.run(
+                command, cwd=root, capture_output=True, text=True, timeout=seconds, check=False
+            )
+            ended = "" if done.returncode in (0, 1, 5) else (done.stdout + done.stderr)[-4000:]
+        except subprocess.TimeoutExpired:
+            ended = f"stopped after {seconds} s"
+        rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    results = {name: (outcome, taken, text) for name, outcome, taken, text in rows}
+    if ended:
+        results[f"{file.relative_to(root)}::end"] = "failed", time.monotonic() - begin, ended
+    return results
+
+
+def version(package: str) -> str:
+    """The version of a package; empty if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def run_suite(name: str, tests: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The results of a library's suite, with versions."""
+    results: dict[str, tuple[str, float, str]] = {}
+    for file in files_of(tests):
+        if arguments.only and arguments.only not in str(file):
+            continue
+        found = run_file(
+            file,
+            arguments.root or tests.parent,
+            arguments.side,
+            arguments.seconds,
+            arguments.pytest,
+        )
+        results |= found
+        counts = Counter(outcome for outcome, *_ in found.values())
+        print(f"{name} {file.name}: {dict(counts)}", flush=True)
+        if arguments.out:
+            arguments.out.write_text(json.dumps(record(name, arguments.side, results)))
+    return record(name, arguments.side, results)
+
+
+def record(name: str, side: str, results: dict[str, tuple[str, float, str]]) -> dict[str, Any]:
+    """Results with the versions that they are of."""
+    versions = {"version": version(name), "jax": version("jax")}
+    return {"library": name, "side": side, **versions, "results": results}
+
+
+def compare(jax: dict[str, Any], tfn: dict[str, Any]) -> str:
+    """The row of a table: of the tests that pass on JAX, those that pass on tfn."""
+    good = [name for name, row in jax["results"].items() if row[0] == "passed"]
+    both = sum(tfn["results"].get(name, ("absent",))[0] == "passed" for name in good)
+    share = 100 * both / max(len(good), 1)
+    return f"| {jax['library']} | {jax['version']} | {len(good)} | {both} | {share:.1f} % |"
+
+
+def main() -> None:
+    """Run suites, or compare two runs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--suite", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--side", choices=("tfn", "jax"), default="tfn")
+    parser.add_argument("--only", default="", help="run the files whose path has this text")
+    parser.add_argument("--root", type=Path, help="the folder to run in: that above the tests")
+    parser.add_argument("--seconds", type=int, default=1200, help="the most time for a file")
+    parser.add_argument("--out", type=Path, help="the file to write results to")
+    parser.add_argument("--compare", nargs=2, type=Path, metavar=("JAX", "TFN"))
+    arguments, arguments.pytest = parser.parse_known_args()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if arguments.compare:
+        print("| library | version | pass on jax | of those, on tfn | share |")
+        print("|---|---|---|---|---|")
+        print(compare(*(json.loads(path.read_text()) for path in arguments.compare)))
+        return
+    for suite in arguments.suite:
+        name, _, folder = suite.partition("=")
+        run = run_suite(name, Path(folder).resolve(), arguments)
+        counts = Counter(row[0] for row in run["results"].values())
+        print(f"{name} {run['version']} on {arguments.side}: {dict(counts)}")
+
+
+if __name__ == "__main__":
+    main()

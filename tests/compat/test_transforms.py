@@ -1,0 +1,63 @@
+"""Transforms with the arguments and special values that JAX's have."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn.compat import transforms
+from tfn.compat.avals import ShapedArray, float0
+from tfn.compat.settings import disable_jit
+from tfn.errors import CallbackError
+
+
+def test_jit_takes_the_options_of_jax():
+    double = transforms.jit(inline=True, static_argnums=None)(lambda x: 2 * x)
+    assert float(double(1.0)) == 2.0 and double.cache_info().misses == 1
+    assert copy.copy(double)(2.0) == 4.0
+
+    class Model:
+        @transforms.jit
+        def step(self, x):
+            return x + 1
+
+        step_of = staticmethod(transforms.jit(lambda n, x: n * x, static_argnums=0))
+
+    assert float(Model.step_of(3, 2.0)) == 6.0
+    assert isinstance(Model.step, transforms.Jitted)
+
+
+def test_disable_jit_runs_python():
+    kinds = []
+    f = transforms.jit(lambda x: kinds.append(type(x)) or x)
+    f(1.0)
+    with disable_jit():
+        f(1.0)
+    assert kinds == [tfn.Array, float]
+
+
+def test_errors_of_callbacks_have_the_traceback_as_text():
+    def fail(x):
+        assert isinstance(x, tfn.Array)
+        raise KeyError("the reason")
+
+    def f(x):
+        return transforms.pure_callback(fail, tfn.ShapeDtypeStruct((), "float32"), x)
+
+    for function in (f, tfn.jit(f)):
+        with pytest.raises(CallbackError, match="KeyError: 'the reason'"):
+            function(1.0)
+    with pytest.raises(RuntimeError, match="the reason"):
+        transforms.io_callback(fail, None, 1.0)
+
+
+def test_symbolic_zeros_are_made_of_types():
+    zero = transforms.SymbolicZero(ShapedArray((2,), "float32"))
+    assert isinstance(zero, transforms.SymbolicZero) and zero.shape == (2,)
+    assert not isinstance(1.0, transforms.SymbolicZero)
+    zeros = transforms.zero_from_primal({"x": tnp.ones(2), "n": 3})
+    assert zeros["x"].tolist() == [0.0, 0.0] and zeros["n"].dtype == float0
+    assert isinstance(transforms.zero_from_primal(1.0, True), transforms.SymbolicZero)
+    np.testing.assert_array_equal(zeros["n"].shape, ())

@@ -1,0 +1,187 @@
+"""Types of values, as JAX names them: `ShapedArray`, `typeof`, and classes for ``isinstance``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from tfn.array import Array
+from tfn.dtypes import INEXACT, DType, canonical
+from tfn.eager import run
+from tfn.errors import ArgumentError
+from tfn.trace.mesh import AbstractMesh
+from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
+from tfn.trace.op import Shape
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+float0: DType = np.dtype([("float0", np.void, 0)])
+"""The dtype of the tangents of integers: no bits.  Only NumPy arrays have it."""
+
+
+class ExtendedDType:
+    """The base of dtypes that a library defines, of which tfn has no arrays."""
+
+
+@dataclass(frozen=True)
+class ShapedArray:
+    """The type of an array.
+
+    Example:
+        >>> str(ShapedArray((2, 3), "float32"))
+        'float32[2,3]'
+    """
+
+    shape: Shape
+    dtype: DType
+    weak_type: bool = False
+    sharding: Any = field(
+        default=NamedSharding(AbstractMesh((), ()), PartitionSpec()), repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        dtype = self.dtype if self.dtype is float0 else canonical(self.dtype)
+        object.__setattr__(self, "dtype", dtype)
+
+    def __str__(self) -> str:
+        sizes = list(map(str, self.shape))
+        for axis, part in enumerate(self.sharding.spec):
+            names = [n for n in names_of(part) if n in self.sharding.mesh.explicit_axes]
+            sizes[axis] += f"@{','.join(map(str, names))}" if names else ""
+        return f"{self.dtype.name}[{','.join(sizes)}]"
+
+    def str_short(self, short_dtypes: bool = False, **options: object) -> str:
+        """The type as ``float32[2,3]``."""
+        return str(self)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def update(self, **fields: Any) -> ShapedArray:
+        """The type with other fields."""
+        return replace(self, **fields)
+
+    def strip_weak_type(self) -> ShapedArray:
+        """The type that is not weak."""
+        return ShapedArray(self.shape, self.dtype)
+
+    def to_tangent_aval(self) -> ShapedArray:
+        """The type of tangents: of the same dtype, or of `float0` for integers.
+
+        Example:
+            >>> ShapedArray((3,), "int32").to_tangent_aval().dtype is float0
+            True
+        """
+        return self if self.dtype in INEXACT else ShapedArray(self.shape, float0)
+
+    to_cotangent_aval = at_least_vspace = to_ct_aval = to_tangent_aval
+
+
+AbstractValue = ShapedArray
+
+
+def typeof(x: Any) -> Any:
+    """The type of an array or a number.
+
+    Example:
+        >>> typeof(1.0).weak_type
+        True
+    """
+    if isinstance(x, (Array, ShapeDtypeStruct)):
+        sharding = getattr(x.kind, "sharding", None)
+        if isinstance(sharding, NamedSharding):
+            return ShapedArray(x.shape, x.dtype, x.weak_type, sharding)
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
+    own = getattr(x, "aval", None)  # of a variable, a zero, an unknown operand of a transpose
+    if own is not None or isinstance(x, ShapedArray):
+        return own or x
+    if getattr(x, "dtype", None) == float0:
+        return ShapedArray(x.shape, float0)
+    value = run.asarray(x)
+    return ShapedArray(value.shape, value.dtype, value.weak_type)
+
+
+def dtype_of(x: Any) -> DType:
+    """The dtype of an array, or of a number on its own.
+
+    Example:
+        >>> dtype_of(1.0)
+        dtype('float32')
+    """
+    return typeof(x).dtype  # type: ignore[no-any-return]
+
+
+def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+    """The type of one lane.
+
+    Example:
+        >>> str(mapped_aval(3, 1, ShapedArray((2, 3), "float32")))
+        'float32[2]'
+    """
+    if axis is None:
+        return aval
+    if aval.shape[axis] != size:
+        raise ArgumentError(
+            f"the mapped axis of {aval} is not of the size of the others",
+            got=f"axis {axis}, and a size of {size}",
+            hint="map axes of one size",
+        )
+    return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]))
+
+
+def unmapped_aval(size: int, axis: int | None, aval: ShapedArray, *more: object) -> ShapedArray:
+    """The type of all lanes.
+
+    Example:
+        >>> str(unmapped_aval(3, 0, ShapedArray((2,), "float32")))
+        'float32[3,2]'
+    """
+    if axis is None:
+        return aval
+    return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+@dataclass(frozen=True)
+class PredicateType:
+    """A type by a predicate, for ``isinstance(x, ...)``."""
+
+    name: str
+    holds: Callable[[Any], bool]
+
+    def __instancecheck__(self, x: object) -> bool:
+        return self.holds(x)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def is_traced(x: object) -> bool:
+    """Whether a value belongs to a running trace."""
+    return isinstance(x, Array) and x.trace is not None
+
+
+Tracer: Any = PredicateType("Tracer", is_traced)
+
+
+def is_array_type(x: object) -> bool:
+    """Whether a value can be an argument of a transformed function.
+
+    Example:
+        >>> is_array_type(1.0), is_array_type("text")
+        (True, False)
+    """
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in "biufc" or x.dtype == bfloat16
+    return isinstance(x, (Array, ShapeDtypeStruct, bool, int, float, complex, np.generic))

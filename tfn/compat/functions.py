@@ -1,0 +1,216 @@
+"""Functions over flat lists of leaves: ``jax.extend.linear_util``, ``jax.api_util``, tracing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen, mutable
+from tfn.compat.avals import ShapedArray
+from tfn.compat.jaxprs import ClosedJaxpr, Jaxpr, closed_jaxpr
+from tfn.eager import run
+from tfn.errors import ArgumentError, UnexpectedTracerError
+from tfn.trace import bind
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+
+@frozen
+class WrappedFun:
+    """A function that other functions wrap: called by `call_wrapped`."""
+
+    f: Callable[..., Any]
+    params: dict[str, Any]
+
+    def call_wrapped(self, *args: Any, **kwargs: Any) -> Any:
+        """The result."""
+        return self.f(*args, **self.params, **kwargs)
+
+
+def wrap_init(
+    f: Callable[..., Any], params: dict[str, Any] | None = None, debug_info: object = None
+) -> WrappedFun:
+    """A function to be wrapped."""
+    return WrappedFun(f, params or {})
+
+
+def debug_info(*facts: object, **more: object) -> tuple[object, ...]:
+    """Facts about a function, for messages that name it by its traceback instead."""
+    return facts
+
+
+@mutable
+class Store:
+    """The structure of a result, known once the function has been called."""
+
+    structure: Any = None
+
+    def __call__(self) -> Any:
+        """The structure.
+
+        Raises:
+            UnexpectedTracerError: if the function has not been called.
+        """
+        if self.structure is None:
+            raise UnexpectedTracerError(
+                "the structure of a result is asked for before it is known",
+                hint="call the function first",
+            )
+        return self.structure
+
+
+def flatten_fun(fun: WrappedFun, in_tree: tree.Structure) -> tuple[WrappedFun, Store]:
+    """A function of the leaves of ``(args, kwargs)``, which returns the leaves of its result."""
+    out_tree = Store()
+
+    def flat(*leaves: Any) -> list[Any]:
+        args, kwargs = tree.unflatten(in_tree, leaves)
+        values, out_tree.structure = tree.flatten(fun.call_wrapped(*args, **kwargs))
+        return values
+
+    return WrappedFun(flat, {}), out_tree
+
+
+def flatten_fun_nokwargs(fun: WrappedFun, in_tree: tree.Structure) -> tuple[WrappedFun, Store]:
+    """A function of the leaves of ``args``, which returns the leaves of its result."""
+    out_tree = Store()
+
+    def flat(*leaves: Any) -> list[Any]:
+        values, out_tree.structure = tree.flatten(
+            fun.call_wrapped(*tree.unflatten(in_tree, leaves))
+        )
+        return values
+
+    return WrappedFun(flat, {}), out_tree
+
+
+def safe_map(f: Callable[..., Any], *args: Any) -> list[Any]:
+    """`map`, of arguments of one length.
+
+    Raises:
+        ArgumentError: if their lengths differ.
+    """
+    lists = [list(a) for a in args]
+    if len({len(a) for a in lists}) > 1:
+        raise ArgumentError(
+            "safe_map needs arguments of one length",
+            got=f"lengths {[len(a) for a in lists]}",
+            hint="cut the longer ones",
+        )
+    return list(map(f, *lists))
+
+
+def shaped_abstractify(x: Any) -> ShapedArray:
+    """The type of an array or a number, which is not weak."""
+    value = run.asarray(x)
+    return ShapedArray(value.shape, value.dtype)
+
+
+# Partial evaluation.
+
+
+@frozen
+class PartialVal:
+    """A value that is known, or a type of which the value is not; a pair when unpacked."""
+
+    aval: ShapedArray | None
+    value: Any
+
+    @staticmethod
+    def known(value: Any) -> PartialVal:
+        """A value."""
+        return PartialVal(None, value)
+
+    @staticmethod
+    def unknown(aval: ShapedArray) -> PartialVal:
+        """A type."""
+        return PartialVal(aval, None)
+
+    def is_known(self) -> bool:
+        """Whether there is a value."""
+        return self.aval is None
+
+    def get_known(self) -> Any:
+        """The value."""
+        return self.value
+
+    def get_aval(self) -> ShapedArray | None:
+        """The type, None of a value."""
+        return self.aval
+
+    def __iter__(self) -> Any:
+        return iter((self.aval, self.value))
+
+    def __getitem__(self, i: int) -> Any:
+        return (self.aval, self.value)[i]
+
+
+def trace_to_jaxpr_nounits(
+    fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool = False
+) -> tuple[Any, list[PartialVal], list[Any]]:
+    """A flat function traced on its unknown arguments.
+
+    Returns:
+        (jaxpr, results, constants): of the unknown results; each result is known if it does not
+        depend on an unknown argument.
+    """
+    unknown = [i for i, p in enumerate(pvals) if p.aval is not None]
+    types = [
+        ShapeDtypeStruct(p.aval.shape, p.aval.dtype, p.aval.weak_type)
+        for p in pvals
+        if p.aval is not None
+    ]
+    found: list[Any] = []
+
+    def call(leaves: list[Any]) -> Any:
+        args = [p.value for p in pvals]
+        for i, leaf in zip(unknown, leaves, strict=True):
+            args[i] = leaf
+        found[:] = fun.call_wrapped(*args)
+        mine = {id(leaf.trace) for leaf in leaves}
+        is_unknown = [instantiate or id(getattr(y, "trace", None)) in mine for y in found]
+        results = [
+            PartialVal.unknown(ShapedArray(y.shape, y.dtype)) if u else PartialVal.known(y)
+            for y, u in zip(found, is_unknown, strict=True)
+        ]
+        out.extend(results)
+        return [y for y, u in zip(found, is_unknown, strict=True) if u]
+
+    out: list[PartialVal] = []
+    closed, _ = closed_jaxpr(fun.f, call, types)
+    return closed.jaxpr, out, closed.consts
+
+
+def trace_to_jaxpr_dynamic(
+    fun: WrappedFun, in_avals: Sequence[ShapedArray], *options: object, **more: object
+) -> tuple[Jaxpr, list[Any], list[Any]]:
+    """A flat function traced on arguments of these types: (jaxpr, types of results, constants)."""
+    types = [ShapeDtypeStruct(a.shape, a.dtype, a.weak_type) for a in in_avals]
+    closed: ClosedJaxpr
+    closed, _ = closed_jaxpr(fun.f, lambda leaves: list(fun.call_wrapped(*leaves)), types)
+    return closed.jaxpr, closed.out_avals, closed.consts
+
+
+# Traces that run.
+
+
+def find_top_trace(values: Sequence[Any]) -> Any:
+    """The innermost running trace among those of values; None if all are concrete."""
+    return bind.innermost([x for x in values if isinstance(getattr(x, "trace", None), bind.Trace)])
+
+
+@frozen
+class TraceState:
+    """The traces that run now, compared by identity."""
+
+    traces: tuple[int, ...]
+
+
+def get_opaque_trace_state(convention: object = None) -> TraceState:
+    """The traces that run now, to be compared with those at another time."""
+    return TraceState(tuple(id(trace) for trace in bind.traces()))
+
+
+def trace_state_clean() -> bool:
+    """Whether no trace runs."""
+    return not bind.traces()

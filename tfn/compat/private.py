@@ -1,0 +1,57 @@
+"""Private parts of JAX that libraries import: frames of tracebacks, the registry of trees.
+
+tfn hides its own frames; those of a library are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+import optree
+
+from tfn import tree
+from tfn._support.sections import section
+from tfn.errors import ours
+
+BACKENDS: dict[str, object] = {}
+"""The backends of JAX that have been started: none."""
+
+
+class Registry:
+    """The classes that are nodes of trees."""
+
+    def __contains__(self, cls: type[Any]) -> bool:
+        with section():
+            return optree.register_pytree_node.get(cls, namespace=tree.NAMESPACE) is not None
+
+
+REGISTRY = Registry()
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def register_exclusion(path: str) -> None:
+    """Does nothing: the frames of a library are shown."""
+
+
+def api_boundary(fun: F, **options: object) -> F:
+    """The function as it is."""
+    return fun
+
+
+def include_frame(frame: FrameType) -> bool:
+    """Whether a frame is the user's, or a library's, and not tfn's own."""
+    return not ours(frame)
+
+
+@contextmanager
+def user_context(context: object = None, **options: object) -> Any:
+    """A block as it is."""
+    yield
+
+
+def current() -> None:
+    """None: a traceback says where code is."""

@@ -1,0 +1,118 @@
+"""Transforms of tfn with the arguments and the special values that JAX's have."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfn import tree
+from tfn.compat.avals import ShapedArray, float0, typeof
+from tfn.compat.settings import config
+from tfn.compat.zeros import zeros_like_aval
+from tfn.eager.run import asarray as run_asarray
+from tfn.errors import CallbackError
+from tfn.transforms import callback as callbacks
+from tfn.transforms import tangents
+from tfn.transforms.arguments import wraps
+from tfn.transforms.jit import jit as tfn_jit
+
+_HINTS = frozenset(
+    {
+        "inline",
+        "keep_unused",
+        "backend",
+        "compiler_options",
+        "abstracted_axes",
+    }
+)
+
+
+class Jitted:
+    """A jitted function: `tfn.jit`, but the function as it is within ``disable_jit``."""
+
+    def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
+        wraps(fun)(self)
+        self._jitted, self._fun = tfn_jit(fun, **options), fun
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result."""
+        if config.read("jax_disable_jit"):
+            return self._fun(*args, **kwargs)
+        return self._jitted(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_jitted":  # not there while it is being copied
+            raise AttributeError(name)
+        return getattr(self._jitted, name)
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """`tfn.jit`, without the options that say how to compile for whom.
+
+    Example:
+        >>> jit(lambda x: 2 * x, inline=True)(3.0).item()
+        6.0
+    """
+    if fun is None:
+        return functools.partial(jit, **options)
+    known = {name: o for name, o in options.items() if name not in _HINTS and o is not None}
+    return Jitted(fun, known)
+
+
+@dataclass(frozen=True)
+class _SymbolicZeroType:
+    """The class of symbolic zeros, which is made of a type as JAX's is."""
+
+    def __instancecheck__(self, x: object) -> bool:
+        return isinstance(x, tangents.SymbolicZero)
+
+    def __call__(self, aval: ShapedArray) -> tangents.SymbolicZero:
+        return tangents.SymbolicZero(aval.shape, aval.dtype)
+
+
+SymbolicZero: Any = _SymbolicZeroType()
+
+
+def _reported(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the host as JAX calls it: with Arrays; its errors become `CallbackError`."""
+
+    @wraps(callback)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return callback(*tree.map(run_asarray, args), **tree.map(run_asarray, kwargs))
+        except Exception as error:
+            raise CallbackError(f"a callback failed: {traceback.format_exc()}") from error
+
+    return run
+
+
+def pure_callback(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`tfn.pure_callback`, of a function that takes Arrays."""
+    return callbacks.pure_callback(_reported(callback), *args, **kwargs)
+
+
+def io_callback(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`tfn.io_callback`, of a function that takes Arrays."""
+    return callbacks.io_callback(_reported(callback), *args, **kwargs)
+
+
+def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangents of a tree of values: arrays, or symbolic zeros."""
+
+    def zero(leaf: Any) -> Any:
+        aval = typeof(leaf).to_tangent_aval()
+        if symbolic_zeros:
+            return SymbolicZero(aval)
+        if aval.dtype is float0:
+            return np.zeros(aval.shape, float0)
+        return zeros_like_aval(aval)
+
+    return tree.map(zero, x)
