@@ -110,11 +110,6 @@ class Array:
             hint="tfn.numpy.array(values) makes one",
         )
 
-    @property
-    def _trace(self) -> bind.Trace | None:
-        """The trace, under the name that JAX's tracers have for it."""
-        return self.trace
-
     def unsafe_buffer_pointer(self) -> int:
         """The address of the elements in memory; they must not be changed.
 
@@ -186,8 +181,6 @@ class Array:
                 hint=f"it is {_VERSIONS[-1]}",
             )
         return _FUNCTIONS[0]
-
-    # Devices.
 
     @property
     def device(self) -> Any:

@@ -42,6 +42,7 @@ def install_as_jax() -> None:
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
     Array.aval = property(typeof)  # type: ignore[attr-defined]  # what JAX's arrays have
+    Array._trace = property(lambda x: x.trace)  # type: ignore[attr-defined]  # and its tracers
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)
         parent, _, last = name.rpartition(".")
