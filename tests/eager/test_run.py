@@ -35,7 +35,7 @@ def test_devices_are_made_once_and_named(monkeypatch: Any) -> None:
         assert run.device() is run.device() and run.device().name == name
     monkeypatch.setattr(config, "device", "abacus")
     with pytest.raises(
-        DeviceError, match=r"abacus(.*\s)*.*TFN_DEVICE, is one of cpu, cpu-debug, python, null"
+        DeviceError, match=r"abacus(.*\s)*.*TFN_DEVICE, is one of cpu, cpu-debug, opencl, dsp, python, null"
     ):
         run.device()
 

@@ -175,7 +175,7 @@ def test_rare_steps_are_drawn_and_agree(
 ) -> None:
     others = ("transpose", "cast to integer", "cast float")
     monkeypatch.setattr("tests.fuzz.programs.STEPS", {n: STEPS[n] for n in (step, *others)})
-    batch = Batch(float("inf"), tmp_path, only="jit", most=6)
+    batch = Batch(float("inf"), tmp_path, only="jit", most=16)
     batch.run(0)
     assert batch.failure is None, batch.failure
     assert batch.counts[step, "jit"]
@@ -187,7 +187,7 @@ def test_custom_rules_are_drawn_and_agree(
 ) -> None:
     drawn = {name: TRANSFORMS[name] for name in (transform, "grad", "vmap")}
     monkeypatch.setattr("tests.fuzz.programs.TRANSFORMS", drawn)
-    batch = Batch(float("inf"), tmp_path, only="jit", most=6)
+    batch = Batch(float("inf"), tmp_path, only="jit", most=16)
     batch.run(0)
     assert batch.failure is None, batch.failure
     assert batch.counts[transform, "jit"]

@@ -311,8 +311,8 @@ class _ByHand:
     def transpose(self, pull: Any, u: UOp, cts: Any, differentiated: Any) -> Any:
         return custom_rules.through(pull, u, cts, differentiated)
 
-    def lanes(self, lane: custom_rules.Lane) -> custom_rules.Lane:
-        return lane
+    def batched(self, batch: Any, u: UOp, src: Any, mapped: Any, size: int) -> Any:
+        return custom_rules.lanes(batch, u, src, mapped, size)
 
 
 def _custom(x: UOp, y: UOp) -> UOp:

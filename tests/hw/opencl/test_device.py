@@ -23,7 +23,7 @@ from tfn.errors import DeviceError
 from tfn.trace.argument import Param
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import Op
+from tfn.trace.op import MANUAL, Op
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.batch import batch
 from tfn.transforms.jvp import push
