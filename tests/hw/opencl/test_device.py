@@ -34,8 +34,8 @@ pytestmark = needs_opencl
 CASES_PER_PROGRAM = 16
 """The kernels of a program are built at once: to start a build takes longer than a kernel."""
 
-STRUCTURE = (Op.TUPLE, Op.GET)
-"""Ops without a value of their own."""
+STRUCTURE = MANUAL | {Op.TUPLE, Op.GET}
+"""Ops without a value of their own, and those over a mesh."""
 
 
 @pytest.fixture(autouse=True)
