@@ -138,9 +138,17 @@ def reshape(u: UOp, shape: Shape) -> UOp:
 
 
 def permute(u: UOp, axes: Sequence[int]) -> UOp:
-    """Axes in another order: axis i of the result is axis ``axes[i]`` of `u`."""
+    """Axes in another order: axis i of the result is axis ``axes[i]`` of `u`.
+
+    Axes that come back to where they were are no operation: the batching rules of a loop and of the
+    one after it move the axis of lanes there and back.
+    """
     order = tuple(axes)
-    return u if order == tuple(range(u.ndim)) else UOp(Op.PERMUTE, (u,), order)
+    if order == tuple(range(u.ndim)):
+        return u
+    if u.op is Op.PERMUTE and all(u.arg[axis] == i for i, axis in enumerate(order)):
+        return u.src[0]
+    return UOp(Op.PERMUTE, (u,), order)
 
 
 def moveaxis(u: UOp, source: int, to: int) -> UOp:
