@@ -14,10 +14,12 @@ The rules take `push`, `pull` and `batch`, defined above this file, to apply the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tfn._support.frozen import frozen
-from tfn.trace.argument import Scan
+from tfn.trace.argument import Param, Scan
 from tfn.trace.build import moveaxis, spread, zeros
+from tfn.trace.jaxpr import function, param
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.body import (
     Lanes,
@@ -264,10 +266,16 @@ def transpose(
 def batch_rule(
     batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
 ) -> list[Lanes]:
-    """All results over the lanes."""
-    loop = _Loop.of(u)
+    """All results over the lanes.
+
+    The body is batched as it stands, over its parameters: to open and to close it would make each
+    of its nodes twice more.
+    """
+    params: tuple[Param, ...] = u.src[0].arg.params
+    wide = [replace(p, shape=(size, *p.shape)) for p in params]
+    loop = _Loop(u.arg, list(map(param, params)), u.src[1:], list(u.src[0].src))
     inputs, many = loop.inputs, {i for i, yes in enumerate(mapped[1:]) if yes}
-    lanes = [fresh(spread(x, size)) for x in inputs]
+    lanes = list(map(param, wide))
     while True:  # until no further carry differs from lane to lane
         lanes_out = batch(loop.outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
         more = {i for i, y in zip(loop.carries, lanes_out) if y.many} - many
@@ -280,9 +288,9 @@ def batch_rule(
         operands.append(moveaxis(full, 0, 1) if i in many and i in loop.slices else full)
     nexts = [y.full(size) if i in many else y.graph for i, y in zip(loop.carries, lanes_out)]
     ys = lanes_out[loop.arg.carries :]
-    body = closed(
+    body = function(
         [*nexts, *(y.graph for y in ys)],
-        [lanes[i] if i in many else x for i, x in enumerate(inputs)],
+        tuple([wide[i] if i in many else p for i, p in enumerate(params)]),
     )
     first, end = loop.arg.consts, loop.slices.start
     results = scan(

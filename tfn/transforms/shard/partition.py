@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT32
 from tfn.errors import ArgumentError
-from tfn.trace.argument import Leaf
+from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import several
 from tfn.trace.inline import plain, sealed
-from tfn.trace.jaxpr import Jaxpr, param
+from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, SEVERAL, Op
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, remembered, reshaped, walk
-from tfn.transforms.body import closed, fresh
+from tfn.transforms.body import closed
 from tfn.transforms.shard.collective_rules import collective
 from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, local
 from tfn.transforms.shard.propagate import (
@@ -297,14 +297,16 @@ class Partitioner:
 
     def _function(
         self, f: UOp, params: Sequence[Part], wishes: Sequence[Spec | None]
-    ) -> tuple[list[UOp], list[Part]]:
-        """The leaves of a nested function, and the parts of its outputs over them."""
-        leaves = [fresh(part.graph) for part in params]
+    ) -> tuple[tuple[Param, ...], list[Part]]:
+        """The parameters of a nested function of parts, and its outputs over them."""
+        local_params = tuple(
+            Param(i, part.graph.shape, part.graph.dtype) for i, part in enumerate(params)
+        )
         known = {
-            param(p): part._replace(graph=leaf)
-            for p, part, leaf in zip(f.arg.params, params, leaves, strict=True)
+            param(p): part._replace(graph=param(q))
+            for p, part, q in zip(f.arg.params, params, local_params, strict=True)
         }
-        return leaves, self.run(f.src, known, wishes)
+        return local_params, self.run(f.src, known, wishes)
 
     def _scan(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg, wish = u.arg, wish or {}
@@ -319,7 +321,7 @@ class Partitioner:
             for i, part in enumerate(operands[first:last])
         ]
         for settled in (False, True):
-            leaves, out = self._function(
+            local_params, out = self._function(
                 u.src[0],
                 [*operands[:first], *carries, *slices],
                 [*(part.spec for part in carries), *ys],
@@ -336,7 +338,7 @@ class Partitioner:
                 break
         nexts = [self.to(y, part.spec) for y, part in zip(out, carries)]
         ys_parts = out[arg.carries :]
-        body = closed([part.graph for part in (*nexts, *ys_parts)], leaves)
+        body = function([part.graph for part in (*nexts, *ys_parts)], local_params)
         src = [part.graph for part in (*operands[:first], *carries, *arrays)]
         results = several(sealed(UOp(Op.SCAN, (body, *src), arg)))
         specs = [part.spec for part in carries] + [((), *part.spec) for part in ys_parts]
@@ -348,11 +350,12 @@ class Partitioner:
         operands = [part._replace(manual=manual) for part in operands]
         tests, rest = operands[: arg.cond_consts], operands[arg.cond_consts :]
         consts, carries = rest[: arg.body_consts], rest[arg.body_consts :]
-        leaves, out = self._function(u.src[1], [*consts, *carries], [part.spec for part in carries])
+        specs = [part.spec for part in carries]
+        local_params, out = self._function(u.src[1], [*consts, *carries], specs)
         nexts = [self.to(y, part.spec).graph for y, part in zip(out, carries, strict=True)]
-        test_leaves, (holds,) = self._function(u.src[0], [*tests, *carries], [None])
-        cond = closed([self.to(holds, ()).graph], test_leaves)
-        src = (cond, closed(nexts, leaves), *(part.graph for part in operands))
+        test_params, (holds,) = self._function(u.src[0], [*tests, *carries], [None])
+        cond = function([self.to(holds, ()).graph], test_params)
+        src = (cond, function(nexts, local_params), *(part.graph for part in operands))
         results = several(sealed(UOp(Op.WHILE, src, arg)))
         return [Part(y, p.spec, manual) for y, p in zip(results, carries, strict=True)]
 
@@ -364,10 +367,10 @@ class Partitioner:
         specs: list[Spec] = []
         functions: list[UOp] = []
         for f in u.src[1 : 1 + count]:
-            leaves, out = self._function(f, operands[1:], wishes)
+            local_params, out = self._function(f, operands[1:], wishes)
             specs = specs or [part.spec for part in out]
             graphs = [self.to(y, spec).graph for y, spec in zip(out, specs, strict=True)]
-            functions.append(closed(graphs, leaves))
+            functions.append(function(graphs, local_params))
         src = (operands[0].graph, *functions, *(part.graph for part in operands[1:]))
         results = several(sealed(UOp(Op.COND, src, u.arg)))
         return [Part(y, spec, manual) for y, spec in zip(results, specs, strict=True)]
@@ -375,8 +378,8 @@ class Partitioner:
     def _call(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         wish = wish or {}
         wishes = [wish.get(i) for i in range(len(u.src[0].src))]
-        leaves, out = self._function(u.src[0], operands, wishes)
-        body = closed([part.graph for part in out], leaves)
+        local_params, out = self._function(u.src[0], operands, wishes)
+        body = function([part.graph for part in out], local_params)
         src = (body, *(part.graph for part in operands))
         results = several(sealed(UOp(Op.CALL, src, u.arg)))
         return [part._replace(graph=y) for y, part in zip(results, out, strict=True)]
