@@ -187,7 +187,7 @@ def test_custom_rules_are_drawn_and_agree(
 ) -> None:
     drawn = {name: TRANSFORMS[name] for name in (transform, "grad", "vmap")}
     monkeypatch.setattr("tests.fuzz.programs.TRANSFORMS", drawn)
-    batch = Batch(float("inf"), tmp_path, only="jit", most=16)
+    batch = Batch(float("inf"), tmp_path, only="jit", most=60)
     batch.run(0)
     assert batch.failure is None, batch.failure
     assert batch.counts[transform, "jit"]
