@@ -121,6 +121,19 @@ class Executable(Protocol):
         """
 
 
+def no_entry(
+    self: Executable,
+    inputs: Sequence[EntryInput],
+    outputs: Sequence[EntryOutput],
+    arguments: Sequence[Any],
+    result: Any,
+    captured: Sequence[Any] = (),
+    keep: object = None,
+    number: int = 0,
+) -> None:
+    """None: the `entry` of the executables of a device that has no native entries."""
+
+
 class Queue(Protocol):
     """Runs programs."""
 

@@ -16,7 +16,7 @@ from tfn.dtypes import INEXACT, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
+from tfn.hw.device import Device, Executable, no_entry
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -100,17 +100,7 @@ class NullExecutable:
         """The same: nothing is called."""
         return self
 
-    def entry(
-        self,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any] = (),
-        keep: object = None,
-        number: int = 0,
-    ) -> None:
-        """None: this device has no native entries."""
+    entry = no_entry
 
 
 class NullQueue:

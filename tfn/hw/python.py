@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
+from tfn.hw.device import Device, Executable, no_entry
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -42,17 +42,7 @@ class OracleExecutable:
         outputs = unfold(self.function.src, {Op.HOST: filling})
         return OracleExecutable(UOp(Op.FUNCTION, tuple(outputs), self.function.arg))
 
-    def entry(
-        self,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any] = (),
-        keep: object = None,
-        number: int = 0,
-    ) -> None:
-        """None: this device has no native entries."""
+    entry = no_entry
 
 
 class OracleQueue:

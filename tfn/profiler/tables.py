@@ -22,7 +22,7 @@ from tfn.lower.program import Program
 from tfn.lower.report import cost
 
 MAX_NAME_CHARACTERS = 24
-"""Of a name in a table: the figures need the rest of the line."""
+"""The width of a name in a table: the figures need the rest of the line."""
 
 MAX_REASONS = 8
 """Reasons of the latest compilations below a table."""

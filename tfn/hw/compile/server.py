@@ -23,7 +23,7 @@ from tfn.lower.target.target import Target
 
 _MAX_MESSAGE_LINES = 3
 HEAD_BYTES = 5
-"""Of an answer: whether it is an object, and its length in 32 bits."""
+"""The head of an answer: whether it is an object, and its length in 32 bits."""
 
 
 class CompileServer:

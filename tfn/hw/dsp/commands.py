@@ -21,7 +21,7 @@ from tfn.errors import DeviceError
 BASE = 0x4000_0000
 """The address of shared memory on the DSP."""
 TOTAL_BYTES = 0x8000_0000
-"""Of shared memory: half of what 32 bits can address."""
+"""The size of shared memory: half of what 32 bits can address."""
 CODE_AT = STACK_END = 16 << 20
 BUFFERS_AT = 256 << 20
 TAIL_AT, HEAD_AT, SIGNAL_AT, HOST_NUMBER_AT, HOST_OPERANDS_AT = range(0, 20, 4)

@@ -10,7 +10,7 @@ from tfn.hw.dsp.linker import executable, link
 from tfn.lower.target.target import Target
 
 ADDRESS = 0x10_0000
-"""Where the monitor is loaded: below shared memory, above the pages that a null pointer reaches."""
+"""The address of the monitor: below shared memory, above the pages a null pointer reaches."""
 
 
 def program(compiler: LlvmCompiler, target: Target) -> bytes:

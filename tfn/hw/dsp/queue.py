@@ -13,11 +13,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
 
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import EntryInput, EntryOutput
+from tfn.hw.device import no_entry
 from tfn.hw.dsp import commands
 from tfn.hw.dsp.callbacks import HostCalls
 from tfn.hw.dsp.commands import (
@@ -104,17 +103,7 @@ class DspExecutable:
         number = min(number, len(self._kernels) - 1)
         return f"in kernel {number + 1} of {len(self._kernels)}, {self._kernels[number]}"
 
-    def entry(
-        self,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any] = (),
-        keep: object = None,
-        number: int = 0,
-    ) -> None:
-        """None: this device has no native entries."""
+    entry = no_entry
 
 
 class DspQueue:

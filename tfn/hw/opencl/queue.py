@@ -13,7 +13,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import EntryInput, EntryOutput
+from tfn.hw.device import no_entry
 from tfn.hw.opencl import commands as records
 from tfn.hw.opencl.commands import Command, record
 from tfn.hw.opencl.compiler import OpenClCompiler
@@ -90,17 +90,7 @@ class OpenClExecutable:
             _Run(self).run(self.commands, frame)
         self.queue.driver.queue.flush()
 
-    def entry(
-        self,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any] = (),
-        keep: object = None,
-        number: int = 0,
-    ) -> None:
-        """None: this device has no native entries."""
+    entry = no_entry
 
 
 class _Run:

@@ -113,7 +113,7 @@ def blocks(source: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
 
 
 def _reshape(u: UOp) -> Factors:
-    """Of each group of axes the major one, where its parts are rows of both shapes."""
+    """The major axis of each group, where its parts are rows of both shapes."""
     (x,), numbering = u.src, _Numbering()
     rows: list[list[Factor]] = [[None] * x.ndim, [None] * u.ndim]
     if u.size:
@@ -346,7 +346,7 @@ def _local_gather(u: UOp, src: Sequence[UOp], shape: Shape, part: Indices) -> UO
 
 
 def _local_scatter(u: UOp, src: Sequence[UOp], shape: Shape, part: Indices) -> UOp:
-    """Where points are divided, the operand counts on the first device alone."""
+    """The operand counts on the first device alone if points are divided."""
     arg: Scatter = u.arg
     operand, factors = src[0], _scatter(u)
     for factor in factors.reduced:

@@ -18,7 +18,7 @@ WIDTH_PIXELS = 640
 MIN_HEIGHT_PIXELS = 40
 MAX_HEIGHT_PIXELS = 220
 VALUE_HEIGHT_PIXELS = 12
-"""Of a value in a picture of few; of many, they share what there is."""
+"""The height of a value in a picture of few; many values share what there is."""
 
 
 def unfolding(
