@@ -26,7 +26,7 @@ from tfn.trace.place import Request, result_sharding
 from tfn.trace.place import common_place as common_place
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
 from tfn.trace.uop import UOp, remembered
-from tfn.transforms.shard import partition as partitioner
+from tfn.transforms.shard import program as partitioner
 
 
 class Placed(NamedTuple):

@@ -39,8 +39,8 @@ from tfn.trace.op import Op
 from tfn.trace.place import named_partition
 from tfn.trace.uop import UOp
 from tfn.transforms.jit import Jitted
-from tfn.transforms.shard import partition, report
-from tfn.transforms.shard.partition import Partitioned
+from tfn.transforms.shard import program, report
+from tfn.transforms.shard.program import Partitioned
 
 
 class View:
@@ -55,9 +55,9 @@ class View:
         """The program of one device of the mesh of the arguments, if they have one."""
         partitions = [named_partition(kind) for kind in self.kinds]
         partitions += [None] * (len(self.jaxpr.params) - len(partitions))
-        if partition.mesh_of(self.jaxpr.function, partitions) is None:
+        if program.mesh_of(self.jaxpr.function, partitions) is None:
             return None
-        return partition.partition(self.jaxpr, partitions)
+        return program.partition(self.jaxpr, partitions)
 
     def shards(self) -> str:
         """The program of one device."""

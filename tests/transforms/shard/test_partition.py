@@ -22,7 +22,7 @@ from tfn.trace.jaxpr import Jaxpr, close, param
 from tfn.trace.op import MANUAL, Op
 from tfn.trace.sharding import Axis, Partition, Spec, stacking
 from tfn.trace.uop import UOp
-from tfn.transforms.shard.partition import stacked
+from tfn.transforms.shard.program import stacked
 
 Array = np.ndarray[Any, Any]
 MESHES = {

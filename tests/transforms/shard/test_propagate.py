@@ -8,13 +8,12 @@ import numpy as np
 
 import tfn
 import tfn.numpy as tnp
-from tfn.trace.jaxpr import param
 from tfn.trace.op import Op
 from tfn.trace.sharding import OPEN, Axis, Partition
-from tfn.trace.uop import walk
+from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.factors import Factors
 from tfn.transforms.shard.propagate import (
-    Propagation,
+    Context,
     assigned,
     constrained,
     proper,
@@ -25,33 +24,33 @@ from tfn.transforms.shard.propagate import (
 MESH = (Axis("x", 2), Axis("y", 4), Axis("one", 1))
 
 
-def propagation(f: Any, shapes: Any, specs: Any, wishes: Any = (None,)) -> tuple[Any, Propagation]:
-    """The Jaxpr of a function, and what is propagated in it."""
+def propagated(
+    f: Any, shapes: Any, specs: Any, wishes: Any = (None,)
+) -> tuple[Any, dict[UOp, Any], dict[UOp, Any]]:
+    """The Jaxpr of a function, the specs of its values, and the wishes for them."""
     jaxpr = tfn.make_jaxpr(f)(*[np.ones(shape, np.float32) for shape in shapes])
-    found = Propagation(MESH)
-    found.forward(jaxpr.outputs, dict(zip(map(param, jaxpr.params), specs)))
-    found.backward(jaxpr.outputs, wishes)
-    return jaxpr, found
+    found = Context({axis.name: axis.size for axis in MESH}).propagated(jaxpr.function, specs)
+    return jaxpr, found.spec, found.backward(wishes)
 
 
 def test_forward_through_a_loop() -> None:
     f = lambda x, w: tfn.lax.scan(lambda c, w: (tnp.tanh(c @ w), c), x, w)
-    jaxpr, found = propagation(f, [(8, 4), (3, 4, 4)], [(("x",), ()), undivided(3)], (None, None))
-    assert [found.spec[u] for u in jaxpr.outputs] == [(("x",), ()), ((), ("x",), ())]
+    jaxpr, spec, _ = propagated(f, [(8, 4), (3, 4, 4)], [(("x",), ()), undivided(3)], (None, None))
+    assert [spec[u] for u in jaxpr.outputs] == [(("x",), ()), ((), ("x",), ())]
 
 
 def test_wishes_reach_what_nothing_divides() -> None:
     f = lambda x: x * tnp.arange(8.0)
-    jaxpr, found = propagation(f, [(8,)], [(("y",),)])
+    jaxpr, spec, wish = propagated(f, [(8,)], [(("y",),)])
     (counter,) = [u for u in walk(jaxpr.outputs) if u.op is Op.IOTA]
-    assert found.spec[counter] == ((),) and found.wish[counter] == (("y",),)
+    assert spec[counter] == ((),) and wish[counter] == (("y",),)
 
 
 def test_users_that_differ_wish_nothing() -> None:
     f = lambda x, y: (x * tnp.arange(8.0), y * tnp.arange(8.0))
-    jaxpr, found = propagation(f, [(8,), (8,)], [(("x",),), (("y",),)], (None, None))
+    jaxpr, _, wish = propagated(f, [(8,), (8,)], [(("x",),), (("y",),)], (None, None))
     (counter,) = [u for u in walk(jaxpr.outputs) if u.op is Op.IOTA]
-    assert found.wish.get(counter) is None
+    assert wish.get(counter) is None
 
 
 def test_what_conflicts_is_left_out() -> None:

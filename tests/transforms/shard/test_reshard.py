@@ -15,7 +15,7 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op
 from tfn.trace.sharding import Axis, Partition, Spec
 from tfn.trace.uop import UOp
-from tfn.transforms.shard.partition import stacked
+from tfn.transforms.shard.program import stacked
 from tfn.transforms.shard.reshard import cost_bytes
 
 SIZES = {"x": 2, "y": 3, "z": 4}

@@ -11,8 +11,7 @@ from tfn.trace.jaxpr import param
 from tfn.trace.op import MANUAL, Op
 from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import walk
-from tfn.transforms.shard.partition import partition
-from tfn.transforms.shard.stack import stacked
+from tfn.transforms.shard.program import partition, stacked
 
 MESH = (Axis("x", 2), Axis("y", 4))
 
@@ -23,7 +22,7 @@ def test_exchanges_become_reductions_of_stacks() -> None:
     given = Partition(MESH, (("x",), ("y",))), Partition(MESH, (("y",), ()))
     whole = partition(jaxpr, given)
     assert [p.shape for p in whole.spmd.params] == [(4, 3), (3, 6), (), ()]
-    program = stacked(whole.spmd, whole.mesh, whole.params, whole.results)
+    program, _ = stacked(jaxpr, given)
     assert [p.shape for p in program.params] == [(2, 4, 4, 3), (4, 3, 6)]
     ops = {u.op for u in walk(program.outputs)}
     assert not ops & MANUAL and Op.REDUCE not in ops  # it is part of the product
@@ -36,7 +35,6 @@ def test_what_is_the_same_everywhere_is_computed_once() -> None:
     w = np.ones((4, 4), np.float32)
     jaxpr = tfn.make_jaxpr(lambda x, w: x @ tfn.numpy.tanh(w))(np.ones((8, 4), np.float32), w)
     given = Partition(MESH, (("x",), ())), Partition(MESH, ((), ()))
-    whole = partition(jaxpr, given)
-    program = stacked(whole.spmd, whole.mesh, whole.params, whole.results)
+    program, _ = stacked(jaxpr, given)
     (tanh,) = [u for u in walk(program.outputs) if u.op is Op.TANH]
     assert tanh.shape == (4, 4)

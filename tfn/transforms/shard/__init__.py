@@ -10,7 +10,8 @@ Files in reading order:
     factors           SHARD: for each op the factors that can be divided
     propagate         how values would best be divided
     reshard           from one division to another by the cheapest exchanges
-    partition         from global values to the program that every device runs
-    report            its exchanges, the bytes that they move, its text
+    partition         from global values to the graphs that every device computes
+    report            exchanges of a program, the bytes that they move, its text
     stack             the devices of one process as axes of an ordinary program
+    program           programs of one device and of all devices of a process
 """

@@ -21,17 +21,15 @@ from tfn.errors import ArgumentError
 from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import several
 from tfn.trace.inline import plain, sealed
-from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.loop_cleanup import tidy
-from tfn.trace.op import MANUAL, SEVERAL, Op
+from tfn.trace.jaxpr import function, param
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
-from tfn.trace.uop import UOp, remembered, reshaped, walk
-from tfn.transforms.body import closed
+from tfn.trace.uop import UOp, reshaped
 from tfn.transforms.shard.collective_rules import collective
-from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, local
+from tfn.transforms.shard.factors import POINTWISE, Factors, local
 from tfn.transforms.shard.propagate import (
     Assignment,
-    Propagation,
+    Context,
     assigned,
     automatic,
     constrained,
@@ -42,7 +40,6 @@ from tfn.transforms.shard.propagate import (
     undivided,
 )
 from tfn.transforms.shard.reshard import cost_bytes, reshard, split
-from tfn.transforms.shard.stack import stacked as stack_of
 
 LOCAL_BYTES_WEIGHT = 0.1
 """The cost of a byte that an op reads or writes in its own memory, beside one that is received:
@@ -69,16 +66,20 @@ class Part(NamedTuple):
 
 
 @frozen
-class Partitioned:
-    """A function divided among the devices of a mesh.
+class Opened:
+    """A divided function as graphs over leaves, to be closed or stacked.
 
     Attributes:
-        spmd: the program of one device: parameters are parts, then its index along each axis.
+        outputs: the graphs of the parts of the results.
+        leaves: the parts of the parameters.
+        indices: of this device along each axis.
         mesh: the axes.
         params, results: how the values are divided.
     """
 
-    spmd: Jaxpr
+    outputs: tuple[UOp, ...]
+    leaves: tuple[UOp, ...]
+    indices: tuple[UOp, ...]
     mesh: tuple[Axis, ...]
     params: tuple[Partition, ...]
     results: tuple[Partition, ...]
@@ -91,50 +92,47 @@ class Partitioner:
         self.mesh = tuple(mesh)
         self.axes = {axis.name: axis for axis in mesh}
         self.sizes = {axis.name: axis.size for axis in mesh}
+        self.context = Context(self.sizes)
         self.index = {
             axis.name: UOp(Op.LEAF, (), Leaf((), INT32, None, f"the index along {axis.name}"))
             for axis in mesh
         }
 
-    def run(
-        self, outputs: Sequence[UOp], known: Mapping[UOp, Part], wishes: Sequence[Spec | None]
-    ) -> list[Part]:
-        """The parts of outputs from those of some nodes."""
-        propagation = Propagation(self.mesh)
-        propagation.forward(outputs, {u: part.spec for u, part in known.items()})
-        propagation.backward(outputs, wishes)
-        parts: dict[UOp, Any] = dict(known)
+    def run(self, f: UOp, params: Mapping[UOp, Part], wishes: Sequence[Spec | None]) -> list[Part]:
+        """The parts of the outputs of a function, from those of its parameters."""
+        propagation = self.context.propagated(f, [part.spec for part in params.values()])
+        wish = propagation.backward(wishes)
+        parts: dict[UOp, Any] = dict(params)
 
         def settled(u: UOp) -> Any:
             """The part of a value, added up when it is first read."""
             part = parts[u]
             if isinstance(part, Part) and part.pending:
-                parts[u] = part = self._added_up(part, propagation.wish.get(u))
+                parts[u] = part = self._added_up(part, wish.get(u))
             return part
 
-        for u in walk(outputs):
-            if u not in parts and u.op is not Op.FUNCTION:
-                unsettled = self._still_pending(u, [parts.get(s) for s in u.src])
+        for u in propagation.order:
+            if u in parts:
+                continue
+            if u.op in SUMS:
+                unsettled = self._still_pending(u, [parts[s] for s in u.src])
                 if unsettled is not None:
                     parts[u] = unsettled
                     continue
-                operands = [settled(s) for s in u.src if s.op is not Op.FUNCTION]
-                rule: Rule = STRUCTURE.get(u.op, Partitioner._divide)
-                parts[u] = rule(self, u, operands, propagation.wish.get(u))
-        return [settled(u) for u in outputs]
+            operands = [settled(s) for s in u.src if s.op is not Op.FUNCTION]
+            rule: Rule = STRUCTURE.get(u.op, Partitioner._divide)
+            parts[u] = rule(self, u, operands, wish.get(u))
+        return [settled(u) for u in f.src]
 
     def _still_pending(self, u: UOp, operands: Sequence[Any]) -> Part | None:
         """A sum of partial results, itself partial, so that all are added up by one exchange."""
-        if u.op not in (Op.ADD, Op.SUB, Op.NEG):
-            return None
         first = operands[0]
         if not first.pending or any(
             (part.spec, part.pending) != (first.spec, first.pending) for part in operands
         ):
             return None
-        manual = frozenset[str]().union(*(part.manual for part in operands))
         graph = UOp(u.op, tuple(part.graph for part in operands))
-        return Part(graph, first.spec, manual, first.pending)
+        return Part(graph, first.spec, _manual(operands), first.pending)
 
     def _added_up(self, part: Part, wish: Spec | None) -> Part:
         graph, spec = part.graph, part.spec
@@ -155,14 +153,14 @@ class Partitioner:
     # Ops that are one loop nest.
 
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
-        manual = frozenset[str]().union(*(part.manual for part in operands))
+        manual = _manual(operands)
         if u.op in POINTWISE and (wish is None or is_divided(operands[0].spec)):
             divided = {part.spec for part in operands if is_divided(part.spec)}
             if len(divided) <= 1:  # nothing to choose: most ops of most programs
                 spec = divided.pop() if divided else operands[0].spec
                 src = tuple([self.to(part, spec).graph for part in operands])
                 return Part(UOp(u.op, src, u.arg), spec, manual)
-        factors = SHARD[u.op](u)
+        factors = self.context.factors_of(u)
         if u.op in SEVERAL:
             wish = wish.get(0) if wish and u.op is Op.SORT else None
         assignment = self._cheapest(u, factors, operands, wish)
@@ -306,12 +304,12 @@ class Partitioner:
             param(p): part._replace(graph=param(q))
             for p, part, q in zip(f.arg.params, params, local_params, strict=True)
         }
-        return local_params, self.run(f.src, known, wishes)
+        return local_params, self.run(f, known, wishes)
 
     def _scan(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg, wish = u.arg, wish or {}
         first, last = arg.consts, arg.consts + arg.carries
-        manual = frozenset[str]().union(*(part.manual for part in operands))
+        manual = _manual(operands)
         operands = [part._replace(manual=manual) for part in operands]
         arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
         slices = [_slice(part) for part in arrays]
@@ -346,7 +344,7 @@ class Partitioner:
 
     def _while(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg = u.arg
-        manual = frozenset[str]().union(*(part.manual for part in operands))
+        manual = _manual(operands)
         operands = [part._replace(manual=manual) for part in operands]
         tests, rest = operands[: arg.cond_consts], operands[arg.cond_consts :]
         consts, carries = rest[: arg.body_consts], rest[arg.body_consts :]
@@ -361,7 +359,7 @@ class Partitioner:
 
     def _cond(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         wish, count = wish or {}, u.arg.branches
-        manual = frozenset[str]().union(*(part.manual for part in operands))
+        manual = _manual(operands)
         operands = [part._replace(manual=manual) for part in operands]
         wishes = [wish.get(i) for i in range(len(u.src[1].src))]
         specs: list[Spec] = []
@@ -383,6 +381,15 @@ class Partitioner:
         src = (body, *(part.graph for part in operands))
         results = several(sealed(UOp(Op.CALL, src, u.arg)))
         return [part._replace(graph=y) for y, part in zip(results, out, strict=True)]
+
+
+def _manual(parts: Sequence[Part]) -> frozenset[str]:
+    """The axes of the manual regions that operands are in."""
+    manual = frozenset[str]()
+    for part in parts:
+        if part.manual:
+            manual |= part.manual
+    return manual
 
 
 def _scattered(spec: Spec, name: str, wish: Spec | None) -> int | None:
@@ -412,6 +419,9 @@ def _slice(part: Part) -> Part:
 Rule = Callable[[Partitioner, UOp, Any, Any], Any]
 """From a node, the parts of its operands and the wish of its users to the parts of its results."""
 
+SUMS = frozenset({Op.ADD, Op.SUB, Op.NEG})
+"""Ops whose results are partial where all their operands are."""
+
 # fmt: off
 STRUCTURE: dict[Op, Rule] = {
     Op.TUPLE: Partitioner._tuple,
@@ -429,85 +439,32 @@ STRUCTURE: dict[Op, Rule] = {
 # fmt: on
 
 
-@remembered
-def meshes(f: UOp) -> tuple[tuple[Axis, ...], ...]:
-    """The meshes that the ops of a function name, nested functions included."""
-    found: dict[tuple[Axis, ...], None] = {}
-    for u in walk(f.src):
-        if u.op is Op.FUNCTION:
-            found |= dict.fromkeys(meshes(u))
-        elif u.op in MANUAL and isinstance(u.arg, Partition):
-            found[u.arg.mesh] = None
-    return tuple(found)
-
-
-def mesh_of(f: UOp, params: Sequence[Partition | None]) -> tuple[Axis, ...] | None:
-    """The one mesh of a function and of its arguments; None if there is none.
-
-    Raises:
-        ArgumentError: if there are several.
-    """
-    given = dict.fromkeys([arg.mesh for arg in params if arg is not None])
-    different = list(given | dict.fromkeys(meshes(f)))
-    if len(different) > 1:
-        shown = " and ".join(
-            "(" + ", ".join(f"{a.name}: {a.size}" for a in mesh) + ")" for mesh in different[:2]
-        )
-        raise ArgumentError(
-            "one program cannot use different meshes",
-            got=f"meshes {shown}",
-            hint="use one mesh for all arguments and functions, or put arrays on it by device_put",
-        )
-    return different[0] if different else None
-
-
-def partition(jaxpr: Jaxpr, params: Sequence[Partition | None]) -> Partitioned:
-    """The program of one device, from a function of global values.
+def divide(f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None]) -> Opened:
+    """A FUNCTION of global values, divided among the devices of a mesh.
 
     Args:
         params: how each parameter is divided; None for one that is the same on all devices.
     """
-    return _partition(jaxpr.function, tuple(params))
-
-
-@remembered
-def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
-    mesh = mesh_of(f, params)
-    assert mesh is not None, "a function without a mesh needs no partitioning"
     f = plain(f)
     full = tuple(
         arg or Partition(mesh, undivided(len(p.shape)))
         for arg, p in zip(params, f.arg.params, strict=True)
     )
     partitioner = Partitioner(mesh)
-    leaves = [
+    leaves = tuple(
         UOp(Op.LEAF, (), Leaf(arg.local(p.shape), p.dtype))
         for arg, p in zip(full, f.arg.params, strict=True)
-    ]
+    )
     known = {
         param(p): Part(leaf, proper(arg))
         for p, leaf, arg in zip(f.arg.params, leaves, full, strict=True)
     }
-    out = partitioner.run(f.src, known, [None] * len(f.src))
-    inputs = [*leaves, *(partitioner.index[axis.name] for axis in mesh)]
-    spmd = Jaxpr(closed(tidy([part.graph for part in out]), inputs))
+    out = partitioner.run(f, known, [None] * len(f.src))
     given = {(p.shape, proper(arg)): arg for p, arg in zip(f.arg.params, full, strict=True)}
     results = tuple(
         given.get((u.shape, part.spec), Partition(mesh, part.spec))
         for u, part in zip(f.src, out, strict=True)
     )
-    return Partitioned(spmd, mesh, full, results)
-
-
-@remembered
-def _stacked(f: UOp, params: tuple[Partition | None, ...]) -> tuple[Jaxpr, tuple[Partition, ...]]:
-    whole = _partition(f, params)
-    jaxpr = stack_of(whole.spmd, whole.mesh, whole.params, whole.results)
-    return jaxpr, whole.results
-
-
-def stacked(
-    jaxpr: Jaxpr, params: Sequence[Partition | None]
-) -> tuple[Jaxpr, tuple[Partition, ...]]:
-    """The program of all devices of this process, over stacks of parts; how results are divided."""
-    return _stacked(jaxpr.function, tuple(params))
+    indices = tuple(partitioner.index[axis.name] for axis in mesh)
+    outputs = tuple(part.graph for part in out)
+    return Opened(outputs, leaves, indices, mesh, full, results)

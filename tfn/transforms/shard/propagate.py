@@ -8,13 +8,15 @@ the parts that are needed.  `partition` takes the result as a preference, which 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from math import prod
 from typing import Any
 
+from tfn._support.frozen import frozen
 from tfn.trace.jaxpr import param
 from tfn.trace.op import Op
 from tfn.trace.regions import results
-from tfn.trace.sharding import OPEN, Axis, Names, Partition, Spec
+from tfn.trace.sharding import OPEN, Names, Partition, Spec
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, Row
 
@@ -91,28 +93,59 @@ def constrained(arg: Partition, spec: Spec) -> Spec:
     )
 
 
+@frozen
+class Context:
+    """Facts that all functions of a program share while it is divided.
+
+    Attributes:
+        sizes: of the axes of the mesh.
+        factors: of the nodes that were asked for.
+        forward: specs of the nodes of nested functions, by function and specs of its parameters.
+    """
+
+    sizes: Mapping[str, int]
+    factors: dict[UOp, Factors] = field(default_factory=dict)
+    forward: dict[tuple[UOp, tuple[Spec, ...]], Propagation] = field(default_factory=dict)
+
+    def factors_of(self, u: UOp) -> Factors:
+        """The factors of an op of the table `SHARD`."""
+        factors = self.factors.get(u)
+        if factors is None:
+            factors = self.factors[u] = SHARD[u.op](u)
+        return factors
+
+    def propagated(self, f: UOp, specs: Sequence[Spec]) -> Propagation:
+        """The specs of the values of a function, forward, from those of its parameters."""
+        key = f, tuple(specs)
+        result = self.forward.get(key)
+        if result is None:
+            known = {param(p): spec for p, spec in zip(f.arg.params, specs, strict=True)}
+            result = self.forward[key] = Propagation(self, f.src, known)
+        return result
+
+
 class Propagation:
     """Specs of the values of one function.
 
     Attributes:
-        sizes: of the axes of the mesh.
+        order: its nodes, sources first.
         spec: by node the spec that follows from operands; a list for several results.
-        wish: by node the spec that users would like of a value that is not divided.
     """
 
-    def __init__(self, mesh: Sequence[Axis]) -> None:
-        self.mesh = mesh
-        self.sizes = {axis.name: axis.size for axis in mesh}
-        self.spec: dict[UOp, Any] = {}
-        self.wish: dict[UOp, Any] = {}
-
-    def forward(self, outputs: Sequence[UOp], known: Mapping[UOp, Spec]) -> list[Spec]:
-        """The specs of outputs from those of some nodes."""
-        self.spec.update(known)
-        for u in walk(outputs):
-            if u not in self.spec and u.op is not Op.FUNCTION:
+    def __init__(self, context: Context, outputs: Sequence[UOp], known: Mapping[UOp, Spec]) -> None:
+        self.context = context
+        self.sizes = context.sizes
+        self.outputs = outputs
+        self.spec: dict[UOp, Any] = dict(known)
+        self.order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
+        for u in self.order:
+            if u not in self.spec:
                 self.spec[u] = self._of(u)
-        return [self.spec[u] for u in outputs]
+
+    @property
+    def results(self) -> list[Spec]:
+        """The specs of the outputs."""
+        return [self.spec[u] for u in self.outputs]
 
     def _of(self, u: UOp) -> Any:
         if u.op in POINTWISE:
@@ -120,7 +153,7 @@ class Propagation:
             if len(specs) <= 1:
                 return specs.pop() if specs else self.spec[u.src[0]]
         if u.op in SHARD:
-            factors = SHARD[u.op](u)
+            factors = self.context.factors_of(u)
             rows = [(row, self.spec[s]) for row, s in zip(factors.operands, u.src)]
             by_size = sorted(range(len(rows)), key=lambda i: -u.src[i].size * any(rows[i][1]))
             assignment = assigned([rows[i] for i in by_size], factors, self.sizes)
@@ -148,8 +181,7 @@ class Propagation:
 
     def inner(self, f: UOp, specs: Sequence[Spec]) -> list[Spec]:
         """The specs of the outputs of a nested function."""
-        known = {param(p): spec for p, spec in zip(f.arg.params, specs, strict=True)}
-        return Propagation(self.mesh).forward(f.src, known)
+        return self.context.propagated(f, specs).results
 
     def scan(self, u: UOp) -> list[Spec]:
         """Carries as they begin, or as the body leaves them if they are not divided at first."""
@@ -178,14 +210,29 @@ class Propagation:
         """The results of the function."""
         return self.inner(u.src[0], [self.spec[s] for s in u.src[1:]])
 
-    def backward(self, outputs: Sequence[UOp], wishes: Sequence[Spec | None]) -> None:
-        """Wishes of users for the values that are not divided, after `forward`."""
-        for u, wish in zip(outputs, wishes, strict=True):
-            self._ask(u, wish)
-        for u in reversed([u for u in walk(outputs) if u in self.spec]):
-            self._pass_on(u)
+    def backward(self, wishes: Sequence[Spec | None]) -> dict[UOp, Any]:
+        """By node the spec that users would like of a value that is not divided.
 
-    def _ask(self, u: UOp, wish: Spec | None) -> None:
+        Args:
+            wishes: for the outputs.
+        """
+        asked = _Wishes(self)
+        for u, wish in zip(self.outputs, wishes, strict=True):
+            asked.ask(u, wish)
+        for u in reversed(self.order):
+            asked.pass_on(u)
+        return asked.wish
+
+
+class _Wishes:
+    """Wishes of users, in the making."""
+
+    def __init__(self, propagation: Propagation) -> None:
+        self.context, self.spec = propagation.context, propagation.spec
+        self.wish: dict[UOp, Any] = {}
+
+    def ask(self, u: UOp, wish: Spec | None) -> None:
+        """One user's wish for a value."""
         if wish is None or not is_divided(wish):
             return
         if u.op is Op.GET:
@@ -195,16 +242,22 @@ class Propagation:
             # Users that differ leave it as it is: each of them takes its part of it for nothing.
             self.wish[u] = wish if self.wish.get(u, wish) == wish else None
 
-    def _pass_on(self, u: UOp) -> None:
+    def pass_on(self, u: UOp) -> None:
+        """The wish for a value, or how it is divided, as wishes for its operands."""
         if u.op in (Op.SHARD, Op.CONSTRAIN):
-            self._ask(u.src[0], tuple(() if names == OPEN else names for names in proper(u.arg)))
+            self.ask(u.src[0], tuple(() if names == OPEN else names for names in proper(u.arg)))
         elif u.op in SHARD and u.op not in (Op.SORT, Op.HOST, Op.KERNEL):
             wish = self.wish.get(u) or self.spec[u]
-            if is_divided(wish):
-                factors = SHARD[u.op](u)
-                assignment = assigned([(factors.result, wish)], factors, self.sizes)
-                for s, row in zip(u.src, factors.operands, strict=True):
-                    self._ask(s, spec_of(row, assignment))
+            if not is_divided(wish):
+                return
+            if u.op in POINTWISE:
+                for s in u.src:
+                    self.ask(s, wish)
+                return
+            factors = self.context.factors_of(u)
+            assignment = assigned([(factors.result, wish)], factors, self.context.sizes)
+            for s, row in zip(u.src, factors.operands, strict=True):
+                self.ask(s, spec_of(row, assignment))
 
 
 _LOOPS = {

@@ -21,7 +21,7 @@ from tfn.trace.jaxpr import Jaxpr, function, print_jaxpr
 from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Axis, Exchange, Partition
 from tfn.trace.uop import UOp, rebuild, walk
-from tfn.transforms.shard.partition import Partitioned
+from tfn.transforms.shard.program import Partitioned
 
 FREE = frozenset({Exchange.VARY, Exchange.PICK})
 """Exchanges that move nothing."""

@@ -8,64 +8,55 @@ once.  Kernels then run over the parts of all devices with all threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tfn.dtypes import INT32
-from tfn.trace.build import cast, iota, reshape, shrink, spread
-from tfn.trace.jaxpr import Jaxpr, leaves
+from tfn.trace.argument import Leaf, Param
+from tfn.trace.build import cast, iota, reshape, shrink
+from tfn.trace.jaxpr import Jaxpr, function, leaves, param
 from tfn.trace.loop_cleanup import tidy
+from tfn.trace.op import Op
 from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.batch import batch
-from tfn.transforms.body import Lanes, closed, fresh, opened
+from tfn.transforms.body import Lanes
+from tfn.transforms.shard.partition import Opened
 
 
-def stacked(
-    spmd: Jaxpr, mesh: Sequence[Axis], params: Sequence[Partition], results: Sequence[Partition]
-) -> Jaxpr:
-    """The program of all devices of a mesh in one process.
+def stacked(part: Opened) -> Jaxpr:
+    """The program of all devices of a mesh in one process, over stacks of parts.
 
-    Args:
-        spmd: the program of one device, whose last parameters are its indices along `mesh`.
-        params, results: how its other parameters and its results are divided.
+    Axes of one device are axes of the stacks, too, but nothing is computed along them.
     """
-    inputs, outputs = opened(spmd.function)
-    stacks, indices = inputs[: len(params)], inputs[len(params) :]
+    outputs, stacks = list(part.outputs), list(part.leaves)
     used = set(leaves(outputs))
-    for axis, index in zip(reversed(mesh), reversed(indices), strict=True):
+    for axis, index in zip(reversed(part.mesh), reversed(part.indices), strict=True):
         if axis.size == 1 and index not in used:
-            outputs = _alone(axis, outputs, stacks, params, results)
             continue
         wide: dict[UOp, UOp] = {}
-        for i, (x, arg) in enumerate(zip(stacks, params, strict=True)):
+        for i, (x, arg) in enumerate(zip(stacks, part.params, strict=True)):
             if axis.name in arg.names:
-                stacks[i] = wide[x] = fresh(spread(x, axis.size))
+                row = Leaf((axis.size, *x.shape), x.dtype)
+                stacks[i] = wide[x] = UOp(Op.LEAF, (), row)
         wide[index] = cast(iota((axis.size,), 0), INT32)
         lanes = batch(outputs, wide, axis.size)
         outputs = [
             _along(lane, axis, axis.name in arg.names)
-            for lane, arg in zip(lanes, results, strict=True)
+            for lane, arg in zip(lanes, part.results, strict=True)
         ]
-    return Jaxpr(closed(tidy(outputs), stacks))
-
-
-def _alone(
-    axis: Axis,
-    outputs: Sequence[UOp],
-    stacks: list[UOp],
-    params: Sequence[Partition],
-    results: Sequence[Partition],
-) -> list[UOp]:
-    """The program over the stacks of one device: what it computes is the same."""
-    flat: dict[UOp, UOp] = {}
-    for i, (x, arg) in enumerate(zip(stacks, params, strict=True)):
-        if axis.name in arg.names:
-            stacks[i] = fresh(spread(x, 1))
-            flat[x] = reshape(stacks[i], x.shape)
-    return [
-        reshape(y, (1, *y.shape)) if axis.name in arg.names else y
-        for y, arg in zip(substitute(outputs, flat), results, strict=True)
+    params: list[Param] = []
+    given: dict[UOp, UOp] = {}
+    for i, (x, leaf, arg) in enumerate(zip(stacks, part.leaves, part.params, strict=True)):
+        params.append(Param(i, (*_sizes(arg), *leaf.shape), x.dtype))
+        given[x] = reshape(param(params[i]), x.shape)
+    results = [
+        reshape(y, (*_sizes(arg), *u.shape))
+        for y, u, arg in zip(tidy(outputs), part.outputs, part.results, strict=True)
     ]
+    return Jaxpr(function(substitute(results, given), tuple(params)))
+
+
+def _sizes(arg: Partition) -> list[int]:
+    """The axes of the stack of a value: those of the mesh that divide it, in the mesh's order."""
+    return [axis.size for axis in arg.mesh if axis.name in arg.names]
 
 
 def _along(lane: Lanes, axis: Axis, divided: bool) -> UOp:

@@ -1,0 +1,104 @@
+"""Programs of many devices: that of one device, and that of all devices of a process.
+
+partition(jaxpr, params)   the SPMD program, over parts of the parameters
+stacked(jaxpr, params)     the program over stacks of parts, without collectives
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfn._support.frozen import frozen
+from tfn.errors import ArgumentError
+from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.loop_cleanup import tidy
+from tfn.trace.op import MANUAL, Op
+from tfn.trace.sharding import Axis, Partition
+from tfn.trace.uop import UOp, remembered, walk
+from tfn.transforms.body import closed
+from tfn.transforms.shard import stack
+from tfn.transforms.shard.partition import Opened, divide
+
+
+@frozen
+class Partitioned:
+    """A function divided among the devices of a mesh.
+
+    Attributes:
+        spmd: the program of one device: parameters are parts, then its index along each axis.
+        mesh: the axes.
+        params, results: how the values are divided.
+    """
+
+    spmd: Jaxpr
+    mesh: tuple[Axis, ...]
+    params: tuple[Partition, ...]
+    results: tuple[Partition, ...]
+
+
+@remembered
+def meshes(f: UOp) -> tuple[tuple[Axis, ...], ...]:
+    """The meshes that the ops of a function name, nested functions included."""
+    found: dict[tuple[Axis, ...], None] = {}
+    for u in walk(f.src):
+        if u.op is Op.FUNCTION:
+            found |= dict.fromkeys(meshes(u))
+        elif u.op in MANUAL and isinstance(u.arg, Partition):
+            found[u.arg.mesh] = None
+    return tuple(found)
+
+
+def mesh_of(f: UOp, params: Sequence[Partition | None]) -> tuple[Axis, ...] | None:
+    """The one mesh of a function and of its arguments; None if there is none.
+
+    Raises:
+        ArgumentError: if there are several.
+    """
+    given = dict.fromkeys([arg.mesh for arg in params if arg is not None])
+    different = list(given | dict.fromkeys(meshes(f)))
+    if len(different) > 1:
+        shown = " and ".join(
+            "(" + ", ".join(f"{a.name}: {a.size}" for a in mesh) + ")" for mesh in different[:2]
+        )
+        raise ArgumentError(
+            "one program cannot use different meshes",
+            got=f"meshes {shown}",
+            hint="use one mesh for all arguments and functions, or put arrays on it by device_put",
+        )
+    return different[0] if different else None
+
+
+def partition(jaxpr: Jaxpr, params: Sequence[Partition | None]) -> Partitioned:
+    """The program of one device, from a function of global values.
+
+    Args:
+        params: how each parameter is divided; None for one that is the same on all devices.
+    """
+    return _partition(jaxpr.function, tuple(params))
+
+
+@remembered
+def _opened(f: UOp, params: tuple[Partition | None, ...]) -> Opened:
+    mesh = mesh_of(f, params)
+    assert mesh is not None, "a function without a mesh needs no partitioning"
+    return divide(f, mesh, params)
+
+
+@remembered
+def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
+    part = _opened(f, params)
+    spmd = Jaxpr(closed(tidy(part.outputs), [*part.leaves, *part.indices]))
+    return Partitioned(spmd, part.mesh, part.params, part.results)
+
+
+@remembered
+def _stacked(f: UOp, params: tuple[Partition | None, ...]) -> tuple[Jaxpr, tuple[Partition, ...]]:
+    part = _opened(f, params)
+    return stack.stacked(part), part.results
+
+
+def stacked(
+    jaxpr: Jaxpr, params: Sequence[Partition | None]
+) -> tuple[Jaxpr, tuple[Partition, ...]]:
+    """The program of all devices of this process, over stacks of parts; how results are divided."""
+    return _stacked(jaxpr.function, tuple(params))
