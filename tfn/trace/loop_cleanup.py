@@ -233,16 +233,33 @@ def _prune(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
     return [new[u] for u in outputs]
 
 
-def _needs(graphs: Iterable[UOp]) -> set[int]:
-    """The numbers of the parameters that graphs use."""
-    return {u.arg.index for u in walk(graphs) if u.op is Op.PARAM}
+class _Graphs:
+    """Graphs over parameters, whose nodes are listed once.
 
+    Attributes:
+        outputs: the graphs.
+        needed: the numbers of the parameters that they use.
+    """
 
-def _closed(outputs: Sequence[UOp], params: Sequence[Param]) -> UOp:
-    """The FUNCTION of graphs over some parameters, which are numbered anew."""
-    numbered = tuple(replace(p, index=i) for i, p in enumerate(params))
-    renamed = {param(p): param(q) for p, q in zip(params, numbered, strict=True)}
-    return function(substitute(outputs, renamed), numbered)
+    def __init__(self, outputs: Sequence[UOp]) -> None:
+        self.outputs = outputs
+        self._order = list(walk(outputs))
+        self.needed = {u.arg.index for u in self._order if u.op is Op.PARAM}
+
+    @staticmethod
+    def tidied(outputs: Sequence[UOp]) -> _Graphs:
+        """The graphs with fewer and smaller loops."""
+        graphs = _Graphs(outputs)
+        new = tidy(outputs, graphs._order)
+        return graphs if new == list(outputs) else _Graphs(new)
+
+    def closed(self, params: Sequence[Param]) -> UOp:
+        """The FUNCTION of the graphs over some parameters, which are numbered anew."""
+        numbered = tuple(p if p.index == i else replace(p, index=i) for i, p in enumerate(params))
+        renamed = {param(p): param(q) for p, q in zip(params, numbered, strict=True) if p is not q}
+        if not renamed:
+            return function(self.outputs, numbered)
+        return function(substitute(self.outputs, renamed, self._order), numbered)
 
 
 def _scan(u: UOp, used: Sequence[int]) -> _Plan:
@@ -255,21 +272,23 @@ def _scan(u: UOp, used: Sequence[int]) -> _Plan:
     state = {i for i in range(first, end) if i - first in used} - fixed
     while True:  # until no further carry is needed
         carries = sorted(state)
-        outputs = tidy([*(body.src[i - first] for i in carries), *(body.src[i] for i in ys)])
-        needed = _needs(outputs)
-        more = {i for i in needed if first <= i < end} - fixed - state
+        graphs = _Graphs.tidied(
+            [*(body.src[i - first] for i in carries), *(body.src[i] for i in ys)]
+        )
+        more = {i for i in graphs.needed if first <= i < end} - fixed - state
         if not more:
             break
         state |= more
-    stacked = dict(zip(ys, outputs[len(carries) :], strict=True))
-    passed |= {i: array_of[y] for i, y in stacked.items() if y in array_of}
-    ys = [i for i in ys if i not in passed]
-    outputs = [*outputs[: len(carries)], *(stacked[i] for i in ys)]
-    needed = _needs(outputs)
-    consts = [i for i in range(end) if i in needed and (i < first or i in fixed)]
-    arrays = [i for i in range(end, len(params)) if i in needed]
+    stacked = dict(zip(ys, graphs.outputs[len(carries) :], strict=True))
+    unchanged = {i: array_of[y] for i, y in stacked.items() if y in array_of}
+    if unchanged:
+        passed |= unchanged
+        ys = [i for i in ys if i not in unchanged]
+        graphs = _Graphs([*graphs.outputs[: len(carries)], *(stacked[i] for i in ys)])
+    consts = [i for i in range(end) if i in graphs.needed and (i < first or i in fixed)]
+    arrays = [i for i in range(end, len(params)) if i in graphs.needed]
     live = [*consts, *carries, *arrays]
-    new_body = _closed(outputs, [params[i] for i in live])
+    new_body = graphs.closed([params[i] for i in live])
     places = {i - first: n for n, i in enumerate(carries)}
     places |= {i: len(carries) + n for n, i in enumerate(ys)}
     new = replace(arg, consts=len(consts), carries=len(carries))
@@ -283,21 +302,21 @@ def _while(u: UOp, used: Sequence[int]) -> _Plan:
     firsts = operands[a + b :]
     fixed = {i for i in range(count) if body.src[i] is param(params[b + i])}
     passed = {i: firsts[i] for i in used if i in fixed}
-    holds = tidy(cond.src)
-    tested = _needs(holds)
+    holds = _Graphs.tidied(cond.src)
+    tested = holds.needed
     state = ({i for i in range(count) if a + i in tested} | set(used)) - fixed
     while True:  # until no further carry is needed
         carries = sorted(state)
-        outputs = tidy([body.src[i] for i in carries])
-        needed = _needs(outputs)
+        graphs = _Graphs.tidied([body.src[i] for i in carries])
+        needed = graphs.needed
         more = {i - b for i in needed if i >= b} - fixed - state
         if not more:
             break
         state |= more
     test_consts = [i for i in range(len(tests)) if i in tested and (i < a or i - a in fixed)]
     body_consts = [i for i in range(len(params)) if i in needed and (i < b or i - b in fixed)]
-    test = _closed(holds, [tests[i] for i in (*test_consts, *(a + i for i in carries))])
-    new_body = _closed(outputs, [params[i] for i in (*body_consts, *(b + i for i in carries))])
+    test = holds.closed([tests[i] for i in (*test_consts, *(a + i for i in carries))])
+    new_body = graphs.closed([params[i] for i in (*body_consts, *(b + i for i in carries))])
     src = (
         test,
         new_body,
@@ -323,10 +342,10 @@ def _cond(u: UOp, used: Sequence[int]) -> _Plan:
         if len(set(same)) == 1 and same[0] in operand_of
     }
     rest = [i for i in used if i not in passed]
-    graphs = [[columns[i][k] for i in rest] for k in range(len(branches))]
-    needed = set[int]().union(*map(_needs, graphs))
+    graphs = [_Graphs([columns[i][k] for i in rest]) for k in range(len(branches))]
+    needed = set[int]().union(*(row.needed for row in graphs))
     live = [i for i in range(len(params)) if i in needed]
-    new_branches = [_closed(row, [params[i] for i in live]) for row in graphs]
+    new_branches = [row.closed([params[i] for i in live]) for row in graphs]
     src = (u.src[0], *new_branches, *(operands[i] for i in live))
     return _Plan(src, u.arg, {i: n for n, i in enumerate(rest)}, passed)
 
@@ -343,10 +362,9 @@ def _pruned(f: UOp, used: tuple[int, ...]) -> tuple[UOp, list[int], dict[int, in
     outputs = dict(zip(used, tidy([f.src[i] for i in used]), strict=True))
     passed = {i: u.arg.index for i, u in outputs.items() if u.op is Op.PARAM}
     rest = [i for i in used if i not in passed]
-    graphs = [outputs[i] for i in rest]
-    needed = _needs(graphs)
-    live = [i for i in range(len(params)) if i in needed]
-    pruned = _closed(graphs, [params[i] for i in live])
+    graphs = _Graphs([outputs[i] for i in rest])
+    live = [i for i in range(len(params)) if i in graphs.needed]
+    pruned = graphs.closed([params[i] for i in live])
     return pruned, live, {i: n for n, i in enumerate(rest)}, passed
 
 
