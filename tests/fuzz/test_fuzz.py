@@ -58,6 +58,15 @@ def test_lines_that_depend_on_rounding_are_not_written(source: str) -> None:
         evaluate(source, ["v1"], {"y": y}, False, True)
 
 
+@pytest.mark.parametrize("numbers", [[1e-30, 1e-30, 8e3, 8e3], [8e3, 1e-4] * 10])
+def test_products_that_may_leave_the_range_on_the_way_are_not_written(numbers: list[float]) -> None:
+    """The order of the factors decides whether float32 holds them all."""
+    values = {"y": Value(np.float32(numbers)), "z": Value(np.float64(numbers))}
+    with pytest.raises(Unfit):
+        evaluate("v1 = xp.prod(y)", ["v1"], values, False, False)
+    evaluate("v1 = xp.prod(z)", ["v1"], values, False, False)
+
+
 def test_wrong_oracles_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Line(("v1",), "v1 = xp.sin(x)", by_numpy=True)
     program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))

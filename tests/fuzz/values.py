@@ -253,6 +253,8 @@ def evaluate(
                 _require_moderate(widened(value.numbers), value.dtype)
                 if ulp:
                     _require_normal(widened(value.numbers), value.dtype)
+                if _PRODUCTS.search(source):
+                    _require_normal_products(widened(value.numbers), value.dtype)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
         largest = max((_largest(x) for x in inputs.values()), default=0.0)
         references = wide(source, names, inputs, by_numpy)
@@ -281,6 +283,18 @@ def _require_normal(x: Numbers, dtype: str) -> None:
     """Derivatives divide, so what they compute from denormal numbers overflows."""
     size = np.abs(x)
     if np.any((size > 0) & (size < precision(dtype)[1] / precision(dtype)[0])):
+        raise Unfit
+
+
+_PRODUCTS = re.compile(r"\b(prod|cumprod|multiply|scatter_mul)\b")
+"""Functions that multiply many numbers of one operand, in an order of their own."""
+
+
+def _require_normal_products(x: Numbers, dtype: str) -> None:
+    """No product of some of the numbers overflows or is denormal: it may stand in the middle."""
+    powers = np.log2(np.abs(x[np.isfinite(x) & (x != 0)]))
+    info = ml_dtypes.finfo({"complex64": "float32", "complex128": "float64"}.get(dtype, dtype))
+    if powers[powers > 0].sum() >= info.maxexp - 1 or powers[powers < 0].sum() <= info.minexp + 1:
         raise Unfit
 
 
