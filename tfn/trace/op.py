@@ -188,6 +188,8 @@ SEVERAL = frozenset({Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL, Op.CUSTOM, Op.LINEAR
 """The ops that have several results, each taken by a GET; see `regions.results`."""
 MANUAL = frozenset({Op.AXIS, Op.COLLECTIVE, Op.SHARD, Op.UNSHARD, Op.CONSTRAIN})
 """The ops of many devices; none is left when a program for the devices of a process is lowered."""
+NEAR_ONE = "near one"
+"""The argument of an LDEXP that scales numbers from 1/2 to 2: two factors suffice to emulate it."""
 MONOIDS = (Op.ADD, Op.MUL, Op.MAX, Op.MIN)
 """The reductions: associative, with an identity.  On bool, MAX is any and MIN is all."""
 # fmt: on

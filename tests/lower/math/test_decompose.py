@@ -26,7 +26,7 @@ from tfn.lower.math.decompose import BASIC, EMULATED, decompose
 from tfn.trace import oracle
 from tfn.trace.argument import Param
 from tfn.trace.build import add_up, cast
-from tfn.trace.op import BINARY, COMPARE, ELEMENTWISE, UNARY, Op
+from tfn.trace.op import BINARY, COMPARE, ELEMENTWISE, NEAR_ONE, UNARY, Op
 from tfn.trace.primitives import _KINDS
 from tfn.trace.uop import UOp, const, walk
 
@@ -250,12 +250,35 @@ def test_powers_of_two_by_arithmetic_round_once(dtype: DType) -> None:
     values = x.astype(dtype), n.astype(f"i{dtype.itemsize}")
     sources = tuple(param(i, v.dtype, v.shape) for i, v in enumerate(values))
     root, leaves = UOp(Op.LDEXP, sources), dict(zip(sources, values, strict=True))
+    near = UOp(Op.LDEXP, sources, NEAR_ONE)
     with np.errstate(all="ignore"):
-        got = oracle.evaluate(decompose([root], frozenset({Op.LDEXP})), leaves)[0]
+        emulated = decompose([root, near], frozenset({Op.LDEXP}))
+        got, short = oracle.evaluate(emulated, leaves)
         expected = oracle.evaluate([root], leaves)[0]
         exact = (values[0].astype(FLOAT64) * 2.0**n).astype(dtype)  # if there are bits enough
     assert np.array_equal(got, expected, equal_nan=True)
+    assert np.array_equal(short, expected, equal_nan=True)
     assert dtype == FLOAT64 or np.array_equal(got, exact, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_any_number_is_scaled_by_any_power_of_two(dtype: DType) -> None:
+    """From the least denormal number to the largest one and back, rounded once."""
+    info, random = np.finfo(dtype), np.random.default_rng(0)
+    exponents = random.integers(info.minexp - info.nmant, info.maxexp, 20_000)
+    x = np.ldexp(1 + random.random(20_000), exponents).astype(dtype)
+    x[:6] = info.smallest_subnormal, info.max, -info.tiny, -0.0, np.inf, np.nan
+    reach = 3 * info.maxexp
+    integers = np.iinfo(f"i{dtype.itemsize}")
+    n = random.integers(-reach, reach, 20_000).astype(integers.dtype)
+    n[6:12] = integers.min, integers.min + 1, integers.max, reach, -reach, 0
+    sources = param(0, dtype, x.shape), param(1, n.dtype, n.shape)
+    root, leaves = UOp(Op.LDEXP, sources), dict(zip(sources, (x, n), strict=True))
+    with np.errstate(all="ignore"):
+        got = oracle.evaluate(decompose([root], frozenset({Op.LDEXP})), leaves)[0]
+        expected = np.ldexp(x, np.clip(n, -reach, reach))
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)

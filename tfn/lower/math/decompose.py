@@ -202,7 +202,11 @@ def _emulate(roots: Sequence[UOp], lacks: frozenset[Op]) -> list[UOp]:
     new: dict[UOp, UOp] = {}
     for node in walk(roots):
         src = tuple([new.get(s, s) for s in node.src])
-        new[node] = EMULATED[node.op](*src) if node.op in lacks else rebuild(node, src)
+        if node.op in lacks:
+            known = () if node.arg is None else (node.arg,)
+            new[node] = EMULATED[node.op](*src, *known)
+        else:
+            new[node] = rebuild(node, src)
     return [new[root] for root in roots]
 
 

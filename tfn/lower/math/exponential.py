@@ -25,7 +25,7 @@ from tfn.lower.math.floats import (
     power_of_two,
     where,
 )
-from tfn.trace.op import Op
+from tfn.trace.op import NEAR_ONE, Op
 from tfn.trace.uop import UOp
 
 LOG2_E = 1.4426950408889634
@@ -83,7 +83,8 @@ def exp_scaled(x: UOp, factor: float = 1.0) -> Scaled:
 def to_float(value: Scaled) -> UOp:
     """The value, also where it is denormal or infinite."""
     magic = np.array(format_of(value.fraction).magic, value.fraction.dtype)
-    return UOp(Op.LDEXP, (value.fraction, value.n - int(magic.view(value.n.dtype))))
+    n = value.n - int(magic.view(value.n.dtype))
+    return UOp(Op.LDEXP, (value.fraction, n), NEAR_ONE)
 
 
 def to_normal_float(value: Scaled) -> UOp:

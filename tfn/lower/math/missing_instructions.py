@@ -6,7 +6,7 @@ using rounding to odd", IEEE Transactions on Computers 57(4), 2008.
 
 from __future__ import annotations
 
-from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT64
+from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from tfn.lower.math.floats import (
     FORMATS,
     bits,
@@ -19,7 +19,7 @@ from tfn.lower.math.floats import (
     with_sign,
 )
 from tfn.trace.build import cast
-from tfn.trace.op import Op
+from tfn.trace.op import NEAR_ONE, Op
 from tfn.trace.uop import UOp, const
 
 SPLITTER = 2.0**27 + 1
@@ -46,13 +46,31 @@ def ceil(x: UOp) -> UOp:
     return where(near < x, with_sign(magnitude(near + 1.0), x), near)
 
 
-def ldexp(x: UOp, n: UOp) -> UOp:
-    """``x * 2**n`` for x about 1, by two factors: the first product is exact, so one rounding.
+def ldexp(x: UOp, n: UOp, arg: object = None) -> UOp:
+    """``x * 2**n``, rounded once, by factors that are normal numbers.
 
-    2**n may be outside the range of the dtype, its square root may not.
+    Near one, two factors suffice: the first product is exact.  Else the excess of n over the
+    range of exponents is applied first: that product is exact, or the result is zero or infinite.
     """
-    half = n >> 1
-    return x * power_of_two(half, x.dtype) * power_of_two(n - half, x.dtype)
+    if arg == NEAR_ONE:
+        half = n >> 1
+        return x * power_of_two(half, x.dtype) * power_of_two(n - half, x.dtype)
+    last, excess = _split_exponent(n, x.dtype)
+    second, third = _split_exponent(excess, x.dtype)
+    # A third excess leaves no bit of any number, or infinity: it is dropped.
+    first = _split_exponent(third, x.dtype)[0]
+    for exponent in (first, second, last):
+        x = x * power_of_two(exponent, x.dtype)
+    return x
+
+
+def _split_exponent(n: UOp, dtype: DType) -> tuple[UOp, UOp]:
+    """The exponent of the normal number nearest to 2**n, and the rest of n."""
+    layout = FORMATS[dtype]
+    bias = layout.one >> layout.fraction
+    limits = [const(limit, n.dtype, n.shape) for limit in (1 - bias, bias)]
+    near = UOp(Op.MIN, (UOp(Op.MAX, (n, limits[0])), limits[1]))
+    return near, n - near
 
 
 def fma(x: UOp, y: UOp, z: UOp) -> UOp:
