@@ -20,6 +20,7 @@ from tests.transforms.shard.programs import program
 from tests.transforms.shard.table import TABLE, Row
 from tfn.trace import oracle
 from tfn.trace.jaxpr import Jaxpr, close, function, inline, param
+from tfn.trace.mesh import AbstractMesh
 from tfn.trace.op import MANUAL, Op
 from tfn.trace.sharding import Axis, Partition, Spec, stacking
 from tfn.trace.uop import UOp
@@ -167,8 +168,9 @@ MESHES_OF_PROGRAMS = ("2", "3", "2x2", "2x4", "8")
 
 def require_program(seed: int, gradient: bool) -> None:
     """A random program, or its gradient, in a random division of its arguments."""
-    function, args = program(seed)
     mesh = MESHES[MESHES_OF_PROGRAMS[seed % len(MESHES_OF_PROGRAMS)]]
+    named = AbstractMesh(tuple(a.size for a in mesh), tuple(a.name for a in mesh))
+    function, args = program(seed, named)
     if gradient:
         values = function
 
