@@ -56,6 +56,15 @@ def test_derivatives_and_batches() -> None:
     assert np.array_equal(rows, X + 1)
 
 
+def test_lanes_are_divided_by_their_name() -> None:
+    f = tfn.vmap(lambda r: lax.with_sharding_constraint(r + 1, over("y")), spmd_axis_name="x")
+    for run in (f, lambda x: tfn.vmap(tfn.jit(f))(x[None])[0]):
+        rows = tfn.jit(run)(X)
+        assert np.array_equal(rows, X + 1) and rows.sharding.is_equivalent_to(over("x", "y"), 2)
+    same = tfn.vmap(lambda r: lax.with_sharding_constraint(r + 1, over("x")), spmd_axis_name="x")
+    assert tfn.jit(same)(X).sharding.is_equivalent_to(over(None, "x"), 2), "an axis divides once"
+
+
 def test_trees_and_specs() -> None:
     tree = {"a": X, "b": X[0]}
     f = tfn.jit(lambda t: lax.with_sharding_constraint(t, {"a": tfn.P("x"), "b": None}))

@@ -171,9 +171,7 @@ def _constrained(r: Random, x: Any, mesh: AbstractMesh) -> Any:
     return lax.with_sharding_constraint(x, NamedSharding(mesh, P(*r.sample(spec, x.ndim))))
 
 
-def program(
-    seed: int, mesh: AbstractMesh
-) -> tuple[Callable[..., Any], list[np.ndarray[Any, Any]]]:
+def program(seed: int, mesh: AbstractMesh) -> tuple[Callable[..., Any], list[np.ndarray[Any, Any]]]:
     """A function of arrays, and arguments for it."""
     random = Random(seed)
     shapes = [random.choice(SHAPES) for _ in range(random.randint(2, 4))]

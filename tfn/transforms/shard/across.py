@@ -69,7 +69,7 @@ def sort_across(u: UOp, operands: Sequence[UOp], at: Place) -> list[UOp]:
             x = moveaxis(reshape(x, (*batch, parts, deal)), last, 0)
         else:
             x = moveaxis(reshape(x, (*batch, deal, parts)), last + 1, 0)
-        x = collective(Exchange.TRANSPOSE, x, at.index, at.axis)
+        x = collective(Exchange.TRANSPOSE, x, at.axis_index, at.axis)
         x = moveaxis(x, 0, last + 1 if back else last)
         return reshape(x, (*batch, size))
 
@@ -78,7 +78,7 @@ def sort_across(u: UOp, operands: Sequence[UOp], at: Place) -> list[UOp]:
     columns = sort(columns, keys + 1)
     half, forward = size // 2, tuple((i, i + 1) for i in range(parts - 1))
     lower, upper = ([_half(x, end) for x in columns] for end in (False, True))
-    before = [collective(Exchange.PERMUTE, x, at.index, at.axis, pairs=forward) for x in upper]
+    before = [collective(Exchange.PERMUTE, x, at.axis_index, at.axis, pairs=forward) for x in upper]
     merged = sort([concat(pair, pair[0].ndim - 1) for pair in zip(before, lower)], keys + 1)
     backward = tuple((to, begin) for begin, to in forward)
     results = []
@@ -86,7 +86,9 @@ def sort_across(u: UOp, operands: Sequence[UOp], at: Place) -> list[UOp]:
         shape = (*x.shape[:-1], half)
         is_first = broadcast_to(at.number <= 0, shape)
         is_last = broadcast_to(at.number >= parts - 1, shape)
-        after = collective(Exchange.PERMUTE, _half(x, False), at.index, at.axis, pairs=backward)
+        after = collective(
+            Exchange.PERMUTE, _half(x, False), at.axis_index, at.axis, pairs=backward
+        )
         ends = where(is_first, old_lower, _half(x, True)), where(is_last, old_upper, after)
         results.append(concat(ends, x.ndim - 1))
     return [*results[:keys], *results[keys + 1 :]]
@@ -124,7 +126,7 @@ def run_across(u: UOp, first: UOp, x: UOp, at: Place) -> list[UOp]:
     total = UOp(op, (param(params[0]), param(params[1])))
     body = function([total] * len(u.src[0].src), params)
     total, *sums = scan(body, [], [broadcast_to(zero, rest)], [x], x.shape[0], arg.reverse)
-    totals = collective(Exchange.GATHER, total, at.index, at.axis, invariant=True)
+    totals = collective(Exchange.GATHER, total, at.axis_index, at.axis, invariant=True)
     part = iota((at.parts,), 0, INT32)
     number = broadcast_to(at.number, part.shape)
     is_before = part > number if arg.reverse else part < number
@@ -148,7 +150,7 @@ def argmax_across(u: UOp, x: UOp, at: Place) -> UOp:
     best = gather(lines, reshape(index, (index.size, 1)), (1,), 1)
     first = broadcast_to(cast(at.number, index.dtype) * size, rest)
     every_best, every_index = (
-        collective(Exchange.GATHER, y, at.index, at.axis, invariant=True)
+        collective(Exchange.GATHER, y, at.axis_index, at.axis, invariant=True)
         for y in (reshape(best, rest), index + first)
     )
     winner = reduce(every_best, op, (0,), index=INT32)

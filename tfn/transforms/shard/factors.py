@@ -247,7 +247,8 @@ def _concat(u: UOp) -> Factors:
 
     def received(parts: int) -> float:
         windows = [window_of_concat(u, i, parts).received(parts) for i in range(len(u.src))]
-        return sum(windows) * u.size * u.dtype.itemsize / max(u.shape[axis], 1)
+        row_bytes: float = u.size * u.dtype.itemsize / max(u.shape[axis], 1)
+        return sum(windows) * row_bytes
 
     return Factors((row,) * len(u.src), row, u.shape, crossed={axis: Crossing(received)})
 

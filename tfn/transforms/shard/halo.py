@@ -46,14 +46,14 @@ class Place(NamedTuple):
     Attributes:
         number: of its part.
         parts: how many there are.
-        axis, index: the axis of the mesh along which they lie, the major one of several, and the
-            index of the device along it.
+        axis, axis_index: the axis of the mesh along which they lie, the major one of several, and
+            the index of the device along it.
     """
 
     number: UOp
     parts: int
     axis: Axis
-    index: UOp
+    axis_index: UOp
 
     def row(self, size: int, first: int = 0, step: int | None = None) -> UOp:
         """The numbers of so many rows: those of its part, or from ``first + number * step`` on."""
@@ -126,7 +126,7 @@ def windowed(x: UOp, axis: int, window: Window, at: Place) -> UOp:
         slab = shrink(x, (low, *none), (high, *rest))
         if hop:
             pairs = tuple((i + hop, i) for i in range(at.parts) if 0 <= i + hop < at.parts)
-            slab = collective(Exchange.PERMUTE, slab, at.index, at.axis, pairs=pairs)
+            slab = collective(Exchange.PERMUTE, slab, at.axis_index, at.axis, pairs=pairs)
         rows.append(slab)
     have = concat(rows, 0)
     begins = slabs[0][0] * part + slabs[0][1]  # where that is, from the first row of the own part
@@ -239,7 +239,7 @@ def concat_across(u: UOp, parts: Sequence[UOp], at: Place) -> UOp:
 def flip_across(x: UOp, axis: int, at: Place) -> UOp:
     """A divided axis counted backwards: the part of the other end, backwards."""
     pairs = tuple((i, at.parts - 1 - i) for i in range(at.parts))
-    return flip(collective(Exchange.PERMUTE, x, at.index, at.axis, pairs=pairs), (axis,))
+    return flip(collective(Exchange.PERMUTE, x, at.axis_index, at.axis, pairs=pairs), (axis,))
 
 
 def conv_across(u: UOp, x: UOp, w: UOp, places: Sequence[tuple[int, bool, Place]]) -> UOp:

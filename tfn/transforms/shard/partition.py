@@ -16,12 +16,16 @@ from math import inf, prod
 from typing import Any, NamedTuple
 
 from tfn._support.frozen import frozen
+from tfn.config import config
 from tfn.dtypes import FLOATS, INT32
 from tfn.errors import ArgumentError
 from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import bitcast, several
 from tfn.trace.inline import plain, sealed
 from tfn.trace.jaxpr import function, param
+from tfn.trace.mesh import mesh_of
+from tfn.trace.named_sharding import NamedSharding
+from tfn.trace.named_sharding import spec_of as named_spec
 from tfn.trace.op import SEVERAL, Op, Shape
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, reshaped
@@ -163,6 +167,8 @@ class Partitioner:
     # Ops that are one loop nest.
 
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
+        if u.op is Op.HOST and u.arg.inspects is not None:
+            return self._told(u, operands)
         manual = _manual(operands)
         if u.op in POINTWISE and (wish is None or is_divided(operands[0].spec)):
             divided = {part.spec for part in operands if is_divided(part.spec)}
@@ -312,6 +318,12 @@ class Partitioner:
     def _constrain(self, u: UOp, operands: Sequence[Part], wish: object) -> Part:
         spec = constrained(u.arg, operands[0].spec, u.shape)
         return self.to(operands[0], automatic(spec, sorted(operands[0].manual)))
+
+    def _told(self, u: UOp, operands: Sequence[Part]) -> list[Part]:
+        """A request for a sharding, answered."""
+        token, part = operands
+        u.arg.inspects(NamedSharding(mesh_of(self.mesh, config.device), named_spec(part.spec)))
+        return [token]
 
     def _function(
         self, f: UOp, params: Sequence[Part], wishes: Sequence[Spec | None]

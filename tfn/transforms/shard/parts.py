@@ -62,7 +62,12 @@ class Division:
     def crossed(self, operand: int = 0) -> list[tuple[int, Place]]:
         """The divided axes of an operand whose factors are crossed."""
         row, crossed = self.factors.operands[operand], self.factors.crossed
-        return [(i, self.places[f]) for i, f in enumerate(row) if f in crossed and f in self.places]
+        places = self.places
+        return [
+            (i, places[f])
+            for i, f in enumerate(row)
+            if f is not None and f in crossed and f in places
+        ]
 
 
 def _shape(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
@@ -127,14 +132,16 @@ def _reduce(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
 def _conv(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
     row, reduced = by.factors.operands[0], by.factors.reduced
     places = [(axis - 1, row[axis] not in reduced, at) for axis, at in by.crossed()]
-    return conv_across(u, *src, places)
+    x, w = src
+    return conv_across(u, x, w, places)
 
 
 def _gather(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
-    sizes, looked_up = by.shape[src[1].ndim - 1 :], by.crossed()
+    (operand, indices), looked_up = src, by.crossed()
+    sizes = by.shape[indices.ndim - 1 :]
     if looked_up:
-        return gather_across(u, *src, sizes, looked_up)
-    return gather(*src, sizes, u.arg.batch)
+        return gather_across(u, operand, indices, sizes, looked_up)
+    return gather(operand, indices, sizes, u.arg.batch)
 
 
 def _scatter(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
