@@ -1,6 +1,7 @@
 """Inspection of a function: its program at every stage and the reasons, autotuning, proofs.
 
 Files in reading order:
+    kernels  kernels of a program as people speak of them: operations, work, bytes
     show    `tfn.show`: a function at any stage of the compiler, as text
     viewer  `tfn.view`: one page with all stages, lines, costs and reasons
     tune    `tfn.tune`: autotuning, a search for faster opt-ops

@@ -35,9 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("run", help="run a script, then print the table of its events")
-    command.add_argument(
-        "--save", metavar="FILE", help="write the events, too: .json, .speedscope.json or .csv"
-    )
+    formats = "write the events, too: .json, .speedscope.json, .pb.gz, .csv or .html"
+    command.add_argument("--save", metavar="FILE", help=formats)
     command.add_argument("--live", action="store_true", help="show the table while the script runs")
     command.add_argument("script", help="the path of the script")
     command.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")

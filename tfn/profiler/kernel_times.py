@@ -6,6 +6,7 @@ cache, memory by a copy that does not.
 
 from __future__ import annotations
 
+import html
 import io
 import operator
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from tfn.hw.device import Device, KernelTimer
 from tfn.inspect.show import View
 from tfn.inspect.viewer.collect import collect
 from tfn.lower import pipeline
+from tfn.profiler import plots
 from tfn.profiler.tables import duration
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
@@ -82,6 +84,24 @@ class Report:
         """The limit of a kernel by the roofline model: ``arithmetic`` or ``memory``."""
         ridge = self.peak_flops_per_ns / self.peak_bytes_per_ns
         return "arithmetic" if kernel.flops > ridge * kernel.traffic_bytes else "memory"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the roofline plot, and the table."""
+        table = html.escape(str(self))
+        return f"<div>{self.roofline()}<pre>{table}</pre></div>"
+
+    def roofline(self) -> str:
+        """The roofline plot as SVG: each kernel below what one core can do."""
+        points = [
+            plots.Point(
+                f"{kernel.label} {kernel.title}",
+                kernel.flops / max(1.0, kernel.traffic_bytes),
+                kernel.flops / kernel.ns,
+                kernel.ns * kernel.launches / max(self.total_ns, 1),
+            )
+            for kernel in self.kernels
+        ]
+        return plots.roofline(points, self.peak_flops_per_ns, self.peak_bytes_per_ns)
 
     def __str__(self) -> str:
         table = Table(box=None, pad_edge=False)

@@ -13,6 +13,7 @@ from typing import Any
 from tfn._support.frozen import mutable
 from tfn.hw.compile.llvm import assembly
 from tfn.hw.device import KernelTimer
+from tfn.inspect.kernels import kernels_of
 from tfn.inspect.show import View
 from tfn.inspect.viewer import steps
 from tfn.inspect.viewer.places import Places
@@ -23,10 +24,8 @@ from tfn.lower.memory.planner import LiveRange
 from tfn.lower.memory.schedule import Schedule
 from tfn.lower.passes import passes
 from tfn.lower.program import ESTIMATED_LOOP_TRIPS, Kernel, Program, all_launches
-from tfn.lower.report.cost import node_work
 from tfn.lower.report.print import instructions, memory, stages
 from tfn.lower.report.print.graph import Graph
-from tfn.trace.build import count
 from tfn.trace.jaxpr import equations
 from tfn.trace.op import Op
 from tfn.trace.records import Record, collecting
@@ -34,14 +33,6 @@ from tfn.trace.uop import UOp, walk
 
 MAX_REWRITES = 400
 """Rewrites of one pass that a page lists; it says how many more there were."""
-
-MAX_NAMED_OPS = 4
-"""Operations in the title of a kernel."""
-
-_UNNAMED = frozenset(
-    {Op.GBARRIER, Op.CONST, Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.GET, Op.CAST, Op.DETACH}
-)
-"""Ops that say little about a kernel."""
 
 Data = dict[str, Any]
 
@@ -179,44 +170,37 @@ class _Kernels:
     def rows(self, graph: Graph, trips: int, depth: int) -> Iterator[Data]:
         """A row for each kernel, and for each loop, branch and call, with those inside after it."""
         self.names.update(graph.names)
-        nodes_of = dict(graph.kernels)
         self.places.add([graph.function])
-        parts = Counter(stage.operands[0].arg for stage in graph.stages)
+        listed = {stage: (nodes, work) for stage, nodes, work in kernels_of(graph)}
         for stage in graph.stages:
-            number = stage.operands[0].arg
-            parts[number] -= 1
-            label = graph.number(number)
             if isinstance(stage, Region):
                 node = stage.node
                 times = node.arg.length if node.op is Op.SCAN else ESTIMATED_LOOP_TRIPS
                 repeat = times if node.op in (Op.SCAN, Op.WHILE) else 1
+                label = graph.number(stage.operands[0].arg)
                 heading = stages.heading(stage, graph)
                 head = {"label": label, "depth": depth, "trips": trips, "region": heading}
                 yield head | {"lines": _lines([self.places.of(node)]), "op": node.op.value}
                 for inner in graph.inner[node]:
                     yield from self.rows(inner, trips * repeat, depth + 1)
                 continue
-            nodes = nodes_of[number]
+            nodes, work = listed[stage]
             body = self._body(stage.body, [graph.name(u) for u in stage.operands])
-            # Of the kernels behind one barrier the last one computes; a scatter is copied before.
-            computes = not parts[number]
-            flops = sum(node_work(u).flops for u in nodes) if computes else 0.0
-            listed = [u for u in nodes if u.op not in _UNNAMED and computes]
             written, read = stage.operands[: stage.written], stage.operands[stage.written :]
             shares = self.places.shares(nodes)
             yield {
-                "label": label,
+                "label": work.label,
                 "depth": depth,
                 "trips": trips,
                 "body": body,
-                "title": _title(listed),
+                "title": work.title,
                 "equations": [[text, self.places.of(u)] for u, text in graph.equations(nodes)],
                 "lines": sorted(shares),
                 "shares": [round(shares[line], 4) for line in sorted(shares)],
                 "writes": [graph.typed(u) for u in written],
                 "reads": [graph.typed(u) for u in dict.fromkeys(read)],
-                "flops": flops,
-                "bytes": _bytes(stage.body),
+                "flops": work.flops,
+                "bytes": work.traffic_bytes,
                 "reasons": list(self._reasons(graph, written)),
             }
 
@@ -316,20 +300,6 @@ def _is_instruction(line: str) -> bool:
 
 def _lines(numbers: Iterable[int]) -> list[int]:
     return sorted({n for n in numbers if n >= 0})
-
-
-def _title(nodes: Iterable[UOp]) -> str:
-    """The operations of a kernel: those of whole arrays first, each once."""
-    ops = Counter(u.op.value for u in nodes)
-    named = [f"{name} ×{n}" if n > 1 else name for name, n in ops.items()]
-    rest = f" +{len(named) - MAX_NAMED_OPS}" if len(named) > MAX_NAMED_OPS else ""
-    return ", ".join(named[:MAX_NAMED_OPS]) + rest or "copy"
-
-
-def _bytes(body: UOp) -> int:
-    """Bytes that a kernel reads and writes, each operand once."""
-    buffers = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
-    return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
 
 
 def _arenas(schedule: Schedule, graph: Graph, places: Places, name: str) -> Iterator[Data]:
