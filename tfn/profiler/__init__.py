@@ -9,7 +9,6 @@ Files in reading order:
     profile       events of a while: the latest ones, or those of a block; annotations
     kernel_events events of kernels with the names that people know
     tables        profiles as tables for terminals, and as HTML for notebooks
-    plots         timeline, memory and roofline as inline SVG
     export        profiles as Chrome and Perfetto traces, speedscope profiles and CSV
     pprof         profiles as protocol buffers of pprof
     kernel_times  kernels of a program, timed one by one, and what the machine could do

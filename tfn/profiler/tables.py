@@ -19,9 +19,10 @@ from rich.table import Table
 from tfn._support import events
 from tfn._support.events import Event
 from tfn._support.frozen import frozen
+from tfn.inspect import plots
 from tfn.lower.program import Program
 from tfn.lower.report import cost
-from tfn.profiler import export, plots
+from tfn.profiler import export
 from tfn.profiler.kernel_events import work_of
 
 MAX_NAME_CHARACTERS = 34

@@ -35,7 +35,7 @@ def test_each_kernel_has_its_reasons_and_its_lines() -> None:
         ["y = x @ w", "z = jnp.tanh(y)", "return z / z.sum(axis=1, keepdims=True)"]
     )
     for row in kernels(data):
-        assert row["reasons"] and all(reason for _, _, reason in row["reasons"])
+        assert row["reasons"] and all(reason for _, _, reason, *_ in row["reasons"])
         assert sum(row["shares"]) == pytest.approx(1.0, abs=1e-3)
     product = next(row for row in kernels(data) if "dot_general" in row["title"])
     assert "y = x @ w" in {lines[i] for i in product["lines"]}
@@ -78,9 +78,9 @@ def test_loops_count_their_trips() -> None:
 def test_values_of_the_arena_do_not_overlap_while_they_live() -> None:
     (arena,) = layer_data().data["memory"]
     assert arena["values"] and 0 < arena["peak"]["bytes"] <= arena["bytes"]
-    for i, (_, size, offset, first, last, _) in enumerate(arena["values"]):
+    for i, (_, size, offset, first, last, *_) in enumerate(arena["values"]):
         assert offset + size <= arena["bytes"]
-        for _, size2, offset2, first2, last2, _ in arena["values"][:i]:
+        for _, size2, offset2, first2, last2, *_ in arena["values"][:i]:
             together = first <= last2 and first2 <= last
             assert not together or offset + size <= offset2 or offset2 + size2 <= offset
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from tfn._support.events import Event
-from tfn.profiler import plots
+from tfn.inspect import plots
 from tfn.profiler.export import tracks
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
