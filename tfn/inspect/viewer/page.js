@@ -294,7 +294,8 @@ function why(kernel) {
     box.append(element("p", {}, element("code", {}, name), ` is materialised by `, element("b", {}, rule), `: ${reason}.`));
     if (readers > 0) box.append(table(["alternative", "expected"], [
       [`through memory: written once, read by ${plural(readers, "kernel")}`, time(stored)],
-      [`computed by each reader: ${plural(readers - 1, "more run")}, at least`, time(recomputed)]], [1]));
+      readers > 1 ? [`computed by each reader: ${plural(readers - 1, "more run")}, at least`, time(recomputed)]
+        : ["computed by its reader", `ruled out by ${rule}`]], [1]));
   }
   if (!kernel.reasons.length) box.append(element("p", {}, "It shares its kernel with another result."));
   if (body.decisions.length) box.append(element("h3", {}, "How its loops were chosen"));
