@@ -15,6 +15,7 @@ LISTED = [
     Event("kernel", "f 0 dot", 2500, 3500, launch=0),
     Event("kernel", "f 1 add", 3500, 3600, calls=10, launch=1),
     Event("program", "f", 6000, 7000),
+    Event("wait", "f", 7000, 7500),
 ]
 
 
@@ -76,7 +77,8 @@ def test_stacks_have_their_own_time_and_calls() -> None:
     strings, samples, message = decoded()
     assert strings[0] == ""
     assert samples == {
-        ("step",): [1, 8000 - 3000 - 1000],
+        ("step",): [1, 8000 - 3000 - 1000 - 500],
+        ("wait f", "step"): [1, 500],
         ("f", "step"): [2, (3000 - 1000 - 10 * 100) + 1000],
         ("f 0 dot", "f", "step"): [1, 1000],
         ("f 1 add", "f", "step"): [10, 1000],

@@ -38,7 +38,7 @@ def pprof(listed: Iterable[Event], begin_ns: int, end_ns: int) -> bytes:
     samples: dict[tuple[int, ...], tuple[int, int]] = {}
     for inside in tracks(listed).values():
         for stack, own_ns in _stacks(inside):
-            names = [(event.kind, event.name) for event in reversed(stack)]
+            names = [(event.kind, _name(event)) for event in reversed(stack)]
             key = tuple(functions.setdefault(name, len(functions) + 1) for name in names)
             calls, spent_ns = samples.get(key, (0, 0))
             times = stack[-1].calls
@@ -60,6 +60,12 @@ def pprof(listed: Iterable[Event], begin_ns: int, end_ns: int) -> bytes:
     body += b"".join(_bytes(_STRINGS, text.encode()) for text in strings)
     body += _number(_DURATION, end_ns - begin_ns) + period + _number(_PERIOD, 1) + default
     return gzip.compress(body, mtime=0)
+
+
+def _name(event: Event) -> str:
+    """The name of a function: pprof shows no kinds."""
+    named = event.kind in ("program", "kernel", "annotation")
+    return event.name if named else f"{event.kind} {event.name}".rstrip()
 
 
 def _stacks(inside: Sequence[Event]) -> Iterator[tuple[list[Event], int]]:
