@@ -41,7 +41,8 @@ def pprof(listed: Iterable[Event], begin_ns: int, end_ns: int) -> bytes:
             names = [(event.kind, _name(event)) for event in reversed(stack)]
             key = tuple(functions.setdefault(name, len(functions) + 1) for name in names)
             calls, spent_ns = samples.get(key, (0, 0))
-            times = stack[-1].calls
+            # Threads may log calls in another order than they counted them in.
+            times = max(0, stack[-1].calls)
             samples[key] = calls + times, spent_ns + max(0, own_ns) * times
     body = b""
     for what, unit in (("calls", "count"), ("time", "nanoseconds")):
@@ -58,7 +59,7 @@ def pprof(listed: Iterable[Event], begin_ns: int, end_ns: int) -> bytes:
     period = _bytes(_PERIOD_TYPE, _number(1, string("time")) + _number(2, string("nanoseconds")))
     default = _number(_DEFAULT, string("time"))
     body += b"".join(_bytes(_STRINGS, text.encode()) for text in strings)
-    body += _number(_DURATION, end_ns - begin_ns) + period + _number(_PERIOD, 1) + default
+    body += _number(_DURATION, max(0, end_ns - begin_ns)) + period + _number(_PERIOD, 1) + default
     return gzip.compress(body, mtime=0)
 
 
