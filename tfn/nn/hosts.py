@@ -23,9 +23,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import tfn
 from tfn._support.files import PathLike, replacing
 from tfn._support.frozen import frozen
+from tfn.eager.devices import process_count, process_index
 from tfn.errors import ArgumentError, HostError
 from tfn.sharding import Device
 
@@ -63,7 +63,7 @@ class Hosts:
     @staticmethod
     def here() -> Hosts:
         """The processes as tfn knows them: `tfn.process_index` and `tfn.process_count`."""
-        return Hosts(tfn.process_index(), tfn.process_count())
+        return Hosts(process_index(), process_count())
 
     def __repr__(self) -> str:
         return f"Hosts({self.index} of {self.count})"

@@ -178,7 +178,8 @@ class Reader:
 
     def _fill(self, out: Data, box: Box, piece: Piece, both: Box, dtype: np.dtype[Any]) -> None:
         """Read what a piece has of a part."""
-        target = out[(*_within(both, box), ...)]
+        place: tuple[Any, ...] = (*_within(both, box), ...)
+        target = out[place]
         if both == (piece.start, piece.shape):
             if target.flags.c_contiguous:
                 self._read_whole(piece, dtype, target)

@@ -33,7 +33,7 @@ from tfn.nn.checkpoint.manifest import NAME, File, Piece, Written
 from tfn.nn.checkpoint.pieces import Held, hold
 from tfn.nn.checkpoint.restore import restored
 from tfn.nn.checkpoint.writer import Writer
-from tfn.nn.hosts import Hosts, agree
+from tfn.nn.hosts import Decide, Hosts, agree
 
 T = TypeVar("T")
 STEP = re.compile(r"step-([0-9]{9}|[1-9][0-9]{9,})")
@@ -84,6 +84,10 @@ class Checkpoints:
     @property
     def _hosts(self) -> Hosts:
         return self.hosts or Hosts.here()
+
+    def _agree(self, topic: str, payload: Any, decide: Decide) -> Any:
+        place = Path(self.folder) / MEETING
+        return agree(place, self._hosts, topic, payload, decide, self.timeout_s)
 
     def path(self, step: int) -> Path:
         """Returns the folder of a step, or its file, if tfn 0.1 wrote it.
@@ -197,8 +201,7 @@ class Checkpoints:
             if cause is not None and hosts.count == 1:
                 raise cause
             try:
-                place = Path(self.folder) / MEETING
-                agree(place, hosts, f"save step {step}", payload, decide, self.timeout_s)
+                self._agree(f"save step {step}", payload, decide)
             except HostError as error:
                 raise (cause or error) from None
         except BaseException:
@@ -282,16 +285,13 @@ class Checkpoints:
         self.wait()
         found = sorted(self._found(), reverse=True)
         whole = [step for step, is_whole in found if is_whole]
-        meet = lambda topic, payload, decide: agree(
-            Path(self.folder) / MEETING, self._hosts, topic, payload, decide, self.timeout_s
-        )
         if self._hosts.count > 1:  # all take what host 0 sees, whatever their view of the folder
-            whole = meet("which checkpoints there are", None, lambda _: whole)
+            whole = self._agree("which checkpoints there are", None, lambda _: whole)
         reasons = {step: "its writer was ended" for step, is_whole in found if not is_whole}
         for step in whole:
             reason, result = self._tried(step, first)
             if self._hosts.count > 1:
-                reason = meet(f"whether step {step} is whole", reason, _first_reason)
+                reason = self._agree(f"whether step {step} is whole", reason, _first_reason)
             if reason is None:
                 newer = {other: why for other, why in reasons.items() if other > step}
                 self._passed_over.update(newer)
@@ -336,7 +336,7 @@ class Checkpoints:
 
 
 def _payload(path: Path, held: Held, token: str) -> tuple[dict[str, Any], Exception | None]:
-    """What a host says when it has written its pieces, or could not."""
+    """The answer of a host that has written its pieces, or could not."""
     try:
         written = write_pieces(path, held.owned, token)
     except Exception as error:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-import tfn
 from tfn import tree
 from tfn._support.files import PathLike
+from tfn.eager.shards import make_array_from_callback
+from tfn.eager.transfer import device_put
 from tfn.errors import StateError
 from tfn.nn import state
 from tfn.nn.checkpoint.files import Reader
@@ -98,8 +99,8 @@ def _leaf(reader: Reader, name: str, like: Any) -> Any:
     if sharding is None:
         return state.as_array(reader.whole(name))
     if not isinstance(sharding, NamedSharding):
-        return tfn.device_put(reader.whole(name), sharding)
+        return device_put(reader.whole(name), sharding)
     shape, dtype = reader.type_of(name)
-    return tfn.make_array_from_callback(
+    return make_array_from_callback(
         shape, sharding, lambda index: reader.part(name, bounds(index, shape)), dtype
     )

@@ -1,7 +1,7 @@
 """The thread that writes checkpoints while the run goes on: one save at a time.
 
 A save that is asked for while another is written waits for it, so that no more than the arrays of
-one checkpoint are held.  An error is raised where the run next asks; one that nobody asks for
+one checkpoint are held.  An error is raised where the run next asks; one that no call asks for
 is printed at the end of the process, which waits for the thread.
 """
 
@@ -13,8 +13,8 @@ import threading
 import traceback
 from collections.abc import Callable
 
-_UNASKED: dict[threading.Thread, BaseException] = {}
-"""Errors that nobody has asked for, by the thread that they ended."""
+_UNRAISED: dict[threading.Thread, BaseException] = {}
+"""Errors that no call has raised, by the thread that they ended."""
 
 
 class Writer:
@@ -47,8 +47,8 @@ class Writer:
             return
         thread.join()  # an interrupt leaves it running, and may be followed by another wait
         self._thread = None
-        if thread in _UNASKED:
-            raise _UNASKED.pop(thread)
+        if thread in _UNRAISED:
+            raise _UNRAISED.pop(thread)
 
     def start(self, job: Callable[[], None]) -> None:
         """Runs a job when those before it have ended; their error is raised instead."""
@@ -58,7 +58,7 @@ class Writer:
             try:
                 job()
             except BaseException as error:  # raised by `wait`
-                _UNASKED[threading.current_thread()] = error
+                _UNRAISED[threading.current_thread()] = error
 
         # No daemon: at the end of the process Python waits for it, so that nothing is lost.
         self._thread = threading.Thread(target=run, name="checkpoint", daemon=False)
@@ -67,7 +67,7 @@ class Writer:
 
 @atexit.register
 def _report() -> None:
-    """Print the errors that nobody has asked for."""
-    for error in _UNASKED.values():
+    """Print the errors that no call has raised."""
+    for error in _UNRAISED.values():
         print("a checkpoint was not written:", file=sys.stderr)
         traceback.print_exception(error)
