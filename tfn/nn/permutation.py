@@ -83,4 +83,5 @@ def _mixed(x: Rows, key: Any) -> Rows:
     x = (x + key) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return (x ^ x >> np.uint64(31)) >> np.uint64(31)
+    hashed: Rows = (x ^ x >> np.uint64(31)) >> np.uint64(31)
+    return hashed
