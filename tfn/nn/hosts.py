@@ -20,11 +20,11 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tfn._support.files import PathLike, replacing
-from tfn._support.frozen import frozen
 from tfn.eager.devices import process_count, process_index
 from tfn.errors import ArgumentError, HostError
 from tfn.sharding import Device
@@ -34,7 +34,7 @@ POLL_SECONDS = (0.002, 0.2)
 in milliseconds, and a save takes seconds."""
 
 
-@frozen
+@dataclass(frozen=True, repr=False)
 class Hosts:
     """The processes that work together, and which of them this one is.
 
