@@ -439,11 +439,17 @@ STRUCTURE: dict[Op, Rule] = {
 # fmt: on
 
 
-def divide(f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None]) -> Opened:
+def divide(
+    f: UOp,
+    mesh: tuple[Axis, ...],
+    params: Sequence[Partition | None],
+    settled: Callable[[Spec], Spec] = lambda spec: spec,
+) -> Opened:
     """A FUNCTION of global values, divided among the devices of a mesh.
 
     Args:
         params: how each parameter is divided; None for one that is the same on all devices.
+        settled: from the spec that a result would have to the one that it shall have.
     """
     f = plain(f)
     full = tuple(
@@ -460,6 +466,7 @@ def divide(f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None]) -
         for p, leaf, arg in zip(f.arg.params, leaves, full, strict=True)
     }
     out = partitioner.run(f, known, [None] * len(f.src))
+    out = [partitioner.to(part, settled(part.spec)) for part in out]
     given = {(p.shape, proper(arg)): arg for p, arg in zip(f.arg.params, full, strict=True)}
     results = tuple(
         given.get((u.shape, part.spec), Partition(mesh, part.spec))
