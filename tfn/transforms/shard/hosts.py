@@ -357,7 +357,7 @@ def _fused(outputs: Sequence[UOp]) -> list[UOp]:
     order = list(walk(outputs))
     before: dict[UOp, int] = {}  # the longest chain of messages that a value waits for
     for u in order:
-        sources = [s for s in u.src if s.op is not Op.FUNCTION]
+        sources = () if u.op is Op.FUNCTION else u.src
         before[u] = max([before[s] + _waits(s) for s in sources], default=0)
     together: dict[Any, list[UOp]] = {}
     for u in order:
