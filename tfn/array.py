@@ -281,6 +281,8 @@ class Array:
             return f"Traced<{concretization.show(self)} of {self.trace.name}>"
         if self.buffer is None:
             return f"Array(deleted, {concretization.show(self)})"
+        if self.committed and not _SHARDS[0]().is_readable(self):
+            return f"Array({concretization.show(self)} over processes, {self.sharding.spec})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
         data = bind.runtime().read(self)
         if self.dtype.kind == "V":
@@ -290,7 +292,7 @@ class Array:
         return f"Array({text}{shape}{end}"
 
     def __str__(self) -> str:
-        if self.trace is not None:
+        if self.trace is not None or (self.committed and not _SHARDS[0]().is_readable(self)):
             return repr(self)
         return str(self._data(ConcretizationTypeError, "its text", concretization.PRINT))
 

@@ -43,6 +43,7 @@ def groups(n: int) -> dict[str, list[list[int]]]:
 
 def cases(n: int, dtype: str) -> dict[str, tuple[Callable[..., Any], Callable[..., Any]]]:
     """By name: a function of the part [n, size], and of the stack [n, n, size] that of all."""
+
     def of_groups(each: Callable[..., Any], listed: list[list[int]]) -> Callable[..., Any]:
         def call(stack: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             out: dict[int, Any] = {}
@@ -76,20 +77,23 @@ def cases(n: int, dtype: str) -> dict[str, tuple[Callable[..., Any], Callable[..
             lambda x: all_of(np.concatenate(list(x), 1)),
         ),
         "all_to_all": (lambda x: lax.all_to_all(x, "d", 0, 0), lambda x: x.swapaxes(0, 1)),
-        "index": (lambda x: lax.axis_index("d")[None], lambda x: np.arange(n, dtype="int32")[:, None]),
+        "index": (
+            lambda x: lax.axis_index("d")[None],
+            lambda x: np.arange(n, dtype="int32")[:, None],
+        ),
     }
     some = [(0, n - 1), (n - 1, 0), (1, 1)]
     for pairs in (ring(n, 1), ring(n, -1), ring(n, 2), ring(n, 3), [(0, 1)], some):
-        act = lambda x, pairs=pairs: lax.ppermute(x, "d", pairs)  # noqa: E731
+        act = lambda x, pairs=pairs: lax.ppermute(x, "d", pairs)
         found[f"ppermute {pairs}"] = act, permuted(pairs)
     for name, listed in groups(n).items():
-        act = lambda x, g=listed: lax.all_gather(x, "d", axis_index_groups=g)  # noqa: E731
+        act = lambda x, g=listed: lax.all_gather(x, "d", axis_index_groups=g)
         found[f"all_gather {name}"] = act, of_groups(all_of, listed)
     if dtype in SUMMED:
         found["psum"] = (lambda x: lax.psum(x, "d"), total)
         found["psum_scatter"] = (lambda x: lax.psum_scatter(x, "d"), lambda x: total(x)[0])
         for name, listed in groups(n).items():
-            act = lambda x, g=listed: lax.psum(x, "d", axis_index_groups=g)  # noqa: E731
+            act = lambda x, g=listed: lax.psum(x, "d", axis_index_groups=g)
             found[f"psum {name}"] = act, of_groups(total, listed)
     if dtype in SUMMED and "complex" not in dtype:
         found["pmax"] = (lambda x: lax.pmax(x, "d"), lambda x: all_of(x.max(0)))
@@ -109,7 +113,9 @@ def check(dtype: str, mesh: Mesh, sizes: tuple[int, ...]) -> int:
         return [{k: act(x[0])[None] for k, (act, _) in table.items()} for x in parts]
 
     over = NamedSharding(mesh, P("d"))
-    run = tfn.jit(tfn.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False))
+    run = tfn.jit(
+        tfn.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+    )
     count = 0
     for _ in range(2):  # the general call, then the native one
         results = run(*[tfn.device_put(x, over) for x in stacks])

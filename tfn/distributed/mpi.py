@@ -44,13 +44,18 @@ class _Requests:
     def test(self) -> bool:
         """Whether all have ended."""
         try:
-            return bool(self._transport.mpi.Request.Testall(self._requests))
+            while self._requests and self._requests[-1].Test():
+                self._requests.pop()
         except self._transport.mpi.Exception as error:
-            raise self._transport.failure(error) from error
+            raise self._transport.failure(error) from None
+        return not self._requests
 
 
 class MpiTransport:
     """Messages by MPI.
+
+    Args:
+        channel: a number; messages of different channels are never taken for each other.
 
     Attributes:
         rank: of this process.
@@ -59,8 +64,8 @@ class MpiTransport:
         failure: from an error of MPI to the error that users see.
     """
 
-    def __init__(self) -> None:
-        self.mpi = _mpi()
+    def __init__(self, channel: int = 0) -> None:
+        self.mpi, self._channel = _mpi(), channel
         world = self.mpi.COMM_WORLD
         world.Set_errhandler(self.mpi.ERRORS_RETURN)
         self.rank, self.size = world.Get_rank(), world.Get_size()
@@ -74,7 +79,7 @@ class MpiTransport:
         if found is None:
             world = self.mpi.COMM_WORLD
             group = world.Get_group().Incl(list(key))
-            found = self._comms[key] = world.Create_group(group, key[0])
+            found = self._comms[key] = world.Create_group(group, self._channel)
             found.Set_errhandler(self.mpi.ERRORS_RETURN)
         return found
 
@@ -83,7 +88,7 @@ class MpiTransport:
             try:
                 return _Requests(self, start())
             except self.mpi.Exception as error:
-                raise self.failure(error) from error
+                raise self.failure(error) from None
 
         return begin
 

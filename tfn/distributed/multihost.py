@@ -78,7 +78,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     def gathered(x: Any) -> Any:
         if isinstance(x, Array) and x.trace is None and not x.is_fully_addressable:
             return np.asarray(shards.put(x, x.sharding.with_spec(PartitionSpec())))
-        data = np.ascontiguousarray(_values(x))
+        data = _values(x)
         rows = _of_all(data.tobytes(), "process_allgather")
         parts = [np.frombuffer(row, data.dtype).reshape(data.shape) for row in rows]
         return np.concatenate(parts) if tiled and data.ndim else np.stack(parts)
@@ -111,7 +111,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
         )
 
     def received(x: Any) -> Any:
-        data = np.ascontiguousarray(run.asarray(x))
+        data = np.asarray(run.asarray(x))
         rows = _of_all(data.tobytes() if here else b"", "broadcast_one_to_all")
         return np.frombuffer(rows[sources[0]], data.dtype).reshape(data.shape)
 
@@ -127,7 +127,7 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     Example:
         >>> assert_equal({"x": np.ones(3)})
     """
-    leaves = [np.ascontiguousarray(_values(x)) for x in tree.leaves(in_tree)]
+    leaves = [_values(x) for x in tree.leaves(in_tree)]
     text = b"".join([f"{x.dtype}{x.shape}".encode() + x.tobytes() for x in leaves])
     digests = _of_all(hashlib.sha256(text).digest(), "assert_equal")
     different = [rank for rank, other in enumerate(digests) if other != digests[0]]

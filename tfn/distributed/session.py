@@ -53,17 +53,21 @@ class Session:
     """This process among the others.
 
     Attributes:
-        transport: what carries messages.
+        transport: what carries messages of programs.
+        control: what carries all others, so that a process which is elsewhere in the script is
+            waited for, and its messages are not taken for those of a program.
         hosts: the name of the host of each process.
         deadline_s: seconds for which a message is waited for.
         step, committed: what `progress` has told.
         agreed: digests of programs that all processes have.
         current: the exchange that runs, for errors.
         failed: whether the job has had a fault.
+        lost: whether the fault is a process that has died.
         hook: the function that printed uncaught errors before.
     """
 
     transport: Transport
+    control: Transport
     hosts: tuple[str, ...]
     deadline_s: float
     step: int | None = None
@@ -71,6 +75,7 @@ class Session:
     agreed: Any = None
     current: str = ""
     failed: bool = False
+    lost: bool = False
     hook: Any = None
 
     @property
@@ -97,9 +102,7 @@ class Session:
         """
         what = self.current or "an exchange"
         try:
-            wait(
-                pending, deadline_s, lambda s: timeout(what, waited_s=s, **self.facts())
-            )
+            wait(pending, deadline_s, lambda s: timeout(what, waited_s=s, **self.facts()))
         except DistributedError:
             self.failed = True
             raise
@@ -121,17 +124,14 @@ class Session:
         return [rows[i, :n].tobytes() for i, n in enumerate(sizes)]
 
     def _gather(self, sent: Any, got: Any, ranks: Sequence[int]) -> None:
-        try:
-            self.wait([self.transport.all_gather(ranks, sent, got)()], self.deadline_s)
-        except DistributedError:
-            self.failed = True
-            raise
+        self.wait([self.control.all_gather(ranks, sent, got)()], self.deadline_s)
 
     def failure(self, error: Exception) -> DistributedError:
         """The error of a transport, as users see it."""
         self.failed = True
         facts, transport = self.facts(), self.transport
         if isinstance(transport, MpiTransport) and transport.is_loss(error):
+            self.lost = True
             lost = [rank for rank in transport.lost() if rank < len(self.hosts)]
             if lost:
                 facts |= {"host": self.hosts[lost[0]], "rank": lost[0]}
@@ -207,7 +207,10 @@ def initialize(
         )
     started = launch()
     rank, size = (started.rank, started.size) if started else (0, 1)
-    for name, given, found in (("num_processes", num_processes, size), ("process_id", process_id, rank)):
+    for name, given, found in (
+        ("num_processes", num_processes, size),
+        ("process_id", process_id, rank),
+    ):
         if given is not None and given != found:
             raise DistributedError(
                 f"{name} is not what the launcher says",
@@ -215,13 +218,15 @@ def initialize(
                 hint=f"mpirun -n {num_processes or 2} python ... starts processes; leave both out",
             )
     if started is None or size == 1:
-        _SESSION.append(Session(Alone(), (socket.gethostname(),), deadline_s, agreed=set()))
+        _SESSION.append(
+            Session(Alone(), Alone(), (socket.gethostname(),), deadline_s, agreed=set())
+        )
         return
     _join(started.launcher, size, deadline_s)
 
 
 def _join(launcher: str, size: int, deadline_s: float) -> None:
-    transport = MpiTransport()
+    transport, control = MpiTransport(), MpiTransport(channel=1)
     host = socket.gethostname()
     if transport.size != size:
         raise DistributedError(
@@ -229,8 +234,8 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
             got=f"MPI: {transport.size}, {launcher}: {size}",
             hint="srun --mpi=pmix starts them for MPI; the MPI of mpi4py and of mpirun are one",
         )
-    own = Session(transport, (host,) * size, deadline_s, agreed=set())
-    transport.failure = own.failure
+    own = Session(transport, control, (host,) * size, deadline_s, agreed=set())
+    transport.failure = control.failure = own.failure
     everyone = range(size)
     record = {"host": host, "devices": config.devices, "nonce": secrets.token_hex(16)}
     rows = [
@@ -394,8 +399,13 @@ def _uncaught(
 
 
 def _end(own: Session, status: int) -> None:
-    """End this process and, through the launcher, all others."""
-    own.transport.close(status)
+    """End this process and, through the launcher, all others.
+
+    If one has died, the others find it out as this one did: each ends itself.  Telling the launcher
+    to end them, too, makes mpirun of Open MPI 5.0.11 wait for the dead one now and then.
+    """
+    if not own.lost:
+        own.transport.close(status)
     os._exit(status)
 
 
@@ -409,7 +419,7 @@ def _leave() -> None:
             try:
                 own.current = "the end of the job"
                 sent, got = np.zeros(1, "uint8"), np.zeros(own.transport.size, "uint8")
-                begin = own.transport.all_gather(range(own.transport.size), sent, got)
+                begin = own.control.all_gather(range(own.transport.size), sent, got)
                 own.wait([begin()], LEAVE_S)
             except DistributedError as error:
                 print(error, file=sys.stderr)

@@ -219,9 +219,7 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
     return loaded
 
 
-def ready(
-    jaxpr: Jaxpr, platform: str | None = None, name: str = ""
-) -> tuple[Loaded, Executable]:
+def ready(jaxpr: Jaxpr, platform: str | None = None, name: str = "") -> tuple[Loaded, Executable]:
     """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound.
 
     Raises:

@@ -50,6 +50,11 @@ def sharding_of(x: Array) -> Sharding:
     return SingleDeviceSharding(devices.current_device())
 
 
+def is_readable(x: Array) -> bool:
+    """Whether this process has all data of an array, or a copy of them."""
+    return x.buffer is None or own_part(sharding_of(x), x.shape)[1] == x.shape
+
+
 def device_of(x: Array) -> Device | Sharding:
     """The device of an array, or its sharding if it is divided among several."""
     sharding = sharding_of(x)

@@ -309,7 +309,9 @@ class SingleDeviceSharding:
     device_set = property(lambda self: {self.device})
     num_devices = property(lambda self: 1)
     is_fully_addressable = property(lambda self: self.device.process_index == processes.index)
-    addressable_devices = property(lambda self: {self.device} if self.is_fully_addressable else set())
+    addressable_devices = property(
+        lambda self: {self.device} if self.is_fully_addressable else set()
+    )
     is_fully_replicated = property(lambda self: True)
 
     @property

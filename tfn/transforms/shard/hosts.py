@@ -136,7 +136,7 @@ class Fine:
 
     def rules(self) -> dict[Op, Rewrite]:
         """How ops over the mesh become ops over the fine one."""
-        divided: Rewrite = lambda u: UOp(u.op, u.src, self.partition(u.arg))  # noqa: E731
+        divided: Rewrite = lambda u: UOp(u.op, u.src, self.partition(u.arg))
         return {
             Op.AXIS: lambda u: self.index(u.arg.name),
             Op.COLLECTIVE: self.exchange,
