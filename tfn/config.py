@@ -117,7 +117,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 def launcher_variables(names: Iterable[str]) -> dict[str, str]:
-    """Those variables of the environment that a launcher of processes has set, by name."""
+    """The variables of the environment, among some, that a launcher of processes has set."""
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 

@@ -9,7 +9,7 @@ from tfn.errors import DistributedError
 
 
 class Launch(NamedTuple):
-    """What a launcher says of a process.
+    """A process as its launcher names it.
 
     Attributes:
         launcher: its name.
@@ -35,7 +35,7 @@ environment variables"."""
 
 
 def launch() -> Launch | None:
-    """What the launcher of this process says; None for one that was started alone.
+    """Rank and size of this process; None for one that was started alone.
 
     Raises:
         DistributedError: if a variable is no number.

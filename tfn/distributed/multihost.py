@@ -16,6 +16,7 @@ from tfn.errors import DistributedError
 from tfn.trace.mesh import Mesh
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec
 from tfn.trace.processes import processes
+from tfn.transforms.shard.jit_shardings import spread
 
 
 def sync_global_devices(name: str) -> None:
@@ -152,7 +153,7 @@ def _with_specs(call: Callable[[Any, Any], Any], arrays: Any, mesh: Mesh, pspecs
         is_leaf=lambda x: isinstance(x, PartitionSpec),
     )
     leaves, structure = tree.flatten(arrays)
-    listed = transfer.spread("pspecs", shardings, arrays, "the arrays")
+    listed = spread("pspecs", shardings, arrays, "the arrays")
     return tree.unflatten(structure, [call(x, s) for x, s in zip(leaves, listed, strict=True)])
 
 

@@ -1,10 +1,10 @@
-"""Who may take part in a job over several hosts: who has its token, at an address of its range.
+"""Access to a job over several hosts: for processes with its token, at an address of its range.
 
-MPI authenticates nobody and encrypts nothing.  So a job over several hosts does not start without a
+MPI has no authentication and no encryption.  So a job over several hosts does not start without a
 token that all processes share, and a range of addresses to which the traffic of MPI is bound.  The
 token keeps a process of another job, or of a forgotten script, out of this one.  It does not
-protect what MPI sends: whoever reaches a port of MPI within the range can read and alter it.  The
-range belongs behind a firewall, or on an encrypted network.
+protect what MPI sends: a peer that reaches a port of MPI within the range can read it and alter
+it.  The range belongs behind a firewall, or on an encrypted network.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tfn import config
 from tfn.errors import SecurityError
 
 MIN_TOKEN_CHARACTERS = 16
-"""A token of 16 random characters has 80 bits and more: nobody tries them all."""
+"""A token of 16 random characters has 80 bits and more: too many to try."""
 TOKEN, TOKEN_FILE, RANGE = "TFN_CLUSTER_TOKEN", "TFN_CLUSTER_TOKEN_FILE", "TFN_CLUSTER_CIDR"
 INTERFACES = "OMPI_MCA_btl_tcp_if_include"
 """The variable by which mpirun tells its processes ``--mca btl_tcp_if_include``."""
 
 
 class Membership(NamedTuple):
-    """What lets a process take part.
+    """The right of a process to take part.
 
     Attributes:
         token: the secret of the job.

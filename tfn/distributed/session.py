@@ -84,7 +84,7 @@ class Session:
         return self.transport.rank
 
     def facts(self) -> dict[str, Any]:
-        """What errors tell of this process."""
+        """The facts that errors tell of this process."""
         return {
             "host": self.hosts[self.rank],
             "rank": self.rank,
@@ -339,7 +339,7 @@ START: dict[Exchange, Callable[..., Callable[[], Pending]]] = {
     Exchange.GATHER: lambda transport, *rest: transport.all_gather(*rest),
     Exchange.TRANSPOSE: lambda transport, *rest: transport.all_to_all(*rest),
 }
-"""What the transport does for each kind of message, beside PERMUTE."""
+"""The operation of the transport for each kind of message, beside PERMUTE."""
 
 
 def _label(message: Message, operands: Arrays) -> str:
@@ -389,7 +389,7 @@ def _agree(hosts: Hosts, name: str, digest: str, messages: str) -> None:
 def _uncaught(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """Print an error that nobody has caught, and end the job: the others would wait for ever."""
+    """Print an uncaught error, and end the job: the others would wait for ever."""
     own = session()
     own.hook(kind, error, traceback)
     sys.stdout.flush()

@@ -21,8 +21,8 @@ YIELD_NS = 20_000_000
 """For so long it lets other threads run between two questions: a message of 64 MiB takes 20 to 100
 ms, and goes on only while it is asked for."""
 SLEEP_S = 0.0005
-"""After that it sleeps so long between two questions: somebody is late, by compiling or for ever,
-and a waiting process leaves its core to others."""
+"""After that it sleeps so long between two questions: another process is late, by compiling or for
+ever, and a waiting process leaves its core to others."""
 
 Pairs = Sequence[tuple[int, int]]
 
@@ -36,7 +36,7 @@ class Pending(Protocol):
 
 
 class Transport(Protocol):
-    """What carries messages between the processes of a job.
+    """A carrier of messages between the processes of a job.
 
     A message is prepared once for the memory that it goes from and to; the function that is
     returned starts it, any number of times.  Ranks are those of the job, in the order of the axis.

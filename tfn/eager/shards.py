@@ -98,6 +98,7 @@ def put(x: Array, sharding: Sharding) -> Array:
         if spread is not None and old is not None:
             x = put(x, before.with_spec(P()))  # type: ignore[union-attr]  # it is over a mesh
         return from_numpy(run.read(x), sharding, x.weak_type)
+    assert x.buffer is not None
     if (old and (old.mesh, old.spec)) == (new and (new.mesh, new.spec)):
         return concrete(x.buffer, x.shape, x.dtype, x.weak_type, sharding)
     if old is not None and target is not None and old.mesh != target.mesh:
@@ -108,6 +109,7 @@ def put(x: Array, sharding: Sharding) -> Array:
         return from_numpy(run.read(x), sharding, x.weak_type)
     mesh = sharding.mesh  # type: ignore[union-attr]  # it has a partition
     here = NamedSharding(mesh, P() if old is None else before.spec)  # type: ignore[union-attr]
+    assert x.buffer is not None
     x = concrete(x.buffer, x.shape, x.dtype, x.weak_type, here)
     result: Array = run.execute(Op.CONSTRAIN, target, [x], x.weak_type)
     assert result.buffer is not None
@@ -328,9 +330,9 @@ def make_array_from_process_local_data(
             begins = sorted({index[axis].start for index in rows.values()})
             size = sharding.shard_shape(shape)[axis]
             data = np.concatenate([data.take(range(b, b + size), axis) for b in begins], axis)
-    local, size = own_part(sharding, shape)
+    local, whole = own_part(sharding, shape)
     if local is not None:
-        split, order = stacking(local, size)
+        split, order = stacking(local, whole)
         data = data.reshape(split).transpose(order)
     memory = run.device(sharding.devices[0].platform).memory
     return concrete(memory.copy(data.astype(kind, copy=False)), shape, kind, False, sharding)

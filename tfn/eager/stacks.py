@@ -47,7 +47,7 @@ def own_blocks(sharding: Sharding | None) -> dict[Any, slice]:
 
 
 def own_part(sharding: Sharding | None, shape: Shape) -> tuple[Partition | None, Shape]:
-    """What this process holds of an array: its division, and its shape when put together."""
+    """The division of the part of an array that this process holds, and the shape of that part."""
     partition, blocks = is_divided(sharding, len(shape)), own_blocks(sharding)
     if partition is None or not blocks:
         return partition, shape

@@ -106,9 +106,9 @@ class Fine:
         if arg is None or arg.mesh != self.coarse:
             return arg
         spec = tuple([names if names == OPEN else self.names(names) for names in arg.spec])
-        both = [side[a.name] for a in arg.unchecked for side in (self.outer, self.inner)
-                if a.name in side]  # fmt: skip
-        return Partition(self.mesh, spec, self.names(arg.manual), tuple(both))
+        unchecked = set(self.names(tuple([axis.name for axis in arg.unchecked])))
+        both = tuple([axis for axis in self.mesh if axis.name in unchecked])
+        return Partition(self.mesh, spec, self.names(arg.manual), both)
 
     def settled(self, spec: Spec) -> Spec:
         """The nearest division that one over the user's mesh can say: whole axes only."""
@@ -120,22 +120,20 @@ class Fine:
 
     def _whole(self, names: Names) -> Names:
         """The user's axes of which all parts are there, one after another, from the first on."""
+        parts = {self.names((axis.name,)): axis.name for axis in self.coarse}
         found: list[Any] = []
         while names:
-            axis = next(
-                (a.name for a in self.coarse if names[: len(self.names((a.name,)))]
-                 == self.names((a.name,))), None
-            )  # fmt: skip
-            if axis is None:
+            both = names[:2] if names[:2] in parts else names[:1]
+            if both not in parts:
                 break
-            found.append(axis)
-            names = names[len(self.names((axis,))) :]
+            found.append(parts[both])
+            names = names[len(both) :]
         return tuple(found)
 
     # Ops that name an axis.
 
     def rules(self) -> dict[Op, Rewrite]:
-        """How ops over the mesh become ops over the fine one."""
+        """The rules by which ops over the mesh become ops over the fine one."""
         divided: Rewrite = lambda u: UOp(u.op, u.src, self.partition(u.arg))
         return {
             Op.AXIS: lambda u: self.index(u.arg.name),
@@ -157,7 +155,7 @@ class Fine:
         if outer is None:
             return u
         if arg.groups is not None:
-            return self._in_groups(x, arg, outer, inner)
+            return self._of_groups(x, arg, outer, inner)
         if arg.kind is Exchange.PERMUTE:
             return _permuted(x, arg, outer, inner)
         within, between = replace(arg, axis=inner), replace(arg, axis=outer)
@@ -176,20 +174,19 @@ class Fine:
             return _over(between, rows)
         return reshape(_over(between, moveaxis(rows, 1, 0)), x.shape)
 
-    def _in_groups(self, x: UOp, arg: Collective, outer: Axis, inner: Axis | None) -> UOp:
-        """Groups within each process alike are exchanges there; all others gather everything."""
+    def _of_groups(self, x: UOp, arg: Collective, outer: Axis, inner: Axis | None) -> UOp:
+        """The same groups within each process exchange there; all others gather everything."""
         n, groups = inner.size if inner else 1, arg.groups or ()
         local = [sorted(g) for g in groups]
-        alike = {tuple([i % n for i in g]) for g in local if g[0] // n == g[-1] // n}
-        if inner and len(alike) * outer.size == len(groups) and sum(map(len, alike)) == n:
+        within = {tuple([i % n for i in g]) for g in local if g[0] // n == g[-1] // n}
+        if inner and len(within) * outer.size == len(groups) and sum(map(len, within)) == n:
             orders = {tuple([i % n for i in g]) for g in groups}
-            if len(orders) == len(alike):
+            if len(orders) == len(within):
                 return _over(replace(arg, axis=inner, groups=tuple(sorted(orders))), x)
-        everything = self.exchange(collective(Exchange.GATHER, x, self.index(arg.axis.name),
-                                              arg.axis, invariant=True))  # fmt: skip
-        stack = of_each_group(everything, arg)
-        pick = Collective(Exchange.PICK, arg.axis)
-        return self.exchange(UOp(Op.COLLECTIVE, (stack, self.index(arg.axis.name)), pick))
+        index = self.index(arg.axis.name)
+        rows = self.exchange(collective(Exchange.GATHER, x, index, arg.axis, invariant=True))
+        stack = of_each_group(rows, arg)
+        return self.exchange(collective(Exchange.PICK, stack, index, arg.axis))
 
 
 def _over(arg: Collective, x: UOp) -> UOp:
