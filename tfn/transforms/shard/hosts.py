@@ -108,7 +108,7 @@ class Fine:
         spec = tuple([names if names == OPEN else self.names(names) for names in arg.spec])
         unchecked = set(self.names(tuple([axis.name for axis in arg.unchecked])))
         both = tuple([axis for axis in self.mesh if axis.name in unchecked])
-        return Partition(self.mesh, spec, self.names(arg.manual), both)
+        return Partition(self.mesh, spec, self.names(arg.manual), both, self.names(arg.lanes))
 
     def settled(self, spec: Spec) -> Spec:
         """The nearest division that one over the user's mesh can say: whole axes only."""
