@@ -7,7 +7,11 @@
     python examples/sharded_gpt.py --mesh data=2,fsdp=2,model=2     all together
     python examples/sharded_gpt.py --mesh fsdp=4 --checkpoint run   go on where the last run ended
 
-The devices are CPU devices of this process.  The network and the loss are those of one device: what
+The devices are CPU devices of this process, or of all processes that were started together:
+
+    TFN_DEVICES=2 mpirun -n 2 python examples/sharded_gpt.py --mesh data=2,model=2
+
+The network and the loss are those of one device: what
 differs is where parameters are put (`PLACES`), and, for a pipeline, how the layers are called.  The
 losses are the same to the last digits, however the work is divided.
 
@@ -69,7 +73,8 @@ def make_mesh(text: str) -> Mesh:
         if name not in sizes or not size.isdigit() or int(size) < 1:
             raise ValueError(f"--mesh takes axes such as data=2,model=4, not {part!r}")
         sizes[name] = int(size)
-    config.devices = max(config.devices, prod(sizes.values()))
+    if tfn.process_count() == 1:
+        config.devices = max(config.devices, prod(sizes.values()))
     return tfn.make_mesh(tuple(sizes.values()), AXES, (tfn.sharding.AxisType.Auto,) * len(AXES))
 
 
@@ -249,7 +254,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train; the exit status."""
-    options, console = parse(arguments), Console()
+    options = parse(arguments)
+    tfn.distributed.initialize()
+    console = Console(quiet=tfn.process_index() > 0)
+    options.quiet |= tfn.process_index() > 0
     try:
         train(options, console)
     except ValueError as error:
@@ -258,6 +266,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("interrupted")
         return 130
+    finally:
+        if sys.exc_info()[0] is None:  # else the others are not told to wait
+            tfn.distributed.shutdown()
     return 0
 
 

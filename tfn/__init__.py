@@ -14,6 +14,7 @@ with _on_demand(globals()):
     from tfn import compat as compat
     from tfn import custom_derivatives as custom_derivatives
     from tfn import debug as debug
+    from tfn import distributed as distributed
     from tfn import flatten_util as flatten_util
     from tfn import image as image
     from tfn import inspect as inspect

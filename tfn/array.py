@@ -279,8 +279,9 @@ class Array:
     def __repr__(self) -> str:
         if self.trace is not None:
             return f"Traced<{concretization.show(self)} of {self.trace.name}>"
-        if self.buffer is None:
-            return f"Array(deleted, {concretization.show(self)})"
+        if self.buffer is None or (self.committed and not _SHARDS[0]().is_readable(self)):
+            state = "deleted" if self.buffer is None else "over processes"
+            return f"Array({state}, {concretization.show(self)})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
         data = bind.runtime().read(self)
         if self.dtype.kind == "V":
@@ -290,7 +291,7 @@ class Array:
         return f"Array({text}{shape}{end}"
 
     def __str__(self) -> str:
-        if self.trace is not None:
+        if self.trace is not None or (self.committed and not _SHARDS[0]().is_readable(self)):
             return repr(self)
         return str(self._data(ConcretizationTypeError, "its text", concretization.PRINT))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from operator import index
@@ -114,6 +114,11 @@ SETTINGS: dict[str, Setting] = {
                                   partial(_count, most=MOST_BYTES), "a number of bytes"),
 }
 # fmt: on
+
+
+def launcher_variables(names: Iterable[str]) -> dict[str, str]:
+    """The variables of the environment, among some, that a launcher of processes has set."""
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def _checked(name: str, value: object, what: str, where: str | None = None) -> Any:

@@ -247,6 +247,57 @@ class MemoryCorruptionError(TfnError, RuntimeError):
     """Memory that was written beside an array, or after it was freed; see `tfn.hw.guards`."""
 
 
+class DistributedError(TfnError, RuntimeError):
+    """A fault of a job of many processes.
+
+    Attributes:
+        host: the host that it is about, or where it was found.
+        rank: the number of the process.
+        step: the step of training that ran, if `tfn.distributed.progress` has told it.
+        collective: the exchange that did not end.
+        committed: the step of the last checkpoint that is whole, if it was told.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        got: str = "",
+        hint: str = "",
+        host: str = "",
+        rank: int | None = None,
+        step: int | None = None,
+        collective: str = "",
+        committed: int | None = None,
+    ):
+        self.host, self.rank, self.step = host, rank, step
+        self.collective, self.committed = collective, committed
+        known = [
+            f"host {host}" if host else "",
+            f"rank {rank}" if rank is not None else "",
+            f"step {step}" if step is not None else "",
+            f"in {collective}" if collective else "",
+            f"last committed step {committed}" if committed is not None else "",
+        ]
+        super().__init__(what, got=got or ", ".join(filter(None, known)), hint=hint)
+
+
+class WorkerLostError(DistributedError):
+    """A process of the job has died."""
+
+
+class CollectiveTimeoutError(DistributedError):
+    """A message between processes that has not arrived before its deadline."""
+
+
+class ProgramMismatchError(DistributedError):
+    """Processes that are about to run different programs."""
+
+
+class SecurityError(DistributedError):
+    """A process that may not take part in a job: its token, its address, what it sends."""
+
+
 class StateError(TfnError, ValueError):
     """A file of saved arrays that is damaged, or lacks an array."""
 

@@ -1,4 +1,4 @@
-"""The devices of this process, and the default one."""
+"""The devices of all processes, those of this one, and the default one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tfn.eager import run
 from tfn.errors import DeviceError
 from tfn.trace.mesh import Device, Mesh, arranged
 from tfn.trace.named_sharding import NamedSharding, SingleDeviceSharding
+from tfn.trace.processes import processes
 
 
 @lru_cache(maxsize=64)
@@ -18,8 +19,13 @@ def _of_platform(platform: str, count: int) -> tuple[Device, ...]:
     return tuple([Device(platform, i) for i in range(count)])
 
 
+@lru_cache(maxsize=64)
+def _of_processes(platform: str, rows: tuple[tuple[int, int], ...]) -> tuple[Device, ...]:
+    return tuple([Device(platform, i, process) for i, (process, _) in enumerate(rows)])
+
+
 def devices(backend: str | None = None) -> list[Device]:
-    """All devices of a platform.
+    """All devices of a platform, those of other processes included.
 
     Args:
         backend: the platform: ``cpu``, ``python`` or ``null``; None for the default one.
@@ -34,6 +40,8 @@ def devices(backend: str | None = None) -> list[Device]:
     platform = backend or config.device
     if platform not in run.MAKERS:
         raise run.no_device(platform, f"devices({backend!r})")
+    if processes.device_counts is not None:
+        return list(_of_processes(platform, processes.rows))
     return list(_of_platform(platform, config.devices))
 
 
@@ -54,13 +62,18 @@ def local_devices(
         >>> local_devices() == devices()
         True
     """
-    if process_index or host_id:
+    number = host_id if process_index is None else process_index
+    if number is None:
+        number = processes.index
+    if number not in range(processes.count):
         raise DeviceError(
-            f"there is no process {process_index or host_id}",
-            got=f"process_index={process_index or host_id}",
-            hint="there is one process, 0",
+            f"there is no process {number}",
+            got=f"process_index={number}",
+            hint=f"there are {processes.count}, numbered from 0"
+            if processes.count > 1
+            else "there is one process, 0",
         )
-    return devices(backend)
+    return [device for device in devices(backend) if device.process_index == number]
 
 
 def device_count(backend: str | None = None) -> int:
@@ -75,22 +88,22 @@ def device_count(backend: str | None = None) -> int:
 
 def local_device_count(backend: str | None = None) -> int:
     """The number of devices of a platform that belong to this process."""
-    return len(devices(backend))
+    return len(local_devices(backend=backend))
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process among all that work together: 0."""
-    return 0
+    """The number of this process among all that work together; 0 of one alone."""
+    return processes.index
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes that work together: 1."""
-    return 1
+    """The number of processes that work together: 1 before `tfn.distributed.initialize`."""
+    return processes.count
 
 
 def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of the processes that work together."""
-    return [0]
+    return list(range(processes.count))
 
 
 def default_backend() -> str:
@@ -111,7 +124,7 @@ def current_device() -> Device:
     """The device that arrays are made on."""
     if _CHOSEN and _CHOSEN[-1].platform == config.device:
         return _CHOSEN[-1]
-    return devices()[0]
+    return local_devices()[0]
 
 
 @contextmanager
@@ -156,9 +169,13 @@ def as_device(device: object) -> Device:
         platform, _, number = device.partition(":")
         if number.isdecimal() or not number:
             found = devices(platform)
-            return existing(Device(platform, int(number))) if number else found[0]
+            if not number:
+                return local_devices(backend=platform)[0]
+            if int(number) < len(found):
+                return own(found[int(number)])
+            return existing(Device(platform, int(number)))
     if isinstance(device, Device):
-        return existing(device)
+        return own(device)
     raise DeviceError(
         "this is not a device",
         got=repr(device)[:80],
@@ -166,14 +183,30 @@ def as_device(device: object) -> Device:
     )
 
 
-def existing(device: Device) -> Device:
+def own(device: Device) -> Device:
     """The device itself, if this process has it.
 
     Raises:
         DeviceError: if it has not.
     """
+    if existing(device).process_index != processes.index:
+        raise DeviceError(
+            f"{device} belongs to another process",
+            got=f"a device of process {device.process_index}, in process {processes.index}",
+            hint="tfn.local_devices() lists those of this process; a NamedSharding divides an "
+            "array among the devices of all",
+        )
+    return device
+
+
+def existing(device: Device) -> Device:
+    """The device itself, if a process has it.
+
+    Raises:
+        DeviceError: if none has.
+    """
     found = devices(device.platform)
-    if device.id >= len(found) or device.process_index:
+    if device not in found:
         raise DeviceError(
             f"there is no device {device}",
             got=f"{len(found)} devices of {device.platform}",
@@ -184,13 +217,18 @@ def existing(device: Device) -> Device:
 
 
 def check_exist(sharding: NamedSharding | SingleDeviceSharding) -> None:
-    """Check that this process has the devices of a sharding.
+    """Check that there are the devices of a sharding; a single one belongs to this process.
 
     Raises:
-        DeviceError: for one that it has not.
+        DeviceError: for one that does not exist.
     """
+    if isinstance(sharding, SingleDeviceSharding):
+        own(sharding.device)
+        return
+    found = set(devices(sharding.devices[0].platform))
     for device in sharding.devices:
-        existing(device)
+        if device not in found:
+            existing(device)
 
 
 def make_mesh(

@@ -18,7 +18,7 @@ from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import permute, reshape
 from tfn.trace.inline import inspects, names_devices
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
-from tfn.trace.mesh import Device
+from tfn.trace.mesh import Device, mesh_of
 from tfn.trace.named_sharding import (
     NamedSharding,
     Sharding,
@@ -94,14 +94,24 @@ def _placed(
         for i, (p, sharding) in enumerate(zip(f.arg.params, shardings, strict=True)):
             if isinstance(sharding, NamedSharding):
                 partitions[i] = sharding.partition(len(p.shape))
+        if mesh.hosts and any(p is not None and p.mesh != mesh.axes for p in partitions):
+            raise DeviceError(
+                "a program got arrays that are divided among processes over different meshes",
+                got=f"an array over {mesh}, and one over another mesh",
+                hint="tfn.device_put(x, NamedSharding(mesh, spec)) brings one to the other mesh",
+            )
         jaxpr = of_mesh(jaxpr, partitions, mesh.axes)
-    if mesh is None and not names_devices(f):
+    if mesh is None and names_devices(f):
+        axes = partitioner.mesh_of(f, partitions)
+        assert axes is not None
+        mesh = mesh_of(axes, place.devices[0].platform if place else config.device)
+    if mesh is None:
         if inspects(f):
             alone = place or SingleDeviceSharding(Device(config.device, 0))
             jaxpr = Jaxpr(function(inspected(f.src, alone), f.arg.params))
         results: Sequence[Partition | None] = [None] * len(jaxpr.outputs)
     else:
-        jaxpr, results = partitioner.stacked(jaxpr, partitions)
+        jaxpr, results = partitioner.stacked(jaxpr, partitions, mesh.hosts)
     # A result that is divided as the user has asked, or as an argument is, has this very sharding:
     # however the user wrote it, the next call with it finds the same program.
     given = {(p, q.shape): s for p, q, s in zip(partitions, f.arg.params, shardings) if p and s}

@@ -47,9 +47,11 @@ from tfn.trace.argument import Param
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.bind import Entry
 from tfn.trace.build import several
+from tfn.trace.digest import digest
 from tfn.trace.inline import inspects, names_devices, runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
+from tfn.trace.processes import Message, processes
 from tfn.trace.uop import UOp
 
 
@@ -107,10 +109,11 @@ def no_device(name: str, got: str) -> DeviceError:
 class Loaded:
     """A program ready to run, and the statistics of making it."""
 
-    __slots__ = ("__weakref__", "compile_stats", "program", "run")
+    __slots__ = ("__weakref__", "agreed", "compile_stats", "program", "run")
 
     def __init__(self, program: Program, run: Executable, compile_stats: bind.CompileStats) -> None:
         self.program, self.run, self.compile_stats = program, run, compile_stats
+        self.agreed: set[Any] = set()  # host functions with which all processes have it
 
 
 # By function and device: programs that are referred to anywhere, and those used recently.
@@ -216,11 +219,32 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
     return loaded
 
 
-def ready(jaxpr: Jaxpr, platform: str | None = None) -> tuple[Loaded, Executable]:
-    """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound."""
+def ready(jaxpr: Jaxpr, platform: str | None = None, name: str = "") -> tuple[Loaded, Executable]:
+    """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound.
+
+    Raises:
+        ProgramMismatchError: if it has messages, and other processes are about to run another one.
+    """
     function, hosts = runnable(jaxpr.function)
     loaded = _loaded(function, platform)
-    return loaded, loaded.run.with_callbacks(hosts) if hosts else loaded.run
+    if not hosts:
+        return loaded, loaded.run
+    if hosts not in loaded.agreed:
+        _agree(loaded.program, hosts, name)
+        loaded.agreed.add(hosts)
+    return loaded, loaded.run.with_callbacks(hosts)
+
+
+def _agree(program: Program, hosts: Sequence[Any], name: str) -> None:
+    """Check that all processes have the same program, and exchange messages in the same order."""
+    messages = {i: host for i, host in enumerate(hosts) if isinstance(host, Message)}
+    if not messages:
+        return
+    first = next(iter(messages.values()))
+    assert processes.agree is not None, "a program of many processes runs after initialize()"
+    slots = [getattr(call.host.run, "number", None) for call in program.host_calls]
+    order = [slot for slot in slots if slot in messages]
+    processes.agree(first.hosts, name, digest(program.function), repr((messages, order)))
 
 
 def forget() -> None:
@@ -296,7 +320,7 @@ def _call(
     name: str = "",
 ) -> list[Array]:
     jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], on)
-    loaded, run = ready(jaxpr, platform)
+    loaded, run = ready(jaxpr, platform, name)
     program, memory = loaded.program, device(platform).memory
     if config.memory_limit_bytes:
         memory.check_room(_footprint(program, donated).new_bytes)
@@ -374,7 +398,7 @@ def entry(
     if config.debug_nans:
         return None
     jaxpr, platform, results = place(jaxpr, kinds, on)
-    loaded, run = ready(jaxpr, platform)
+    loaded, run = ready(jaxpr, platform, name)
     program = loaded.program
     weakness = (*given, *[None] * len(captured))
     kinds = kinds or [kind_of(*kind) for kind in program.inputs]

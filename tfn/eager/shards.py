@@ -9,6 +9,7 @@ from one of them to another keeps its buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,14 @@ from tfn import dtypes
 from tfn.array import Array
 from tfn.eager import devices, run
 from tfn.eager.arrays import concrete
-from tfn.eager.stacks import is_divided, platform_of, stack_of
+from tfn.eager.stacks import (
+    hosts_of,
+    is_divided,
+    own_blocks,
+    own_part,
+    platform_of,
+    stack_of,
+)
 from tfn.errors import DeviceError, ShapeError
 from tfn.hw.buffer import ALIGNMENT
 from tfn.trace import bind
@@ -31,7 +39,8 @@ from tfn.trace.named_sharding import (
     as_sharding,
 )
 from tfn.trace.op import Op, Shape
-from tfn.trace.sharding import stacking
+from tfn.trace.processes import processes
+from tfn.trace.sharding import Partition, stacked_shape, stacking
 
 
 def sharding_of(x: Array) -> Sharding:
@@ -41,6 +50,11 @@ def sharding_of(x: Array) -> Sharding:
     return SingleDeviceSharding(devices.current_device())
 
 
+def is_readable(x: Array) -> bool:
+    """Whether this process has all data of an array, or a copy of them."""
+    return x.buffer is None or own_part(sharding_of(x), x.shape)[1] == x.shape
+
+
 def device_of(x: Array) -> Device | Sharding:
     """The device of an array, or its sharding if it is divided among several."""
     sharding = sharding_of(x)
@@ -48,12 +62,17 @@ def device_of(x: Array) -> Device | Sharding:
 
 
 def from_numpy(data: np.ndarray[Any, Any], sharding: Sharding, weak: bool = False) -> Array:
-    """An array of NumPy's data, copied, on the devices of a sharding."""
+    """An array of NumPy's data, copied, on the devices of a sharding.
+
+    Each process has all of the data, and takes what its devices hold.
+    """
     partition = is_divided(sharding, data.ndim)
     shape = data.shape
     if partition is not None:
         split, order = stacking(partition, shape)
         data = data.reshape(split).transpose(order)
+        own = own_blocks(sharding)
+        data = data[tuple([own.get(name, slice(None)) for name in partition.names])]
     memory = run.device(sharding.devices[0].platform).memory
     return concrete(memory.copy(data), shape, data.dtype, weak, sharding)
 
@@ -74,16 +93,23 @@ def put(x: Array, sharding: Sharding) -> Array:
     target = sharding.checked(x.shape)
     platform = sharding.devices[0].platform
     old, new = is_divided(before, x.ndim), is_divided(sharding, x.ndim)
-    if (platform_of(x) or devices.default_backend()) != platform:
+    spread, spreads = hosts_of(before), hosts_of(sharding)
+    if (platform_of(x) or devices.default_backend()) != platform or spread != spreads:
+        if spread is not None and old is not None:
+            x = put(x, before.with_spec(P()))  # type: ignore[union-attr]  # it is over a mesh
         return from_numpy(run.read(x), sharding, x.weak_type)
+    assert x.buffer is not None
     if (old and (old.mesh, old.spec)) == (new and (new.mesh, new.spec)):
         return concrete(x.buffer, x.shape, x.dtype, x.weak_type, sharding)
     if old is not None and target is not None and old.mesh != target.mesh:
+        if spread is not None:
+            x = put(x, before.with_spec(P()))  # type: ignore[union-attr]
         return from_numpy(run.read(x), sharding, x.weak_type)
     if target is None:
         return from_numpy(run.read(x), sharding, x.weak_type)
     mesh = sharding.mesh  # type: ignore[union-attr]  # it has a partition
     here = NamedSharding(mesh, P() if old is None else before.spec)  # type: ignore[union-attr]
+    assert x.buffer is not None
     x = concrete(x.buffer, x.shape, x.dtype, x.weak_type, here)
     result: Array = run.execute(Op.CONSTRAIN, target, [x], x.weak_type)
     assert result.buffer is not None
@@ -123,7 +149,7 @@ class Shard:
 
 
 def shards(x: Array) -> list[Shard]:
-    """The parts of a concrete array, in the order of its devices.
+    """The parts of a concrete array in this process, in the order of its devices.
 
     Raises:
         DeletedArrayError: after donation.
@@ -134,6 +160,8 @@ def shards(x: Array) -> list[Shard]:
     result = []
     for number, (device, index) in enumerate(sharding.devices_indices_map(x.shape).items()):
         replica = seen[str(index)] = seen.get(str(index), -1) + 1
+        if device.process_index != processes.index:
+            continue
         result.append(Shard(device, index, replica, _maker(x, sharding, number, device)))
     return result
 
@@ -149,14 +177,23 @@ def part(x: Array, sharding: Sharding, number: int, device: Device) -> Array:
     partition = is_divided(sharding, x.ndim)
     if partition is None:
         return concrete(x.buffer, x.shape, x.dtype, x.weak_type, alone)
-    place = np.unravel_index(number, [axis.size for axis in partition.mesh])
-    at = {axis.name: int(i) for axis, i in zip(partition.mesh, place, strict=True)}
     stack = stack_of(x, run.device(platform_of(x)).memory)
-    data = stack[tuple([at[name] for name in partition.names])]
+    data = stack[_row(partition, sharding, number)]
     memory = run.device(device.platform).memory
     aligned = data.nbytes and data.__array_interface__["data"][0] % ALIGNMENT == 0
     buffer = memory.adopt(data) if aligned else memory.copy(data)
     return concrete(buffer, data.shape, x.dtype, x.weak_type, alone)
+
+
+def _row(partition: Partition, sharding: Sharding, number: int) -> tuple[int, ...]:
+    """The place of the part of a device in the stack of the parts of its process."""
+    place = np.unravel_index(number, [axis.size for axis in partition.mesh])
+    own = own_blocks(sharding)
+    at = {
+        axis.name: int(i) - (own[axis.name].start if own else 0)
+        for axis, i in zip(partition.mesh, place, strict=True)
+    }
+    return tuple([at[name] for name in partition.names])
 
 
 # Construction from parts.
@@ -165,14 +202,16 @@ def part(x: Array, sharding: Sharding, number: int, device: Device) -> Array:
 def _whole(
     shape: Shape, sharding: Sharding, dtype: Any, part_of: Callable[[Device, Index], Any]
 ) -> Array:
-    """An array of the part of each device; equal parts are asked for once."""
+    """An array of the part of each device of this process; equal parts are asked for once."""
     devices.check_exist(sharding)
-    local, whole = sharding.shard_shape(shape), None
-    parts: dict[str, np.ndarray[Any, Any]] = {}
+    local, partition = sharding.shard_shape(shape), is_divided(sharding, len(shape))
+    stack: np.ndarray[Any, Any] | None = None
+    seen: set[str] = set()
     kind = None if dtype is None else dtypes.canonical(dtype)
-    for device, index in sharding.devices_indices_map(shape).items():
-        if str(index) in parts:
+    for number, (device, index) in enumerate(sharding.devices_indices_map(shape).items()):
+        if str(index) in seen or device.process_index != processes.index:
             continue
+        seen.add(str(index))
         data = np.asarray(part_of(device, index))
         if data.shape != local:
             raise ShapeError(
@@ -181,12 +220,18 @@ def _whole(
                 hint=f"each part of an array of shape {shape} has shape {local} in {sharding}",
             )
         kind = kind or dtypes.canonical(data.dtype)
-        if whole is None:
-            whole = np.empty(shape, kind)
-        parts[str(index)] = data
-        whole[index] = data
-    assert whole is not None
-    return from_numpy(whole, sharding)
+        if stack is None:
+            own, size = own_part(sharding, shape)
+            stack = np.empty(size if own is None else stacked_shape(own, size), kind)
+        stack[_row(partition, sharding, number) if partition else ()] = data
+    if stack is None or kind is None:
+        raise DeviceError(
+            "this process has no device of the array",
+            got=f"process {processes.index}, {sharding}",
+            hint="processes with devices of an array make it, all together",
+        )
+    memory = run.device(sharding.devices[0].platform).memory
+    return concrete(memory.copy(stack), shape, kind, False, sharding)
 
 
 def make_array_from_callback(
@@ -231,12 +276,13 @@ def make_array_from_single_device_arrays(
         ShapeError: if a size does not divide, or a part has the wrong shape.
     """
     by_device = {sharding_of(x).devices[0]: x for x in arrays}
-    missing = [device for device in sharding.devices if device not in by_device]
+    own = [d for d in sharding.devices if d.process_index == processes.index]
+    missing = [device for device in own if device not in by_device]
     if missing:
         raise DeviceError(
             f"there is no array on {missing[0]}",
             got=f"arrays on {', '.join(map(str, by_device))}",
-            hint=f"{sharding} needs one on each of its {len(sharding.devices)} devices",
+            hint=f"{sharding} needs one on each of its {len(own)} devices of this process",
         )
     return _whole(tuple(shape), sharding, dtype, lambda device, _: by_device[device])
 
@@ -244,24 +290,52 @@ def make_array_from_single_device_arrays(
 def make_array_from_process_local_data(
     sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
 ) -> Array:
-    """An array of the data that each process has: here all of them.
+    """An array of the data that each process has.
 
     Args:
         sharding: its division.
-        local_data: the data of this process.
-        global_shape: of the whole array, which is that of the data.
+        local_data: the data of the devices of this process, put together in the order of the
+            array.  Along an axis of which each process has the whole, the whole is allowed too.
+        global_shape: of the whole array; if left out, each process has its own part of every axis
+            that is divided among processes.
 
     Raises:
-        ShapeError: if `global_shape` is not that of the data, or a size does not divide.
+        ShapeError: if the data fit no array that is divided in this way.
+
+    Example:
+        >>> from tfn.trace.mesh import Mesh
+        >>> sharding = NamedSharding(Mesh(devices.devices()[:1], ("x",)), P("x"))
+        >>> make_array_from_process_local_data(sharding, np.ones(4)).shape
+        (4,)
     """
     data = np.asarray(local_data)
-    if global_shape is not None and tuple(global_shape) != data.shape:
+    partition, hosts = is_divided(sharding, data.ndim), hosts_of(sharding)
+    counts = dict(zip(sharding.mesh.axis_names, hosts.sizes)) if hosts else {}  # type: ignore[union-attr]
+    spec = partition.spec if partition else ((),) * data.ndim
+    parts = [prod([counts.get(name, 1) for name in names]) for names in spec]
+    shape = tuple(global_shape or [n * h for n, h in zip(data.shape, parts, strict=True)])
+    if len(shape) != data.ndim or any(
+        own not in (n, n // h) for own, n, h in zip(data.shape, shape, parts, strict=True)
+    ):
         raise ShapeError(
-            "one process has all of the data",
-            got=f"data of shape {data.shape}, global_shape={tuple(global_shape)}",
-            hint="leave global_shape out",
+            "the data of this process do not fit into the array",
+            got=f"data of shape {data.shape}, global_shape={shape}, "
+            f"divided into {tuple(parts)} among processes",
+            hint="along an axis that is divided among processes each has its part, or the whole",
         )
-    return put_value(data, sharding)
+    kind = dtypes.canonical(data.dtype)
+    rows = sharding.addressable_devices_indices_map(shape)
+    for axis, (own, n, h) in enumerate(zip(data.shape, shape, parts, strict=True)):
+        if h > 1 and own == n:
+            begins = sorted({index[axis].start for index in rows.values()})
+            size = sharding.shard_shape(shape)[axis]
+            data = np.concatenate([data.take(range(b, b + size), axis) for b in begins], axis)
+    local, whole = own_part(sharding, shape)
+    if local is not None:
+        split, order = stacking(local, whole)
+        data = data.reshape(split).transpose(order)
+    memory = run.device(sharding.devices[0].platform).memory
+    return concrete(memory.copy(data.astype(kind, copy=False)), shape, kind, False, sharding)
 
 
 def place_of(what: str, place: Any) -> Sharding:

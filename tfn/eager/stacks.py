@@ -11,9 +11,12 @@ import numpy as np
 
 from tfn.array import Array
 from tfn.eager.arrays import concrete
+from tfn.errors import DeviceError
 from tfn.hw.device import Memory
-from tfn.trace.named_sharding import Sharding
-from tfn.trace.sharding import Partition, stacked_shape, stacking
+from tfn.trace.named_sharding import NamedSharding, Sharding
+from tfn.trace.op import Shape
+from tfn.trace.processes import Hosts, processes
+from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
 
 
 def is_divided(sharding: Sharding | None, ndim: int) -> Partition | None:
@@ -22,6 +25,36 @@ def is_divided(sharding: Sharding | None, ndim: int) -> Partition | None:
         return None
     partition = sharding.partition(ndim)
     return partition if partition is not None and partition.names else None
+
+
+def hosts_of(sharding: Sharding | None) -> Hosts | None:
+    """The processes over which an array is spread; None if this one has all of it."""
+    return sharding.mesh.hosts if isinstance(sharding, NamedSharding) else None
+
+
+def own_blocks(sharding: Sharding | None) -> dict[Any, slice]:
+    """For each axis of the mesh the places along it whose devices belong to this process."""
+    hosts = hosts_of(sharding)
+    if hosts is None:
+        return {}
+    assert isinstance(sharding, NamedSharding)
+    blocks = {}
+    rows = zip(sharding.mesh.axes, hosts.sizes, hosts.place(processes.index), strict=True)
+    for axis, count, i in rows:
+        n = axis.size // count
+        blocks[axis.name] = slice(i * n, (i + 1) * n)
+    return blocks
+
+
+def own_part(sharding: Sharding | None, shape: Shape) -> tuple[Partition | None, Shape]:
+    """The division of the part of an array that this process holds, and the shape of that part."""
+    partition, blocks = is_divided(sharding, len(shape)), own_blocks(sharding)
+    if partition is None or not blocks:
+        return partition, shape
+    local = partition.local(shape)
+    mesh = [Axis(a.name, blocks[a.name].stop - blocks[a.name].start) for a in partition.mesh]
+    own = Partition(tuple(mesh), partition.spec)
+    return own, own.whole(local)
 
 
 def platform_of(x: Array) -> str | None:
@@ -33,20 +66,39 @@ def platform_of(x: Array) -> str | None:
 def stack_of(x: Array, memory: Memory) -> np.ndarray[Any, Any]:
     """The data of a concrete array as they are in its buffer: the stack of its parts."""
     assert x.buffer is not None and x.kind is not None
-    partition = is_divided(x.kind.sharding, x.ndim)
-    shape = x.shape if partition is None else stacked_shape(partition, x.shape)
+    partition, shape = own_part(x.kind.sharding, x.shape)
+    if partition is not None:
+        shape = stacked_shape(partition, shape)
     return memory.read(x.buffer, shape, x.dtype)
 
 
 def read(x: Array, memory: Memory) -> np.ndarray[Any, Any]:
-    """The data of a concrete array, read-only; parts are put together in new memory."""
+    """The data of a concrete array, read-only; parts are put together in new memory.
+
+    Raises:
+        DeviceError: if other processes have parts of it that this one has not.
+    """
     assert x.kind is not None
-    stack, partition = stack_of(x, memory), is_divided(x.kind.sharding, x.ndim)
+    if own_part(x.kind.sharding, x.shape)[1] != x.shape:
+        raise DeviceError(
+            "an array with parts in other processes cannot be read as a whole",
+            got=f"shape {x.shape}, {x.kind.sharding}",
+            hint="x.addressable_shards has the parts of this process; "
+            "tfn.distributed.process_allgather(x) brings all parts to all processes",
+        )
+    return read_own(x, memory)
+
+
+def read_own(x: Array, memory: Memory) -> np.ndarray[Any, Any]:
+    """The data of a concrete array that this process holds, put together."""
+    assert x.kind is not None
+    stack = stack_of(x, memory)
+    partition, shape = own_part(x.kind.sharding, x.shape)
     if partition is None:
         return stack
-    _, order = stacking(partition, x.shape)
+    _, order = stacking(partition, shape)
     back = sorted(range(len(order)), key=order.__getitem__)
-    data = np.ascontiguousarray(stack.transpose(back)).reshape(x.shape)
+    data = np.ascontiguousarray(stack.transpose(back)).reshape(shape)
     data.flags.writeable = False
     return data
 

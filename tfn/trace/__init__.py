@@ -12,6 +12,7 @@ Files in reading order:
     uop             the node: immutable, hash-consed, typed; walks and substitution
     aval            abstract values: shape, dtype and sharding as one interned object
     sharding        ops of many devices: axes of a mesh, collectives, partitions
+    processes       processes that work together, and the blocks of a mesh that they hold
     mesh            meshes: devices in a grid with named axes
     named_sharding  shardings: the division of an array among the devices of a mesh
     place           the devices of a call: those that its operands are committed to

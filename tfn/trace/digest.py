@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 
-from tfn.trace.uop import UOp, nodes
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, nodes, remembered
 
 
 def digest(root: UOp) -> str:
-    """The digest of a graph without functions inside.
+    """The digest of a graph, with the functions inside.
 
     Example:
         >>> from tfn.dtypes import FLOAT32
@@ -26,9 +27,17 @@ def digest(root: UOp) -> str:
     rows: list[str] = []
     for node in nodes(root):
         numbers[node] = len(numbers)
+        if node.op is Op.FUNCTION and node is not root:
+            rows.append(f"function {_of_function(node)}")
+            continue
         sources = ",".join([str(numbers[s]) for s in node.src])
         rows.append(f"{node.op.value}({sources}){_shown(node.arg)}")
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+@remembered
+def _of_function(f: UOp) -> str:
+    return digest(f)
 
 
 @lru_cache(maxsize=1 << 10)  # a kernel has many nodes and few distinct arguments

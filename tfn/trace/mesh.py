@@ -20,6 +20,7 @@ from tfn._support.frozen import frozen
 from tfn._support.members import plain
 from tfn.errors import ArgumentError, AxisError, DeviceError
 from tfn.trace.op import Shape
+from tfn.trace.processes import Hosts, blocks, processes
 from tfn.trace.sharding import Axis
 
 
@@ -29,7 +30,7 @@ class Device:
 
     Attributes:
         platform: ``cpu``, ``python``, ``null``, ...
-        id: its number among the devices of the platform.
+        id: its number among the devices of the platform, those of all processes.
         process_index: of the process that it belongs to.
 
     Example:
@@ -49,7 +50,7 @@ class Device:
     @property
     def local_hardware_id(self) -> int:
         """The number of the device on its host."""
-        return self.id
+        return self.id - sum((processes.device_counts or ())[: self.process_index])
 
     def __repr__(self) -> str:
         return f"{self.platform}:{self.id}"
@@ -298,17 +299,39 @@ class Mesh:
     @property
     def local_devices(self) -> list[Device]:
         """The devices of this process."""
-        return list(self.devices.flat)
+        return [d for d in self.devices.flat if d.process_index == processes.index]
 
     @property
     def local_mesh(self) -> Mesh:
-        """The part of the mesh that belongs to this process."""
-        return self
+        """The part of the mesh that belongs to this process.
+
+        Raises:
+            DeviceError: if no part does.
+        """
+        hosts = self.hosts
+        if hosts is None:
+            return self
+        own = []
+        for i, n, h in zip(hosts.place(processes.index), self.axis_sizes, hosts.sizes, strict=True):
+            own.append(slice(i * (n // h), (i + 1) * (n // h)))
+        return Mesh(self.devices[tuple(own)], self.axis_names, self.axis_types)
 
     @property
     def is_multi_process(self) -> bool:
         """Whether devices belong to other processes."""
-        return len({device.process_index for device in self.devices.flat}) > 1
+        return any(device.process_index != processes.index for device in self.devices.flat)
+
+    @property
+    def hosts(self) -> Hosts | None:
+        """The blocks of the mesh that processes hold; None if all of it belongs to this one.
+
+        Raises:
+            DeviceError: if processes do not hold blocks of one shape.
+        """
+        if not self.is_multi_process:
+            return None
+        owners = tuple([device.process_index for device in self.devices.flat])
+        return blocks(owners, self.axis_sizes)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """The mesh with other devices, names or types."""
@@ -328,7 +351,8 @@ def mesh_of(axes: tuple[Axis, ...], platform: str) -> Mesh:
     mesh = _MESHES.get(axes)
     if mesh is None:
         sizes = [axis.size for axis in axes]
-        devices = [Device(platform, i) for i in range(prod(sizes))]
+        owners = processes.rows
+        devices = [Device(platform, i, owners[i][0] if owners else 0) for i in range(prod(sizes))]
         names = tuple([axis.name for axis in axes])
         mesh = Mesh(np.array(devices, object).reshape(sizes), names)
     return mesh

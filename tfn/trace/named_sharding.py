@@ -18,6 +18,7 @@ from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.trace.mesh import AbstractMesh, Device, Mesh, mesh_in_use
 from tfn.trace.op import Shape
+from tfn.trace.processes import processes
 from tfn.trace.sharding import OPEN, Partition, Spec, check_divides
 
 Index = tuple[slice, ...]
@@ -190,7 +191,7 @@ class NamedSharding:
 
     memory_kind = property(lambda self: "device")
     device_set = property(lambda self: set(self.mesh.devices.flat))
-    addressable_devices = device_set
+    addressable_devices = property(lambda self: set(self.mesh.local_devices))
     num_devices = property(lambda self: self.mesh.size)
     is_fully_addressable = property(lambda self: not self.mesh.is_multi_process)
 
@@ -278,7 +279,10 @@ class NamedSharding:
         """For each device the index of its part in the whole array."""
         return dict(_indices(self, tuple(global_shape)))
 
-    addressable_devices_indices_map = devices_indices_map
+    def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
+        """For each device of this process the index of its part in the whole array."""
+        own = self.addressable_devices
+        return {d: i for d, i in _indices(self, tuple(global_shape)) if d in own}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether arrays of `ndim` axes are divided in the same way, over the same devices."""
@@ -314,9 +318,11 @@ class SingleDeviceSharding:
         return f"SingleDeviceSharding({self.device})"
 
     device_set = property(lambda self: {self.device})
-    addressable_devices = device_set
     num_devices = property(lambda self: 1)
-    is_fully_addressable = property(lambda self: True)
+    is_fully_addressable = property(lambda self: self.device.process_index == processes.index)
+    addressable_devices = property(
+        lambda self: {self.device} if self.is_fully_addressable else set()
+    )
     is_fully_replicated = property(lambda self: True)
 
     @property

@@ -15,6 +15,7 @@ Files in reading order:
     reshard           from one division to another by the cheapest exchanges
     partition         from global values to the graphs that every device computes
     report            exchanges of a program, the bytes that they move, its text
+    hosts             meshes over many processes: exchanges within them, and messages between them
     stack             the devices of one process as axes of an ordinary program
     program           programs of one device and of all devices of a process
 """

@@ -151,7 +151,7 @@ def _resolved(x: UOp, many: bool, arg: Collective, size: int) -> Lanes:
             return Lanes(x * arg.count if arg.op is Op.ADD else x, False)
         x = spread(x, size)
     if arg.groups is not None:
-        return Lanes(_of_each_group(x, arg), True)
+        return Lanes(of_each_group(x, arg), True)
     if arg.kind is Exchange.REDUCE:
         return Lanes(added(x) if arg.op is Op.ADD else reduce(x, arg.op, (0,)), False)
     if arg.kind is Exchange.GATHER:
@@ -198,7 +198,7 @@ def added(x: UOp) -> UOp:
     return dot(a, b, contract, batch, arg.dtype)
 
 
-def _of_each_group(x: UOp, arg: Collective) -> UOp:
+def of_each_group(x: UOp, arg: Collective) -> UOp:
     """The exchange within each group: rows in the order of the groups, and back."""
     groups: Groups = arg.groups or ()
     order = [device for group in groups for device in group]

@@ -482,11 +482,17 @@ STRUCTURE: dict[Op, Rule] = {
 # fmt: on
 
 
-def divide(f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None]) -> Opened:
+def divide(
+    f: UOp,
+    mesh: tuple[Axis, ...],
+    params: Sequence[Partition | None],
+    settled: Callable[[Spec], Spec] = lambda spec: spec,
+) -> Opened:
     """A FUNCTION of global values, divided among the devices of a mesh.
 
     Args:
         params: how each parameter is divided; None for one that is the same on all devices.
+        settled: from the spec that a result would have to the one that it shall have.
     """
     f = plain(f)
     full = tuple(
@@ -502,8 +508,9 @@ def divide(f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None]) -
         param(p): Part(leaf, proper(arg))
         for p, leaf, arg in zip(f.arg.params, leaves, full, strict=True)
     }
+    sizes = partitioner.sizes
     out = [
-        partitioner.to(part, even(part.shape, part.spec, partitioner.sizes))
+        partitioner.to(part, settled(even(part.shape, settled(part.spec), sizes)))
         for part in partitioner.run(f, known, [None] * len(f.src))
     ]
     given = {(p.shape, proper(arg)): arg for p, arg in zip(f.arg.params, full, strict=True)}

@@ -1,7 +1,8 @@
 """Programs of many devices: that of one device, and that of all devices of a process.
 
 partition(jaxpr, params)   the SPMD program, over parts of the parameters
-stacked(jaxpr, params)     the program over stacks of parts, without collectives
+stacked(jaxpr, params)     the program over stacks of parts, without collectives; of many
+                           processes, with messages between them
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from tfn.errors import ArgumentError
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, Op
+from tfn.trace.processes import Hosts
 from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, remembered, walk
 from tfn.transforms.body import closed
-from tfn.transforms.shard import stack
+from tfn.transforms.shard import hosts, stack
 from tfn.transforms.shard.partition import Opened, divide
 
 
@@ -92,13 +94,24 @@ def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
 
 
 @remembered
-def _stacked(f: UOp, params: tuple[Partition | None, ...]) -> tuple[Jaxpr, tuple[Partition, ...]]:
-    part = _opened(f, params)
-    return stack.stacked(part), part.results
+def _stacked(
+    f: UOp, params: tuple[Partition | None, ...], on: Hosts | None
+) -> tuple[Jaxpr, tuple[Partition, ...]]:
+    if on is None:
+        part = _opened(f, params)
+        return stack.stacked(part), part.results
+    mesh = mesh_of(f, params)
+    assert mesh is not None, "a program of many processes is over a mesh"
+    _, local, results = hosts.opened(f, mesh, params, on)
+    return hosts.carried(stack.stacked(local), mesh, on), results
 
 
 def stacked(
-    jaxpr: Jaxpr, params: Sequence[Partition | None]
+    jaxpr: Jaxpr, params: Sequence[Partition | None], on: Hosts | None = None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
-    """The program of all devices of this process, over stacks of parts; how results are divided."""
-    return _stacked(jaxpr.function, tuple(params))
+    """The program of all devices of this process, over stacks of parts; how results are divided.
+
+    Args:
+        on: the processes, if there are several.
+    """
+    return _stacked(jaxpr.function, tuple(params), on)

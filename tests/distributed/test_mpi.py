@@ -1,0 +1,31 @@
+"""Messages by MPI, in jobs of two and four processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.distributed.jobs import needs_mpi, run
+from tfn.distributed import mpi
+from tfn.errors import MissingPackageError
+
+
+@needs_mpi
+def test_every_collective_over_two_processes(tmp_path: Path) -> None:
+    done = run(2, "job_collectives.py", "float32", "bfloat16", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split("right: ")[1]) > 500
+
+
+@needs_mpi
+def test_every_collective_of_every_dtype_over_four_processes(tmp_path: Path) -> None:
+    done = run(4, "job_collectives.py", folder=tmp_path, TFN_DEVICE="python")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split("right: ")[1]) > 3_000
+
+
+def test_without_mpi4py_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "mpi4py", None)
+    with pytest.raises(MissingPackageError, match="pip install"):
+        mpi.MpiTransport()

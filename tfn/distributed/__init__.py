@@ -1,0 +1,34 @@
+"""Many processes: the same program on the devices of many hosts.
+
+    mpirun -n 2 python train.py        in it: tfn.distributed.initialize()
+
+Each process runs the same script and holds the devices of its host; `tfn.devices()` lists those of
+all.  A program over a mesh of them runs in all of its processes, and what crosses processes goes
+through the transport.
+
+Files in reading order:
+    launchers       rank and size, as what has started the process says them
+    transport       what carries messages between processes, and waiting for it with a deadline
+    mpi             the transport over MPI
+    security        who may take part: a token, and a range of addresses
+    session         this process among the others: initialize, messages, agreement on programs
+    multihost       values of all processes: gathered, broadcast, compared
+"""
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.distributed.multihost import assert_equal as assert_equal
+    from tfn.distributed.multihost import broadcast_one_to_all as broadcast_one_to_all
+    from tfn.distributed.multihost import (
+        global_array_to_host_local_array as global_array_to_host_local_array,
+    )
+    from tfn.distributed.multihost import (
+        host_local_array_to_global_array as host_local_array_to_global_array,
+    )
+    from tfn.distributed.multihost import process_allgather as process_allgather
+    from tfn.distributed.multihost import sync_global_devices as sync_global_devices
+    from tfn.distributed.session import initialize as initialize
+    from tfn.distributed.session import is_initialized as is_initialized
+    from tfn.distributed.session import progress as progress
+    from tfn.distributed.session import shutdown as shutdown

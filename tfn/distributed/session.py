@@ -1,0 +1,435 @@
+"""This process among the others: it joins them, and carries messages of programs to them.
+
+    initialize()     rank and size; devices of all processes; the transport
+    agreement        before a program first runs, all processes compare its digest
+    messages         each waits until the deadline, and then is an error with host, rank and step
+
+After a fault of the job the memory of this process is whole, but messages are lost: it may save
+what it has, and ends with status 75, at which a launcher or a scheduler starts the job again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from math import prod
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tfn._support.frozen import mutable
+from tfn.config import config
+from tfn.distributed import security
+from tfn.distributed.launchers import launch
+from tfn.distributed.mpi import MpiTransport
+from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
+from tfn.dtypes import SHORT
+from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
+from tfn.trace.processes import Arrays, Hosts, Message, processes
+from tfn.trace.sharding import Exchange
+
+DEADLINE_S = 300.0
+"""Seconds for which a message is waited for: longer than compiling a large program takes, which
+hosts do at different speeds."""
+LEAVE_S = 10.0
+"""Seconds for which a process that has ended waits for the others before it leaves."""
+TEMPORARY_FAILURE = 75
+"""The exit status after a fault: EX_TEMPFAIL of sysexits.h, at which a job is started again."""
+PACK_MAX_BYTES = 64 << 10
+"""The largest value that is copied into one buffer with others: copying 64 KiB takes 5 us, and a
+message of its own takes as long to start on a network."""
+NAME_BYTES = 96
+
+
+@mutable
+class Session:
+    """This process among the others.
+
+    Attributes:
+        transport: what carries messages of programs.
+        control: what carries all others, so that a process which is elsewhere in the script is
+            waited for, and its messages are not taken for those of a program.
+        hosts: the name of the host of each process.
+        deadline_s: seconds for which a message is waited for.
+        step, committed: what `progress` has told.
+        agreed: digests of programs that all processes have.
+        current: the exchange that runs, for errors.
+        failed: whether the job has had a fault.
+        lost: whether the fault is a process that has died.
+        hook: the function that printed uncaught errors before.
+    """
+
+    transport: Transport
+    control: Transport
+    hosts: tuple[str, ...]
+    deadline_s: float
+    step: int | None = None
+    committed: int | None = None
+    agreed: Any = None
+    current: str = ""
+    failed: bool = False
+    lost: bool = False
+    hook: Any = None
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        return self.transport.rank
+
+    def facts(self) -> dict[str, Any]:
+        """The facts that errors tell of this process."""
+        return {
+            "host": self.hosts[self.rank],
+            "rank": self.rank,
+            "step": self.step,
+            "collective": self.current,
+            "committed": self.committed,
+        }
+
+    def wait(self, pending: Sequence[Pending], deadline_s: float) -> None:
+        """Wait for messages.
+
+        Raises:
+            CollectiveTimeoutError: after the deadline.
+            WorkerLostError: if another process has died.
+        """
+        what = self.current or "an exchange"
+        try:
+            wait(pending, deadline_s, lambda s: timeout(what, waited_s=s, **self.facts()))
+        except DistributedError:
+            self.failed = True
+            raise
+
+    def exchanged(self, own: bytes, ranks: Sequence[int], what: str) -> list[bytes]:
+        """Some bytes of each process, of any length.
+
+        Raises:
+            CollectiveTimeoutError, WorkerLostError: as `wait`.
+        """
+        self.current = what
+        sizes = np.zeros(len(ranks), "int64")
+        self._gather(np.array([len(own)], "int64"), sizes, ranks)
+        width = max(int(sizes.max()), 1)
+        row, rows = np.zeros(width, "uint8"), np.zeros((len(ranks), width), "uint8")
+        row[: len(own)] = np.frombuffer(own, "uint8")
+        self._gather(row, rows, ranks)
+        self.current = ""
+        return [rows[i, :n].tobytes() for i, n in enumerate(sizes)]
+
+    def _gather(self, sent: Any, got: Any, ranks: Sequence[int]) -> None:
+        self.wait([self.control.all_gather(ranks, sent, got)()], self.deadline_s)
+
+    def failure(self, error: Exception) -> DistributedError:
+        """The error of a transport, as users see it."""
+        self.failed = True
+        facts, transport = self.facts(), self.transport
+        if isinstance(transport, MpiTransport) and transport.is_loss(error):
+            self.lost = True
+            lost = [rank for rank in transport.lost() if rank < len(self.hosts)]
+            if lost:
+                facts |= {"host": self.hosts[lost[0]], "rank": lost[0]}
+            named = f"rank {lost[0]} on {self.hosts[lost[0]]}" if lost else "another process"
+            return WorkerLostError(
+                f"{named} has died, as rank {self.rank} on {self.hosts[self.rank]} found",
+                hint="start the job again: it resumes from its last whole checkpoint",
+                **facts,
+            )
+        return DistributedError(f"MPI failed: {error}", **facts)
+
+
+_SESSION: list[Session] = []
+
+
+def session() -> Session:
+    """The session of this process.
+
+    Raises:
+        DistributedError: before `initialize`.
+    """
+    if not _SESSION:
+        raise DistributedError(
+            "this process has not joined any others", hint="call tfn.distributed.initialize()"
+        )
+    return _SESSION[0]
+
+
+def is_initialized() -> bool:
+    """Whether `initialize` has been called.
+
+    Example:
+        >>> is_initialized()
+        False
+    """
+    return bool(_SESSION)
+
+
+def initialize(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    *,
+    deadline_s: float = DEADLINE_S,
+) -> None:
+    """Join the other processes of the job that this one was started in.
+
+    Call it once, before any array is made.  What has started the process says how many there are:
+    ``mpirun -n 2 python train.py``, or ``srun --mpi=pmix``.  A process that was started alone stays
+    alone, without any package, so that the same script runs everywhere.
+
+    Args:
+        coordinator_address: accepted as in JAX, and not needed: MPI finds the other processes.
+        num_processes: the number of processes, checked against that of the launcher.
+        process_id: the number of this one, checked too.
+        deadline_s: seconds for which a message between processes is waited for, at most.
+
+    Raises:
+        DistributedError: if it was called before; if the launcher, MPI and the arguments disagree.
+        MissingPackageError: if there are several processes, and mpi4py is not installed.
+        SecurityError: on several hosts without a token and a range of addresses.
+
+    Example:
+        >>> initialize()
+        >>> import tfn
+        >>> tfn.process_index(), tfn.process_count()
+        (0, 1)
+        >>> shutdown()
+    """
+    if _SESSION:
+        raise DistributedError(
+            "initialize was called twice", hint="call it once, at the beginning of the script"
+        )
+    started = launch()
+    rank, size = (started.rank, started.size) if started else (0, 1)
+    for name, given, found in (
+        ("num_processes", num_processes, size),
+        ("process_id", process_id, rank),
+    ):
+        if given is not None and given != found:
+            raise DistributedError(
+                f"{name} is not what the launcher says",
+                got=f"{name}={given}; {started.launcher if started else 'no launcher'}: {found}",
+                hint=f"mpirun -n {num_processes or 2} python ... starts processes; leave both out",
+            )
+    if started is None or size == 1:
+        _SESSION.append(
+            Session(Alone(), Alone(), (socket.gethostname(),), deadline_s, agreed=set())
+        )
+        return
+    _join(started.launcher, size, deadline_s)
+
+
+def _join(launcher: str, size: int, deadline_s: float) -> None:
+    transport, control = MpiTransport(), MpiTransport(channel=1)
+    host = socket.gethostname()
+    if transport.size != size:
+        raise DistributedError(
+            f"MPI does not find the processes that {launcher} has started",
+            got=f"MPI: {transport.size}, {launcher}: {size}",
+            hint="srun --mpi=pmix starts them for MPI; the MPI of mpi4py and of mpirun are one",
+        )
+    own = Session(transport, control, (host,) * size, deadline_s, agreed=set())
+    transport.failure = control.failure = own.failure
+    everyone = range(size)
+    record = {"host": host, "devices": config.devices, "nonce": secrets.token_hex(16)}
+    rows = [
+        json.loads(row)
+        for row in own.exchanged(json.dumps(record).encode(), everyone, "the exchange of hosts")
+    ]
+    own.hosts = tuple([str(row["host"]) for row in rows])
+    if len(set(own.hosts)) > 1:
+        nonce = str(rows[0]["nonce"])
+        try:
+            member = security.membership(launcher, host, transport.rank)
+            proof = member.proof(nonce, transport.rank)
+        except DistributedError as error:
+            own.exchanged(b"", everyone, "the exchange of proofs")
+            raise error
+        proofs = own.exchanged(proof.encode(), everyone, "the exchange of proofs")
+        security.check_proofs(member, nonce, [p.decode() for p in proofs], list(own.hosts))
+    processes.index = transport.rank
+    processes.device_counts = tuple([int(row["devices"]) for row in rows])
+    processes.bind, processes.agree = _bind, _agree
+    _SESSION.append(own)
+    own.hook, sys.excepthook = sys.excepthook, _uncaught
+    atexit.register(_leave)
+
+
+def progress(step: int, committed: int | None = None) -> None:
+    """Tell the step that begins, for errors, and that of the last checkpoint that is whole.
+
+    Example:
+        >>> initialize()
+        >>> progress(1467, committed=1400)
+        >>> shutdown()
+    """
+    own = session()
+    own.step = step
+    if committed is not None:
+        own.committed = committed
+
+
+def shutdown() -> None:
+    """Leave the other processes, when all of them do; a second call does nothing."""
+    if _SESSION:
+        _leave()
+
+
+# Messages.
+
+
+def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], None]:
+    """A message prepared for its memory: small values go in one buffer."""
+    own = session()
+    ranks = message.hosts.line(message.axis, own.rank)
+    small = [x.nbytes <= PACK_MAX_BYTES and len(operands) > 1 for x in operands]
+    begins: list[Callable[[], Pending]] = []
+    for x, out, packed in zip(operands, results, small, strict=True):
+        if not packed:
+            begins.append(_prepared(own.transport, message, ranks, _bytes(x), _bytes(out)))
+    label = _label(message, operands)
+    if any(small):
+        rows = len(ranks) if message.kind is Exchange.TRANSPOSE else 1
+        packed_results = [_bytes(out) for out, s in zip(results, small, strict=True) if s]
+        packed_operands = [_bytes(x) for x, s in zip(operands, small, strict=True) if s]
+        widths = [x.nbytes // rows for x in packed_operands]
+        ends = np.cumsum(widths).tolist()
+        sent = np.empty((rows, ends[-1]), "uint8")
+        came = 1 if message.kind is Exchange.PERMUTE else len(ranks)
+        got = np.empty((came, ends[-1]), "uint8")
+        begins.append(_prepared(own.transport, message, ranks, sent, got))
+        spans = [slice(end - n, end) for n, end in zip(widths, ends, strict=True)]
+        sources = [x.reshape(rows, -1) for x in packed_operands]
+        targets = [out.reshape(came, -1) for out in packed_results]
+        parts = list(zip(spans, sources, targets, strict=True))
+
+    def call() -> None:
+        own.current = label
+        if any(small):
+            for span, source, _ in parts:
+                sent[:, span] = source
+        own.wait([begin() for begin in begins], own.deadline_s)
+        if any(small):
+            for span, _, target in parts:
+                target[...] = got[:, span]
+
+    return call
+
+
+def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes of an array, sharing its memory."""
+    return x.reshape(-1).view("uint8")
+
+
+def _prepared(
+    transport: Transport, message: Message, ranks: Sequence[int], sent: Any, got: Any
+) -> Callable[[], Pending]:
+    if message.kind is Exchange.PERMUTE:
+        return transport.permute(ranks, message.pairs, sent, got)
+    return START[message.kind](transport, ranks, sent, got)
+
+
+START: dict[Exchange, Callable[..., Callable[[], Pending]]] = {
+    Exchange.GATHER: lambda transport, *rest: transport.all_gather(*rest),
+    Exchange.TRANSPOSE: lambda transport, *rest: transport.all_to_all(*rest),
+}
+"""The operation of the transport for each kind of message, beside PERMUTE."""
+
+
+def _label(message: Message, operands: Arrays) -> str:
+    """A message as errors name it: ``all_gather over data: f32[4,2], 2 more``."""
+    first = operands[0]
+    shown = f"{SHORT[first.dtype]}[{','.join(map(str, first.shape))}]"
+    more = f", {len(operands) - 1} more" if len(operands) > 1 else ""
+    return f"{message}: {shown}{more}"
+
+
+def _agree(hosts: Hosts, name: str, digest: str, messages: str) -> None:
+    """Check that all processes of a mesh are about to run one program.
+
+    Raises:
+        ProgramMismatchError: naming two that are not.
+    """
+    own = session()
+    key = hashlib.sha256(f"{hosts.ranks} {digest} {messages}".encode()).hexdigest()
+    if key in own.agreed or prod(hosts.sizes) == 1:
+        return
+    text = json.dumps({"program": key, "name": name[:NAME_BYTES]}).encode()
+    ranks = sorted(hosts.ranks)
+    rows = [json.loads(row) for row in own.exchanged(text, ranks, f"the agreement on {name}")]
+    for rank, row in zip(ranks, rows, strict=True):
+        if row["program"] != rows[0]["program"]:
+            pairs = [(ranks[0], rows[0]), (rank, row)]
+            shown = [
+                f"rank {r} on {own.hosts[r]}: {x['name'] or 'a program'} {x['program'][:12]}"
+                for r, x in pairs
+            ]
+            raise ProgramMismatchError(
+                "processes are about to run different programs",
+                got="; ".join(shown),
+                hint="all processes call the same functions in the same order, on arguments of the "
+                "same shapes; nothing of it may depend on tfn.process_index()",
+                host=own.hosts[rank],
+                rank=rank,
+                step=own.step,
+                committed=own.committed,
+            )
+    own.agreed.add(key)
+
+
+# The end.
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    """Print an uncaught error, and end the job: the others would wait for ever."""
+    own = session()
+    own.hook(kind, error, traceback)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if not issubclass(kind, KeyboardInterrupt) or own.failed:
+        _end(own, TEMPORARY_FAILURE if isinstance(error, DistributedError) else 1)
+
+
+def _end(own: Session, status: int) -> None:
+    """End this process and, through the launcher, all others.
+
+    If one has died, the others find it out as this one did: each ends itself.  Telling the launcher
+    to end them, too, makes mpirun of Open MPI 5.0.11 wait for the dead one now and then.
+    """
+    if not own.lost:
+        own.transport.close(status)
+    os._exit(status)
+
+
+def _leave() -> None:
+    """Leave when all others do; end the job if they do not come."""
+    if not _SESSION:
+        return
+    own = _SESSION[0]
+    if own.transport.size > 1:
+        if not own.failed:
+            try:
+                own.current = "the end of the job"
+                sent, got = np.zeros(1, "uint8"), np.zeros(own.transport.size, "uint8")
+                begin = own.control.all_gather(range(own.transport.size), sent, got)
+                own.wait([begin()], LEAVE_S)
+            except DistributedError as error:
+                print(error, file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if own.failed:
+            _end(own, TEMPORARY_FAILURE)
+        sys.excepthook = own.hook
+        atexit.unregister(_leave)
+        own.transport.close(0)
+    _SESSION.clear()
+    processes.index, processes.device_counts = 0, None
+    processes.bind = processes.agree = None
