@@ -325,7 +325,7 @@ def movement(r: Random) -> Drawn:
         (f"transpose {axes}", lambda f, x: f.xp.transpose(x, axes) * 1),
         ("concatenate", lambda f, x: f.xp.concatenate([x, x * 2, x], -1)),
         ("stack", lambda f, x: f.xp.stack([x, x + x], -1)),
-        ("flip", lambda f, x: f.xp.flip(x, tuple(range(n)))),
+        ("flip", lambda f, x: f.xp.flip(x, tuple(range(n))) + x),
         (f"roll {k}", lambda f, x: f.xp.roll(x, k, n - 1)),
         (f"pad {k}", lambda f, x: f.xp.pad(x, [(k, 1)] * n)),
         ("tile", lambda f, x: f.xp.tile(x, (k,))),
