@@ -110,7 +110,7 @@ def test_an_access_has_one_partner() -> None:
 @pytest.mark.parametrize("stride", [2, 3, 4])
 def test_parts_of_a_stretch_are_whole_vectors(stride: int) -> None:
     x = p(0, 7, 20, stride)
-    parts = [build.shrink(x, (0, 0, i), (7, 20, 1)) for i in range(stride)]
+    parts = [build.shrink(x, (0, 0, i), (7, 20, i + 1)) for i in range(stride)]
     turned = [a * b - a for a, b in zip(parts, [*parts[1:], parts[0]], strict=True)]
     outputs = [build.concat(turned, 2)]
     values = inputs(outputs)

@@ -172,7 +172,7 @@ class Model:
 
     def cost_ns(self, lane: UOp | None) -> float:
         """Nanoseconds of loads, stores and arithmetic if `lane` is the vector axis."""
-        total, seen = 0.0, set()
+        total, seen, inside = 0.0, set(), self._inside(lane)
         for u, terms, count in self.accesses:
             part = self._part(u, lane)
             if part < 1 and self.addresses[u] in seen:
@@ -181,7 +181,7 @@ class Model:
             count *= part
             # A store runs in all loops, so it is scattered if its address lacks the vector axis.
             lane_here = lane if lane in self.depends[u] or (u.op is Op.STORE) else None
-            lane_here = lane_here or self.reduced_lane(u)
+            lane_here = lane_here or (None if u in inside else self.reduced_lane(u))
             stride = self.stride(u, terms, lane_here)
             if lane_here is None:
                 total += count * VECTOR_ACCESS_NS
@@ -202,6 +202,11 @@ class Model:
                 steps = count * prod(r.arg.size for r in u.src[1:])
                 total += count * HORIZONTAL_REDUCE_NS + steps * ARITHMETIC_NS / self.lanes
         return total
+
+    def _inside(self, lane: UOp | None) -> set[UOp]:
+        """The nodes of reductions that run for each lane, whose own ranges are no vector axes."""
+        folds = [f for f, _ in self.reductions if lane is not None and lane in self.depends[f]]
+        return set(walk([f.src[0] for f in folds])) if folds else set()
 
     def _part(self, u: UOp, lane: UOp | None) -> float:
         """The share of iterations that compute a node, if its conditions choose one of several.
