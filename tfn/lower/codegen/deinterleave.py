@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tfn.dtypes import BOOL
+from tfn.lower.loops.cost_model import MAX_STRIDE
 from tfn.trace.argument import Access
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, rebuild
@@ -25,12 +26,6 @@ from tfn.trace.uop import UOp, rebuild
 ACCESSES = frozenset({Op.LOAD, Op.STORE})
 RUN_ENDS = frozenset({Op.LOOP, Op.LEAVE, Op.END})
 """Ops that end a straight run of instructions."""
-
-MAX_STRIDE = 4
-"""The most parts that are taken apart by shuffles: each part takes one less than there are.
-
-Points of three coordinates took 533 us to turn by quaternions of four numbers; by shuffles 52.
-"""
 
 Parts = tuple[UOp, ...]
 """The accesses of each part of one stretch of memory: as many as their stride."""
