@@ -188,8 +188,9 @@ class Model:
             lane_here = lane if lane in self.depends[u] or (u.op is Op.STORE) else None
             lane_here = lane_here or (None if u in inside else self.reduced_lane(u))
             stride = self.stride(u, terms, lane_here)
-            if lane_here is None:
-                total += count * VECTOR_ACCESS_NS
+            if lane_here is None:  # once for each vector, where others run for each lane
+                shared = self._used_lanes(lane) if lane is not None and u in inside else 1.0
+                total += count * VECTOR_ACCESS_NS / shared
             elif abs(stride) <= 1:
                 total += count * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
             elif stride in self.interleaved[u]:

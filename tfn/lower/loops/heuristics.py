@@ -581,7 +581,7 @@ def _parallelise(n: Nest, in_order: frozenset[int]) -> Nest:
         second, depends = n.loops[1], dependences(n.body)
         fusible = second.arg.place is Place.LOOP and not {first, second} & bounding
         # What a row reduces would be reduced again by each tile of the row.
-        fusible = fusible and not any(second not in depends[f] for f in loop_nest.folds(n.body))
+        fusible = fusible and all(depends[f] != (first,) for f in loop_nest.folds(n.body))
         if not fusible or second.arg.number in in_order or second.arg.size == 1:
             break
         n = Fuse(first.arg.number, second.arg.number, Place.LOOP).apply(n)
