@@ -7,7 +7,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: mnist tour test test-lowest rows style fuzz replay lint docs bench bench-kernels
-.PHONY: bench-leaks bench-devices soak clean
+.PHONY: bench-sweep bench-leaks bench-devices soak clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -43,6 +43,9 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
+
+bench-sweep: $(VENV)/.base
+	@$(VENV)/bin/python benchmarks/sweep.py $(ARGS)
 
 bench-kernels: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/kernels.py $(ARGS)

@@ -130,13 +130,15 @@ def measure(step: Step, seconds: float) -> float:
 class Contestant:
     """A process that runs rows when it is asked to."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, script: str = __file__, environ: dict[str, str] | None = None
+    ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", name],
+            [sys.executable, script, "--serve", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment(),
+            env=environ or environment(),
         )
         self.rows = self.answer()
 

@@ -99,6 +99,22 @@ def test_kernels_are_searched_and_nothing_is_kept(tmp_path: Path) -> None:
     assert "pool_sum" in done.stdout and not (cache / "plans").exists()
 
 
+def test_cases_are_swept_compared_and_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.json"
+    options = ("--only", "ising,reductions/3,pairs/0", "--peers", "numpy", "--record", str(path))
+    done = run(*options, "--seconds", "0.001", script="sweep.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(path.read_text())["cases"]
+    assert found.keys() == {"ising/0", "reductions/3", "pairs/0"}
+    for case in found.values():
+        assert not case["errors"] and not case["differs"]
+        assert case["cores_1"].keys() == {"tfn", "numpy"}
+        assert case["costs"]["launches"] > 0
+    again = run(*options, "--seconds", "0.001", script="sweep.py")
+    assert "the worst" in again.stdout and json.loads(path.read_text())["cases"] == found
+    assert "there is no" in run("--only", "magic", script="sweep.py").stderr
+
+
 def test_unknown_kernels_are_named() -> None:
     done = run("--only", "softmax,mm3", script="kernels.py")
     assert done.returncode != 0 and "mm3" in done.stderr and "softmax" not in done.stderr

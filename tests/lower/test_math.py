@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from tfn.dtypes import FLOAT32, FLOAT64, DType
-from tfn.lower.math import remainder
+from tfn.lower.math import power, remainder
 from tfn.lower.math.decompose import decompose
 from tfn.trace import oracle
 from tfn.trace.argument import Param
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, const, walk
 
 Ranges = tuple[tuple[float, float], ...]
 DTYPES = (FLOAT32, FLOAT64)
@@ -112,6 +112,21 @@ def run(op: Op, *operands: np.ndarray) -> np.ndarray:
     params = parameters(op, operands[0].dtype, operands[0].shape)
     root = decompose([UOp(op, tuple(params))])[0]
     return oracle.evaluate([root], dict(zip(params, operands, strict=True)))[0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("exponent", power.HALVES)
+def test_constant_halves_as_exponents(exponent: float, dtype: DType) -> None:
+    info = np.finfo(dtype)
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 1.0, info.max, info.tiny, info.tiny / 4]
+    some = np.random.default_rng(0).uniform(0, 100, 200)
+    x = np.array([*ends, *some, *some * 2.0**90, *some * 2.0**-90], dtype)
+    (u,) = parameters(Op.ABS, dtype, x.shape)
+    root = decompose([UOp(Op.POW, (u, const(exponent, dtype, x.shape)))])[0]
+    got = oracle.evaluate([root], {u: x})[0]
+    want = run(Op.POW, x, np.full(x.shape, exponent, dtype))
+    rounded = float(info.smallest_subnormal)
+    np.testing.assert_allclose(got, want, rtol=4 * float(info.eps), atol=rounded)
 
 
 def ulp(value: np.ndarray, exact: list[Any], floor: float) -> np.ndarray:

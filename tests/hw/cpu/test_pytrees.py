@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.hw.entries import device, entry, numbers, toy
 from tfn import tree
 from tfn.dtypes import FLOAT32
+from tfn.hw.cpu import native
 
 Pair = namedtuple("Pair", "a b")
 
@@ -153,12 +154,24 @@ def test_trees_without_native_entries(on: Any, takes: Any) -> None:
     assert entry(on, takes) is None
 
 
-def test_depth_and_width_of_entries_are_limited(on: Any) -> None:
+def test_depth_of_entries_is_limited(on: Any) -> None:
     deep: Any = 0
     for _ in range(2000):
         deep = [deep]
     assert entry(on, [deep]) is None
-    assert entry(on, [list(range(3000))], list(range(3000)), count=3000) is None
+
+
+@pytest.mark.parametrize("over", [0, 1])  # the most that the stack takes, and one more
+def test_width_of_entries_is_not_limited(on: Any, over: int) -> None:
+    count = native.STACK_WORDS // 5 + over
+    enter = entry(on, [list(range(count))], list(range(count)), count=count)
+    assert enter is not None
+    arrays = [toy(on, float(i)) for i in range(count)]
+    spare = [toy(on) for _ in range(count)]
+    del spare  # free blocks for the results
+    results = enter(arrays)
+    assert len(results) == count and enter([*arrays[:-1], None]) is NotImplemented
+    assert numbers(on, results[-1]) == [3.0 * (count - 1)] * 5
 
 
 def test_named_tuples_and_dataclasses(on: Any) -> None:

@@ -107,6 +107,20 @@ def test_an_access_has_one_partner() -> None:
     assert merged[-1] is three[-1]
 
 
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_parts_of_a_stretch_are_whole_vectors(stride: int) -> None:
+    x = p(0, 7, 20, stride)
+    parts = [build.shrink(x, (0, 0, i), (7, 20, i + 1)) for i in range(stride)]
+    turned = [a * b - a for a, b in zip(parts, [*parts[1:], parts[0]], strict=True)]
+    outputs = [build.concat(turned, 2)]
+    values = inputs(outputs)
+    check_passes(jaxpr(outputs), values)
+    (want,) = oracle.evaluate(outputs, {x: values[0]})
+    np.testing.assert_allclose(run_compiled(outputs, values)[0], want, rtol=1e-6)
+    whole = {one for _, one, masked in strides(linear(outputs[0])) if not masked}
+    assert whole == {1}
+
+
 def test_stores_are_merged_at_the_later_one() -> None:
     x, y = load(8), load(1)
     items = [x, y, store(1, y), store(0, x)]

@@ -174,6 +174,21 @@ def test_large_bodies_are_not_unrolled() -> None:
     assert size_of(small, Place.UPCAST) == 4 and size_of(large, Place.UPCAST) == 1
 
 
+def test_rows_are_reduced_once_though_few() -> None:
+    n = only(HOST, softmax(p(0, 8, 4096)))
+    assert places(n)[0] == (Place.PARALLEL, 8)
+    rows = [u for u in walk([n.body]) if u.op is Op.FOLD]
+    assert all(dependences(n.body)[fold] == n.loops[:1] for fold in rows)
+
+
+def test_three_parts_side_by_side_are_unrolled() -> None:
+    """Vectors along the points: along three coordinates they would compute every part."""
+    x = p(0, 500, 3)
+    a, b, c = (build.shrink(x, (0, i), (500, i + 1)) for i in range(3))
+    n = only(HOST, build.concat([a * b - c, b * c - a, c * a - b], 1))
+    assert (Place.UPCAST, 3) in places(n) and (Place.LANE, LANES[HOST]) in places(n)
+
+
 def test_short_outer_loops_are_fused_into_one_parallel_loop() -> None:
     x = p(0, 3, 5, 7, 40)
     n = only(HOST, build.permute(x, (2, 1, 0, 3)) * 2.0)

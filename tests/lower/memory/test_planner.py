@@ -110,6 +110,29 @@ def test_a_barrier_clears_hazards() -> None:
     assert not hazards.needs_barrier([inside(0, 64)], 1)
 
 
+accesses = st.tuples(st.integers(0, 40), st.integers(1, 6), st.sampled_from(list(Space)))
+
+
+@given(st.lists(st.tuples(st.lists(accesses, max_size=3), st.integers(0, 2)), max_size=10))
+def test_hazards_are_conflicts_of_any_two_launches_since_the_barrier(
+    launches: list[tuple[list[tuple[int, int, Space]], int]],
+) -> None:
+    hazards = Hazards()
+    since: list[tuple[int, int, Space, bool]] = []
+    for operands, written in launches:
+        launch = [
+            (start, start + n, space, i < written) for i, (start, n, space) in enumerate(operands)
+        ]
+        conflict = any(
+            space is other and start < stop and begin < end and (writes or wrote)
+            for start, end, space, writes in launch
+            for begin, stop, other, wrote in since
+        )
+        extents = [(space, start, end) for start, end, space, _ in launch]
+        assert hazards.needs_barrier(extents, written) is conflict
+        since = launch if conflict else since + launch
+
+
 def barriers(*outputs: UOp) -> list[bool]:
     return [launch.barrier for launch in lower(jaxpr(outputs), HOST).launches]
 

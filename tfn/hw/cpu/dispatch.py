@@ -27,8 +27,6 @@ from tfn.tree import FIELDS, is_namedtuple
 
 MAX_DEPTH = 100
 """Containers within each other in a tree: native code recurses on the caller's stack."""
-MAX_ARRAYS = 4096
-"""Inputs and outputs of an entry: their addresses are on the stack, at most 24 bytes each."""
 SYMBOLS = ("state", "dealloc", "getbuffer", "adopt", "call", "read_counter", *pool.SYMBOLS)
 TUPLE_NEW = tuple.__new__  # one object for all: each access of the attribute makes a new one
 _UNLIMITED_BYTES = (1 << 63) - 1
@@ -130,7 +128,7 @@ class Dispatch:
         result: Any,
         captured: Sequence[Any],
     ) -> Entry | None:
-        """A builtin that runs a program; None if the trees or their size do not allow one.
+        """A builtin that runs a program; None if the trees do not allow one.
 
         Args:
             words: the words of the plan that describe the program.
@@ -141,7 +139,7 @@ class Dispatch:
         result_words: list[int] = []
         encoded = all(encode(tree, argument_words) for tree in arguments)
         encoded = encoded and encode(result, result_words)
-        if not self._serves or not encoded or len(inputs) + len(outputs) > MAX_ARRAYS:
+        if not self._serves or not encoded:
             return None
         sections = {
             "argument_trees": argument_words,

@@ -14,6 +14,7 @@
 ;   call     the builtin; its `self` is a tuple that begins with the holder of the plan
 ;   log      writes a row of the call log: the program, its begin, its end and the number of calls
 ;   read_counter  the processor's counter, for Python
+;   refusal  a new reference to NotImplemented
 ;   hold     takes a reference to each of some objects
 ;   release  drops a reference to each of some objects
 
@@ -29,7 +30,7 @@ entry:
   %enabled = load i64, ptr $STATE.enabled$
   %on = icmp ne i64 %enabled, 0
   %ready = and i1 %same, %on
-  br i1 %ready, label %begin, label %refuse
+  br i1 %ready, label %begin, label %refuse_at_once
 begin:
   %leaves_at = getelementptr i64, ptr %plan, i64 $PLAN.leaf_count$
   %leaves = load i64, ptr %leaves_at
@@ -41,20 +42,34 @@ begin:
   %unlocked_word = load i64, ptr %unlocked_at
   %is_unlocked = icmp ne i64 %unlocked_word, 0
   %all = add i64 %inputs, %outputs
-  %objects = alloca ptr, i64 %inputs
-  %blocks = alloca ptr, i64 %all
-  %addresses = alloca i64, i64 %all
-  %results = getelementptr ptr, ptr %blocks, i64 %inputs
-  %result_addresses = getelementptr i64, ptr %addresses, i64 %inputs
   %cursor = alloca ptr
   %pool_place = alloca ptr
+  %both = shl i64 %all, 1
+  %words = add i64 %inputs, %both
+  %large = icmp ugt i64 %words, $STACK_WORDS$
+  br i1 %large, label %heap, label %stack
+stack:
+  %on_stack = alloca i64, i64 %words
+  br label %scratch
+heap:
+  %scratch_bytes = shl i64 %words, 3
+  %on_heap = call ptr @PyMem_RawMalloc(i64 %scratch_bytes)
+  %no_heap = icmp eq ptr %on_heap, null
+  br i1 %no_heap, label %refuse_at_once, label %scratch
+scratch:
+  %objects = phi ptr [%on_stack, %stack], [%on_heap, %heap]
+  %to_free = phi ptr [null, %stack], [%on_heap, %heap]
+  %blocks = getelementptr ptr, ptr %objects, i64 %inputs
+  %addresses = getelementptr ptr, ptr %blocks, i64 %all
+  %results = getelementptr ptr, ptr %blocks, i64 %inputs
+  %result_addresses = getelementptr i64, ptr %addresses, i64 %inputs
   %argument_trees_at = getelementptr i64, ptr %plan, i64 $PLAN.argument_trees$
   %argument_trees = load ptr, ptr %argument_trees_at
   store ptr %argument_trees, ptr %cursor
   br label %gathering
 
 gathering:
-  %a = phi i64 [0, %begin], [%a1, %gathered]
+  %a = phi i64 [0, %scratch], [%a1, %gathered]
   %a_end = icmp eq i64 %a, %count
   br i1 %a_end, label %gathered_all, label %gather_one
 gather_one:
@@ -317,15 +332,13 @@ finish:
 fail:
   call void @release(ptr %results, i64 %outputs)
   br label %exit
-exit:
-  ret ptr %result
 
 abandon:
   call void @Py_DecRef(ptr %work_buffer)
   call void @release(ptr %blocks, i64 %inputs)
   call void @release(ptr %objects, i64 %inputs)
   call void @release(ptr %results, i64 %outputs)
-  ret ptr null
+  br label %exit
 undo:
   %result_count = phi i64 [%o, %fresh], [%outputs, %take_work]
   call void @release(ptr %results, i64 %result_count)
@@ -333,6 +346,23 @@ undo:
 ?GUARDED  call void @release(ptr %objects, i64 %held_count)
   br label %refuse
 refuse:
+  %refused = call ptr @refusal()
+  br label %exit
+exit:
+  %answer = phi ptr [%result, %finish], [null, %fail], [null, %abandon], [%refused, %refuse]
+  %is_on_heap = icmp ne ptr %to_free, null
+  br i1 %is_on_heap, label %free_scratch, label %leave
+free_scratch:
+  call void @PyMem_RawFree(ptr %to_free)
+  br label %leave
+leave:
+  ret ptr %answer
+refuse_at_once:
+  %refused_at_once = call ptr @refusal()
+  ret ptr %refused_at_once
+}
+
+define internal ptr @refusal() #0 {
   %refusal = load ptr, ptr $STATE.not_implemented$
   call void @Py_IncRef(ptr %refusal)
   ret ptr %refusal
@@ -403,6 +433,8 @@ exit:
   ret void
 }
 
+declare ptr @PyMem_RawMalloc(i64)
+declare void @PyMem_RawFree(ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyEval_SaveThread()

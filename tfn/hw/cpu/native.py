@@ -105,6 +105,9 @@ number, calls: of the program in the event log, and how often it was called; see
 argument_trees, result_tree, input_rows, captured, output_rows: addresses, in the plan itself.
 """
 
+STACK_WORDS = 1 << 13
+"""Words on the stack for the addresses of a call, 64 KiB; a larger call asks for memory."""
+
 RING_ROWS = 1 << 14
 """The latest calls that are kept: 640 KB."""
 RING_WORDS = 5
@@ -153,6 +156,7 @@ def text(guarded: bool = False) -> str:
         "STATE_WORDS": len(STATE) + FREE_LISTS,
         "FREE_LISTS": word(len(STATE)),
         "INPUT_WORDS": len(INPUT),
+        "STACK_WORDS": STACK_WORDS,
         "OUTPUT_WORDS": len(OUTPUT),
         "RING_MASK": RING_ROWS - 1,
         "RING_WORDS": RING_WORDS,

@@ -10,7 +10,7 @@ Files in reading order:
     grid                a nest becomes the instructions of one thread of a grid
     masked_tiles        tiles of a reduction that a mask hides entirely are skipped
     register_transpose  transposes of vectors in registers, by shuffles
-    deinterleave        interleaved (stride-2) accesses as whole vectors and shuffles
+    deinterleave        interleaved accesses (strides 2 to 4) as whole vectors and shuffles
     prefetch            prefetches of loads that follow a long reduction
     builder             IR builder, for kernels that are not loop nests
     sort                radix sort

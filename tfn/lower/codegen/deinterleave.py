@@ -1,14 +1,14 @@
-"""(De)interleaved access: stride-2 loads and stores as whole vectors and shuffles.
+"""(De)interleaved access: accesses of stride 2, 3 and 4 as whole vectors and shuffles.
 
-Real and imaginary parts of complex numbers alternate in memory.  Before -> after, in the
-instructions of a kernel::
+Real and imaginary parts of complex numbers alternate in memory, as do the coordinates of points and
+the colours of pixels.  Before -> after, in the instructions of a kernel::
 
     x = load a[i + 2*lane];  y = load a[i + 1 + 2*lane]
 
     low = load a[i + lane];  high = load a[i + n + lane]
     x = shuffle low high, 0 2 4 ...;  y = shuffle low high, 1 3 5 ...
 
-and stores likewise.  Only where both are in one straight run of instructions: then exactly the
+and stores likewise.  Only where all parts are in one straight run of instructions: then exactly the
 same elements are read and written.
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tfn.dtypes import BOOL
+from tfn.lower.loops.cost_model import MAX_STRIDE
 from tfn.trace.argument import Access
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, rebuild
@@ -26,81 +27,101 @@ ACCESSES = frozenset({Op.LOAD, Op.STORE})
 RUN_ENDS = frozenset({Op.LOOP, Op.LEAVE, Op.END})
 """Ops that end a straight run of instructions."""
 
-Pair = tuple[UOp, UOp]
-"""The accesses of the even and of the odd elements of one stretch of memory."""
+Parts = tuple[UOp, ...]
+"""The accesses of each part of one stretch of memory: as many as their stride."""
 
 
 def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
-    """The same instructions, with accesses of even and odd elements merged in pairs."""
-    pairs = _pairs(items)
-    if not pairs:
+    """The same instructions, with the accesses of all parts of a stretch merged."""
+    groups = _groups(items)
+    if not groups:
         return tuple(items)
     new: dict[UOp, UOp] = {}
     stored: set[UOp] = set()
     out: list[UOp] = []
     for u in items:
         rebuilt = rebuild(u, tuple([new.get(s, s) for s in u.src]))
-        pair = pairs.get(u)
-        if pair is None:
+        parts = groups.get(u)
+        if parts is None:
             new[u] = rebuilt
             out.append(rebuilt)
         elif u.op is Op.LOAD:
-            if u not in new:  # its partner has not been met yet
-                vectors, lanes = _load_halves(rebuilt, pair[0].arg), u.arg.lanes
-                halves = [UOp(Op.SHUFFLE, vectors, tuple(range(i, 2 * lanes, 2))) for i in range(2)]
-                new |= zip(pair, halves, strict=True)
-                out += [*vectors, *halves]
+            if u not in new:  # the others have not been met yet
+                vectors = _load_whole(rebuilt, parts[0].arg)
+                out += vectors
+                for i, part in enumerate(parts):
+                    new[part] = _picked(
+                        out, vectors, [i + len(parts) * k for k in range(u.arg.lanes)]
+                    )
         else:
-            # Both values exist only at the later store, which writes for both.
+            # All values exist only at the last store, which writes for all.
             stored.add(u)
-            if stored >= set(pair):
-                even, odd = (new.get(s.src[2], s.src[2]) for s in pair)
-                out += _store_interleaved(rebuilt, pair[0].arg, even, odd)
+            if stored >= set(parts):
+                values = [new.get(s.src[2], s.src[2]) for s in parts]
+                _store_whole(out, rebuilt, parts[0].arg, values)
     return tuple(out)
 
 
-def _pairs(items: Sequence[UOp]) -> dict[UOp, Pair]:
-    """Loads, and stores, of the even and of the odd elements of one stretch, by both of them."""
+def _groups(items: Sequence[UOp]) -> dict[UOp, Parts]:
+    """Loads, and stores, of all parts of one stretch, by each of them."""
     read = {u.src[0] for u in items if u.op is Op.LOAD}
     updated = {u.src[0] for u in items if u.op is Op.STORE} & read  # their order matters
-    pairs: dict[UOp, Pair] = {}
+    groups: dict[UOp, Parts] = {}
     seen: dict[tuple[UOp | Op, ...], dict[Access, UOp]] = {}
     for u in items:
         if u.op in RUN_ENDS:
             seen = {}
         elif u.op in ACCESSES and u.src[0] not in updated and _is_strided(u):
             others = seen.setdefault((u.op, *u.src[:2]), {})
-            for step in (-1, 1):
-                other = others.get(replace(u.arg, offset=u.arg.offset + step))
-                if other is not None and other not in pairs and u not in pairs:
-                    pair = (other, u) if step < 0 else (u, other)
-                    pairs[u] = pairs[other] = pair
             others[u.arg] = u
-    return pairs
+            for first in range(u.arg.offset - u.arg.stride + 1, u.arg.offset + 1):
+                parts = tuple(
+                    [
+                        part
+                        for i in range(u.arg.stride)
+                        if (part := others.get(replace(u.arg, offset=first + i))) is not None
+                        and part not in groups
+                    ]
+                )
+                if len(parts) == u.arg.stride:
+                    groups |= dict.fromkeys(parts, parts)
+                    break
+    return groups
 
 
 def _is_strided(u: UOp) -> bool:
-    """Whether an access of a vector has stride 2, and no predicate."""
+    """Whether an access of a vector has a small stride, and no predicate."""
     access, operands = u.arg, 2 if u.op is Op.LOAD else 3
-    regular = access.stride == 2 and access.lanes > 1 and not u.src[1].shape
+    regular = 2 <= access.stride <= MAX_STRIDE and access.lanes > 1 and not u.src[1].shape
     return regular and len(u.src) == operands and u.src[0].dtype != BOOL
 
 
-def _load_halves(u: UOp, first: Access) -> Pair:
-    """The whole stretch, as two vectors."""
-    low, high = (
-        UOp(Op.LOAD, u.src, Access(first.offset + i * first.lanes, first.lanes, 1))
-        for i in range(2)
-    )
-    return low, high
+def _load_whole(u: UOp, first: Access) -> list[UOp]:
+    """The whole stretch, as so many vectors as it has parts."""
+    n = first.lanes
+    return [UOp(Op.LOAD, u.src, Access(first.offset + i * n, n, 1)) for i in range(first.stride)]
 
 
-def _store_interleaved(u: UOp, first: Access, even: UOp, odd: UOp) -> list[UOp]:
-    """Two vectors, interleaved and stored as a whole stretch."""
-    n, out = first.lanes, list[UOp]()
-    for i in range(2):
-        alternating = tuple(k // 2 + k % 2 * n for k in range(i * n, i * n + n))
-        vector = UOp(Op.SHUFFLE, (even, odd), alternating)
-        src = (*u.src[:2], vector)
-        out += [vector, UOp(Op.STORE, src, Access(first.offset + i * n, n, 1))]
-    return out
+def _store_whole(out: list[UOp], u: UOp, first: Access, values: Sequence[UOp]) -> None:
+    """Add instructions that interleave the parts and store them as a whole stretch."""
+    n, count = first.lanes, len(values)
+    for i in range(count):
+        numbers = [e % count * n + e // count for e in range(i * n, i * n + n)]
+        vector = _picked(out, values, numbers)
+        out.append(UOp(Op.STORE, (*u.src[:2], vector), Access(first.offset + i * n, n, 1)))
+
+
+def _picked(out: list[UOp], vectors: Sequence[UOp], numbers: Sequence[int]) -> UOp:
+    """The lanes of these numbers, counted through all vectors, by shuffles of two at a time."""
+    n = len(numbers)
+    value = vectors[0]
+    for i in range(1, len(vectors)):
+        # Lanes that an earlier vector has are in place, but for those of the first.
+        placed = [k if i > 1 else number for k, number in enumerate(numbers)]
+        order = tuple(
+            number - i * n + n if number // n == i else placed[k] if number // n < i else 0
+            for k, number in enumerate(numbers)
+        )
+        value = UOp(Op.SHUFFLE, (value, vectors[i]), order)
+        out.append(value)
+    return value

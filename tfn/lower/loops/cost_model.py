@@ -54,6 +54,23 @@ HORIZONTAL_REDUCE_NS = 4.0
 ASSUMED_TILE_ROWS = 8
 """Rows of a register tile that share one load, as long as the tile has not been chosen."""
 
+MAX_PERIOD = 4
+"""Iterations after which conditions repeat, for a loop to be unrolled by them.
+
+The gradient of 2 x 2 max pooling took 640 us with conditions, 227 without; code grows with it.
+"""
+
+COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT})
+
+MAX_STRIDE = 4
+"""The most parts that are taken apart by shuffles: each part takes one less than there are.
+
+Points of three coordinates took 533 us to turn by quaternions of four numbers; by shuffles 52.
+"""
+
+STRIDES = frozenset(range(2, MAX_STRIDE + 1))
+"""Strides of accesses that become whole vectors and shuffles, if there are all parts."""
+
 UNKNOWN_STRIDE = 1 << 30
 """The stride of an access through a division or a loaded index: larger than any real one, so that
 it counts as a gather."""
@@ -87,7 +104,7 @@ class Model:
         accumulators: vector registers that a register tile may use for sums.
         registers: vector registers.
         cache_bytes: size of the L2 cache, which panels of a contraction are kept in.
-        interleaved: accesses of stride 2 whose other half is accessed too.
+        interleaved: the strides at which all other parts are accessed, too, by access.
         accesses: each load and store, the coefficients of its address, and how often it runs.
         reductions: each FOLD, and how often it runs.
         arithmetic: operations, one for all of the same ranges, and how often these run.
@@ -104,14 +121,21 @@ class Model:
         self.accumulators = accumulators(target)
         self.registers = target.vector_registers
         self.cache_bytes = target.l2_bytes
+        self.moving = _moving(self.nodes)
+        compared = {r for u in self.nodes if u.op in COMPARISONS for r in u.src}
+        self.unrolled = {r for r in self.loops & compared if r.arg.size <= MAX_PERIOD}
         addresses = {u: affine(u.src[1]) for u in self.nodes if u.op in (Op.LOAD, Op.STORE)}
         self.interleaved = _interleaved(addresses)
         self.accesses = [(u, terms, self._trip_count(u)) for u, (terms, _) in addresses.items()]
+        self.addresses = {
+            u: (u.src[0], offset, frozenset(terms.items()))
+            for u, (terms, offset) in addresses.items()
+        }
         self.reductions = [(u, self._trip_count(u)) for u in self.nodes if u.op is Op.FOLD]
         # Operations of the same ranges cost the same: one entry stands for all, to save time.
-        first: dict[tuple[UOp, ...], UOp] = {}
+        first: dict[object, UOp] = {}
         computed = [u for u in self.nodes if u.op in ELEMENTWISE or u.op is Op.FOLD]
-        counts = Counter([first.setdefault(self.depends[u], u) for u in computed])
+        counts = Counter([first.setdefault((self.depends[u], self.moving[u]), u) for u in computed])
         self.arithmetic = [(u, n * self._trip_count(u)) for u, n in counts.items()]
 
     def _trip_count(self, u: UOp) -> float:
@@ -153,21 +177,28 @@ class Model:
 
     def cost_ns(self, lane: UOp | None) -> float:
         """Nanoseconds of loads, stores and arithmetic if `lane` is the vector axis."""
-        total = 0.0
+        total, seen, inside = 0.0, set(), self._inside(lane)
         for u, terms, count in self.accesses:
+            part = self._part(u, lane)
+            if part < 1 and self.addresses[u] in seen:
+                continue  # other parts load the same
+            seen.add(self.addresses[u])
+            count *= part
             # A store runs in all loops, so it is scattered if its address lacks the vector axis.
             lane_here = lane if lane in self.depends[u] or (u.op is Op.STORE) else None
-            lane_here = lane_here or self.reduced_lane(u)
+            lane_here = lane_here or (None if u in inside else self.reduced_lane(u))
             stride = self.stride(u, terms, lane_here)
-            if lane_here is None:
-                total += count * VECTOR_ACCESS_NS
+            if lane_here is None:  # once for each vector, where others run for each lane
+                shared = self._used_lanes(lane) if lane is not None and u in inside else 1.0
+                total += count * VECTOR_ACCESS_NS / shared
             elif abs(stride) <= 1:
                 total += count * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
-            elif stride == 2 and u in self.interleaved:
-                total += count * 2 * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
+            elif stride in self.interleaved[u]:
+                total += count * stride * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
             else:
                 total += count * (SCATTER_NS if u.op is Op.STORE else GATHER_NS)
         for u, count in self.arithmetic:
+            count *= self._part(u, lane)
             lane_here = lane if lane in self.depends[u] else self.reduced_lane(u)
             per_vector = self._used_lanes(lane_here) if lane_here is not None else 1.0
             total += count * ARITHMETIC_NS / per_vector
@@ -177,6 +208,22 @@ class Model:
                 steps = count * prod(r.arg.size for r in u.src[1:])
                 total += count * HORIZONTAL_REDUCE_NS + steps * ARITHMETIC_NS / self.lanes
         return total
+
+    def _inside(self, lane: UOp | None) -> set[UOp]:
+        """The nodes of reductions that run for each lane, whose own ranges are no vector axes."""
+        folds = [f for f, _ in self.reductions if lane is not None and lane in self.depends[f]]
+        return set(walk([f.src[0] for f in folds])) if folds else set()
+
+    def _part(self, u: UOp, lane: UOp | None) -> float:
+        """The share of iterations that compute a node, if its conditions choose one of several.
+
+        A short loop whose index is compared is unrolled, unless it is the vector axis: then of the
+        parts of a concatenation each iteration computes its own, and vectors compute all.
+        """
+        if not self.unrolled:
+            return 1.0
+        chosen = self.unrolled.intersection(self.depends[u]) - self.moving[u] - {lane}
+        return 1.0 / float(prod([r.arg.size for r in chosen]))
 
     def _used_lanes(self, lane: UOp) -> float:
         """Elements per vector, the padding of the last vector not counted."""
@@ -219,25 +266,46 @@ class Model:
         return self.cost_ns(self.vector_axis(loop_nest.in_order(self.nest.body)))
 
 
-def _interleaved(addresses: Mapping[UOp, tuple[Terms, int]]) -> frozenset[UOp]:
-    """Accesses whose neighbours in memory are accessed too: `deinterleave` does both at once.
+def _moving(nodes: Iterable[UOp]) -> dict[UOp, frozenset[UOp]]:
+    """The ranges that each node depends on otherwise than by conditions; sources come first."""
+    moving: dict[UOp, frozenset[UOp]] = {}
+    nothing: frozenset[UOp] = frozenset()
+    for u in nodes:
+        if u.op is Op.RANGE:
+            moving[u] = frozenset({u})
+            continue
+        src = u.src[1:2] if u.op is Op.LOAD else u.src[1:] if u.op is Op.WHERE else u.src
+        moving[u] = nothing.union(*[moving.get(s, nothing) for s in src])
+        if u.op is Op.FOLD:
+            moving[u] -= {*u.src[1:]}
+    return moving
 
-    Predicates may depend on ranges of two only: these are unrolled, which decides the predicate.
+
+def _interleaved(addresses: Mapping[UOp, tuple[Terms, int]]) -> dict[UOp, set[int]]:
+    """The strides at which all parts of what an access steps over are accessed, by access.
+
+    `deinterleave` does them at once.  Predicates may depend on ranges of so many parts only: these
+    are unrolled, which decides the predicate.
     """
     groups: dict[tuple[Any, ...], dict[int, list[UOp]]] = {}
-    interleaved: set[UOp] = set()
+    interleaved: dict[UOp, set[int]] = {u: set() for u in addresses}
     for u, (terms, offset) in addresses.items():
         predicate = u.src[2:] if u.op is Op.LOAD else u.src[3:]
-        if all(r.arg.size == 2 for r in walk(predicate) if r.op is Op.RANGE):
-            if any(k == 1 and r.op is Op.RANGE and r.arg.size == 2 for r, k in terms.items()):
-                interleaved.add(u)
+        deciding = {r.arg.size for r in walk(predicate) if r.op is Op.RANGE}
+        if len(deciding) <= 1 and deciding <= STRIDES:
+            for r, k in terms.items():
+                if k == 1 and r.op is Op.RANGE and r.arg.size in STRIDES:
+                    interleaved[u].add(r.arg.size)
             key = u.op, u.src[0], frozenset(terms.items())
             groups.setdefault(key, {}).setdefault(offset, []).append(u)
     for group in groups.values():
         for offset, accesses in group.items():
-            if offset - 1 in group or offset + 1 in group:
-                interleaved.update(accesses)
-    return frozenset(interleaved)
+            for stride in STRIDES:
+                firsts = range(offset - stride + 1, offset + 1)
+                if any(all(first + i in group for i in range(stride)) for first in firsts):
+                    for u in accesses:
+                        interleaved[u].add(stride)
+    return interleaved
 
 
 def few_operations(nodes: Iterable[UOp]) -> bool:

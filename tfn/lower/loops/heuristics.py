@@ -24,7 +24,14 @@ from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.index.intervals import const_value
 from tfn.lower.loops import loop_nest
-from tfn.lower.loops.cost_model import Model, few_operations, loop_body, model_of
+from tfn.lower.loops.cost_model import (
+    COMPARISONS,
+    MAX_PERIOD,
+    Model,
+    few_operations,
+    loop_body,
+    model_of,
+)
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import (
     Bind,
@@ -75,12 +82,6 @@ MAX_CONCATENATED_PARTS = 4
 """Parts of a concatenation that get a loop each, instead of a condition for each element.
 
 The gradients of queries, keys and values, as one array, took 305 us with conditions, 100 without.
-"""
-
-MAX_PERIOD = 4
-"""Iterations after which conditions repeat, for a loop to be unrolled by them.
-
-The gradient of 2 x 2 max pooling took 640 us with conditions, 227 without; code grows with it.
 """
 
 MAX_SCATTER_ROWS = 4
@@ -443,7 +444,7 @@ def _condition_periods(n: Nest, lane: UOp | None) -> dict[UOp, int]:
     A short loop that is compared itself, along which values are stacked, is unrolled whole.
     """
     in_order, periods = loop_nest.in_order(n.body), dict[UOp, int]()
-    compared = (u for u in nodes(n.body) if u.op in (Op.EQ, Op.NE, Op.LT))
+    compared = (u for u in nodes(n.body) if u.op in COMPARISONS)
     for u in dict.fromkeys(s for comparison in compared for s in comparison.src):
         if u.op is Op.RANGE:
             period, terms = u.arg.size, {u: 1}
@@ -577,8 +578,10 @@ def _parallelise(n: Nest, in_order: frozenset[int]) -> Nest:
     # A loop that bounds another has to stay one: the bound is an expression of its index.
     bounding = {r for u in n.loops for r in walk(u.src) if r.op is Op.RANGE}
     while len(n.loops) > 1 and first.arg.size < MIN_PARALLEL_TILES:
-        second = n.loops[1]
+        second, depends = n.loops[1], dependences(n.body)
         fusible = second.arg.place is Place.LOOP and not {first, second} & bounding
+        # What a row reduces would be reduced again by each tile of the row.
+        fusible = fusible and all(depends[f] != (first,) for f in loop_nest.folds(n.body))
         if not fusible or second.arg.number in in_order or second.arg.size == 1:
             break
         n = Fuse(first.arg.number, second.arg.number, Place.LOOP).apply(n)

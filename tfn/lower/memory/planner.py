@@ -11,6 +11,8 @@ large as the highest end, and is known before anything runs::
 
 from __future__ import annotations
 
+import bisect
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
@@ -54,16 +56,40 @@ def plan_arena(values: Mapping[Key, LiveRange]) -> tuple[dict[Key, int], int]:
     return offsets, int(ends.max(initial=0))
 
 
+class Intervals:
+    """Disjoint intervals in order: whether another overlaps one is found by bisection."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def overlap(self, start: int, end: int) -> bool:
+        """Whether one of them and the interval from start to end share a position."""
+        i = bisect.bisect_right(self.ends, start)
+        return i < len(self.ends) and self.starts[i] < end
+
+    def add(self, start: int, end: int) -> None:
+        """Add an interval: those that it overlaps or touches become one with it."""
+        if start == end:
+            return
+        i, j = bisect.bisect_left(self.ends, start), bisect.bisect_right(self.starts, end)
+        if i < j:
+            start, end = min(start, self.starts[i]), max(end, self.ends[j - 1])
+        self.starts[i:j], self.ends[i:j] = [start], [end]
+
+
 class Hazards:
     """Reads and writes since the last barrier, and the launches that conflict with them."""
 
     def __init__(self) -> None:
-        self.accesses: list[tuple[Extent, bool]] = []
+        self.accessed: dict[Space, Intervals] = defaultdict(Intervals)
+        self.written: dict[Space, Intervals] = defaultdict(Intervals)
 
     def clear(self) -> bool:
         """Forget all accesses, as after a barrier; returns whether there were any."""
-        any_access = bool(self.accesses)
-        self.accesses = []
+        any_access = any(intervals.starts for intervals in self.accessed.values())
+        self.accessed.clear()
+        self.written.clear()
         return any_access
 
     def needs_barrier(self, extents: Sequence[Extent], written: int) -> bool:
@@ -71,11 +97,14 @@ class Hazards:
 
         Two launches must not run at once if one writes memory that the other accesses.
         """
-        launch = [(extent, i < written) for i, extent in enumerate(extents)]
         conflict = any(
-            space is other and start < stop and begin < end and (writes or wrote)
-            for (space, start, end), writes in launch
-            for (other, begin, stop), wrote in self.accesses
+            (self.accessed if i < written else self.written)[space].overlap(start, end)
+            for i, (space, start, end) in enumerate(extents)
         )
-        self.accesses = launch if conflict else self.accesses + launch
+        if conflict:
+            self.clear()
+        for i, (space, start, end) in enumerate(extents):
+            self.accessed[space].add(start, end)
+            if i < written:
+                self.written[space].add(start, end)
         return conflict
