@@ -9,6 +9,7 @@ In reading order:
     dependences: which instruction waits for which, by how many cycles and iterations.
     modulo: lower bounds of the initiation interval, and a list-scheduling heuristic.
     optimal: the shortest initiation interval, by an SMT solver.
+    estimate: cycles of a kernel, by what its loops take.
     table: a schedule as a table of cycles by slots.
 
 LLVM selects instructions; a schedule says in how few cycles a processor can run them, iteration

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
+from tfn._support.frozen import frozen
 from tfn.lower.pack import hexagon, x86
 from tfn.lower.pack.instructions import Instruction, Loop
 
@@ -47,26 +47,41 @@ def _blocks(text: str) -> Iterator[_Block]:
     yield block
 
 
-def inner_loops(text: str, architecture: str) -> list[Loop]:
-    """The innermost loops of assembly code that are one basic block."""
+@frozen
+class Code:
+    """A function's assembly code.
+
+    Attributes:
+        loops: its innermost loops.
+        others: packets of the other basic blocks, or instructions of a machine without packets, by
+            their names in LLVM IR.
+    """
+
+    loops: tuple[Loop, ...]
+    others: dict[str, int]
+
+
+def divided(text: str, architecture: str) -> Code:
+    """The innermost loops of assembly code, each of one basic block or two, and the rest of it."""
     read = _hexagon if architecture == "hexagon" else _x86
     blocks = list(_blocks(text))
-    out = []
-    for before, block in pairwise(blocks):
+    loops: list[Loop] = []
+    rest = dict(enumerate(blocks))
+    for i, block in enumerate(blocks):
         # A loop that is tested at its top is two blocks: the test, and the body that jumps to it.
-        alone = block.label and read(block, [block])
-        loop = alone or (before.label and read(before, [before, block]))
-        if loop:
-            out.append(loop)
-    return out
-
-
-def packet_counts(text: str) -> dict[str, int]:
-    """Packets of each basic block of Hexagon's assembly code, by its name in LLVM IR."""
-    counts: dict[str, int] = {}
-    for block in _blocks(text):
-        counts[block.name] = counts.get(block.name, 0) + len(hexagon.packets(block.lines)[0])
-    return counts
+        for members in ([block], blocks[max(i - 1, 0) : i + 1]):
+            loop = read(members[0], members) if members[0].label else None
+            if loop is not None:
+                loops.append(loop)
+                for k in range(i + 1 - len(members), i + 1):
+                    rest.pop(k, None)
+                break
+    others: dict[str, int] = {}
+    for block in rest.values():
+        packets = len(hexagon.packets(block.lines)[0])
+        count = packets if architecture == "hexagon" else len(block.lines)
+        others[block.name] = others.get(block.name, 0) + count
+    return Code(tuple(loops), others)
 
 
 def _hexagon(head: _Block, blocks: Sequence[_Block]) -> Loop | None:
