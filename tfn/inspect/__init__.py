@@ -4,6 +4,7 @@ Files in reading order:
     show    `tfn.show`: a function at any stage of the compiler, as text
     viewer  `tfn.view`: one page with all stages, lines, costs and reasons
     tune    `tfn.tune`: autotuning, a search for faster opt-ops
+    cycles  modulo schedules of inner loops, for `tfn.show` and `tfn.tune`
     verify  `tfn.verify`: proofs that every load and store is in bounds
     shardings  `tfn.debug.visualize_array_sharding`: which device has which part of an array
 """

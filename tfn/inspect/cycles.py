@@ -40,7 +40,7 @@ def architecture(target: Target) -> str:
 
 
 class CycleModel:
-    """Estimates kernels for a target; a `tfn.hw.device.KernelTimer` whose nanoseconds are cycles."""
+    """Estimates of kernels: a `tfn.hw.device.KernelTimer` whose nanoseconds are cycles."""
 
     def __init__(self, target: Target) -> None:
         self._target, self._architecture = target, architecture(target)

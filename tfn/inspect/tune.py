@@ -113,8 +113,6 @@ class Report:
         return f"{ns / 1000:.1f} us" if self.by == "time" else f"{ns:,.0f} cycles"
 
 
-
-
 def tune(
     function: Callable[..., Any],
     *args: object,
@@ -150,8 +148,9 @@ def tune(
     """
     device = run.device()
     timers: dict[str, Callable[[Target], KernelTimer] | None] = {
-        "time": device.kernel_timer, "cycles": CycleModel,
-    }  # fmt: skip
+        "time": device.kernel_timer,
+        "cycles": CycleModel,
+    }
     if by not in timers:
         raise ArgumentError("tune compares kernels by time or by cycles", got=f"by={by!r}")
     make_timer = timers[by]

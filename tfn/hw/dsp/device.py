@@ -18,7 +18,6 @@ from tfn.hw.dsp.queue import DspQueue
 from tfn.hw.dsp.transport import Transport
 from tfn.hw.memory import HostMemory
 
-
 FASTRPC_BYTES = 1 << 30
 """Memory shared with a DSP: more than code and stack take, and it is the machine's, not virtual."""
 
@@ -44,9 +43,7 @@ def dsp_fastrpc() -> Device:
     return _device("dsp-fastrpc", shared, lambda monitor: FastRpc(shared, monitor, interface))
 
 
-def _device(
-    name: str, shared: SharedMemory, transport: Callable[[bytes], Transport]
-) -> Device:
+def _device(name: str, shared: SharedMemory, transport: Callable[[bytes], Transport]) -> Device:
     # LLVM's back end for Hexagon aborts the process at times.
     target, compiler = named("hexagon"), LlvmCompiler(translate=CompileServer().translate)
     pool, library = SharedPool(shared), monitor.library(compiler, target)

@@ -198,9 +198,10 @@ class SharedPool:
                 raise over_limit(size_bytes, self.live_bytes, limit)
             begin = self._ranges.allocate(block_bytes)
             if begin is None:
+                whole = self.shared.size_bytes - BUFFERS_AT
                 raise OutOfMemoryError(
                     f"{size_bytes:,} bytes do not fit into the memory of the DSP",
-                    got=f"{self.live_bytes:,} of {self.shared.size_bytes - BUFFERS_AT:,} bytes in use",
+                    got=f"{self.live_bytes:,} of {whole:,} bytes in use",
                     hint="delete arrays, or donate arguments: a DSP has 32-bit addresses",
                 )
             self.live_bytes += block_bytes

@@ -13,6 +13,6 @@ In reading order:
     table: a schedule as a table of cycles by slots.
 
 LLVM selects instructions; a schedule says in how few cycles a processor can run them, iteration
-after iteration.  `tfn.show` prints it at the stage ``cycles``, and `tfn.tune` chooses register tiles
-and unrolling by it.
+after iteration.  `tfn.show` prints it at the stage ``cycles``, and `tfn.tune` chooses register
+tiles and unrolling by it.
 """

@@ -10,7 +10,7 @@ LLVM names the block of LLVM IR in a comment of each label; bounds of loops are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfn._support.frozen import frozen
 from tfn.lower.pack import hexagon, x86
@@ -115,7 +115,7 @@ def _loop(block: _Block, items: Sequence[Instruction | str], packets: int) -> Lo
 
 
 def executions(llvm_ir: str, tiles: int) -> dict[str, float]:
-    """How often each basic block of a kernel's LLVM IR runs in one launch, by its name.
+    """Counts of how often each basic block of a kernel's LLVM IR runs in a launch, by its name.
 
     Bounds that depend on the index of an outer loop are taken in the middle of it.
 
@@ -156,7 +156,9 @@ def executions(llvm_ir: str, tiles: int) -> dict[str, float]:
     return counts
 
 
-def _value(name: str, definitions: Mapping[str, str], values: dict[str, float], depth: int = 0) -> float:
+def _value(
+    name: str, definitions: Mapping[str, str], values: dict[str, float], depth: int = 0
+) -> float:
     """The value of an operand of LLVM IR as far as bounds of loops need it."""
     if not name.startswith("%"):
         return float({"true": 1, "false": 0}.get(name, name))
@@ -168,13 +170,19 @@ def _value(name: str, definitions: Mapping[str, str], values: dict[str, float], 
     if depth > 40 or not operands:
         return 1.0
     parts = [_value(o, definitions, values, depth + 1) for o in operands]
-    rules = {
-        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-        "sdiv": lambda a, b: a // (b or 1), "shl": lambda a, b: a * 2**b,
-        "smin": min, "smax": max, "icmp slt": lambda a, b: float(a < b),
-        "icmp sgt": lambda a, b: float(a > b), "icmp sle": lambda a, b: float(a <= b),
+    rules: dict[str, Callable[..., float]] = {
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "sdiv": lambda a, b: a // (b or 1),
+        "shl": lambda a, b: a * 2**b,
+        "smin": min,
+        "smax": max,
+        "icmp slt": lambda a, b: float(a < b),
+        "icmp sgt": lambda a, b: float(a > b),
+        "icmp sle": lambda a, b: float(a <= b),
         "select": lambda c, a, b: a if c else b,
-    }  # fmt: skip
+    }
     rule = next((rules[word] for word in rules if word in text), None)
     if rule is None:
         return parts[0]

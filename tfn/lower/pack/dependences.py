@@ -18,7 +18,7 @@ from tfn.lower.pack.machine import Machine
 
 
 class Edge(NamedTuple):
-    """`consumer` begins at least `latency` cycles after `producer` did `distance` iterations before.
+    """A `consumer` begins `latency` cycles after its `producer` of `distance` iterations before.
 
     Attributes:
         register: that holds the value; "" for an access of memory.
@@ -67,9 +67,9 @@ def _edge(
     one, two = loop.body[producer], loop.body[consumer]
     # An address that a load or store has stepped is there after a cycle, unlike what it loads.
     stepped = one.access and register in one.address
-    latency = 1 if stepped else machine.latency(
-        one.kind, two.kind, register, register in two.accumulates
-    )  # fmt: skip
+    latency = (
+        1 if stepped else machine.latency(one.kind, two.kind, register, register in two.accumulates)
+    )
     return Edge(producer, consumer, latency, distance, register)
 
 

@@ -20,7 +20,9 @@ LOOP_SECONDS = 1.0
 """For the schedule of one loop: a search estimates some dozens of kernels."""
 
 
-def kernel_cycles(text: str, llvm_ir: str, tiles: int, architecture: str, machine: Machine) -> float:
+def kernel_cycles(
+    text: str, llvm_ir: str, tiles: int, architecture: str, machine: Machine
+) -> float:
     """Cycles of one launch on one core.
 
     Args:

@@ -2,7 +2,7 @@
 
     {                                     packet 0:  vector-load   writes v3     reads r6
         v3.cur = vmem(r6++#1)       ->                             writes r6
-        v1.w += vmpyie(v3.w,v2.uh)                   vector-multiply-pair, reads v3 within the packet
+        v1.w += vmpyie(v3.w,v2.uh)                vector-multiply-pair, reads v3 of this packet
     } :endloop0
 
 Within a packet registers are read before any is written, except those marked ``.new``, and values
@@ -37,7 +37,8 @@ _VECTOR: dict[str, str] = {
                     "vector-multiply-pair"),
     **dict.fromkeys(("vmpy", "vmpyieo", "vrmpy", "vdmpy", "vabsdiff", "vrsad", "vmpyh", "vmpyuh"),
                     "vector-multiply/vector-multiply-pair"),
-    **dict.fromkeys(("valign", "vlalign", "vror", "vpack", "vpacke", "vpacko", "vdeale"), "permute"),
+    **dict.fromkeys(("valign", "vlalign", "vror", "vpack", "vpacke", "vpacko", "vdeale"),
+                    "permute"),
     **dict.fromkeys(("vunpack", "vdelta", "vrdelta", "vlut32", "vlut16"), "permute-shift"),
     **dict.fromkeys(("vshuff", "vdeal"), "permute/permute-shift"),
     **dict.fromkeys(("vasl", "vasr", "vlsr", "vrol", "vround", "vasrinto", "vclb"), "shift"),
@@ -51,8 +52,9 @@ _SCALAR: dict[str, str] = {
                      "tstbit", "setbit", "clrbit", "togglebit", "bitsplit", "cl0", "clb", "cl1",
                      "normamt", "ct0", "ct1", "popcount", "brev", "addasl", "vsplatb", "vsplath",
                      "swiz", "packhl", "decbin", "mask", "parity", "interleave", "deinterleave",
-                     "vtrunehb", "vtrunohb", "vcmpb", "vmux", "vaddw", "vaddh", "vsubw", "tableidxb",
-                     "sat", "satb", "sath", "satub", "satuh", "valignb", "vspliceb", "shuffeb",
+                     "vtrunehb", "vtrunohb", "vcmpb", "vmux", "vaddw", "vaddh", "vsubw",
+                     "tableidxb", "sat", "satb", "sath", "satub", "satuh", "valignb", "vspliceb",
+                     "shuffeb",
                      "shuffob", "vsxtbh", "vzxtbh", "cmpb", "cmph", "bitsclr", "bitsset", "round",
                      "vsxthw", "vzxthw", "vtrunewh", "vtrunowh", "abs", "vextract"), "alu-64"),
     **dict.fromkeys(("mpyi", "mpy", "mpyu", "mpyui", "mpysu", "vmpyh", "vmpybu", "pmpyw", "vmpyhs",
@@ -63,8 +65,8 @@ _SCALAR: dict[str, str] = {
                      "convert_df2sf", "convert_w2df", "convert_uw2df", "convert_df2w", "dfsub",
                      "convert_df2uw", "convert_d2df", "convert_ud2df", "convert_df2d", "dfcmp",
                      "convert_df2ud", "convert_sf2d", "convert_sf2ud", "convert_d2sf", "dfclass",
-                     "convert_ud2sf", "dfmpyll", "dfmpylh", "dfmpyhh", "dfmpyfix", "dfmax", "dfmin"),
-                    "float"),
+                     "convert_ud2sf", "dfmpyll", "dfmpylh", "dfmpyhh", "dfmpyfix", "dfmax",
+                     "dfmin"), "float"),
     **dict.fromkeys(("any8", "all8", "fastcorner9"), "predicate"),
     **dict.fromkeys(("loop0", "loop1", "sp1loop0", "sp2loop0", "sp3loop0"), "loop-setup"),
     **dict.fromkeys(("jump", "jumpr", "call", "callr", "dealloc_return"), "branch"),
@@ -103,7 +105,9 @@ def packets(lines: Iterable[str]) -> tuple[list[list[str]], bool]:
 def parsed(packet: Sequence[str], number: int) -> list[Instruction | str]:
     """The instructions of a packet; one that no row describes as text."""
     out: list[Instruction | str] = []
-    current = {name for text in packet if ".cur" in text for name in registers(text.split(" = ")[0])}
+    current = {
+        name for text in packet if ".cur" in text for name in registers(text.split(" = ")[0])
+    }
     for text in packet:
         if text == "nop":
             continue
@@ -149,16 +153,25 @@ def _instruction(text: str, number: int) -> Instruction | str:
                 reads += registers(target)
         access = "both" if kind == "memory-operation" else "store" if stores else "load"
         return Instruction(
-            text, kind, tuple(dict.fromkeys(reads)), writes, frozenset(), frozenset(within),
-            access, address, memory[2], number, extenders,
-        )  # fmt: skip
+            text,
+            kind,
+            tuple(dict.fromkeys(reads)),
+            writes,
+            frozenset(),
+            frozenset(within),
+            access,
+            address,
+            memory[2],
+            number,
+            extenders,
+        )
     writes = registers(target)
     reads += registers(value)
     accumulates: frozenset[str] = frozenset()
     if operator != "=" and target:
         accumulates = frozenset(writes)
         reads += writes
-    elif condition and writes or "vinsert" in value:
+    elif (condition and writes) or "vinsert" in value:
         reads += writes
     if value.startswith(("vshuff(", "vdeal(")) and not target:  # both operands are exchanged
         writes = registers(value)[:2]
@@ -166,9 +179,15 @@ def _instruction(text: str, number: int) -> Instruction | str:
     if row is None:
         return text
     return Instruction(
-        text, row, tuple(dict.fromkeys(reads)), writes, accumulates, frozenset(within),
-        packet=number, extenders=extenders,
-    )  # fmt: skip
+        text,
+        row,
+        tuple(dict.fromkeys(reads)),
+        writes,
+        accumulates,
+        frozenset(within),
+        packet=number,
+        extenders=extenders,
+    )
 
 
 def _kind(target: str, value: str) -> str | None:
@@ -194,5 +213,5 @@ def _kind(target: str, value: str) -> str | None:
     if row is None:
         return None
     one, _, pair = row.partition("/")
-    wide = wide or any(":" in part for part in (value,)) and not is_vector
+    wide = wide or (any(":" in part for part in (value,)) and not is_vector)
     return pair if wide and pair else one

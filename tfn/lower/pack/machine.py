@@ -28,7 +28,7 @@ class Kind:
     Attributes:
         groups: an option of each is taken for a cycle.
         latency: cycles until its result can be read.
-        is_early: whether it reads its vectors a cycle earlier than others do, accumulators excepted.
+        is_early: whether it reads vectors a cycle earlier than others do, but accumulators.
     """
 
     groups: tuple[Group, ...]
@@ -66,9 +66,8 @@ def _any(*units: str) -> Group:
     return tuple((unit,) for unit in units)
 
 
-_ALL, _LOW, _HIGH, _ZERO = (
-    _any("S0", "S1", "S2", "S3"), _any("S0", "S1"), _any("S2", "S3"), _any("S0"),
-)  # fmt: skip
+_ALL, _ZERO = _any("S0", "S1", "S2", "S3"), _any("S0")
+_LOW, _HIGH = _any("S0", "S1"), _any("S2", "S3")
 _MULTIPLIERS = _any("M0", "M1")
 _VECTOR = _any("XL", "SH", "M0", "M1")  # any unit of vectors will do
 _PAIR: Group = (("XL", "SH"), ("M0", "M1"))
@@ -109,7 +108,8 @@ _ISSUE = _any("I0", "I1", "I2", "I3", "I4", "I5")
 _LOADS, _FMA = _any("L0", "L1"), _any("P0", "P5")
 _SCALAR = _any("P1", "P6", "P10")  # integer ports beside those of the vectors
 
-X86 = Machine("x86-64 with vectors of 512 bits", ("L0", "L1", "ST", "P0", "P5", "P1", "P6", "P10"), {
+X86 = Machine("x86-64 with vectors of 512 bits", ("L0", "L1", "ST", "P0", "P5", "P1", "P6", "P10"),
+{
     "load":             Kind((_ISSUE, _LOADS), 5),
     "vector-load":      Kind((_ISSUE, _LOADS), 7),
     "store":            Kind((_ISSUE, _any("ST")), 1),

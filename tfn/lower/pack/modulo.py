@@ -59,9 +59,7 @@ class Schedule:
 def requirements(loop: Loop, machine: Machine) -> list[tuple[Group, ...]]:
     """For each instruction the groups of which it takes an option, extenders included."""
     extender = machine.kinds["extender"].groups if "extender" in machine.kinds else ()
-    return [
-        machine.kinds[item.kind].groups + extender * item.extenders for item in loop.body
-    ]
+    return [machine.kinds[item.kind].groups + extender * item.extenders for item in loop.body]
 
 
 def subsets(needs: Sequence[tuple[Group, ...]]) -> list[frozenset[str]]:
@@ -142,7 +140,7 @@ def _freedom(need: tuple[Group, ...]) -> int:
 
 
 def heuristic(loop: Loop, machine: Machine, interval: int) -> tuple[int, ...] | None:
-    """The cycles of instructions for an interval, by iterative modulo scheduling; None if it fails."""
+    """Cycles of instructions for an interval, by iterative modulo scheduling, or None."""
     waits, needs = edges(loop, machine), requirements(loop, machine)
     count = len(loop.body)
     height = heights(count, waits, interval)
@@ -163,21 +161,32 @@ def heuristic(loop: Loop, machine: Machine, interval: int) -> tuple[int, ...] | 
         i = max(waiting, key=lambda k: (height[k], -k))
         waiting.discard(i)
         earliest = max(
-            (at[e.producer] + e.latency - interval * e.distance for e in incoming[i]
-             if e.producer in at and e.producer != i),
+            (
+                at[e.producer] + e.latency - interval * e.distance
+                for e in incoming[i]
+                if e.producer in at and e.producer != i
+            ),
             default=0,
-        )  # fmt: skip
+        )
         cycle = next(
-            (t for t in range(earliest, earliest + interval)
-             if assign([needs[k] for k in (*rows[t % interval], i)]) is not None),
+            (
+                t
+                for t in range(earliest, earliest + interval)
+                if assign([needs[k] for k in (*rows[t % interval], i)]) is not None
+            ),
             None,
-        )  # fmt: skip
+        )
         if cycle is None:
             cycle = max(earliest, tried[i] + 1)
             row = rows[cycle % interval]
             while assign([needs[k] for k in (*row, i)]) is None:
-                shared = max(row, key=lambda k: (sum(
-                    demand(needs[k], frozenset(u for o in g for u in o)) for g in needs[i]), -height[k]))
+                shared = max(
+                    row,
+                    key=lambda k: (
+                        sum(demand(needs[k], frozenset(u for o in g for u in o)) for g in needs[i]),
+                        -height[k],
+                    ),
+                )
                 row.remove(shared)
                 del at[shared]
                 waiting.add(shared)
@@ -208,10 +217,13 @@ def _shortened(
         operands = {(e.producer, e.register) for e in incoming[i] if e.register and e.producer != i}
         # An operand that others read later is alive anyway.
         last = sum(
-            all(at[e.consumer] + interval * e.distance <= at[i] for e in outgoing[p]
-                if e.register == register)
+            all(
+                at[e.consumer] + interval * e.distance <= at[i]
+                for e in outgoing[p]
+                if e.register == register
+            )
             for p, register in operands
-        )  # fmt: skip
+        )
         others = [e for e in outgoing[i] if e.consumer != i]
         if not others or last > len(results):
             continue
@@ -226,10 +238,8 @@ def _shortened(
     return tuple(at[i] - first for i in range(len(at)))
 
 
-def crowded(
-    needs: Sequence[tuple[Group, ...]], cycles: Sequence[int], interval: int
-) -> list[int]:
-    """The instructions of a row whose units are not there for all; empty if there is no such row."""
+def crowded(needs: Sequence[tuple[Group, ...]], cycles: Sequence[int], interval: int) -> list[int]:
+    """Instructions of a row whose units are not there for all; empty if there is none."""
     for m in range(interval):
         row = [i for i, t in enumerate(cycles) if t % interval == m]
         if assign([needs[i] for i in row]) is None:

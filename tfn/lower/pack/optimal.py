@@ -31,10 +31,12 @@ DEADLINE_SECONDS = 10.0
 """For one loop: a proof for 30 instructions takes a second, one for 200 may take for ever."""
 
 MAX_STAGES = 10
-"""Iterations that run side by side, at the most: with more, code before and after the loop grows."""
+"""Iterations that run side by side, at the most: code before and after the loop grows with them."""
 
 
-def schedule(loop: Loop, machine: Machine, deadline_seconds: float = DEADLINE_SECONDS) -> Schedule | None:
+def schedule(
+    loop: Loop, machine: Machine, deadline_seconds: float = DEADLINE_SECONDS
+) -> Schedule | None:
     """The shortest schedule of a loop that was found before the deadline.
 
     Without z3 it is that of the heuristic.
@@ -208,7 +210,9 @@ class _Problem:
                 continue
             last = self.horizon + self.interval * max(e.distance for e in uses)
             for t in range(last):
-                waiting = [z3.Not(self.by(e.consumer, t - self.interval * e.distance)) for e in uses]
+                waiting = [
+                    z3.Not(self.by(e.consumer, t - self.interval * e.distance)) for e in uses
+                ]
                 begins = z3.Not(self.by(producer, t - 1))
                 value = z3.Bool(f"a{producer}_{register}_{t}")
                 self.solver.add(

@@ -30,7 +30,9 @@ def heading(loop: Loop, machine: Machine, found: Schedule | None) -> str:
         "z3": "minimal: z3 finds no shorter one",
         "deadline": f"at least {found.bound}, until the deadline",
     }
-    live = ", ".join(f"{n} of {machine.registers[file]} {file}" for file, n in found.live.items() if n)
+    live = ", ".join(
+        f"{n} of {machine.registers[file]} {file}" for file, n in found.live.items() if n
+    )
     return (
         f"loop {loop.name}: {emitted}\n"
         f"modulo schedule: {found.interval} cycles, {proofs[found.proof]}; registers: {live}"
@@ -51,11 +53,15 @@ def table(loop: Loop, machine: Machine, found: Schedule) -> str:
         cells[row, column] = text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
         for unit in units:
             if unit in machine.slots and unit != column:
-                cells.setdefault((row, unit), "\"")
+                cells.setdefault((row, unit), '"')
     used = [s for s in machine.slots if any(column == s for _, column in cells)]
-    widths = {s: max(len(s), *(len(cells.get((row, s), "")) for row in range(found.interval)))
-              for s in used}  # fmt: skip
+    widths = {
+        s: max(len(s), *(len(cells.get((row, s), "")) for row in range(found.interval)))
+        for s in used
+    }
     lines = ["cycle  " + "  ".join(s.ljust(widths[s]) for s in used)]
     for row in range(found.interval):
-        lines.append(f"{row:5}  " + "  ".join(cells.get((row, s), "").ljust(widths[s]) for s in used))
+        lines.append(
+            f"{row:5}  " + "  ".join(cells.get((row, s), "").ljust(widths[s]) for s in used)
+        )
     return "\n".join(line.rstrip() for line in lines)

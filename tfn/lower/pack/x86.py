@@ -50,7 +50,17 @@ _ROWS: dict[str, str] = {
 }
 # fmt: on
 _BY_LENGTH = sorted(_ROWS, key=len, reverse=True)
-_KEEPS_TARGET = ("vmov", "mov", "lea", "set", "vbroadcast", "vpbroadcast", "vextract", "vpextr", "vcvt")
+_KEEPS_TARGET = (
+    "vmov",
+    "mov",
+    "lea",
+    "set",
+    "vbroadcast",
+    "vpbroadcast",
+    "vextract",
+    "vpextr",
+    "vcvt",
+)
 _ONLY_READS = ("cmp", "test", "vucomis", "vcomis", "bt", "kortest", "ktest")
 _LOAD_KINDS = {"vector": "vector-load-op", "move": "load", "lea": "lea", "mask": "vector-load-op"}
 
@@ -113,10 +123,12 @@ def parsed(line: str, number: int) -> Instruction | str:
     if not is_vector and row == "alu":
         if mnemonic.startswith(("set", "cmov", "sbb", "adc")):
             reads.append(_FLAGS)
-        if mnemonic not in ("rorx", "shlx", "shrx", "sarx") and not mnemonic.startswith(("set", "cmov")):
+        if mnemonic not in ("rorx", "shlx", "shrx", "sarx") and not mnemonic.startswith(
+            ("set", "cmov")
+        ):
             writes = (*writes, _FLAGS)
     kind = row
-    if row == "move" or row == "shuffle" and mnemonic.startswith(("vbroadcast", "vpbroadcast")):
+    if row == "move" or (row == "shuffle" and mnemonic.startswith(("vbroadcast", "vpbroadcast"))):
         kind = ("vector-load" if is_vector else "load") if loads else row
     elif loads:
         kind = _LOAD_KINDS.get(row, f"{row}-load")
@@ -124,9 +136,17 @@ def parsed(line: str, number: int) -> Instruction | str:
         kind = "store"
     access = ("both" if loads else "store") if stores else "load" if loads else ""
     return Instruction(
-        text, kind, tuple(dict.fromkeys(reads)), tuple(writes), accumulates, frozenset(),
-        access, address, place, number,
-    )  # fmt: skip
+        text,
+        kind,
+        tuple(dict.fromkeys(reads)),
+        tuple(writes),
+        accumulates,
+        frozenset(),
+        access,
+        address,
+        place,
+        number,
+    )
 
 
 def _split(text: str) -> list[str]:

@@ -35,8 +35,8 @@ MAX_SHIFT = 62
 MIN_SHIFT = 33
 """The smallest shift at which the upper half of a product has all bits of the result."""
 MAX_SHIFT_OF_SUMS = 12
-"""The most that sums are shifted instead: with factors that would need more, from 2**9 on, every sum
-but 0 is clipped."""
+"""The most that sums are shifted instead: with factors that would need more, from 2**9 on, every
+sum but 0 is clipped."""
 
 
 @module

@@ -127,7 +127,10 @@ class SimulatedNode:
         at = layout.get(data, "args" if linux else "pra")
         table = ctypes.string_at(at, one.size_bytes * (inputs + outputs))
         rows = [
-            (one.get(table[i:], "ptr" if linux else "pv"), one.get(table[i:], "length" if linux else "len"))
+            (
+                one.get(table[i:], "ptr" if linux else "pv"),
+                one.get(table[i:], "length" if linux else "len"),
+            )
             for i in range(0, len(table), one.size_bytes)
         ]
         source = ctypes.string_at(*rows[0])

@@ -14,11 +14,18 @@ from tfn.hw.dsp.fastrpc.structures import LAYOUTS, NUMBERS, STRUCTURES
 HEADERS = (Path("/usr/include/misc/fastrpc.h"), Path("/usr/include/linux/dma-heap.h"))
 DECLARATIONS = Path(__file__).parents[3] / "data" / "adsprpc_structures.txt"
 C_TYPES: dict[str, type[ctypes._SimpleCData]] = {  # type: ignore[type-arg]
-    "__u32": ctypes.c_uint32, "__s32": ctypes.c_int32, "__u64": ctypes.c_uint64,
-    "uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32, "uint64_t": ctypes.c_uint64,
-    "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "uintptr_t": ctypes.c_size_t,
-    "size_t": ctypes.c_size_t, "pointer": ctypes.c_void_p,
-}  # fmt: skip
+    "__u32": ctypes.c_uint32,
+    "__s32": ctypes.c_int32,
+    "__u64": ctypes.c_uint64,
+    "uint32_t": ctypes.c_uint32,
+    "int32_t": ctypes.c_int32,
+    "uint64_t": ctypes.c_uint64,
+    "int": ctypes.c_int,
+    "unsigned int": ctypes.c_uint,
+    "uintptr_t": ctypes.c_size_t,
+    "size_t": ctypes.c_size_t,
+    "pointer": ctypes.c_void_p,
+}
 has_headers = pytest.mark.skipif(
     not all(path.exists() for path in HEADERS),
     reason="the headers of Linux are not installed: apt install linux-libc-dev",
@@ -27,9 +34,13 @@ has_headers = pytest.mark.skipif(
 
 def as_c_has_it(members: list[tuple[str, str, int]]) -> tuple[int, dict[str, tuple[int, int]]]:
     """Size of a structure, offset and size of each member, by ctypes: C's rules of this machine."""
-    fields = [(name, C_TYPES[kind] * count if count else C_TYPES[kind]) for name, kind, count in members]
+    fields = [
+        (name, C_TYPES[kind] * count if count else C_TYPES[kind]) for name, kind, count in members
+    ]
     made = type("Made", (ctypes.Structure,), {"_fields_": fields})
-    places = {name: (getattr(made, name).offset, getattr(made, name).size) for name, _, _ in members}
+    places = {
+        name: (getattr(made, name).offset, getattr(made, name).size) for name, _, _ in members
+    }
     return ctypes.sizeof(made), places
 
 
@@ -37,10 +48,15 @@ def check(name: str, members: list[tuple[str, str, int]]) -> None:
     size, places = as_c_has_it(members)
     layout = LAYOUTS[name]
     ours = {
-        member: (field.offset, ctypes.sizeof({"I": ctypes.c_uint32, "i": ctypes.c_int32,
-                                               "Q": ctypes.c_uint64}[field.form]) * field.count)
+        member: (
+            field.offset,
+            ctypes.sizeof(
+                {"I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}[field.form]
+            )
+            * field.count,
+        )
         for member, field in layout.fields.items()
-    }  # fmt: skip
+    }
     assert layout.size_bytes == size
     assert ours == places
 

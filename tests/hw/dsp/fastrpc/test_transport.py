@@ -180,7 +180,9 @@ def endless(x: tfn.Array) -> tfn.Array:
     return tfn.lax.while_loop(lambda x: x[0] >= 0, lambda x: x.at[0].set(0), x)
 
 
-@pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.path.split("/")[-1])
+@pytest.mark.parametrize(
+    "interface", INTERFACES, ids=lambda interface: interface.path.split("/")[-1]
+)
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_what_the_driver_refuses_is_named(interface: Interface, failing: int) -> None:
     """Creation, mapping, the first call."""

@@ -1,7 +1,7 @@
 """The two drivers of FastRPC: create a process, map and unmap memory, call a method.
 
-    FASTRPC   Linux's own driver, /dev/fastrpc-cdsp
-    ADSPRPC   the driver of Qualcomm's kernels for Android, /dev/adsprpc-smd
+FASTRPC   Linux's own driver, /dev/fastrpc-cdsp
+ADSPRPC   the driver of Qualcomm's kernels for Android, /dev/adsprpc-smd
 """
 
 from __future__ import annotations
@@ -38,13 +38,25 @@ Buffers = Sequence[tuple[int, int]]
 
 
 def _fastrpc_create(node: Node, address: int, size_bytes: int) -> None:
-    call(node, "FASTRPC_IOCTL_INIT_CREATE", filelen=size_bytes, filefd=-1,
-         attrs=structures.UNSIGNED_MODULE, file=address)  # fmt: skip
+    call(
+        node,
+        "FASTRPC_IOCTL_INIT_CREATE",
+        filelen=size_bytes,
+        filefd=-1,
+        attrs=structures.UNSIGNED_MODULE,
+        file=address,
+    )
 
 
 def _fastrpc_map(node: Node, file: int, address: int, size_bytes: int) -> int:
-    data = call(node, "FASTRPC_IOCTL_MEM_MAP", fd=file, flags=structures.MAP_STATIC,
-                vaddrin=address, length=size_bytes)  # fmt: skip
+    data = call(
+        node,
+        "FASTRPC_IOCTL_MEM_MAP",
+        fd=file,
+        flags=structures.MAP_STATIC,
+        vaddrin=address,
+        length=size_bytes,
+    )
     return LAYOUTS["fastrpc_mem_map"].get(data, "vaddrout")
 
 
@@ -63,13 +75,27 @@ def _fastrpc_invoke(
 def _adsprpc_create(node: Node, address: int, size_bytes: int) -> None:
     # The driver learns by it which DSP is meant.
     call(node, "ADSPRPC_IOCTL_GETINFO", domain=structures.COMPUTE_DOMAIN)
-    call(node, "ADSPRPC_IOCTL_INIT_ATTRS", flags=structures.INIT_CREATE, file=address,
-         filelen=size_bytes, filefd=-1, memfd=-1, attrs=structures.UNSIGNED_MODULE)  # fmt: skip
+    call(
+        node,
+        "ADSPRPC_IOCTL_INIT_ATTRS",
+        flags=structures.INIT_CREATE,
+        file=address,
+        filelen=size_bytes,
+        filefd=-1,
+        memfd=-1,
+        attrs=structures.UNSIGNED_MODULE,
+    )
 
 
 def _adsprpc_map(node: Node, file: int, address: int, size_bytes: int) -> int:
-    data = call(node, "ADSPRPC_IOCTL_MMAP_64", fd=file, flags=structures.DMA_BUFFER,
-                vaddrin=address, size=size_bytes)  # fmt: skip
+    data = call(
+        node,
+        "ADSPRPC_IOCTL_MMAP_64",
+        fd=file,
+        flags=structures.DMA_BUFFER,
+        vaddrin=address,
+        size=size_bytes,
+    )
     return LAYOUTS["fastrpc_ioctl_mmap_64"].get(data, "vaddrout")
 
 

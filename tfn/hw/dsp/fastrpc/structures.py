@@ -16,8 +16,12 @@ from collections.abc import Mapping
 from tfn._support.frozen import frozen
 
 TYPES: dict[str, tuple[str, int]] = {
-    "u32": ("I", 4), "s32": ("i", 4), "u64": ("Q", 8), "pointer": ("Q", 8), "size": ("Q", 8),
-}  # fmt: skip
+    "u32": ("I", 4),
+    "s32": ("i", 4),
+    "u64": ("Q", 8),
+    "pointer": ("Q", 8),
+    "size": ("Q", 8),
+}
 """The format of each C type for `struct`, and its size, which is its alignment too."""
 
 Members = tuple[tuple[str, str], ...]
@@ -52,7 +56,7 @@ STRUCTURES: dict[str, Members] = {
     "fastrpc_ioctl_munmap_64": (("vaddrout", "u64"), ("size", "size")),
     "fastrpc_getinfo": (("domain", "u32"),),
 }
-"""Those that a transport uses."""
+"""Structures that a transport uses."""
 
 NUMBERS: dict[str, tuple[str, int, str]] = {
     "FASTRPC_IOCTL_INVOKE":        ("R", 3, "fastrpc_invoke"),
@@ -70,7 +74,7 @@ NUMBERS: dict[str, tuple[str, int, str]] = {
 # fmt: on
 
 UNSIGNED_MODULE = 1 << 3
-"""FASTRPC_MODE_UNSIGNED_MODULE: the process may run code that nobody has signed."""
+"""FASTRPC_MODE_UNSIGNED_MODULE: the process may run code without a signature."""
 MAP_STATIC = 0
 """FASTRPC_MAP_STATIC: memory that stays mapped, at one address, for all calls."""
 DMA_BUFFER = 6

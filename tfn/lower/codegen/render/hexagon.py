@@ -22,7 +22,6 @@ from tfn.lower.codegen.render.writer import LlvmWriter, stored, typed, vector
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-
 VECTOR_BYTES = 128
 
 
