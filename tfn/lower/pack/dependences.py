@@ -100,8 +100,8 @@ def _of_memory(loop: Loop) -> list[Edge]:
             if one.access == two.access == "load" or roots[a] != roots[b]:
                 continue
             latency = int("load" not in (one.access, two.access) or one.access != "load")
-            if a < b:
-                out.append(Edge(a, b, latency, 0, ""))
+            if a < b:  # within a packet, two stores are made in order
+                out.append(Edge(a, b, latency if one.packet < two.packet else 0, 0, ""))
             elif not _is_stepped(loop, one, two):
                 out.append(Edge(a, b, latency, 1, ""))
     return out

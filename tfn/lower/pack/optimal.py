@@ -30,6 +30,9 @@ from tfn.lower.pack.modulo import Schedule
 DEADLINE_SECONDS = 10.0
 """For one loop: a proof for 30 instructions takes a second, one for 200 may take for ever."""
 
+MAX_LITERALS = 8_000
+"""Instructions times cycles of a problem for z3: to write down one of 8,000 takes some seconds."""
+
 MAX_STAGES = 10
 """Iterations that run side by side, at the most: code before and after the loop grows with them."""
 
@@ -63,13 +66,13 @@ def schedule(
             break
     if solver.installed():
         for interval in range(bound, found[0] if found else longest):
+            if time.monotonic() > end:
+                break
             answer = solve(loop, machine, interval, end)
             if answer == "none" and bound == interval:
                 bound, proof = interval + 1, "z3"
             elif isinstance(answer, tuple):
                 found = interval, answer
-                break
-            elif time.monotonic() > end:
                 break
     if found is None:
         return None
@@ -107,6 +110,8 @@ def solve(loop: Loop, machine: Machine, interval: int, end: float) -> tuple[int,
     """
     waits = edges(loop, machine)
     stages = _stages(len(loop.body), waits, interval)
+    if len(loop.body) * interval * min(stages, MAX_STAGES) > MAX_LITERALS:
+        return "unknown"
     problem = _Problem(loop, machine, interval, min(stages, MAX_STAGES))
     verdict = problem.check(end)
     if isinstance(verdict, str):
