@@ -1,4 +1,4 @@
-"""Modulo scheduling: one iteration begins every II cycles, the initiation interval.
+"""Modulo schedules: one iteration begins every II cycles, the initiation interval.
 
     II >= what the most used units take            (by resources)
     II >= cycles around a circle of dependences / iterations around it     (by recurrences)
