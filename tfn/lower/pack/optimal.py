@@ -30,6 +30,9 @@ from tfn.lower.pack.modulo import Schedule
 DEADLINE_SECONDS = 10.0
 """For one loop: a proof for 30 instructions takes a second, one for 200 may take for ever."""
 
+MAX_INSTRUCTIONS = 300
+"""Of a loop that is scheduled: the heuristic takes half a minute for more."""
+
 MAX_LITERALS = 8_000
 """Instructions times cycles of a problem for z3: to write down one of 8,000 takes some seconds."""
 
@@ -45,9 +48,9 @@ def schedule(
     Without z3 it is that of the heuristic.
 
     Returns:
-        None if the loop has an instruction that no row describes, or no schedule was found.
+        None if the loop has an instruction that no row describes, or too many, or none was found.
     """
-    if loop.unknown or not loop.body:
+    if loop.unknown or not 0 < len(loop.body) <= MAX_INSTRUCTIONS:
         return None
     end = time.monotonic() + deadline_seconds
     waits = edges(loop, machine)
