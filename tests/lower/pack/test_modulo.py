@@ -11,7 +11,6 @@ from tfn.lower.pack.dependences import edges
 from tfn.lower.pack.instructions import Loop
 from tfn.lower.pack.machine import HEXAGON, MACHINES, Machine
 
-
 MAX_INSTRUCTIONS = 50
 """Of loops for which the heuristic is run here: longer ones take some seconds."""
 
