@@ -60,6 +60,10 @@ def _opencl() -> Device:
     return opencl.device.opencl()
 
 
+def _dsp_fastrpc() -> Device:
+    return dsp.device.dsp_fastrpc()
+
+
 def _dsp() -> Device:
     """Loads its files only now, too."""
     return dsp.device.dsp()
@@ -67,7 +71,8 @@ def _dsp() -> Device:
 
 # fmt: off
 MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "opencl": _opencl, "dsp": _dsp, "python": python, "null": null,
+    "cpu": cpu, DEBUG: cpu, "opencl": _opencl, "dsp": _dsp,
+    "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
 }
 # fmt: on
 """The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""

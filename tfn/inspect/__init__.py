@@ -8,6 +8,7 @@ Files in reading order:
     viewer  `tfn.view`: one page with all stages, lines, costs and reasons
     search_tree  the tree of a search as a page, while it grows
     tune    `tfn.tune`: autotuning, a search for faster opt-ops
+    cycles  modulo schedules of inner loops, for `tfn.show` and `tfn.tune`
     verify  `tfn.verify`: proofs that every load and store is in bounds
     shardings  `tfn.debug.visualize_array_sharding`: which device has which part of an array
 """

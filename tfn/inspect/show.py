@@ -10,6 +10,7 @@ llvm      the text of each kernel
 driver    the text of the one function that runs them
 memory    launches, and the plan of the arena
 assembly  machine code of kernels and driver, as an assembler would read it
+cycles    modulo schedules of innermost loops: cycles by slots, and whether none is shorter
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tfn._support.sections import cached_property
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import assembly
+from tfn.inspect import cycles
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.loops import loop_nest, opt_ops
@@ -184,6 +186,7 @@ class View:
             "bytes between": footprint.temporary_bytes,
         }
         stages = [stage for stage in STAGES if machine_code or stage != "assembly"]
+        stages.remove("cycles")  # it takes seconds
         texts = {stage: self.text(stage) for stage in stages}
         return notebook.unfolding(title, figures, texts, notebook.arena(self.schedule))
 
@@ -209,8 +212,9 @@ STAGES: dict[str, Callable[[View], str]] = {
     "driver": lambda view: view.program.text.rstrip(),
     "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
     "assembly": View.assembly,
+    "cycles": lambda view: cycles.schedules(view.program.kernels, view.target),
 }
-PROCESSOR_STAGES = frozenset({"llvm", "driver", "assembly"})
+PROCESSOR_STAGES = frozenset({"llvm", "driver", "assembly", "cycles"})
 """Stages that only processors have, for which LLVM makes machine code."""
 
 
@@ -247,8 +251,8 @@ def show(
     Args:
         function: a function of arrays, jitted or not.
         args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
-        at: a stage: jaxpr, shards, kernels, ranges, splits, linear, llvm, text, driver, memory or
-            assembly.  The text of kernels is LLVM IR, or the language of a grid.
+        at: a stage: jaxpr, shards, kernels, ranges, splits, linear, llvm, text, driver, memory,
+            assembly or cycles.  The text of kernels is LLVM IR, or the language of a grid.
         target: the machine that code is generated for; that of the default device if None.
 
     Raises:

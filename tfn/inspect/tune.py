@@ -3,6 +3,9 @@
 The result of a search is used from then on, by this and by later processes (without the disk cache,
 by this one), wherever the same kernel is compiled for the same kind of machine.  It never changes
 bits: the search leaves the order of summation as it is.
+
+Candidates are timed, or estimated by modulo schedules of their loops (`tfn.inspect.cycles`), which
+needs no machine.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from tfn.errors import ArgumentError, SplitError
 from tfn.hw.compile import tuning_cache
 from tfn.hw.device import KernelTimer
 from tfn.inspect import search_tree
+from tfn.inspect.cycles import CycleModel
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import Tree, Trial, search
@@ -47,7 +51,7 @@ class Row:
     Attributes:
         name: of the kernel that the model makes.
         launches: how often the program runs it.
-        before_ns, after_ns: on one core.
+        before_ns, after_ns: on one core; cycles if they were estimated.
         tried: how many nests were measured.
         before, after: the opt-ops.
         tree: all nests that were ranked or measured.
@@ -70,10 +74,12 @@ class Report:
     Attributes:
         rows: one for each kernel that was searched.
         left: number of kernels that were not searched for lack of time.
+        by: "time", or "cycles".
     """
 
     rows: tuple[Row, ...]
     left: int = 0
+    by: str = "time"
 
     @property
     def before_ns(self) -> float:
@@ -100,20 +106,19 @@ class Report:
             table.add_row(
                 row.name[:9],
                 str(row.launches),
-                _microseconds(row.before_ns),
-                _microseconds(row.after_ns),
+                self._text(row.before_ns),
+                self._text(row.after_ns),
                 str(row.tried),
                 winners,
             )
         text = io.StringIO()
         Console(width=120, file=text).print(table)
-        total = f"{_microseconds(self.before_ns)} -> {_microseconds(self.after_ns)}"
+        total = f"{self._text(self.before_ns)} -> {self._text(self.after_ns)}"
         rest = f"; no time for {self.left} other kernels" if self.left else ""
         return text.getvalue() + f"all launches on one core: {total}{rest}"
 
-
-def _microseconds(ns: float) -> str:
-    return f"{ns / 1000:.1f} us"
+    def _text(self, ns: float) -> str:
+        return f"{ns / 1000:.1f} us" if self.by == "time" else f"{ns:,.0f} cycles"
 
 
 def tune(
@@ -122,6 +127,7 @@ def tune(
     seconds: float = 60.0,
     quiet: bool = False,
     page: str | Path | None = None,
+    by: str = "time",
     **kwargs: object,
 ) -> Report:
     """Searches for better opt-ops for the kernels of a function on these arguments.
@@ -137,9 +143,12 @@ def tune(
         quiet: whether to draw no progress bar.
         page: of a file that shows the tree of each search as it grows; a browser that has opened
             it reads it anew every few seconds until the search has ended.
+        by: "time", or "cycles": what modulo schedules of the loops take, which is computed, so
+            that the device need not be able to time kernels.
 
     Raises:
-        ArgumentError: on a device that compiles nothing.
+        ArgumentError: on a device that compiles nothing; by cycles, where the slots and latencies
+            of the processor are not known.
 
     Example:
         >>> import tfn
@@ -149,11 +158,18 @@ def tune(
         True
     """
     device = run.device()
-    if device.kernel_timer is None:
+    timers: dict[str, Callable[[Target], KernelTimer] | None] = {
+        "time": device.kernel_timer,
+        "cycles": CycleModel,
+    }
+    if by not in timers:
+        raise ArgumentError("tune compares kernels by time or by cycles", got=f"by={by!r}")
+    make_timer = timers[by]
+    if make_timer is None:
         raise ArgumentError(
             "tune times kernels on the cpu",
             got=f"the device {device.name}",
-            hint="set TFN_DEVICE or config.device to cpu",
+            hint="set TFN_DEVICE or config.device to cpu, or pass by='cycles'",
         )
     real_number("tune", "seconds", seconds, 0)
     jitted = function if isinstance(function, Jitted) else jit(function)
@@ -172,7 +188,7 @@ def tune(
         if growing:
             growing.update({row.name: row.tree for row in rows} | {name: tuple(tree.values())})
 
-    with device.kernel_timer(target) as timer, Progress(disable=quiet) as progress:
+    with make_timer(target) as timer, Progress(disable=quiet) as progress:
         task = progress.add_task("kernels", total=len(order))
         for name in order:
             if time.monotonic() > end:
@@ -183,7 +199,7 @@ def tune(
         growing.finish({row.name: row.tree for row in rows})
     run.forget()
     jitted.clear_cache()
-    return Report(tuple(rows), len(order) - len(rows))
+    return Report(tuple(rows), len(order) - len(rows), by)
 
 
 def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:

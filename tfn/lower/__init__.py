@@ -12,6 +12,7 @@ The rooms are in the order in which a function passes through them:
     loops     schedule primitives (opt-ops), cost model, heuristics, beam search
     math      elementary functions, and what a target has no instruction for
     codegen   loops to vector instructions to text; radix sort; renderers
+    pack      modulo schedules of inner loops: slots, latencies, the shortest interval by z3
     memory    steps of a program, live ranges, one arena, in-place results
     report    pictures of each stage, costs, bounds proofs
 """

@@ -112,8 +112,13 @@ def machine(target: Target, level: int = CAREFUL) -> Any:
             ) from None
 
 
-def assembly(text: str, target: Target) -> str:
+def assembly(text: str, target: Target, annotated: bool = False) -> str:
     """The assembly code of a text.
+
+    Args:
+        text: LLVM IR.
+        target: the machine.
+        annotated: whether comments name the basic block of LLVM IR that each label begins.
 
     Raises:
         CompileError: if LLVM does not know the triple.
@@ -122,6 +127,7 @@ def assembly(text: str, target: Target) -> str:
     with LOCK:
         module = llvm.parse_assembly(text, llvm.create_context())
         module.triple, module.data_layout = target.triple, str(to.target_data)
+        to.set_asm_verbosity(annotated)
         return str(to.emit_assembly(module))
 
 

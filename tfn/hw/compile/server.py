@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from tfn.errors import CompileError
 from tfn.hw.compile.child import command
-from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.compile.llvm import LlvmCompiler, assembly
 from tfn.lower.target.target import Target
 
 _MAX_MESSAGE_LINES = 3
@@ -45,8 +45,19 @@ class CompileServer:
         Raises:
             CompileError: with LLVM's message, also where LLVM aborts the process or takes too long.
         """
+        return self._ask(list(texts), target, {"level": level})
+
+    def assembly(self, text: str, target: Target) -> str:
+        """The assembly code of a text, with comments that name basic blocks.
+
+        Raises:
+            CompileError: as `translate`.
+        """
+        return self._ask([text], target, {"assembly": True}).decode()
+
+    def _ask(self, texts: Sequence[str], target: Target, options: dict[str, Any]) -> bytes:
         fields = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
-        request = json.dumps({"texts": list(texts), "level": level, "target": fields})
+        request = json.dumps({"texts": texts, "target": fields, **options})
         child = self._child or self._start()
         assert child.stdin
         try:
@@ -74,6 +85,11 @@ class CompileServer:
             got=data.decode(errors="replace"),
             hint="this is a fault of tfn, or of a kernel written by hand",
         )
+
+    def close(self) -> None:
+        """End the child; the next text starts another."""
+        self._end()
+        self._child = None
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as the process)
@@ -132,7 +148,11 @@ def main() -> int:
         request = json.loads(line)
         try:
             target = Target(**request["target"])
-            data, ok = compiler.translate(request["texts"], target, request["level"]), 1
+            if request.get("assembly"):
+                data = assembly(request["texts"][0], target, annotated=True).encode()
+            else:
+                data = compiler.translate(request["texts"], target, request["level"])
+            ok = 1
         except CompileError as error:
             data, ok = error.got.encode(), 0
         sys.stdout.buffer.write(bytes([ok]) + len(data).to_bytes(HEAD_BYTES - 1, "little") + data)

@@ -7,6 +7,7 @@ In reading order:
     monitor: the program that runs on the DSP and takes commands from a ring.
     transport: the protocol of transports: start, ring, stop.
     emulator: transport to a process of qemu-hexagon.
+    fastrpc: transport to the processor itself, by the ioctls of the kernel's driver.
     callbacks: host functions that a running program calls.
     queue: command queue: loads programs, launches them, turns faults into errors.
     device: the five parts together.

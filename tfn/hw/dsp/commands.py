@@ -19,7 +19,7 @@ from tfn._support.frozen import frozen
 from tfn.errors import DeviceError
 
 BASE = 0x4000_0000
-"""The address of shared memory on the DSP."""
+"""The address of shared memory under the emulator; another transport may map it elsewhere."""
 TOTAL_BYTES = 0x8000_0000
 """The size of shared memory: half of what 32 bits can address."""
 CODE_AT = STACK_END = 16 << 20
@@ -146,17 +146,16 @@ def records(commands: Sequence[Command], head: int) -> list[tuple[int, list[int]
 
 
 HOLES: dict[str, object] = {
-    "BASE": BASE,
-    "TAIL": BASE + TAIL_AT,
-    "HEAD": BASE + HEAD_AT,
-    "SIGNALLED": BASE + SIGNAL_AT,
-    "HOST_NUMBER": BASE + HOST_NUMBER_AT,
-    "HOST_OPERANDS": BASE + HOST_OPERANDS_AT,
-    "HOST_ENTRY": BASE + HOST_ENTRY_AT,
-    "FAILURE": BASE + FAILURE_AT,
-    "SYNC": BASE + SYNC_AT,
-    "STACK": BASE + STACK_END,
-    "RING": BASE + RING_AT,
+    "TAIL": TAIL_AT,
+    "HEAD": HEAD_AT,
+    "SIGNALLED": SIGNAL_AT,
+    "HOST_NUMBER": HOST_NUMBER_AT,
+    "HOST_OPERANDS": HOST_OPERANDS_AT,
+    "HOST_ENTRY": HOST_ENTRY_AT,
+    "FAILURE": FAILURE_AT,
+    "SYNC": SYNC_AT,
+    "STACK": STACK_END,
+    "RING": RING_AT,
     "RING_MASK": RING_WORDS - 1,
     "HOST_CALLED": HOST_CALLED,
     "READY": READY - 2**32,
@@ -167,6 +166,6 @@ HOLES: dict[str, object] = {
     "SIGNAL": SIGNAL,
     "WAIT": WAIT,
 }
-"""Layout and codes, as `monitor.ll` reads them."""
+"""Places in shared memory and codes, as `monitor.ll` reads them."""
 
 FOLDER = os.path.dirname(__file__)

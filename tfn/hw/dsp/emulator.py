@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tfn.errors import DeviceError
-from tfn.hw.dsp.commands import READY, TOTAL_BYTES
+from tfn.hw.dsp.commands import READY
 from tfn.hw.dsp.memory import SharedMemory
 
 COMMAND = "qemu-hexagon"
@@ -84,7 +84,8 @@ class Emulator:
                 bufsize=0,
             )
             self._end = weakref.finalize(self, _end, self.process, self._errors)
-            self._write(struct.pack("<II", self._shared.file, TOTAL_BYTES))
+            shared = self._shared
+            self._write(struct.pack("<III", shared.file, shared.size_bytes, shared.base))
             word = self.answer(START_SECONDS)
         if word != READY:
             self.stop()

@@ -92,13 +92,15 @@ class SharedMemory:
 
     Attributes:
         file: its descriptor, which a transport passes on.
+        size_bytes: its size.
         address: where this process has mapped it.
+        base: where the DSP has mapped it, since the transport was started last.
     """
 
-    def __init__(self) -> None:
-        self.file = _sparse_file()
-        os.ftruncate(self.file, TOTAL_BYTES)
-        self._map = mmap.mmap(self.file, TOTAL_BYTES, mmap.MAP_SHARED)
+    def __init__(self, file: int | None = None, size_bytes: int = TOTAL_BYTES) -> None:
+        self.size_bytes, self.base = size_bytes, BASE
+        self.file = _sparse_file(size_bytes) if file is None else file
+        self._map = mmap.mmap(self.file, size_bytes, mmap.MAP_SHARED)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.words = memoryview(self._map).cast("I")
         self.process = os.getpid()
@@ -118,11 +120,11 @@ class SharedMemory:
 
     def holds(self, address: int, size_bytes: int) -> bool:
         """Whether a range of host memory is shared."""
-        return self.address <= address and address + size_bytes <= self.address + TOTAL_BYTES
+        return self.address <= address and address + size_bytes <= self.address + self.size_bytes
 
     def on_device(self, address: int) -> int:
         """The address on the DSP of a host address."""
-        return address - self.address + BASE
+        return address - self.address + self.base
 
     def on_host(self, address: int) -> int:
         """The host address of an address on the DSP.
@@ -130,24 +132,27 @@ class SharedMemory:
         Raises:
             DeviceError: if it is not in shared memory.
         """
-        if not BASE <= address < BASE + TOTAL_BYTES:
+        if not self.base <= address < self.base + self.size_bytes:
             raise DeviceError(
                 "the DSP names an address outside of shared memory",
                 got=f"{address:#x}",
                 hint="arrays are not lost, and the next call starts it again",
             )
-        return address - BASE + self.address
+        return address - self.base + self.address
 
 
-def _sparse_file() -> int:
+def _sparse_file(size_bytes: int) -> int:
     """A descriptor of a new file in memory that no name leads to."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("tfn-dsp", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+        descriptor = os.memfd_create("tfn-dsp", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size_bytes)
+    return descriptor
 
 
-class _Block:
+class Block:
     """The owner of a range in use; the range is free again when it dies."""
 
     __slots__ = ("_free", "begin", "size_bytes")
@@ -170,7 +175,7 @@ class SharedPool:
     def __init__(self, shared: SharedMemory) -> None:
         self.shared, self.live_bytes, self.peak_bytes = shared, 0, 0
         # Whole vectors are loaded at masked ends of arrays: there is memory after the last.
-        self._ranges = Ranges(BUFFERS_AT, TOTAL_BYTES - GUARD_BYTES)
+        self._ranges = Ranges(BUFFERS_AT, shared.size_bytes - GUARD_BYTES)
         # Reentrant, because a garbage collection inside it may free blocks.
         self._lock = threading.RLock()
         self._advise = ctypes.CDLL(None).madvise
@@ -193,14 +198,15 @@ class SharedPool:
                 raise over_limit(size_bytes, self.live_bytes, limit)
             begin = self._ranges.allocate(block_bytes)
             if begin is None:
+                whole = self.shared.size_bytes - BUFFERS_AT
                 raise OutOfMemoryError(
                     f"{size_bytes:,} bytes do not fit into the memory of the DSP",
-                    got=f"{self.live_bytes:,} of {TOTAL_BYTES - BUFFERS_AT:,} bytes in use",
+                    got=f"{self.live_bytes:,} of {whole:,} bytes in use",
                     hint="delete arrays, or donate arguments: a DSP has 32-bit addresses",
                 )
             self.live_bytes += block_bytes
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
-        owner = _Block(begin, block_bytes, self._freed)
+        owner = Block(begin, block_bytes, self._freed)
         return Buffer(self.shared.address + begin, size_bytes, owner, True)
 
     def copy(self, data: bytes) -> Buffer:
@@ -241,7 +247,7 @@ class CodeSpace:
         self._retired: list[tuple[int, int]] = []
         self._lock = threading.RLock()
 
-    def allocate(self, size_bytes: int) -> _Block:
+    def allocate(self, size_bytes: int) -> Block:
         """A place for code.
 
         Raises:
@@ -253,9 +259,9 @@ class CodeSpace:
             raise OutOfMemoryError(
                 f"{size_bytes:,} bytes of code do not fit into the memory of the DSP",
                 got=f"{BUFFERS_AT - CODE_AT:,} bytes for code",
-                hint="tfn.clear_caches() drops programs that are not used",
+                hint="jitted.clear_cache() drops the programs of a function",
             )
-        return _Block(begin, size_bytes, self._retire)
+        return Block(begin, size_bytes, self._retire)
 
     def _retire(self, begin: int, size_bytes: int) -> None:
         self._retired.append((begin, size_bytes))

@@ -7,12 +7,16 @@
 ;   read_word       a word of the host's bell; 4 unless the host is gone
 ;   write_word      rings the host with a word
 ;   copy            copies bytes
+;   place           the address of a place in shared memory
 ;   exit            ends the process
 
 ; long syscall(r0, ..., r5, number on the stack):
 ;     r6 = memw(r29+#0)    trap0(#1)    jumpr r31
 @syscall = constant [3 x i32] [i32 -1851932666, i32 1409335300, i32 1386201088],
   section ".text.syscall", align 16
+
+; Where shared memory begins, as the host has said at the start.
+@base = internal global i32 0, align 4
 
 ; void on_stack(stack, function):    r29 = r0    jumpr r1
 @on_stack = constant [2 x i32] [i32 1885388829, i32 1384235008], section ".text.stack", align 16
@@ -38,9 +42,11 @@ define internal void @exit(i32 %status) noreturn {
 define void @host_call(i64 %number, ptr %operands) {
   %bell = alloca i32, align 4
   %narrow = trunc i64 %number to i32
-  store volatile i32 %narrow, ptr inttoptr (i32 $HOST_NUMBER$ to ptr), align 4
+  %host.number.1 = call ptr @place(i32 $HOST_NUMBER$)
+  store volatile i32 %narrow, ptr %host.number.1, align 4
   %address = ptrtoint ptr %operands to i32
-  store volatile i32 %address, ptr inttoptr (i32 $HOST_OPERANDS$ to ptr), align 4
+  %host.operands.2 = call ptr @place(i32 $HOST_OPERANDS$)
+  store volatile i32 %address, ptr %host.operands.2, align 4
   call void @write_word(i32 $HOST_CALLED$)
   br label %listen
 listen:
@@ -77,28 +83,41 @@ done:
   ret void
 }
 
+; The address of a place in shared memory.
+define internal ptr @place(i32 %offset) {
+  %base = load i32, ptr @base, align 4
+  %address = add i32 %base, %offset
+  %pointer = inttoptr i32 %address to ptr
+  ret ptr %pointer
+}
+
 define void @_start() {
 entry:
-  %setup = alloca [2 x i32], align 8
-  %got = call i32 @syscall(i32 0, ptr %setup, i32 8, i32 0, i32 0, i32 0, i32 63)
-  %whole = icmp eq i32 %got, 8
+  %setup = alloca [3 x i32], align 8
+  %got = call i32 @syscall(i32 0, ptr %setup, i32 12, i32 0, i32 0, i32 0, i32 63)
+  %whole = icmp eq i32 %got, 12
   br i1 %whole, label %map, label %gone
 map:
   %file = load i32, ptr %setup, align 8
   %size.at = getelementptr i32, ptr %setup, i32 1
   %size = load i32, ptr %size.at, align 4
+  %base.at = getelementptr i32, ptr %setup, i32 2
+  %base = load i32, ptr %base.at, align 4
+  store i32 %base, ptr @base, align 4
   ; mmap2 with PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED | MAP_FIXED.
-  %mapped = call i32 @syscall(i32 $BASE$, i32 %size, i32 7, i32 17, i32 %file, i32 0, i32 222)
-  %there = icmp eq i32 %mapped, $BASE$
+  %mapped = call i32 @syscall(i32 %base, i32 %size, i32 7, i32 17, i32 %file, i32 0, i32 222)
+  %there = icmp eq i32 %mapped, %base
   br i1 %there, label %ready, label %unmapped
 unmapped:
   call void @exit(i32 3)
   unreachable
 ready:
-  store ptr @host_call, ptr inttoptr (i32 $HOST_ENTRY$ to ptr), align 4
+  %host.entry.3 = call ptr @place(i32 $HOST_ENTRY$)
+  store ptr @host_call, ptr %host.entry.3, align 4
   call void @write_word(i32 $READY$)
   ; Programs keep the addresses of operands on the stack, where a function of the host reads them.
-  call void @on_stack(i32 $STACK$, ptr @take_commands)
+  %stack = call ptr @place(i32 $STACK$)
+  call void @on_stack(ptr %stack, ptr @take_commands)
   unreachable
 gone:
   call void @exit(i32 0)
@@ -117,13 +136,16 @@ gone:
   call void @exit(i32 0)
   unreachable
 take:
-  %head = load volatile i32, ptr inttoptr (i32 $HEAD$ to ptr), align 4
-  %tail = load volatile i32, ptr inttoptr (i32 $TAIL$ to ptr), align 4
+  %head.4 = call ptr @place(i32 $HEAD$)
+  %head = load volatile i32, ptr %head.4, align 4
+  %tail.5 = call ptr @place(i32 $TAIL$)
+  %tail = load volatile i32, ptr %tail.5, align 4
   %empty = icmp eq i32 %head, %tail
   br i1 %empty, label %wait, label %record
 record:
   %word = and i32 %tail, $RING_MASK$
-  %at = getelementptr i32, ptr inttoptr (i32 $RING$ to ptr), i32 %word
+  %ring.6 = call ptr @place(i32 $RING$)
+  %at = getelementptr i32, ptr %ring.6, i32 %word
   %code = load i32, ptr %at, align 4
   %p1 = getelementptr i32, ptr %at, i32 1
   %p2 = getelementptr i32, ptr %at, i32 2
@@ -143,8 +165,10 @@ bad:
 launch:
   %entry.at = load ptr, ptr %p2, align 4
   %arena = load ptr, ptr %p3, align 4
-  store i64 0, ptr inttoptr (i32 $FAILURE$ to ptr), align 8
-  call void %entry.at(i64 0, i64 1, ptr %p4, ptr %arena, ptr inttoptr (i32 $SYNC$ to ptr))
+  %failure.7 = call ptr @place(i32 $FAILURE$)
+  store i64 0, ptr %failure.7, align 8
+  %sync.8 = call ptr @place(i32 $SYNC$)
+  call void %entry.at(i64 0, i64 1, ptr %p4, ptr %arena, ptr %sync.8)
   br label %next
 copy:
   %to = load ptr, ptr %p2, align 4
@@ -154,9 +178,11 @@ copy:
   br label %next
 signal:
   %value = load i32, ptr %p2, align 4
-  store volatile i32 %value, ptr inttoptr (i32 $SIGNALLED$ to ptr), align 4
+  %signalled.9 = call ptr @place(i32 $SIGNALLED$)
+  store volatile i32 %value, ptr %signalled.9, align 4
   %past = add i32 %tail, %words
-  store volatile i32 %past, ptr inttoptr (i32 $TAIL$ to ptr), align 4
+  %tail.10 = call ptr @place(i32 $TAIL$)
+  store volatile i32 %past, ptr %tail.10, align 4
   call void @write_word(i32 %value)
   ; The next batch has a bell of its own: it is not taken before that rings.
   br label %wait
@@ -172,6 +198,7 @@ sleep:
   br i1 %rung.again, label %check, label %gone
 next:
   %end = add i32 %tail, %words
-  store volatile i32 %end, ptr inttoptr (i32 $TAIL$ to ptr), align 4
+  %tail.11 = call ptr @place(i32 $TAIL$)
+  store volatile i32 %end, ptr %tail.11, align 4
   br label %take
 }

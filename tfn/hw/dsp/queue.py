@@ -29,8 +29,8 @@ from tfn.hw.dsp.commands import (
     Launch,
     Signal,
 )
-from tfn.hw.dsp.linker import Image, link
-from tfn.hw.dsp.memory import CodeSpace, SharedMemory, SharedPool
+from tfn.hw.dsp.linker import link
+from tfn.hw.dsp.memory import Block, CodeSpace, SharedMemory, SharedPool
 from tfn.hw.dsp.transport import Transport
 from tfn.lower.program import Program
 
@@ -47,18 +47,27 @@ class DspExecutable:
     """A program at its place in shared memory.
 
     Attributes:
-        image: its code.
+        image: its code, linked for the address where the DSP has mapped the place.
     """
 
-    def __init__(self, queue: DspQueue, program: Program, image: Image, place: object) -> None:
-        self.image, self._queue, self._place = image, queue, place
-        self._entry = image.symbols[program.name]
+    def __init__(
+        self, queue: DspQueue, program: Program, files: Sequence[bytes], place: Block
+    ) -> None:
+        self._queue, self._files, self._place = queue, files, place
+        self._name = program.name
+        self._link()
         self._arena_bytes = program.arena_bytes
         self._outputs = len(program.outputs)
         self._kernels = [launch.kernel.name for launch in program.launches]
         self._calls = program.host_calls
         self._host = HostCalls(queue.shared, self._calls) if self._calls else None
         self._deadline_seconds = queue.deadline_seconds + program.work_ns * SLOWNESS / 1e9
+
+    def _link(self) -> None:
+        """Link the program for the address of its place, and put it there."""
+        shared, begin = self._queue.shared, self._place.begin
+        self.image = link(self._files, shared.base + begin)
+        ctypes.memmove(shared.address + begin, self.image.data, len(self.image.data))
 
     def with_callbacks(self, functions: Sequence[object]) -> DspExecutable:
         """The same program with functions of the host in its slots."""
@@ -75,12 +84,20 @@ class DspExecutable:
             Exception: what a function of the host raised.
         """
         queue = self._queue
+        with queue.lock:
+            queue.start()
+            if self.image.address != queue.shared.base + self._place.begin:
+                self._link()  # the DSP was started anew, and has mapped memory elsewhere
+            self._run(inputs, outputs)
+
+    def _run(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        queue = self._queue
         arena = queue.pool.allocate(self._arena_bytes)
         foreign: dict[int, tuple[Buffer, Buffer]] = {}
         buffers = [queue.resident(buffer, foreign) for buffer in (*inputs, *outputs)]
         on_device = queue.shared.on_device
         launch = Launch(
-            self._entry,
+            self.image.symbols[self._name],
             on_device(arena.address),
             tuple(on_device(buffer.address) for buffer in buffers),
         )
@@ -111,6 +128,7 @@ class DspQueue:
 
     Attributes:
         deadline_seconds: for a call, beside its estimated time.
+        lock: held from the start of the DSP to the end of a call.
         progress: the number of the launch that ran last.
     """
 
@@ -120,7 +138,7 @@ class DspQueue:
         self.shared, self.pool, self.transport = shared, pool, transport
         self.deadline_seconds = DEADLINE_SECONDS
         self._library, self._code = library, CodeSpace()
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._signal = 0
         self._words = shared.words
 
@@ -139,10 +157,7 @@ class DspQueue:
         files = [objects[program.name], *(objects[k.name] for k in program.kernels), self._library]
         # Its size does not depend on its address.
         size_bytes = len(link(files, BASE).data)
-        place = self._code.allocate(size_bytes)
-        image = link(files, BASE + place.begin)
-        ctypes.memmove(self.shared.address + place.begin, image.data, size_bytes)
-        return DspExecutable(self, program, image, place)
+        return DspExecutable(self, program, files, self._code.allocate(size_bytes))
 
     def resident(self, buffer: Buffer, foreign: dict[int, tuple[Buffer, Buffer]]) -> Buffer:
         """A buffer in shared memory: itself, or a copy of one of another device."""
@@ -159,6 +174,20 @@ class DspQueue:
         """The number of the launch that runs, or ran last."""
         return self._words[commands.PROGRESS_AT // 4]
 
+    def start(self) -> None:
+        """Start the DSP if it does not run, or anew if much of its code is no longer used.
+
+        Raises:
+            DeviceError: if it does not start; in a process that was forked.
+        """
+        self.shared.check_process()
+        if self.transport.is_running and self._code.retired_bytes > RETIRED_BYTES:
+            self.transport.stop()
+        if not self.transport.is_running:
+            self._words[commands.HEAD_AT // 4] = self._words[commands.TAIL_AT // 4] = 0
+            self._code.reuse()
+            self.transport.start()
+
     def run(
         self,
         batch: Sequence[Command],
@@ -170,14 +199,8 @@ class DspQueue:
         Raises:
             DeviceError: if the DSP dies, answers something else, or does not answer in time.
         """
-        with self._lock:
-            self.shared.check_process()
-            if self.transport.is_running and self._code.retired_bytes > RETIRED_BYTES:
-                self.transport.stop()
-            if not self.transport.is_running:
-                self._words[commands.HEAD_AT // 4] = self._words[commands.TAIL_AT // 4] = 0
-                self._code.reuse()
-                self.transport.start()
+        with self.lock:
+            self.start()
             self._signal = self._signal % LAST_SIGNAL + 1
             self._words[commands.PROGRESS_AT // 4] = 0
             self._write([*batch, Signal(self._signal)])

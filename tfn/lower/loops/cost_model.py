@@ -94,6 +94,19 @@ def _has_scalars(nodes: Sequence[UOp], scalars: frozenset[DType]) -> bool:
     return any(u.dtype in scalars for u in held)
 
 
+def _widest_bytes(body: UOp) -> int:
+    """Bytes of the widest value that is computed; addresses and conditions do not count."""
+    seen: set[UOp] = set()
+    stack = [u.src[2] for u in walk([body]) if u.op is Op.STORE]
+    while stack:
+        u = stack.pop()
+        if u not in seen:
+            seen.add(u)
+            stack.extend(() if u.op is Op.LOAD else u.src[:1] if u.op is Op.FOLD else u.src)
+    values = [u.dtype.itemsize for u in seen if u.op not in (Op.CONST, Op.RANGE)]
+    return max(values, default=1)
+
+
 class Model:
     """The accesses, the arithmetic and the reductions of a nest, for a target.
 
@@ -117,7 +130,10 @@ class Model:
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
         widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
         is_scalar = bool(target.scalars) and _has_scalars(self.nodes, target.scalars)
-        self.lanes = 1 if is_scalar else max(1, target.vector_bytes // max(4, *widths))
+        if target.lane_bytes < min(widths, default=1):
+            widths.append(_widest_bytes(n.body))
+        widest = max(target.lane_bytes, *widths, 1)
+        self.lanes = 1 if is_scalar else max(1, target.vector_bytes // widest)
         self.accumulators = accumulators(target)
         self.registers = target.vector_registers
         self.cache_bytes = target.l2_bytes

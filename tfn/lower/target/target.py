@@ -25,6 +25,9 @@ class Target:
         grid: of a machine that runs groups of threads; None for cores with vectors.
         scalars: dtypes that no vector register holds: kernels with values of one are not
             vectorised.
+        lane_bytes: the narrowest lane: a vector of narrower elements fills a part of a register
+            only.  Whole registers of them need conversions to several, which LLVM does well where
+            it knows no vectors of a part.
     """
 
     triple: str
@@ -38,3 +41,4 @@ class Target:
     lacks: frozenset[Op] = frozenset({Op.LDEXP})
     grid: Grid | None = None
     scalars: frozenset[DType] = frozenset()
+    lane_bytes: int = 4

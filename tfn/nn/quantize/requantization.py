@@ -32,6 +32,11 @@ MULTIPLIER_BITS = 31
 """Bits of a multiplier: with a sum of 32 bits, the product and its rounding fit into 64 bits."""
 MAX_SHIFT = 62
 """The largest shift: the rounding term ``2**(shift - 1)`` and the product fit into 64 bits."""
+MIN_SHIFT = 33
+"""The smallest shift at which the upper half of a product has all bits of the result."""
+MAX_SHIFT_OF_SUMS = 12
+"""The most that sums are shifted instead: with factors that would need more, from 2**9 on, every
+sum but 0 is clipped."""
 
 
 @module
@@ -103,11 +108,30 @@ class Requantization:
 
     def __call__(self, sums: Int32[Array, "*shape"]) -> Int8[Array, "*shape"]:
         """Returns sums as quantized values; channels are the last axis."""
-        shift = self.shift.astype("int64")
-        half = jnp.left_shift(jnp.ones_like(shift), shift - 1)
-        products = sums.astype("int64") * self.multiplier.astype("int64")
-        rounded = jnp.right_shift(products + half, shift)
-        # Clipped before the zero point is added: both fit into 32 bits then.
+        # Of a product only the upper 32 bits are needed, if it is shifted by 33 at least: the
+        # rounding term is a multiple of 2**32 then.  With a smaller shift the sum is shifted
+        # instead; factors are 1/8 and more there, so that all results of sums that are clipped
+        # here, and of others that are shifted by less than they should, are clipped below.
+        up = jnp.clip(MIN_SHIFT - self.shift, 0, MAX_SHIFT_OF_SUMS)
+        most = jnp.right_shift(jnp.int32(2**31 - 1), up)
+        upper = _upper_bits(jnp.left_shift(jnp.clip(sums, ~most, most), up), self.multiplier)
+        down = jnp.maximum(self.shift, MIN_SHIFT) - MIN_SHIFT
+        rounded = jnp.right_shift(upper + jnp.left_shift(jnp.ones_like(down), down), down + 1)
+        # Clipped before the zero point is added: the sum fits into 32 bits then.
         low, high = self.lowest - self.zero_point, self.highest - self.zero_point
-        clipped = jnp.clip(rounded, low.astype("int64"), high.astype("int64"))
-        return (clipped.astype("int32") + self.zero_point).astype("int8")
+        return (jnp.clip(rounded, low, high) + self.zero_point).astype("int8")
+
+
+def _upper_bits(x: Int32[Array, "*shape"], y: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
+    """Returns the upper 32 of the 64 bits of a product; `y` is not negative.
+
+    Four products of halves: no vector of 64-bit integers is needed, which many processors lack.
+
+    Source: H. S. Warren 2013, "Hacker's Delight", section 8-2.
+    """
+    x_low, x_high = jnp.bitwise_and(x, 0xFFFF), jnp.right_shift(x, 16)
+    y_low, y_high = jnp.bitwise_and(y, 0xFFFF), jnp.right_shift(y, 16)
+    lowest = (x_low.astype("uint32") * y_low.astype("uint32")) >> 16
+    middle = x_high * y_low + lowest.astype("int32")
+    carried = x_low * y_high + jnp.bitwise_and(middle, 0xFFFF)
+    return x_high * y_high + jnp.right_shift(middle, 16) + jnp.right_shift(carried, 16)

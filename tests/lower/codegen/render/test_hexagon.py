@@ -35,7 +35,8 @@ def test_masked_vectors_are_whole_ones_and_selections(dtype: str) -> None:
     text = program.kernels[0].text
     assert "masked.load" not in text
     assert "masked.store" not in text
-    assert "store <32 x i" in text
+    itemsize = np.dtype(dtype).itemsize
+    assert f"store <{128 // itemsize} x i{8 * itemsize}>" in text
     assert selections(program)
 
 

@@ -1,0 +1,1 @@
+"""Tests of `tfn.hw.dsp.fastrpc`."""

@@ -1,0 +1,84 @@
+"""Cycles of kernels by modulo schedules: for `tfn.show` a table, for `tfn.tune` an estimate.
+
+A processor whose slots, units and latencies are known (`tfn.lower.pack.machine`) need not be there:
+LLVM makes assembly code in a child process, and what its loops take is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from tfn.dtypes import DType
+from tfn.errors import ArgumentError, CompileError
+from tfn.hw.compile.server import CompileServer
+from tfn.lower.pack import assembly, optimal
+from tfn.lower.pack.estimate import kernel_cycles
+from tfn.lower.pack.machine import MACHINES, Machine
+from tfn.lower.pack.table import heading, table
+from tfn.lower.program import Kernel
+from tfn.lower.target.target import Target
+
+SHOWN_SECONDS = 5.0
+"""For the schedule of each loop of a picture."""
+
+
+def architecture(target: Target) -> str:
+    """The architecture of a target.
+
+    Raises:
+        ArgumentError: if there is no table of its processors.
+    """
+    name = target.triple.split("-")[0]
+    if target.grid is not None or name not in MACHINES:
+        raise ArgumentError(
+            f"the slots and latencies of {name} are not known",
+            got=f"the target {target.triple}",
+            hint="there are tables for " + ", ".join(MACHINES),
+        )
+    return name
+
+
+class CycleModel:
+    """Estimates of kernels: a `tfn.hw.device.KernelTimer` whose nanoseconds are cycles."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self._architecture = target, architecture(target)
+        self._machine: Machine = MACHINES[self._architecture]
+        self._server = CompileServer()
+
+    def __enter__(self) -> CycleModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def measure(self, kernel: Kernel, buffers: Sequence[tuple[int, DType]]) -> float:
+        """Cycles of one launch on one core; inf if LLVM cannot compile it."""
+        try:
+            text = self._server.assembly(kernel.text, self._target)
+        except CompileError:
+            return inf
+        return kernel_cycles(text, kernel.text, kernel.tiles, self._architecture, self._machine)
+
+
+def schedules(kernels: Sequence[Kernel], target: Target) -> str:
+    """The modulo schedules of the innermost loops of kernels, as tables.
+
+    Raises:
+        ArgumentError: if there is no table of the processor.
+    """
+    name = architecture(target)
+    machine, server = MACHINES[name], CompileServer()
+    lines = []
+    for kernel in kernels:
+        counts = assembly.executions(kernel.text, kernel.tiles)
+        lines.append(f"{kernel.name} on {machine.name}")
+        for loop in assembly.divided(server.assembly(kernel.text, target), name).loops:
+            found = optimal.schedule(loop, machine, SHOWN_SECONDS)
+            lines.append(heading(loop, machine, found))
+            lines.append(f"runs {counts.get(loop.name, 1.0):,.0f} times in a launch")
+            if found is not None:
+                lines.append(table(loop, machine, found))
+    server.close()
+    return "\n".join(lines)

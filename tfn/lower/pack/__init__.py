@@ -1,0 +1,18 @@
+"""Software pipelining: modulo schedules of inner loops, and what they decide.
+
+In reading order:
+    machine: slots, units, latencies and registers of processors, as data.
+    instructions: instructions of an inner loop: what they read, write and access.
+    hexagon: instructions of Hexagon's assembly language.
+    x86: instructions of x86-64's assembly language, in AT&T syntax.
+    assembly: loops of a kernel's assembly code, and how often they run.
+    dependences: which instruction waits for which, by how many cycles and iterations.
+    modulo: lower bounds of the initiation interval, and a list-scheduling heuristic.
+    optimal: the shortest initiation interval, by an SMT solver.
+    estimate: cycles of a kernel, by what its loops take.
+    table: a schedule as a table of cycles by slots.
+
+LLVM selects instructions; a schedule says in how few cycles a processor can run them, iteration
+after iteration.  `tfn.show` prints it at the stage ``cycles``, and `tfn.tune` chooses register
+tiles and unrolling by it.
+"""
