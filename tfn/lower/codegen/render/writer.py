@@ -69,6 +69,7 @@ class LlvmWriter:
     """The text of one function as it grows.
 
     Attributes:
+        hides_addresses: whether addresses are hidden from LLVM's loop strength reduction.
         lines: of the body.
         names: of values.
         block: the label of the present basic block.
@@ -78,7 +79,8 @@ class LlvmWriter:
             the kind of the loop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hides_addresses: bool = True) -> None:
+        self.hides_addresses = hides_addresses
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {BEGIN: "%begin", END: "%end"}
         self.declared: dict[str, str] = {}
@@ -141,7 +143,7 @@ class LlvmWriter:
         That tries to express each address by every other one, in an eighth of the compile time;
         here addresses are reduced already.
         """
-        if self.block == "entry":
+        if self.block == "entry" or not self.hides_addresses:
             return pointer
         return self.let(self.intrinsic("strip.invariant.group.p0", "ptr", [("ptr", pointer)]))
 
