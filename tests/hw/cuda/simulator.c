@@ -224,28 +224,32 @@ uint32_t sim_bfly(uint32_t mask, uint32_t x, uint32_t lane, uint32_t clamp) { (v
 uint32_t sim_down(uint32_t mask, uint32_t x, uint32_t lane, uint32_t clamp) { (void)mask; (void)clamp; return shuffle(DOWN, x, lane); }
 uint32_t sim_idx(uint32_t mask, uint32_t x, uint32_t lane, uint32_t clamp) { (void)mask; (void)clamp; return shuffle(INDEX, x, lane); }
 
-static void mma(int kind, uint32_t *out, const uint32_t *in) {
+typedef uint32_t Four __attribute__((vector_size(16)));
+
+static Four mma(int kind, const uint32_t *in) {
   Fiber *f = &fibers[current];
   f->kind = kind;
   memcpy(f->in, in, 40);
   yield(WARP);
-  memcpy(out, fibers[current].out, 16);
+  Four out;
+  memcpy(&out, fibers[current].out, 16);
+  return out;
 }
 #define FLOATS(kind, name)                                                                        \
-  void name(uint32_t *out, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,       \
-            uint32_t b1, float c0, float c1, float c2, float c3) {                                \
+  Four name(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,         \
+            float c0, float c1, float c2, float c3) {                                             \
     uint32_t in[10] = {a0, a1, a2, a3, b0, b1};                                                   \
     float c[4] = {c0, c1, c2, c3};                                                                \
     memcpy(in + 6, c, 16);                                                                        \
-    mma(kind, out, in);                                                                           \
+    return mma(kind, in);                                                                         \
   }
 FLOATS(MMA_BF16, sim_mma_bf16)
 FLOATS(MMA_F16, sim_mma_f16)
 FLOATS(MMA_TF32, sim_mma_tf32)
-void sim_mma_s8(uint32_t *out, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                uint32_t b1, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+Four sim_mma_s8(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1,
+                uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
   uint32_t in[10] = {a0, a1, a2, a3, b0, b1, c0, c1, c2, c3};
-  mma(MMA_S8, out, in);
+  return mma(MMA_S8, in);
 }
 void sim_ldmatrix(uint32_t *out, const char *row) {
   Fiber *f = &fibers[current];

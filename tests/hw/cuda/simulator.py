@@ -84,8 +84,25 @@ def for_host(text: str) -> str:
     text = re.sub(r" addrspace\(\d\)", "", text).replace("ptx_kernel ", "")
     for name, function in INTRINSICS.items():
         text = re.sub(rf"@llvm\.{re.escape(name)}\(", f"@{function}(", text)
+    text = re.sub(r"\{(i32|float), \1, \1, \1\}", r"<4 x \1>", text)
+    text = re.sub(r"extractvalue (<4 x \w+> %\w+), (\d)", r"extractelement \1, i32 \2", text)
+    text = "\n".join(map(_halves_as_words, text.splitlines()))
     assert "@llvm.nvvm" not in text, re.findall(r"@llvm\.nvvm[\w.]+", text)
     return text
+
+
+def _halves_as_words(line: str) -> str:
+    """A call of a product of halves, whose operands are passed as words."""
+    if "@sim_mma_f16" not in line:
+        return line
+    result = line.split("=")[0].strip()
+    found = [f"{result}.{i}" for i in range(line.count("<2 x half> %"))]
+    before = []
+    for word in found:
+        (value,) = re.findall(r"<2 x half> (%v\d+)", line)[:1]
+        before.append(f"  {word} = bitcast <2 x half> {value} to i32")
+        line = re.sub(r"<2 x half> %v\d+", f"i32 {word}", line, count=1)
+    return "\n".join([*before, line.replace("<2 x half>", "i32")])
 
 
 def translate(texts: Sequence[str], target: Target, level: int) -> bytes:

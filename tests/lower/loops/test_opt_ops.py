@@ -31,6 +31,7 @@ from tfn.lower.loops.opt_ops import (
     SplitAt,
     StageTile,
     Tile,
+    WarpProduct,
     from_rows,
     replay,
     show,
@@ -404,7 +405,8 @@ EXAMPLES = (
     ReorderReductions((1, 0)),
     Merge(0, 1),
     Fuse(0, 1, Place.LOOP),
-    StageTile(3, 1),
+    StageTile(3, 1, 8),
+    WarpProduct(0, 1, 2, 16),
 )
 
 

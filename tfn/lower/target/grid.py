@@ -44,6 +44,7 @@ class Grid:
         cores: multiprocessors, or compute units: groups that run at the same time.
         memory_gb_s: bandwidth of the memory of the device.
         core_threads: the most threads that a core runs at once.
+        exchanges: whether threads of a warp get each other's values without memory.
         copies_asynchronously: whether a copy to local memory may run beside arithmetic.
         matrix_units: larger ones first.
     """
@@ -58,6 +59,7 @@ class Grid:
     cores: int = 16
     memory_gb_s: int = 100
     copies_asynchronously: bool = False
+    exchanges: bool = False
     core_threads: int = 2048
     matrix_units: tuple[GridMatrixUnit, ...] = ()
 

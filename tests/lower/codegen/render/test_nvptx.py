@@ -12,6 +12,7 @@ from tests.hw import op_table
 from tests.hw.cuda.ptxas import Assembled, assemble, needs_ptxas
 from tests.lower.graphs import jaxpr, matmul, p, softmax
 from tests.test_kernels import DOUBLE, t
+from tfn.dtypes import BFLOAT16
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cuda.target import TARGETS
@@ -89,6 +90,8 @@ HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "softmax":     (lambda: [softmax(p(0, 4096, 4096))],                       64, 4096, 4),
     "transpose":   (lambda: [build.permute(p(0, 4096, 4096), (1, 0)) * 2.0],   40, 0, 4),
     "matmul":      (lambda: [matmul(p(0, 1024, 1024), p(1, 1024, 1024))],     128, 8192, 2),
+    "product":     (lambda: [matmul(p(0, 1024, 1024, dtype=BFLOAT16),
+                                    p(1, 1024, 1024, dtype=BFLOAT16))],       168, 32768, 3),
     "attention":   (attention,                                                128, 16384, 2),
 }
 # fmt: on

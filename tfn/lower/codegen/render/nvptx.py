@@ -21,10 +21,12 @@ Source: User Guide for NVPTX Back-end, llvm.org.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from tfn.dtypes import BOOL, FLOAT16, DType
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.render import llvm
-from tfn.lower.codegen.render.writer import LlvmWriter, stored
+from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, stored, typed
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -63,7 +65,7 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
         if u.op is Op.BARRIER:
             w.call("nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
             continue
-        value = llvm.RENDER[u.op](w, u)
+        value = (ROWS.get(u.op) or llvm.RENDER[u.op])(w, u)
         if value:
             w.names[u] = value
     body = "\n".join([*w.allocas, *w.lines])
@@ -75,6 +77,73 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
         f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
         'attributes #0 = { nounwind "no-builtins" }\n!0 = !{}\n'
     )
+
+
+def _exchange(w: LlvmWriter, u: UOp) -> str:
+    """The value of another thread of the warp, by words of 32 bits."""
+    kind, bits = typed(u), 1 if u.dtype == BOOL else 8 * u.dtype.itemsize
+    word = name = w(u.src[0])
+    if kind != f"i{bits}":
+        word = w.let(f"bitcast {kind} {name} to i{bits}")
+    if bits == 64:
+        low = _butterfly(w, w.let(f"trunc i64 {word} to i32"), u.arg)
+        shifted = w.let(f"lshr i64 {word}, 32")
+        high = _butterfly(w, w.let(f"trunc i64 {shifted} to i32"), u.arg)
+        high, low = (w.let(f"zext i32 {half} to i64") for half in (high, low))
+        word = w.let(f"or i64 {w.let(f'shl i64 {high}, 32')}, {low}")
+    else:
+        wide = word if bits == 32 else w.let(f"zext i{bits} {word} to i32")
+        word = _butterfly(w, wide, u.arg)
+        word = word if bits == 32 else w.let(f"trunc i32 {word} to i{bits}")
+    return word if kind == f"i{bits}" else w.let(f"bitcast i{bits} {word} to {kind}")
+
+
+def _butterfly(w: LlvmWriter, word: str, distance: int) -> str:
+    """A word of 32 bits from the thread at a distance, of all 32 threads of a warp."""
+    arguments = [("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31")]
+    return w.let(w.intrinsic("nvvm.shfl.sync.bfly.i32", "i32", arguments))
+
+
+# fmt: off
+_PRODUCTS = {
+    "bfloat16": ("m16n8k16.row.col.bf16", "i32", "float"),
+    "float16":  ("m16n8k16.row.col.f32.f32", "<2 x half>", "float"),
+    "int8":     ("m16n8k32.row.col.s8", "i32", "i32"),
+}
+"""Of each dtype the product of a warp, the type of 32 bits of an operand, and that of a sum."""
+# fmt: on
+
+
+def _warp_mma(w: LlvmWriter, u: UOp) -> str:
+    """A sum of a product; the four of them are made by one instruction, at the first."""
+    name, word, of_sum = _PRODUCTS[u.arg.dtype.name]
+    key = UOp(u.op, u.src, replace(u.arg, element=0)), name
+    whole = w.wholes.get(key)
+    if whole is None:
+        n, result = u.arg.together, f"{{{', '.join([of_sum] * 4)}}}"
+        elements = [w(s) for s in u.src[:-4]]
+        groups = [elements[i : i + n] for i in range(0, len(elements), n)]
+        arguments = [(word, _packed(w, group, u.arg.dtype)) for group in groups]
+        arguments += [(of_sum, w(s)) for s in u.src[-4:]]
+        whole = w.let(w.intrinsic(f"nvvm.mma.{name}", result, arguments))
+        w.wholes[key] = whole
+    kind = f"{{{', '.join([of_sum] * 4)}}}"
+    return w.let(f"extractvalue {kind} {whole}, {u.arg.element}")
+
+
+def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
+    """Elements as 32 bits, the first of them lowest."""
+    kind, n = TYPES[dtype], len(elements)
+    vector = "poison"
+    for i, x in enumerate(elements):
+        vector = w.let(f"insertelement <{n} x {kind}> {vector}, {kind} {x}, i32 {i}")
+    if dtype == FLOAT16:
+        return vector
+    return w.let(f"bitcast <{n} x {kind}> {vector} to i32")
+
+
+ROWS: dict[Op, llvm.Row] = {Op.EXCHANGE: _exchange, Op.WARP_MMA: _warp_mma}
+"""Rows beside those of `llvm.RENDER`."""
 
 
 def _register(w: LlvmWriter, name: str) -> str:

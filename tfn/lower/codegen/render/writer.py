@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -77,6 +77,7 @@ class LlvmWriter:
         allocas: stack slots, reserved in the entry block.
         open_loops: of a loop or accumulator the line of its phi, the block before the loop, and
             the kind of the loop.
+        wholes: values of which others are parts.
     """
 
     def __init__(self, hides_addresses: bool = True) -> None:
@@ -89,6 +90,7 @@ class LlvmWriter:
         self.count = 0
         self.pointers: dict[tuple[str, UOp, UOp], str] = {}
         self.open_loops: dict[UOp, tuple[int, str, str]] = {}
+        self.wholes: dict[Hashable, str] = {}
 
     def __call__(self, u: UOp) -> str:
         """The text of a value where it is used."""
