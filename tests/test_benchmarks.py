@@ -178,6 +178,7 @@ def test_a_soak_tells_what_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_without_a_gpu_nothing_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     import gpu
+
     from tfn.config import config
     from tfn.hw.cuda import driver
 

@@ -119,7 +119,7 @@ def target_of(attributes: dict[str, int]) -> Target:
     """
     row = of_capability(attributes["major"], attributes["minor"])
     assert row.grid is not None, "GPUs run groups of threads"
-    said = {
+    said: dict[str, Any] = {
         name: attributes[name]
         for name in ("warp_threads", "group_threads", "cores", "registers", "local_bytes")
     }

@@ -92,12 +92,13 @@ class Library:
 
     def error(self, code: int, function: str) -> CudaError:
         """The error of a code that a function has returned."""
-        words = []
-        for name in ("cuGetErrorName", "cuGetErrorString"):
+        words: list[str] = []
+        for getter in ("cuGetErrorName", "cuGetErrorString"):
             text = ctypes.c_char_p()
-            self.functions[name](ctypes.c_int(code), ctypes.byref(text))
+            self.functions[getter](ctypes.c_int(code), ctypes.byref(text))
             words.append((text.value or b"an unknown error").decode(errors="replace"))
-        return CudaError(code, *words, function)
+        name, description = words
+        return CudaError(code, name, description, function)
 
     def integer(self, name: str, *arguments: Any) -> int:
         """The int that a function writes to its first argument."""
