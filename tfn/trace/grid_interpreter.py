@@ -205,7 +205,7 @@ class _Machine:
             return self._load(u)
         if u.op is Op.EXCHANGE:
             self._meet(u)
-            return self._get(u.src[0])[self.number ^ u.arg]
+            return np.asarray(self._get(u.src[0])[self.number ^ u.arg])
         if u.op is Op.WARP_MMA:
             self._meet(u)
             return self._product(u)

@@ -44,11 +44,7 @@ class CudaCompiler:
 
     def __init__(self, translate: Translate | None = None) -> None:
         self._llvm = LlvmCompiler(translate=translate)
-
-    @property
-    def counts(self) -> Counts:
-        """Of texts compiled, and of PTX from either cache."""
-        return self._llvm.counts
+        self.counts: Counts = self._llvm.counts
 
     def compile(self, text: str, target: Target, level: int = 2) -> bytes:
         """PTX from LLVM IR; no device is needed.

@@ -52,10 +52,10 @@ class Pinned:
                 self._pieces[self._number][1].record(self.stream)
             self._number = (self._number + 1) % PIECES
             if self._number == len(self._pieces):
-                address = ctypes.c_void_p()
                 size = ctypes.c_size_t(self.piece_bytes)
-                self.driver.library("cuMemHostAlloc", ctypes.byref(address), size, 0)
-                self._pieces.append((address.value or 0, self.driver.event()))
+                piece = ctypes.c_void_p()
+                self.driver.library("cuMemHostAlloc", ctypes.byref(piece), size, 0)
+                self._pieces.append((piece.value or 0, self.driver.event()))
             else:
                 self._pieces[self._number][1].wait()
             self._used = 0

@@ -63,7 +63,7 @@ class CudaExecutable:
         queue: CudaQueue,
         program: Program,
         functions: Mapping[str, Function],
-        callbacks: Sequence[object] = (),
+        callbacks: Sequence[Any] = (),
     ) -> None:
         self.queue, self.program, self.functions = queue, program, functions
         self.callbacks = callbacks

@@ -196,9 +196,11 @@ def _warp_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     if found is None or unit is None:
         return None
     _, (down, across), depth, operands = found
+    left, right = operands
     if (
-        None in operands
-        or len(set(operands)) < 2
+        left is None
+        or right is None
+        or left == right
         or down.arg.size % 16
         or across.arg.size % 8
         or depth.arg.size % unit.depth
@@ -208,7 +210,9 @@ def _warp_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     numbers = down.arg.number, across.arg.number, depth.arg.number
     n = WarpProduct(*numbers, unit.depth).apply(n)
     a, h, g, b, t, q = n.newest(8)[:6]
-    groups, warps, tiles = [], [], []
+    groups: list[UOp] = []
+    warps: list[UOp] = []
+    tiles: list[UOp] = []
     for r in (a, b):
         n, parts = _parts(n, r, WARPS_OF_A_SIDE, WARP_TILE)
         groups, warps, tiles = [*groups, parts[0]], [*warps, parts[1]], [*tiles, parts[2]]
@@ -228,7 +232,7 @@ def _warp_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
         return n
     local_bytes = 0
     staged = n
-    for number in dict.fromkeys(operands):
+    for number in (left, right):
         staged = StageTile(at.arg.number, number).apply(staged)
     for node in nodes(staged.body):
         if node.op is Op.STAGED:
