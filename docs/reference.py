@@ -48,6 +48,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.nn.data",
         "tfn.nn.state",
         "tfn.nn.checkpoint",
+        "tfn.nn.hosts",
+        "tfn.nn.permutation",
         "tfn.nn.progress",
     ),
     "Science": (

@@ -176,7 +176,10 @@ def test_a_soak_tells_what_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "give it more minutes" in next(soak.faults([], {}, 60))
 
 
-def test_without_a_gpu_nothing_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu_nothing_is_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
     import gpu
 
     from tfn.config import config

@@ -80,11 +80,22 @@ def listed(tree: Any) -> Any:
 def checkpoint(folder: Path) -> Path:
     checkpoints = Checkpoints(folder)
     checkpoints.save(4, {"w": tnp.asarray(X)})
-    return checkpoints.path(4)
+    return next(checkpoints.path(4).glob("host-*"))
+
+
+def manifest(folder: Path) -> Path:
+    return checkpoint(folder).with_name("manifest.json")
+
+
+def checkpoint_0_1(folder: Path) -> Path:
+    path = folder / "step-000000004.safetensors"
+    state.save(path, {"w": tnp.asarray(X)}, metadata={"step": "4"})
+    return path
 
 
 def resumed(path: Path) -> Any:
-    return listed(Checkpoints(path.parent).resume({"w": tnp.zeros((2, 3))})[1])
+    folder = path.parent if path.parent.name != "step-000000004" else path.parents[1]
+    return listed(Checkpoints(folder).resume({"w": tnp.zeros((2, 3))})[1])
 
 
 def safetensors(folder: Path) -> Path:
@@ -209,6 +220,8 @@ def tuned_plan(path: Path) -> Any:
 # fmt: off
 FORMATS: dict[str, Format] = {
     "checkpoint": Format(checkpoint, resumed, REFUSED),
+    "manifest of a checkpoint": Format(manifest, resumed, REFUSED),
+    "checkpoint of tfn 0.1": Format(checkpoint_0_1, resumed, REFUSED),
     "safetensors": Format(safetensors, lambda path: listed(state.load(path)), REFUSED),
     "safetensors of others": Format(
         safetensors_of_others, lambda path: listed(state.load(path)), READABLE),

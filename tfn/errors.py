@@ -251,6 +251,14 @@ class StateError(TfnError, ValueError):
     """A file of saved arrays that is damaged, or lacks an array."""
 
 
+class DamagedError(StateError):
+    """A file that is not what was written: cut off, altered, or gone."""
+
+
+class HostError(TfnError, RuntimeError):
+    """A process that trains together with others, and was not heard of in time."""
+
+
 class MissingPackageError(TfnError, ImportError):
     """An optional package that is needed and not installed."""
 

@@ -18,10 +18,8 @@ from tfn._support import files
 from tfn._support.files import parsing, replacing, unfinished
 from tfn.errors import DTypeError, ExportError, OutOfMemoryError, StateError
 from tfn.nn import state
-from tfn.nn.checkpoint import Checkpoints
 
 SAVERS: dict[str, Callable[[Path, float], object]] = {
-    "step-000000007.safetensors": lambda path, x: Checkpoints(path.parent).save(7, {"w": x}),
     "a.safetensors": lambda path, x: state.save(path, {"w": tnp.full(9, x), "b": x}),
     "a.npy": lambda path, x: tnp.save(path, tnp.full(9, x)),
     "a.h": lambda path, x: tfn.export(lambda y: y * x, tnp.ones(3), path=path.with_suffix(".c")),

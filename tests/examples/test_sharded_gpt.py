@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import random as chances
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +19,7 @@ from rich.console import Console
 import tfn
 from tfn import random, tree
 from tfn.config import config
+from tfn.nn.checkpoint import Checkpoints, load
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +54,54 @@ def of_one_device() -> list[float]:
 def test_losses_are_those_of_one_device(options: str, of_one_device: list[float]) -> None:
     np.testing.assert_allclose(losses("--mesh", *options.split()), of_one_device, atol=1e-4)
     assert of_one_device[-1] < of_one_device[0]
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path) -> None:
+    """To the bit on the same mesh; on others, to the digits that meshes have in common."""
+    mesh = ("--mesh", "fsdp=2,model=2", "--save-every", "3")
+    whole = losses(*mesh, "--steps", "6", "--checkpoint", f"{tmp_path}/whole")
+    half = losses(*mesh, "--steps", "3", "--checkpoint", f"{tmp_path}/half")
+    for name in ("data", "model", "data=2,pipe"):
+        shutil.copytree(tmp_path / "half", tmp_path / name)
+    rest = losses(*mesh, "--steps", "6", "--checkpoint", f"{tmp_path}/half")
+    assert half + rest == whole
+    ends = [load(tmp_path / name / "step-000000006") for name in ("whole", "half")]
+    assert ends[0].keys() == ends[1].keys()
+    for name, x in ends[0].items():
+        assert np.asarray(x).tobytes() == np.asarray(ends[1][name]).tobytes(), name
+    for name in ("data", "model", "data=2,pipe"):
+        place = f"{tmp_path}/{name}"
+        again = losses("--mesh", f"{name}=2", "--steps", "6", "--checkpoint", place)
+        np.testing.assert_allclose(again, rest, atol=1e-4)
+    assert losses(*mesh, "--steps", "6", "--checkpoint", f"{tmp_path}/half") == []
+
+
+def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    """Killed at random moments while a thread writes, it ends in the bits of a calm run."""
+    script = Path(sharded_gpt.__file__)
+    options = ["--smoke", "--mesh=fsdp=2", "--steps=30", "--save-every=1", "--layers=2"]
+    command = [sys.executable, str(script), *options, "--quiet", "--checkpoint"]
+    subprocess.run([*command, str(tmp_path / "calm")], check=True, capture_output=True)
+    checkpoints, chance = Checkpoints(tmp_path / "killed"), chances.Random(0)
+    for _ in range(3):
+        before = len(checkpoints.steps()) and checkpoints.steps()[-1]
+        with subprocess.Popen(
+            [*command, str(checkpoints.folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as run:
+            limit = time.monotonic() + 60
+            while not any(step > before + 1 for step in checkpoints.steps()):
+                assert run.poll() is None and time.monotonic() < limit
+                time.sleep(0.005)
+            time.sleep(chance.uniform(0.0, 0.02))
+            run.send_signal(signal.SIGKILL)
+    assert checkpoints.steps()[-1] < 30
+    ended = subprocess.run(
+        [*command, str(checkpoints.folder)], check=True, capture_output=True, text=True
+    )
+    assert "loss" in ended.stdout
+    calm, killed = (load(tmp_path / name / "step-000000030") for name in ("calm", "killed"))
+    for name, x in calm.items():
+        assert np.asarray(x).tobytes() == np.asarray(killed[name]).tobytes(), name
 
 
 def test_parameters_and_moments_lie_in_parts() -> None:

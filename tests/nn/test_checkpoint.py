@@ -1,166 +1,265 @@
-"""Checkpoints: which are kept, which is the newest, and runs that are killed."""
+"""Checkpoints of several processes, of processes that are killed, and the command."""
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import subprocess
 import sys
-import time
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tfn
+from tests.nn.checkpoint import host
 from tfn import numpy as jnp
-from tfn.errors import ArgumentError, StateError
-from tfn.nn.checkpoint import Checkpoints
-from tfn.nn.data import Position
+from tfn.config import config
+from tfn.errors import HostError
+from tfn.nn import state
+from tfn.nn.checkpoint import Checkpoints, __main__, folder, load, read, verify
+from tfn.nn.checkpoint.files import write_pieces
+from tfn.nn.hosts import Hosts
+from tfn.random import key
+from tfn.sharding import NamedSharding
+from tfn.sharding import PartitionSpec as P
 
-FIRST = {"w": jnp.zeros(3), "at": Position()}
-
-
-def test_the_newest_are_kept(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path / "new" / "folder", keep=2)
-    assert checkpoints.steps() == []
-    assert checkpoints.resume(FIRST) == (0, FIRST)
-    for step in (1, 5, 1000, 20_000):
-        checkpoints.save(step, {"w": jnp.full(3, step), "at": Position(step, 2)})
-    assert checkpoints.steps() == [1000, 20_000]
-    step, actual = checkpoints.resume({"w": jnp.zeros(3, int), "at": Position()})
-    assert (step, actual["w"].tolist(), actual["at"]) == (20_000, [20_000] * 3, Position(20_000, 2))
-    checkpoints.save(20_000, {"w": jnp.ones(3), "at": Position()})  # once more
-    np.testing.assert_array_equal(checkpoints.resume(FIRST)[1]["w"], 1)
+ROOT = Path(__file__).parents[2]
 
 
-def test_all_are_deleted(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(3, FIRST)
-    checkpoints.clear()
-    checkpoints.clear()
-    assert os.listdir(tmp_path) == ["notes.txt"]
-    checkpoints.save(1, FIRST)
+@pytest.fixture(autouse=True)
+def _devices() -> Iterator[None]:
+    before = config.devices
+    yield
+    config.devices = before
 
 
-def test_none_is_written_out_of_order(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(7, FIRST)
-    with pytest.raises(ArgumentError, match="after all others"):
-        checkpoints.save(6, FIRST)
-    with pytest.raises(ArgumentError, match="keep=0"):
-        Checkpoints(tmp_path, keep=0).save(8, FIRST)
-    assert checkpoints.steps() == [7]
-
-
-@pytest.mark.parametrize("step", [-1, 1.5, 2.0, True, "3", None])
-def test_a_step_that_would_not_be_found_again(step: Any, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="counted from 0"):
-        Checkpoints(tmp_path / "new").save(step, FIRST)
-    with pytest.raises(ArgumentError, match="kept"):
-        Checkpoints(tmp_path / "new", keep=step if step is not None else 0.5).save(3, FIRST)
-    assert os.listdir(tmp_path) == []
-
-
-def test_steps_of_other_kinds_of_integers(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    for step in (0, np.int32(1), jnp.asarray(2), 10**9, 10**12):
-        checkpoints.save(step, FIRST)  # type: ignore[arg-type]
-        assert checkpoints.resume(FIRST)[0] == int(step)
-
-
-def test_files_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
-    for name in (
-        "step-1.safetensors",
-        "step-٣٣٣٣٣٣٣٣٣.safetensors",
-        "step-0000000001.safetensors",
-        "step--00000001.safetensors",
-    ):
-        (tmp_path / name).write_bytes(b"")
-    assert Checkpoints(tmp_path).steps() == []
-
-
-def test_a_renamed_one_is_refused(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(3, FIRST)
-    checkpoints.path(3).rename(checkpoints.path(4))
-    with pytest.raises(StateError, match=r"another step[^$]*step 3"):
-        checkpoints.resume(FIRST)
-
-
-def test_every_changed_bit_is_found(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(4, {"w": jnp.zeros(3)})
-    path = checkpoints.path(4)
-    raw = path.read_bytes()
-    with open(path, "r+b", buffering=0) as file:
-        for at in range(len(raw)):
-            os.pwrite(file.fileno(), bytes([raw[at] ^ 1 << at % 8]), at)
-            with pytest.raises(StateError):
-                checkpoints.resume({"w": jnp.zeros(3)})
-            os.pwrite(file.fileno(), raw[at : at + 1], at)
-
-
-def test_a_damaged_one_is_refused_with_advice(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(3, FIRST)
-    checkpoints.save(4, FIRST)
-    newest = checkpoints.path(4)
-    raw = newest.read_bytes()
-    for bad in (raw[:-1], raw[:-1] + b"\x07"):
-        newest.write_bytes(bad)
-        with pytest.raises(StateError) as caught:
-            checkpoints.resume(FIRST)
-        assert caught.value.__notes__ == [
-            f"delete {newest} to do without it; the one before is of step 3"
-        ]
-    newest.unlink()
-    assert checkpoints.resume(FIRST)[0] == 3
-    with pytest.raises(StateError, match=r"w is float32\[3\] in the file, float32\[2\]"):
-        checkpoints.resume({"w": jnp.zeros(2), "at": Position()})
-
-
-def test_files_of_killed_processes_are_deleted(tmp_path: Path) -> None:
-    (tmp_path / f".step-000000009.safetensors.{2**30}.tmp").write_bytes(b"half")
-    (tmp_path / "notes.txt").write_text("mine")
-    checkpoints = Checkpoints(tmp_path)
-    assert checkpoints.steps() == []
-    checkpoints.save(1, FIRST)
-    assert sorted(os.listdir(tmp_path)) == ["notes.txt", "step-000000001.safetensors"]
-
-
-def begin(folder: Path) -> subprocess.Popen[str]:
-    script = [sys.executable, "-m", "tests.nn.training", str(folder), "70", "2"]
+def begin(module: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", module, *map(str, arguments)]
     return subprocess.Popen(
-        script,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=Path(__file__).parents[2],
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    """Killed at random moments, it ends in the state of an undisturbed run."""
-    with begin(tmp_path / "calm") as calm:
-        assert calm.wait(timeout=60) == 0
-    chance = random.Random(0)
-    folder, begun_at = tmp_path / "killed", []
-    for turn in range(4):
-        with begin(folder) as run:
-            assert run.stdout is not None
-            begun_at.append(int(run.stdout.readline()))
-            for _ in range(chance.randrange(1, 16)):
-                run.stdout.readline()
-            time.sleep(chance.uniform(0.0, 0.005))
-            assert run.poll() is None
-            run.send_signal(signal.SIGKILL if turn < 3 else signal.SIGINT)
-            assert run.wait(timeout=20) != 0
-    with begin(folder) as run:
-        assert run.wait(timeout=60) == 0
-    assert sorted(begun_at) == begun_at
-    assert begun_at[-1] > 0
-    for name in ("end.safetensors", "step-000000070.safetensors"):
-        assert (folder / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
+@pytest.mark.parametrize("seed", range(2))
+def test_a_save_that_is_killed_at_any_moment_loses_nothing(seed: int, tmp_path: Path) -> None:
+    """Ten processes, killed in the middle of saving: all that was said to be saved is there."""
+    with begin("tests.nn.checkpoint.saver", tmp_path, 10, seed) as run:
+        output, errors = run.communicate(timeout=120)
+    assert run.returncode == 0, errors
+    rows = [tuple(map(int, line.split())) for line in output.splitlines()]
+    assert len(rows) == 10
+    for first, last, found in rows:
+        assert first < last <= found <= last + 1
+    assert len(Checkpoints(tmp_path).steps()) <= 4  # those that were killed while they deleted
+
+
+def hosts(place: Path, count: int, *how: str) -> list[tuple[int, str, str]]:
+    """Exit status, output and errors of hosts that save together."""
+    runs = [
+        begin("tests.nn.checkpoint.host", place, i, count, how[i % len(how)]) for i in range(count)
+    ]
+    results = []
+    for run in runs:
+        output, errors = run.communicate(timeout=120)
+        results.append((run.returncode, output, errors))
+    return results
+
+
+def test_hosts_save_together_and_go_on_as_any_number_of_hosts(tmp_path: Path) -> None:
+    assert hosts(tmp_path, 2, "asynchronous") == [(0, "0 [1, 2, 3]\n", "")] * 2
+    config.devices = 8
+    record = verify(tmp_path / "step-000000003")
+    assert [file.name[:19] for file in record.files] == [
+        "host-00000-of-00002",
+        "host-00001-of-00002",
+    ]
+    sizes = [file.size_bytes for file in record.files]
+    assert max(sizes) < 1.2 * min(sizes)
+    by_array = {name: {p.file for p in entry.pieces} for name, entry in record.arrays.items()}
+    assert by_array["divided"] == by_array["rows"] == {0, 1}
+    assert hosts(tmp_path, 1, "at once") == [(0, "3 [4, 5, 6]\n", "")]
+    # One host dies ahead of its second save: the other says who is missing, in its time.
+    dead, alive = hosts(tmp_path, 2, "wait less at 8", "die at 8")[::-1]
+    assert dead[0] == 9 and alive[0] == 1
+    assert "HostError: not all hosts came to: save step 8" in alive[2]
+    assert "no answer from host 1 of 2" in alive[2]
+    # What it had written is no checkpoint; the next run begins at what both had saved.
+    first, *others = hosts(tmp_path, 4, "asynchronous")
+    assert first == (0, "7 [8, 9, 10]\n", "")
+    assert all(other[0] == 0 and other[1].startswith("7 [") for other in others)
+    step, tree = Checkpoints(tmp_path).resume(host.tree_of(0))
+    assert step == 10
+    np.testing.assert_array_equal(np.asarray(tree["rows"]), np.asarray(host.tree_of(10)["rows"]))
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def together(run: Any) -> list[Any]:
+    """What a function gives on two hosts, which are threads."""
+    results: list[Any] = [None, None]
+
+    def of_host(index: int) -> None:
+        try:
+            results[index] = run(Hosts(index, 2, lambda device: device.id // 4))
+        except Exception as error:
+            results[index] = error
+
+    threads = [threading.Thread(target=of_host, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_a_host_with_a_full_disk_is_named_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = host.tree_of(1)
+
+    def write(path: Path, owned: Any, token: str) -> Any:
+        if full and "host-00001" in path.name:
+            raise OSError(28, "No space left on device")
+        return write_pieces(path, owned, token)
+
+    def save(hosts: Hosts) -> list[int]:
+        checkpoints = Checkpoints(tmp_path, hosts=hosts, timeout_s=20)
+        checkpoints.save(4 if full else 3, tree)
+        return checkpoints.steps()
+
+    monkeypatch.setattr(folder, "write_pieces", write)
+    full = False
+    assert together(save) == [[3], [3]]
+    full = True
+    one, two = together(save)
+    assert isinstance(one, HostError) and "host 1: [Errno 28] No space left" in str(one)
+    assert isinstance(two, OSError) and two.errno == 28
+    assert Checkpoints(tmp_path).steps() == [3]
+
+
+def test_all_hosts_take_the_same_checkpoint(tmp_path: Path) -> None:
+    """One finds a damage in a part that the other does not read."""
+    for step in (1, 2):
+        save = lambda hosts, step=step: Checkpoints(tmp_path, hosts=hosts, timeout_s=20).save(
+            step, host.tree_of(step)
+        )
+        together(save)
+    newest = tmp_path / "step-000000002"
+    path = newest / read(newest).files[1].name
+    path.write_bytes(path.read_bytes()[:-1] + b"\x55")
+    like = host.tree_of(0)
+    with pytest.warns(UserWarning, match="step 2 .* passed over: host [01]: .*; step 1 is taken"):
+        results = together(
+            lambda hosts: Checkpoints(tmp_path, hosts=hosts, timeout_s=20).resume(like)[0]
+        )
+    assert results == [1, 1]
+
+
+# The command.
+
+
+def saved(place: Path) -> Path:
+    config.devices = 4
+    mesh = tfn.make_mesh((2, 2), ("data", "model"))
+    big = jnp.arange(200_000.0).reshape(1000, 200)
+    tree = {
+        "w": tfn.device_put(big, NamedSharding(mesh, P("data", "model"))),
+        "b": jnp.ones(3, "bfloat16"),
+        "key": key(3),
+        "epoch": 4,
+        "rate": float("inf"),
+        "done": True,
+    }
+    checkpoints = Checkpoints(place)
+    for step in (20, 3000):
+        checkpoints.save(step, tree, metadata={"loss": "0.5"})
+    return checkpoints.path(3000)
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    status = __main__.main([str(argument) for argument in arguments])
+    output = capsys.readouterr()
+    return status, output.out + output.err
+
+
+def test_checkpoints_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert command(capsys, "ls", tmp_path) == (0, f"no checkpoints in {tmp_path}\n")
+    newest = saved(tmp_path)
+    status, text = command(capsys, "ls", tmp_path)
+    assert status == 0
+    for part in ("3,000", "20", "data=2, model=2", "epoch=4", "whole"):
+        assert part in text
+    next(newest.glob("host-*")).write_bytes(b"short")
+    status, text = command(capsys, "ls", tmp_path)
+    assert status == 1 and "is not whole" in text
+    assert command(capsys, "ls", tmp_path / "absent") == (2, f"there is no {tmp_path}/absent\n")
+
+
+def test_checkpoints_are_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = saved(tmp_path)
+    state.save(tmp_path / "a.safetensors", {"w": jnp.ones(3)})
+    status, text = command(capsys, "verify", tmp_path, tmp_path / "a.safetensors")
+    assert status == 0 and text.count("whole") == 3
+    path = next(newest.glob("host-*"))
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    status, text = command(capsys, "verify", tmp_path)
+    assert status == 1
+    assert text.count("whole") == text.count("damaged  ") + 1 == 1 and str(path) in text
+    assert command(capsys, "verify", newest.with_name("step-000000007"))[0] == 2
+
+
+def test_checkpoints_are_converted_to_one_file_and_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newest, one = saved(tmp_path / "run"), tmp_path / "one.safetensors"
+    assert command(capsys, "convert", newest, one)[0] == 0
+    whole = state.load(one)
+    assert whole["w"].shape == (1000, 200) and whole["epoch"].item() == 4
+    assert state.metadata(one)["loss"] == "0.5"
+    for count in (1, 3, 8):
+        place = tmp_path / f"of-{count}"
+        assert command(capsys, "convert", one, place, "--files", count)[0] == 0
+        back = place / "step-000003000"
+        old, new = verify(newest), verify(back)
+        assert len(new.files) == count
+        assert (new.numbers, new.keys, new.metadata) == (old.numbers, old.keys, old.metadata)
+        for name, x in load(newest).items():
+            again = load(back)[name]
+            assert type(x) is type(again)
+            assert np.asarray(x).tobytes() == np.asarray(again).tobytes()
+        sizes = [file.size_bytes for file in new.files]
+        assert max(sizes) < 1.1 * min(sizes)
+    assert command(capsys, "convert", back, tmp_path / "two.safetensors")[0] == 0
+    assert one.read_bytes() == (tmp_path / "two.safetensors").read_bytes()
+
+
+def test_what_cannot_be_converted_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.save(tmp_path / "a.safetensors", {"w": jnp.ones(3)})
+    source, place = tmp_path / "a.safetensors", tmp_path / "run"
+    assert command(capsys, "convert", source, place)[0] == 2
+    assert command(capsys, "convert", source, place, "--step", 3, "--files", 0)[0] == 2
+    assert not place.exists()
+    assert command(capsys, "convert", source, place, "--step", 3)[0] == 0
+    status, text = command(capsys, "convert", source, place, "--step", 3)
+    assert status == 2 and "is a checkpoint already" in text
+    assert command(capsys, "convert", source, tmp_path / "b.safetensors", "--files", 2)[0] == 2
+    (next((place / "step-000000003").glob("host-*"))).write_bytes(b"")
+    status, text = command(capsys, "convert", place / "step-000000003", tmp_path / "b.safetensors")
+    assert status == 1 and not (tmp_path / "b.safetensors").exists()
+    with pytest.raises(SystemExit) as caught:
+        command(capsys, "convert", source)
+    assert caught.value.code == 2
+
+
+def test_the_command_is_a_module(tmp_path: Path) -> None:
+    with begin("tfn.nn.checkpoint", "ls", tmp_path) as run:
+        output, errors = run.communicate(timeout=60)
+    assert (run.returncode, output, errors) == (0, f"no checkpoints in {tmp_path}\n", "")

@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn
 from tfn import numpy as jnp
 from tfn import random
+from tfn.config import config
 from tfn.errors import ArgumentError, ShapeError
 from tfn.nn.data import Batches, Position
+from tfn.nn.hosts import Hosts
+from tfn.sharding import NamedSharding
+from tfn.sharding import PartitionSpec as P
 
 KEY = random.key(5)
 ARRAYS = {"x": np.arange(23)[:, None] * np.ones(2, int), "y": np.arange(23)}
@@ -129,6 +134,78 @@ def test_a_process_ends_although_a_stream_is_open() -> None:
     )
     assert (ended.returncode, ended.stdout) == (0, "Position(epoch=0, batch=1)\n"), ended.stderr
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 12])
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_batch_is_the_same_on_any_number_of_hosts(count: int, key: Any) -> None:
+    """The parts of the hosts make up the batch of one, wherever the run goes on."""
+    arrays = {"y": np.arange(101)}
+    alone = rows(Batches(arrays, 12, key).stream(epochs=2))
+    hosts = [Batches(arrays, 12, key, hosts=Hosts(i, count)) for i in range(count)]
+    parts = [rows(batches.stream(epochs=2)) for batches in hosts]
+    assert [[*itertools.chain(*batch)] for batch in zip(*parts, strict=True)] == alone
+    assert all(len(batch) == 12 // count for part in parts for batch in part)
+    for i, batches in enumerate(hosts):
+        with batches.stream(Position(1, 3), epochs=2) as later:
+            assert rows(later) == parts[i][11:]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_each_host_reads_the_rows_of_its_devices(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "devices", 8)
+    mesh = tfn.make_mesh((4, 2), ("data", "model"))
+    (whole,) = rows(Batches(ARRAYS, 8, KEY).stream(epochs=1), 1)
+    for spec in (P("data"), P("model"), P(("model", "data")), P(), P(None, "model")):
+        place = NamedSharding(mesh, spec)
+        divided = NamedSharding(mesh, P(*spec[:1])).devices_indices_map((8,))
+        for host in range(count):
+            hosts = Hosts(host, count, lambda device: device.id * count // 8)
+            own = Batches(ARRAYS, 8, KEY, sharding=place, hosts=hosts).own
+            expected = {
+                row
+                for device, index in divided.items()
+                if device.id * count // 8 == host
+                for row in whole[index[0]]
+            }
+            assert sorted(np.asarray(whole)[own].tolist()) == sorted(expected)
+
+
+def test_batches_on_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "devices", 4)
+    place = NamedSharding(tfn.make_mesh((2, 2), ("data", "model")), P("data", "model"))
+    plain = Batches(ARRAYS, 4, KEY)
+    halved = lambda batch: {"x": batch["x"] / 2, "y": batch["y"]}
+    for transform in (None, halved):
+        batches = Batches(ARRAYS, 4, KEY, transform, sharding=place)
+        for a, b in zip(plain.stream(epochs=1), batches.stream(epochs=1), strict=True):
+            assert b["x"].sharding == place
+            assert b["y"].sharding.spec == P("data")
+            np.testing.assert_array_equal(a["y"], b["y"])
+            np.testing.assert_array_equal(a["x"], b["x"] * (2 if transform else 1))
+
+
+def test_batches_that_do_not_divide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "devices", 4)
+    with pytest.raises(ArgumentError, match="divided among the hosts"):
+        Batches(ARRAYS, 4, hosts=Hosts(0, 3))
+    place = NamedSharding(tfn.make_mesh((4,), "data"), P("data"))
+    with pytest.raises(ShapeError, match="6"):
+        Batches(ARRAYS, 6, sharding=place)
+    with pytest.raises(ArgumentError, match="no device"):
+        Batches(ARRAYS, 4, sharding=place, hosts=Hosts(1, 2))
+    with pytest.raises(ArgumentError, match="hosts are numbered"):
+        Hosts(2, 2)
+    with pytest.raises(ArgumentError, match="shuffle"):
+        Batches(ARRAYS, 4, shuffle="all")  # type: ignore[arg-type]
+
+
+def test_the_order_of_tfn_0_1() -> None:
+    batches = Batches({"y": np.arange(23)}, 4, KEY, shuffle="sorted")
+    order = np.asarray(random.permutation(random.fold_in(KEY, 1), 23))
+    assert rows(batches.stream(Position(1, 2)), 1) == [order[8:12].tolist()]
 
 
 def test_wrong_arguments_raise() -> None:

@@ -57,11 +57,23 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: PathLike) -> None:
+    """Waits until the names in a folder are on the disk, as those of new files.
+
+    Raises:
+        OSError: if the system refuses.
+
+    Example:
+        >>> sync_folder("/tmp")
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)  # so that the new name is on the disk, too
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def unfinished(folder: PathLike, names: re.Pattern[str]) -> list[Path]:

@@ -15,11 +15,13 @@ Files in reading order:
     optim          sgd, adam and other optimizers, gradient transformations, schedules
     quantize       int8 networks: calibration, requantization, quantization-aware training
     state          trees of arrays in files of the format safetensors
-    checkpoint     checkpoints of a training run, written atomically
+    hosts          the processes that train together, and their agreements
+    checkpoint     checkpoints of a run, of any mesh and number of hosts, written meanwhile
+    permutation    orders of rows that no memory holds
     data           batches in an order that a key determines, from any position
     progress       a progress bar with losses and speed, and plots of them
 
-The last five are loaded at their first use.  All files use the public API of tfn.
+The last seven are loaded at their first use.  All files use the public API of tfn.
 """
 
 # ruff: noqa: I001  (reading order)
@@ -136,6 +138,8 @@ from tfn.nn.optim import schedules as schedules
 with _on_demand(globals()):
     from tfn.nn import checkpoint as checkpoint
     from tfn.nn import data as data
+    from tfn.nn import hosts as hosts
+    from tfn.nn import permutation as permutation
     from tfn.nn import progress as progress
     from tfn.nn import quantize as quantize
     from tfn.nn import state as state

@@ -2,7 +2,10 @@
 
 Which rows make batch i of epoch e is a function of the key, e and i, and of nothing else.  So a
 position is two numbers, to go on from one costs nothing, and a run that was interrupted sees what
-it would have seen.
+it would have seen, on as many hosts as there are then:
+
+    rows of batch 7     41 3 17 8 | 90 22 5 63        the same whatever the number of hosts
+                        host 0    | host 1            each reads its own part
 """
 
 from __future__ import annotations
@@ -15,16 +18,22 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from tfn import numpy as jnp
 from tfn import random, tree
-from tfn._support.validate import integer
+from tfn._support.frozen import frozen
+from tfn._support.validate import integer, one_of
 from tfn.array import Array
+from tfn.eager.shards import make_array_from_process_local_data
 from tfn.errors import ArgumentError, ShapeError
+from tfn.nn.hosts import Hosts
+from tfn.nn.permutation import Permutation
 from tfn.random import KeyLike
+from tfn.sharding import NamedSharding
+from tfn.sharding import PartitionSpec as P
 
 Rows = np.ndarray[Any, Any]
 
@@ -46,9 +55,18 @@ class Batches:
             batch are read; a file must not be cut short while it is mapped.  The rows may be
             windows of a long text that overlap:
             ``numpy.lib.stride_tricks.sliding_window_view(text, length)`` copies nothing.
-        size: rows in a batch; fewer rows than that at the end of an epoch are left out.
+        size: rows in a batch, of all hosts together.  Fewer rows than that at the end of an epoch
+            are left out: in an order that changes they are others each time.  To use all of them,
+            as in a test, choose a size that divides the rows, or add rows that the loss masks.
         key: determines the orders; None for the order as it is.
-        transform: applied to each batch of NumPy arrays, ahead of its use; `jnp.asarray` if None.
+        transform: applied to each batch of NumPy arrays, ahead of its use; `jnp.asarray` if None,
+            or none before arrays are put together by `sharding`.  It gets the rows of this host.
+        sharding: the division of a batch among devices, whose first axis is that of the rows: then
+            batches are arrays of all hosts, and each host reads the rows of its own devices.  If
+            None, a batch has the rows of this host, an equal part of the batch.
+        hosts: the processes that read together; those that tfn knows if None.
+        shuffle: ``"stateless"`` computes the place of a row when it is needed; ``"sorted"`` holds
+            the order of an epoch in memory, and is that of tfn 0.1, for runs that began with it.
 
     Example:
         >>> batches = Batches({"x": np.arange(6)}, 2)
@@ -64,6 +82,9 @@ class Batches:
     size: int
     key: KeyLike | None = None
     transform: Callable[[Any], Any] | None = None
+    sharding: NamedSharding | None = None
+    hosts: Hosts | None = None
+    shuffle: Literal["stateless", "sorted"] = "stateless"
 
     def __post_init__(self) -> None:
         lengths = {path: len(x) for path, x in zip(tree.paths(self.arrays), self._leaves())}
@@ -79,6 +100,8 @@ class Batches:
                 got=f"size={self.size}, {self.rows} rows",
                 hint=f"pass a size from 1 to {self.rows}",
             )
+        one_of("batches", "shuffle", self.shuffle, ("stateless", "sorted"))
+        self.own  # noqa: B018  (raises now, not in the thread)
 
     def _leaves(self) -> list[Any]:
         # An Array is looked at through NumPy, since the rows of a batch are copied anyway.
@@ -92,11 +115,45 @@ class Batches:
     def __len__(self) -> int:
         return self.rows // self.size
 
-    def order(self, epoch: int) -> Rows:
-        """Returns the order of the rows in an epoch."""
+    @property
+    def own(self) -> Rows:
+        """The rows of a batch that this host reads, as numbers from 0 to `size` - 1.
+
+        Raises:
+            ArgumentError: if a batch does not divide among the hosts, or no device of the sharding
+                is of this one.
+            ShapeError: if it does not divide among the devices.
+        """
+        hosts = self.hosts or Hosts.here()
+        if self.sharding is None:
+            return np.arange(self.size)[hosts.part("a batch", self.size)]
+        rows = self.sharding.with_spec(P(*self.sharding.spec[:1]))
+        parts = {
+            range(self.size)[index[0]]
+            for device, index in rows.devices_indices_map((self.size,)).items()
+            if hosts.host_of(device) == hosts.index
+        }
+        if not parts:
+            raise ArgumentError(
+                f"host {hosts.index} has no device of the sharding of batches",
+                got=str(self.sharding),
+                hint="put batches on devices of all hosts",
+            )
+        return np.concatenate(sorted(map(np.asarray, parts), key=lambda part: part[0]))
+
+    def order(self, epoch: int) -> Order:
+        """Returns the order of the rows in an epoch, which is indexed by slices of positions.
+
+        Example:
+            >>> Batches(np.arange(5), 2, random.key(1)).order(0)[:].tolist()
+            [0, 4, 1, 3, 2]
+        """
         if self.key is None:
-            return np.arange(self.rows)
-        return np.asarray(random.permutation(random.fold_in(self.key, epoch), self.rows))
+            return _InPlace(self.rows)
+        key = random.fold_in(self.key, epoch)
+        if self.shuffle == "sorted":
+            return np.asarray(random.permutation(key, self.rows))
+        return Permutation(self.rows, key)
 
     def stream(
         self,
@@ -132,15 +189,45 @@ class Batches:
         """Batches, each with the position after it."""
         leaves, structure = self._leaves(), tree.structure(self.arrays)
         epoch, at = start
+        own = self.own
         while epochs is None or epoch < epochs:
             order = self.order(epoch)
             for i in range(at, len(self)):
-                rows = order[i * self.size : (i + 1) * self.size]
-                batch = tree.unflatten(structure, [_take(x, rows) for x in leaves])
-                item = self.transform(batch) if self.transform else tree.map(jnp.asarray, batch)
+                rows = order[i * self.size : (i + 1) * self.size][own]
+                item = tree.unflatten(structure, [_take(x, rows) for x in leaves])
+                if self.transform is not None:
+                    item = self.transform(item)
+                elif self.sharding is None:
+                    item = tree.map(jnp.asarray, item)
+                if self.sharding is not None:
+                    item = tree.map(self._of_all_hosts, item)
                 after = Position(epoch, i + 1) if i + 1 < len(self) else Position(epoch + 1, 0)
                 yield after, item
             epoch, at = epoch + 1, 0
+
+    def _of_all_hosts(self, x: Any) -> Array:
+        """An array of the rows of all hosts, from those of this one."""
+        assert self.sharding is not None
+        x = np.asarray(x)
+        place = self.sharding.with_spec(P(*self.sharding.spec[: x.ndim]))
+        return make_array_from_process_local_data(place, x, (self.size, *x.shape[1:]))
+
+
+class Order(Protocol):
+    """An order of rows, of which parts are asked for."""
+
+    def __getitem__(self, positions: slice, /) -> Rows:
+        """The rows at some positions."""
+
+
+@frozen
+class _InPlace:
+    """The order as it is."""
+
+    rows: int
+
+    def __getitem__(self, positions: slice, /) -> Rows:
+        return np.arange(*positions.indices(self.rows))
 
 
 def _take(x: object, rows: Rows) -> Rows:

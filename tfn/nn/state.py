@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -107,26 +107,69 @@ def save(path: PathLike, pytree: object, *, metadata: Mapping[str, str] | None =
         >>> load("/tmp/tfn-example.safetensors")["w"].shape
         (2, 3)
     """
+    leaves = {name: checked(name, x) for name, x in zip(names(pytree), tree.leaves(pytree))}
+    write(path, leaves, leaves.__getitem__, metadata=metadata)
+
+
+class Shaped(Protocol):
+    """The type of an array: of NumPy's, of tfn's, or a `ShapeDtypeStruct`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its axes."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its dtype, one of `DTYPES`."""
+
+
+def write(
+    path: PathLike,
+    kinds: Mapping[str, Shaped],
+    data_of: Callable[[str], Data],
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> str:
+    """Writes arrays to a safetensors file one after the other, so that one at a time is in memory.
+
+    Args:
+        path: file to write; replaced as a whole.
+        kinds: the shapes and dtypes of the arrays by their names in the file.
+        data_of: the contiguous data of the array of a name; asked for once, when its turn comes.
+        metadata: texts to store with them; none if None.
+
+    Returns:
+        The checksum of the file: a CRC-32 as eight hexadecimal digits, which is in its header.
+
+    Raises:
+        ArgumentError: as `save`.
+        OSError: if the system refuses; the file is then what it was.
+
+    Example:
+        >>> x = np.arange(3.0)
+        >>> _ = write("/tmp/tfn-example.safetensors", {"x": x}, lambda name: x)
+        >>> load("/tmp/tfn-example.safetensors")["x"].tolist()
+        [0.0, 1.0, 2.0]
+    """
     if Path(path).suffix == ".json":
         raise ArgumentError(
             "a file of arrays cannot be called .json: load expects an index there",
             got=os.fspath(path),
             hint="end it in .safetensors",
         )
-    texts = {**_texts(metadata or {}), WRITER: VERSION, CHECKSUM: BLANK}
-    leaves = {name: _data(name, x) for name, x in zip(names(pytree), tree.leaves(pytree))}
+    texts = {**checked_texts(metadata or {}), WRITER: VERSION, CHECKSUM: BLANK}
+    size = {name: prod(kind.shape) * kind.dtype.itemsize for name, kind in kinds.items()}
     # No holes are allowed in a file, so what would put others out of line comes last.
-    order = sorted(leaves, key=lambda n: (leaves[n].nbytes % ALIGNMENT != 0, -leaves[n].itemsize))
+    order = sorted(kinds, key=lambda n: (size[n] % ALIGNMENT != 0, -kinds[n].dtype.itemsize))
     header: dict[str, Any] = {TEXTS: texts}
     end = 0
     for name in order:
-        data = leaves[name]
         header[name] = {
-            "dtype": NAMES[data.dtype],
-            "shape": data.shape,
-            "data_offsets": (end, end + data.nbytes),
+            "dtype": NAMES[kinds[name].dtype],
+            "shape": kinds[name].shape,
+            "data_offsets": (end, end + size[name]),
         }
-        end += data.nbytes
+        end += size[name]
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
     if len(text) > HEADER_LIMIT_BYTES:
@@ -136,15 +179,20 @@ def save(path: PathLike, pytree: object, *, metadata: Mapping[str, str] | None =
         )
     head = len(text).to_bytes(8, "little") + text
     checksum = zlib.crc32(head)
-    for name in order:
-        checksum = zlib.crc32(_bytes(leaves[name]), checksum)
     with replacing(path) as file:
-        file.write(head.replace(_sealed(BLANK), _sealed(f"{checksum:08x}"), 1))
+        file.write(head)
         for name in order:
-            file.write(_bytes(leaves[name]))
+            memory = _bytes(data_of(name))
+            for at in range(0, len(memory), CHUNK_BYTES):
+                chunk = memory[at : at + CHUNK_BYTES]
+                checksum = zlib.crc32(chunk, checksum)
+                file.write(chunk)
+        file.seek(0)
+        file.write(head.replace(_sealed(BLANK), _sealed(f"{checksum:08x}"), 1))
+    return f"{checksum:08x}"
 
 
-def _texts(metadata: Mapping[str, str]) -> Mapping[str, str]:
+def checked_texts(metadata: Mapping[str, str]) -> Mapping[str, str]:
     """Metadata, if they are texts."""
     for key, text in metadata.items():
         if not isinstance(key, str) or not isinstance(text, str):
@@ -153,12 +201,19 @@ def _texts(metadata: Mapping[str, str]) -> Mapping[str, str]:
                 got=f"{key!r}: {text!r}",
                 hint=f"write it as a text: {str(text)!r}",
             )
-        _encoded(key + text)
+        check_text(key + text)
     return metadata
 
 
-def _encoded(text: str) -> None:
-    """Refuse what other libraries could not read."""
+def check_text(text: str) -> None:
+    """Refuse what other libraries could not read.
+
+    Raises:
+        ArgumentError: for halves of surrogate pairs.
+
+    Example:
+        >>> check_text("w.0")
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -172,9 +227,21 @@ def _sealed(checksum: str) -> bytes:
     return f'"{CHECKSUM}": "{checksum}"'.encode()
 
 
-def _data(name: str, x: object) -> Data:
-    """A leaf as contiguous data of a dtype that the format has."""
-    _encoded(name)
+def checked(name: str, x: object) -> Data:
+    """A leaf as contiguous data of a dtype that the format has.
+
+    Args:
+        name: of the leaf, for the message.
+        x: an array or a number.
+
+    Raises:
+        ArgumentError: if it is no array or number, or of a dtype that the format does not have.
+
+    Example:
+        >>> checked("w", 1.5)
+        array(1.5)
+    """
+    check_text(name)
     data = np.asarray(x)
     if data.dtype not in NAMES:
         raise ArgumentError(
@@ -193,8 +260,16 @@ def _bytes(data: Data) -> memoryview:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """An array in a file: its type, and the bytes of the data that it has."""
+class Place:
+    """The type of an array in a file, and where its elements are.
+
+    Attributes:
+        name: of the array.
+        dtype: of its elements.
+        shape: the sizes of its axes; the elements are in row-major order.
+        begin: its first byte, counted from the end of the header.
+        end: the byte after its last one.
+    """
 
     name: str
     dtype: np.dtype[Any]
@@ -218,7 +293,7 @@ class _Header:
 
     path: PathLike
     texts: dict[str, str]
-    places: tuple[_Place, ...]
+    places: tuple[Place, ...]
     start: int
     checksum: int
     expected: int | None
@@ -250,7 +325,7 @@ def _header(path: PathLike, file: IO[bytes]) -> _Header:
         if len(first) < 8 or length > min(size - 8, HEADER_LIMIT_BYTES):
             raise ValueError(f"{size:,} bytes, and a header of {length:,}")
         raw = file.read(length)
-        record = json.loads(raw.decode(), object_pairs_hook=_unique)
+        record = json.loads(raw.decode(), object_pairs_hook=unique)
         texts = record.pop(TEXTS, {})
         if not all(isinstance(text, str) for text in texts.values()):
             raise ValueError(f"metadata that are no texts: {texts}")
@@ -265,14 +340,23 @@ def _header(path: PathLike, file: IO[bytes]) -> _Header:
     return _Header(path, texts, tuple(places), 8 + length, checksum, expected)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object of JSON: an `object_pairs_hook`.
+
+    Raises:
+        ValueError: for a name that is there twice.
+
+    Example:
+        >>> unique([("a", 1), ("b", 2)])
+        {'a': 1, 'b': 2}
+    """
     record = dict(pairs)
     if len(record) < len(pairs):
         raise ValueError("a name that is there twice")
     return record
 
 
-def _place(path: PathLike, name: str, record: dict[str, Any]) -> _Place:
+def _place(path: PathLike, name: str, record: dict[str, Any]) -> Place:
     """An array as a header describes it.
 
     Raises:
@@ -287,7 +371,7 @@ def _place(path: PathLike, name: str, record: dict[str, Any]) -> _Place:
         )
     if end - begin != prod(shape) * DTYPES[kind].itemsize:
         raise ValueError(f"{name}: {end - begin} bytes for the shape {shape} of {kind}")
-    return _Place(name, DTYPES[kind], tuple(shape), begin, end)
+    return Place(name, DTYPES[kind], tuple(shape), begin, end)
 
 
 def _expected(path: PathLike, head: bytes, texts: Mapping[str, str]) -> tuple[int, int | None]:
@@ -328,16 +412,27 @@ def _fill(header: _Header, file: IO[bytes], memory: memoryview, checksum: int) -
     return checksum
 
 
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Data:
+    """New memory for an array, aligned as that of arrays which are shared instead of copied.
+
+    Example:
+        >>> aligned((2, 3), np.dtype("float32")).ctypes.data % ALIGNMENT
+        0
+    """
+    size = prod(shape) * dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    skipped = -raw.ctypes.data % ALIGNMENT
+    return raw[skipped : skipped + size].view(dtype).reshape(shape)
+
+
 def _read(header: _Header, file: IO[bytes]) -> dict[str, Data]:
     """The arrays of an open file in memory of their own, if its checksum is right."""
     arrays: dict[str, Data] = {}
     checksum = header.checksum
     for place in header.places:
-        raw = np.empty(place.end - place.begin + ALIGNMENT, np.uint8)
-        skipped = -raw.ctypes.data % ALIGNMENT
-        memory = raw[skipped : skipped + place.end - place.begin]
+        memory = aligned((place.end - place.begin,), np.dtype(np.uint8))
         checksum = _fill(header, file, memory.data, checksum)
-        raw.flags.writeable = memory.flags.writeable = False
+        memory.flags.writeable = False
         if place.dtype == np.bool_ and memory.max(initial=0) > 1:
             raise StateError(
                 f"{os.fspath(header.path)} is damaged",
@@ -392,7 +487,7 @@ def _index(path: PathLike) -> dict[str, str]:
         StateError: if it is no index.
     """
     with parsing(path, "index of the arrays beside it"):
-        places = json.loads(Path(path).read_bytes(), object_pairs_hook=_unique)["weight_map"]
+        places = json.loads(Path(path).read_bytes(), object_pairs_hook=unique)["weight_map"]
         for file in places.values():
             if Path(file).name != file or Path(file).suffix == ".json":
                 raise ValueError(f"{file!r} is no file beside it")
@@ -430,10 +525,10 @@ def load(path: PathLike, template: object = None) -> Any:
     """
     arrays = _found(path, _read)
     if template is None:
-        return {name: _array(data) for name, data in arrays.items()}
+        return {name: as_array(data) for name, data in arrays.items()}
     leaves, structure = tree.flatten(template)
     expected = dict(zip(names(template), leaves, strict=True))
-    wrong = [*_differences(arrays, expected)]
+    wrong = [*differences(arrays, expected)]
     if wrong:
         more = f", and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
         raise StateError(
@@ -482,6 +577,41 @@ def metadata(path: PathLike) -> dict[str, str]:
         return _header(path, file).texts
 
 
+@dataclass(frozen=True)
+class Contents:
+    """The header of a file.
+
+    Attributes:
+        places: of the arrays, by name.
+        start: the number of bytes ahead of the data.
+        checksum: eight hexadecimal digits that all bytes come to; None in files of others.
+        metadata: the texts that were saved with the arrays.
+    """
+
+    places: dict[str, Place]
+    start: int
+    checksum: str | None
+    metadata: dict[str, str]
+
+
+def contents(path: PathLike) -> Contents:
+    """Reads the header of a file: which arrays it has, and where they are.
+
+    Raises:
+        StateError, OSError: as `mapped`.
+
+    Example:
+        >>> save("/tmp/tfn-example.safetensors", {"w": jnp.ones((2, 3))})
+        >>> place = contents("/tmp/tfn-example.safetensors").places["w"]
+        >>> place.shape, place.end - place.begin
+        ((2, 3), 24)
+    """
+    with open(path, "rb") as file:
+        header = _header(path, file)
+    checksum = None if header.expected is None else f"{header.expected:08x}"
+    return Contents({p.name: p for p in header.places}, header.start, checksum, header.texts)
+
+
 def verify(path: PathLike) -> None:
     """Reads all bytes of a file written by `save`, and compares their checksum.
 
@@ -508,7 +638,20 @@ def verify(path: PathLike) -> None:
         header.compare(checksum)
 
 
-def _differences(arrays: Mapping[str, Data], template: Mapping[str, Any]) -> Iterator[str]:
+def differences(arrays: Mapping[str, Data], template: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences that say where the arrays of a file are not what a template describes.
+
+    Args:
+        arrays: by name.
+        template: arrays, types of arrays, and numbers, by name.
+
+    Raises:
+        ArgumentError: for a leaf of the template that has no dtype.
+
+    Example:
+        >>> list(differences({"w": np.ones(2)}, {"w": np.ones(3)}))
+        ['w is float64[2] in the file, float64[3] in the template']
+    """
     for name, x in template.items():
         if name not in arrays:
             yield f"{name} is not in the file"
@@ -533,10 +676,15 @@ def _like(x: object, data: Data) -> Any:
     """Data as what the template has in their place."""
     if isinstance(x, NUMBERS):
         return type(x)(data.item())
-    return data if isinstance(x, np.ndarray) else _array(data)
+    return data if isinstance(x, np.ndarray) else as_array(data)
 
 
-def _array(data: Data) -> Array:
-    """An array on the memory of the file, which is read-only; a copy, where it is not aligned."""
+def as_array(data: Data) -> Array:
+    """An array on the memory of data that nothing writes to; a copy, where it is not aligned.
+
+    Example:
+        >>> as_array(aligned((0,), np.dtype("int8"))).shape
+        (0,)
+    """
     aligned = data.__array_interface__["data"][0] % ALIGNMENT == 0
     return jnp.asarray(data, copy=False if aligned else None)

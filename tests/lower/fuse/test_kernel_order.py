@@ -54,6 +54,21 @@ def test_dependencies_without_a_read():
     assert order({a: [], late: [a], b: [a]}, [late, b]) == [0, 2, 1]
 
 
+def test_outputs_that_share_kernels_do_not_wait_for_themselves():
+    """The sine and the sum share a kernel; so would the zero and the product, which lie between."""
+
+    @tfn.jit
+    def f(y):
+        zero, sine = tnp.zeros(()), tnp.sin(y)
+        product = sine[0] * zero
+        total = tfn.lax.scan(lambda c, v: (c + v, c), zero, tnp.stack([y[0], y[0]]))[0]
+        return zero, product, sine, sine + total
+
+    zero, product, sine, total = f(tnp.ones(1))
+    assert (zero.item(), product.item()) == (0, 0)
+    np.testing.assert_allclose(total, sine + 2)
+
+
 @given(
     st.lists(
         st.tuples(st.integers(1, 9), st.sets(st.integers(0, 19), max_size=3)),

@@ -16,6 +16,7 @@ These are facts under the barriers placed so far; `policies` decides on further 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
@@ -122,7 +123,9 @@ class FusionAnalysis:
         depth_cost: instructions on the longest path to a node from values in memory.
         inputs: the values in memory that a node is computed of, at least as large as itself.
         position: of a node in `order`.
-        first_position: of the first output of a kernel in `order`, by root.
+        first_position: of the first output of a kernel in `order`, by root, which is its last.
+        span_starts, span_ends: disjoint spans of `order`, ascending, that kernels of several
+            outputs reach over; a span is as many of them as overlap.
         groups: for each input the groups of results that share a kernel and read it.
         moved_ids: numbers of distinct other indices.
     """
@@ -141,6 +144,8 @@ class FusionAnalysis:
     inputs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)
     position: dict[UOp, int] = field(default_factory=dict)
     first_position: dict[UOp, int] = field(default_factory=dict)
+    span_starts: list[int] = field(default_factory=list)
+    span_ends: list[int] = field(default_factory=list)
     groups: dict[UOp, list[list[UOp]]] = field(default_factory=dict)
     moved_ids: dict[tuple[object, ...], int] = field(default_factory=dict)
 
@@ -268,6 +273,8 @@ class FusionAnalysis:
         root = root or self._kernel_of_same_inputs(node, readers) or node
         self.kernel[node] = root
         self.first_position[root] = self.position[node]
+        if root is not node:
+            self._join_spans(self.position[node], self.position[root])
         for reader in readers:
             if reader is not root:
                 self.kernel_readers.setdefault(root, set()).add(reader)
@@ -343,8 +350,8 @@ class FusionAnalysis:
         seen, stack = {start}, [start]
         while stack:
             root = stack.pop()
-            # Readers come later in the order: a kernel that begins after the goal cannot feed it.
-            if self.first_position[root] > self.position[goal]:
+            # Readers come later in the order, or have other outputs that come earlier.
+            if self._earliest(self.first_position[root]) > self.position[goal]:
                 continue
             for reader in self.kernel_readers.get(root, ()):
                 if reader is goal:
@@ -353,3 +360,16 @@ class FusionAnalysis:
                     seen.add(reader)
                     stack.append(reader)
         return False
+
+    def _join_spans(self, first: int, last: int) -> None:
+        """Adds the span from one output of a kernel to another one."""
+        i, j = bisect_left(self.span_ends, first), bisect_right(self.span_starts, last)
+        if i < j:
+            first, last = min(first, self.span_starts[i]), max(last, self.span_ends[j - 1])
+        self.span_starts[i:j], self.span_ends[i:j] = [first], [last]
+
+    def _earliest(self, position: int) -> int:
+        """The earliest position of a kernel that one at this position may feed."""
+        i = bisect_left(self.span_ends, position)
+        start = self.span_starts[i] if i < len(self.span_starts) else position
+        return min(start, position)

@@ -84,6 +84,7 @@ class _Scheduler:
     def _run(self) -> None:
         # Depth first over dependencies, on an explicit stack: chains of kernels are long.
         stack = sorted(self.dependencies, reverse=True)
+        waiting: set[int] = set()
         while stack:
             number = stack[-1]
             missing = [n for n in self.dependencies[number] if n not in self.scheduled]
@@ -91,6 +92,8 @@ class _Scheduler:
                 stack.pop()
                 self._schedule(number)
             else:
+                assert number not in waiting, f"kernel {number} has to run before itself"
+                waiting.add(number)
                 stack.extend(reversed(missing))
 
     def _schedule(self, number: int) -> None:

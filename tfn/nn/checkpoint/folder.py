@@ -1,0 +1,410 @@
+"""Checkpoints of a training run, each of which continues the run as if it had never stopped.
+
+What has to be in one is whatever a step reads and writes: parameters, the state of the optimizer,
+random keys, the position in the data.  They are one tree, so they are one checkpoint, and a
+checkpoint is whole or not there:
+
+    every host   writes its pieces under another name, syncs, renames, reads them back
+    all          meet
+    host 0       writes the manifest in the same way, then deletes what is too old
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import operator
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tfn._support.files import PathLike, sync_folder, unfinished
+from tfn.errors import ArgumentError, DamagedError, HostError, StateError
+from tfn.nn import state
+from tfn.nn.checkpoint import manifest as manifests
+from tfn.nn.checkpoint.files import Reader, write_pieces
+from tfn.nn.checkpoint.manifest import NAME, File, Piece, Written
+from tfn.nn.checkpoint.pieces import Held, hold
+from tfn.nn.checkpoint.restore import restored
+from tfn.nn.checkpoint.writer import Writer
+from tfn.nn.hosts import Decide, Hosts, agree
+
+T = TypeVar("T")
+STEP = re.compile(r"step-([0-9]{9}|[1-9][0-9]{9,})")
+OF_BEFORE = re.compile(STEP.pattern + r"\.safetensors")  # checkpoints of tfn 0.1: single files
+MEETING = ".meeting"  # where hosts agree
+TIMEOUT_SECONDS = 600.0
+"""Hosts that save together wait so long for each other: the slowest disk of a thousand."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """A folder of checkpoints, of which the newest are kept.
+
+    Attributes:
+        folder: created when it is first written to; no two runs may share it.  All hosts of a run
+            see the same folder.
+        keep: number of checkpoints to keep, at least 1.
+        asynchronous: whether `save` returns while a thread writes.  Arrays are held, not copied:
+            until they are on the disk, memory has them, and what the next steps make, once each.
+        hosts: the processes that save together; those that tfn knows if None.
+        timeout_s: seconds in which hosts wait for each other.
+
+    Example:
+        >>> import tempfile
+        >>> checkpoints = Checkpoints(tempfile.mkdtemp(), keep=2)
+        >>> checkpoints.resume({"w": 0.0})
+        (0, {'w': 0.0})
+        >>> for step in (10, 20, 30):
+        ...     checkpoints.save(step, {"w": step / 10})
+        >>> checkpoints.steps(), checkpoints.resume({"w": 0.0})
+        ([20, 30], (30, {'w': 3.0}))
+    """
+
+    folder: str | os.PathLike[str]
+    keep: int = 3
+    asynchronous: bool = False
+    hosts: Hosts | None = None
+    timeout_s: float = TIMEOUT_SECONDS
+    _writer: Writer = field(default_factory=Writer, init=False, repr=False, compare=False)
+    _passed_over: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.wait()
+
+    @property
+    def _hosts(self) -> Hosts:
+        return self.hosts or Hosts.here()
+
+    def _agree(self, topic: str, payload: Any, decide: Decide) -> Any:
+        place = Path(self.folder) / MEETING
+        return agree(place, self._hosts, topic, payload, decide, self.timeout_s)
+
+    def path(self, step: int) -> Path:
+        """Returns the folder of a step, or its file, if tfn 0.1 wrote it.
+
+        Raises:
+            ArgumentError: if the step is no integer, or negative.
+        """
+        number = _count(step)
+        if number is None:
+            raise ArgumentError(
+                "steps are counted from 0",
+                got=f"step {step!r}",
+                hint="give how many steps were made, an int",
+            )
+        path = Path(self.folder) / f"step-{number:09}"
+        before = path.with_name(path.name + ".safetensors")
+        return before if before.exists() and not (path / NAME).exists() else path
+
+    def steps(self) -> list[int]:
+        """Returns the steps that have a checkpoint, the oldest first."""
+        return sorted(step for step, whole in self._found() if whole)
+
+    def _found(self) -> list[tuple[int, bool]]:
+        """The steps that something is there of, and whether its writer came to its end."""
+        try:
+            names = os.listdir(self.folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        found: dict[int, bool] = {}
+        for match in filter(None, map(STEP.fullmatch, names)):
+            found[int(match[1])] = (Path(self.folder) / match[0] / NAME).exists()
+        for match in filter(None, map(OF_BEFORE.fullmatch, names)):
+            found[int(match[1])] = True
+        return [*found.items()]
+
+    def clear(self) -> None:
+        """Deletes all checkpoints, so that a run begins anew."""
+        self.wait()
+        for step, _ in self._found():
+            _delete(Path(self.folder) / f"step-{step:09}")
+
+    def wait(self) -> None:
+        """Waits until the checkpoint that is being written is whole.
+
+        Raises:
+            Exception: that ended the writing, as those of `save`.
+        """
+        self._writer.wait()
+
+    def save(self, step: int, pytree: object, *, metadata: Mapping[str, str] | None = None) -> None:
+        """Writes the checkpoint of a step, then deletes those that are too old.
+
+        All hosts call it for the same steps.  If it is asynchronous, it waits for the save before,
+        holds the arrays, and returns.
+
+        Args:
+            step: number of steps made, not below that of the newest checkpoint.
+            pytree: the state of the run, as `nn.state.save` takes it; arrays may be divided among
+                devices of several hosts.
+            metadata: texts to store with it.
+
+        Raises:
+            ArgumentError: if the step is no number of one, a later one is there already, `keep`
+                keeps nothing, or a leaf of the tree cannot be saved.
+            StateError: if another process is saving into the folder.
+            HostError: if another host failed, or was not there in time.
+            OSError: if the system refuses; the checkpoints are then what they were.  If it is
+                asynchronous, errors of writing are raised by the next `save`, `wait` or `resume`.
+        """
+        self.path(step)
+        self.wait()
+        steps = [other for other in self.steps() if other not in self._passed_over]
+        keep, number = _count(self.keep), _count(step)
+        assert number is not None
+        if (steps and steps[-1] > number) or not keep:
+            raise ArgumentError(
+                "a checkpoint is written after all others, and kept",
+                got=f"step {step} after {steps}, keep={self.keep}",
+                hint="resume from the newest, or use another folder",
+            )
+        hosts = self._hosts
+        texts = state.checked_texts(metadata or {})
+        held = hold(pytree, hosts, copy=self.asynchronous)
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        lock = _Lock(self.folder) if not hosts.index else None
+
+        def write() -> None:
+            nonlocal held
+            try:
+                self._write(number, held, texts, hosts, keep)
+            finally:
+                del held
+                if lock is not None:
+                    lock.release()
+
+        if self.asynchronous:
+            self._writer.start(write)
+        else:
+            write()
+
+    def _write(
+        self, step: int, held: Held, texts: Mapping[str, str], hosts: Hosts, keep: int
+    ) -> None:
+        folder, token = Path(self.folder) / f"step-{step:09}", os.urandom(4).hex()
+        path = folder / f"host-{hosts.index:05}-of-{hosts.count:05}-{token}.safetensors"
+        decide = lambda payloads: self._commit(folder, step, held, texts, token, payloads)
+        try:
+            folder.mkdir(exist_ok=True)
+            sync_folder(self.folder)
+            payload, cause = _payload(path, held, token)
+            if cause is not None and hosts.count == 1:
+                raise cause
+            try:
+                self._agree(f"save step {step}", payload, decide)
+            except HostError as error:
+                raise (cause or error) from None
+        except BaseException:
+            # Of several hosts, host 0 may yet name the file in its manifest.
+            if hosts.count == 1 and path.name not in _files_of(folder):
+                path.unlink(missing_ok=True)
+                with suppress(OSError):  # of a save before there may be others
+                    folder.rmdir()
+            raise
+        if not hosts.index:
+            self._passed_over.discard(step)
+            self._prune(step, keep)
+
+    def _commit(
+        self,
+        folder: Path,
+        step: int,
+        held: Held,
+        texts: Mapping[str, str],
+        token: str,
+        payloads: list[Any],
+    ) -> str:
+        """Writes the manifest of what all hosts have written."""
+        failed = [f"host {i}: {p['error']}" for i, p in enumerate(payloads) if "error" in p]
+        if failed:
+            raise HostError(f"step {step} was not saved by all hosts", got="; ".join(failed))
+        empty = manifests.empty(step, token)._replace(metadata=dict(texts), **held.leaves())
+        manifests.write(folder, manifests.filled(empty, list(map(_written, payloads))))
+        return token
+
+    def _prune(self, newest: int, keep: int) -> None:
+        """Deletes what is older than the newest whole checkpoints, and what is left of others.
+
+        The one that has just been written was read back from the disk; of those before it, one
+        that is damaged does not count.
+        """
+        found, kept = sorted(self._found(), reverse=True), 0
+        for step, whole in found:
+            if step > newest:
+                continue  # another host may be writing it
+            if kept >= keep or not whole:
+                _delete(Path(self.folder) / f"step-{step:09}")
+            elif step == newest or not self._broken(step):
+                kept += 1
+        self._sweep(newest)
+
+    def _broken(self, step: int) -> bool:
+        """Whether files of a checkpoint are missing, or shorter than they were."""
+        try:
+            manifests.quick_check(self.path(step), manifests.read(self.path(step)))
+        except StateError:
+            return True
+        return False
+
+    def _sweep(self, step: int) -> None:
+        """Deletes files that belong to no checkpoint: of killed processes, and of saves before."""
+        path = Path(self.folder) / f"step-{step:09}"
+        used = {NAME, *_files_of(path)}
+        for name in sorted({*os.listdir(path)} - used):
+            (path / name).unlink(missing_ok=True)
+        before = path.with_name(path.name + ".safetensors")
+        before.unlink(missing_ok=True)
+        for file in unfinished(self.folder, OF_BEFORE):
+            file.unlink(missing_ok=True)
+
+    def resume(self, first: T) -> tuple[int, T]:
+        """Returns the newest step that is whole and its tree; step 0 and `first` if there is none.
+
+        A checkpoint that is damaged, or not finished, is passed over with a warning that says why.
+
+        Args:
+            first: what the run begins with, whose structure, shapes and dtypes are expected.
+                Arrays come to the devices where those of `first` are, divided as they are there,
+                whatever the mesh was on which they were saved.
+
+        Raises:
+            DamagedError: if there are checkpoints, and none is whole.
+            StateError: if the newest is of another run.
+            HostError: if another host was not there in time.
+        """
+        self.wait()
+        found = sorted(self._found(), reverse=True)
+        whole = [step for step, is_whole in found if is_whole]
+        if self._hosts.count > 1:  # all take what host 0 sees, whatever their view of the folder
+            whole = self._agree("which checkpoints there are", None, lambda _: whole)
+        reasons = {step: "its writer was ended" for step, is_whole in found if not is_whole}
+        for step in whole:
+            reason, result = self._tried(step, first)
+            if self._hosts.count > 1:
+                reason = self._agree(f"whether step {step} is whole", reason, _first_reason)
+            if reason is None:
+                newer = {other: why for other, why in reasons.items() if other > step}
+                self._passed_over.update(newer)
+                self._warn(newer, f"step {step} is taken")
+                return step, result
+            reasons[step] = reason
+        if not whole:
+            self._warn(reasons, "the run begins anew")
+            return 0, first
+        raise DamagedError(
+            f"no checkpoint in {os.fspath(self.folder)} is whole",
+            got="; ".join(f"step {step}: {reasons[step]}" for step in whole[: state.MAX_SHOWN]),
+            hint="Checkpoints.clear() begins anew; python -m tfn.nn.checkpoint verify says more",
+        )
+
+    def _tried(self, step: int, first: T) -> tuple[str | None, Any]:
+        """A reason not to take a checkpoint, or None and its tree."""
+        path, hosts = self.path(step), self._hosts
+        try:
+            record = manifests.read(path)
+            if record.step not in (None, step):
+                raise DamagedError(
+                    f"{path} is of another step", got=f"step {record.step} in its header"
+                )
+            with Reader(path, record) as reader:
+                result = restored(path, reader, first)
+                reader.verify(slice(hosts.index, None, hosts.count))
+        except OSError as error:
+            return str(error), None
+        except DamagedError as error:
+            return f"{error.what} ({error.got})" if error.got else error.what, None
+        return None, result
+
+    def _warn(self, reasons: Mapping[int, str], then: str) -> None:
+        """Warn of checkpoints that are passed over, on one host."""
+        for step, reason in sorted(reasons.items(), reverse=True) if not self._hosts.index else ():
+            warnings.warn(
+                f"the checkpoint of step {step} in {os.fspath(self.folder)} is passed over: "
+                f"{reason}; {then}",
+                stacklevel=3,
+            )
+
+
+def _payload(path: Path, held: Held, token: str) -> tuple[dict[str, Any], Exception | None]:
+    """The answer of a host that has written its pieces, or could not."""
+    try:
+        written = write_pieces(path, held.owned, token)
+    except Exception as error:
+        return {"error": str(error)}, error
+    return {"file": written.file, "pieces": written.pieces}, None
+
+
+def _written(payload: dict[str, Any]) -> Written:
+    """A file of pieces, as another host tells of it."""
+    pieces = [(name, Piece(*record)) for name, record in payload["pieces"]]
+    pieces = [(n, p._replace(start=tuple(p.start), shape=tuple(p.shape))) for n, p in pieces]
+    return Written(File(*payload["file"]), tuple(pieces))
+
+
+def _first_reason(reasons: list[str | None]) -> str | None:
+    """The first reason of a host."""
+    return next((f"host {i}: {r}" for i, r in enumerate(reasons) if r is not None), None)
+
+
+def _files_of(folder: Path) -> set[str]:
+    """The files that the manifest of a checkpoint names; none if there is no whole one."""
+    try:
+        return {file.name for file in manifests.read(folder).files}
+    except (StateError, OSError):
+        return set()
+
+
+class _Lock:
+    """A lock on a folder, until it is released, forgotten, or the process ends.
+
+    Raises:
+        StateError: if another process has it.
+    """
+
+    def __init__(self, folder: PathLike) -> None:
+        self._descriptor: int | None = None
+        self._descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.release()
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                return  # folders cannot be locked on some network file systems
+            raise StateError(
+                f"another process is saving into {os.fspath(folder)}",
+                hint="each run has a folder of its own: end the other one, or name another folder",
+            ) from None
+
+    def release(self) -> None:
+        """Give it back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    __del__ = release
+
+
+def _delete(path: Path) -> None:
+    """Deletes a checkpoint: first the manifest, without which it is none."""
+    path.with_name(path.name + ".safetensors").unlink(missing_ok=True)
+    (path / NAME).unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _count(value: Any) -> int | None:
+    """Returns a number of steps as an int; None for anything but a non-negative integer."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return None
+    return None if number < 0 or isinstance(value, bool) else number

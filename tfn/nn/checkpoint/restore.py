@@ -1,0 +1,106 @@
+"""Trees from checkpoints: each leaf as its template is, on the devices that it asks for.
+
+A process reads what its own devices need, and no more: the parts of an array are those of the
+sharding of the template, whatever parts it was saved in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfn import tree
+from tfn._support.files import PathLike
+from tfn.eager.shards import make_array_from_callback
+from tfn.eager.transfer import device_put
+from tfn.errors import StateError
+from tfn.nn import state
+from tfn.nn.checkpoint.files import Reader
+from tfn.nn.checkpoint.manifest import Shape, read
+from tfn.nn.checkpoint.pieces import bounds, sharding_like
+from tfn.sharding import NamedSharding
+
+
+def load(path: PathLike, template: Any = None) -> Any:
+    """Reads the tree of a checkpoint: of its folder, or of a single safetensors file.
+
+    Args:
+        path: of the folder of one step, ``run/step-000000300``, or of a file.
+        template: a tree of the structure expected, of arrays, of `ShapeDtypeStruct`s, or of
+            numbers.  Arrays come to the devices on which those of the template are, or, of a
+            `ShapeDtypeStruct`, to its sharding, divided as they are there; others to the default
+            device.  If None, the result is a dict of NumPy arrays and numbers by their names.
+
+    Raises:
+        DamagedError: if the checkpoint is not what was written.
+        StateError: if it does not hold what the template describes.
+        ArgumentError: if a leaf of the template has no shape.
+        OSError: if a file cannot be opened.
+
+    Example:
+        >>> from tfn.nn.checkpoint import Checkpoints
+        >>> checkpoints = Checkpoints("/tmp/tfn-example-run")
+        >>> checkpoints.clear()
+        >>> checkpoints.save(7, {"w": np.ones(3), "epoch": 2})
+        >>> load(checkpoints.path(7), {"w": np.zeros(3), "epoch": 0})
+        {'w': array([1., 1., 1.]), 'epoch': 2}
+    """
+    with Reader(path, read(path)) as reader:
+        result = restored(path, reader, template)
+        reader.verify()
+    return result
+
+
+def restored(path: PathLike, reader: Reader, template: Any) -> Any:
+    """The tree of an open checkpoint; see `load`.  Pieces that were read in part are not verified.
+
+    Args:
+        path: of the checkpoint, for messages.
+        reader: of it.
+        template: as of `load`.
+    """
+    if template is None:
+        numbers = reader.manifest.numbers
+        return {
+            name: numbers[name] if name in numbers else reader.whole(name)
+            for name in reader.manifest.names()
+        }
+    leaves, structure = tree.flatten(template)
+    expected = dict(zip(state.names(template), leaves, strict=True))
+    types = {name: reader.type_of(name) for name in reader.manifest.names()}
+    _check(path, types, expected)
+    return tree.unflatten(structure, [_leaf(reader, name, x) for name, x in expected.items()])
+
+
+def _check(
+    path: PathLike, types: Mapping[str, tuple[Shape, np.dtype[Any]]], expected: Mapping[str, Any]
+) -> None:
+    kinds = {n: np.broadcast_to(np.empty((), dtype), shape) for n, (shape, dtype) in types.items()}
+    wrong = [*state.differences(kinds, expected)]
+    if wrong:
+        most = state.MAX_SHOWN
+        more = f", and {len(wrong) - most} more" if len(wrong) > most else ""
+        raise StateError(
+            f"{os.fspath(path)} does not fit the template",
+            got="; ".join(wrong[:most]) + more,
+            hint="load(path) without a template gives what the checkpoint holds",
+        )
+
+
+def _leaf(reader: Reader, name: str, like: Any) -> Any:
+    if isinstance(like, state.NUMBERS):
+        return type(like)(reader.whole(name).item())
+    if isinstance(like, np.ndarray):
+        return reader.whole(name)
+    sharding = sharding_like(like)
+    if sharding is None:
+        return state.as_array(reader.whole(name))
+    if not isinstance(sharding, NamedSharding):
+        return device_put(reader.whole(name), sharding)
+    shape, dtype = reader.type_of(name)
+    return make_array_from_callback(
+        shape, sharding, lambda index: reader.part(name, bounds(index, shape)), dtype
+    )
