@@ -7,7 +7,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: mnist tour test test-lowest rows style fuzz replay lint docs bench bench-kernels
-.PHONY: bench-sweep bench-leaks bench-devices soak clean
+.PHONY: bench-sweep bench-leaks bench-devices soak gpu clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -73,6 +73,10 @@ $(VENV)/.dev: $(VENV)/.base
 $(VENV)/.docs: $(VENV)/.base
 	@$(PIP) install --editable '.[docs]'
 	@touch $@
+
+gpu: $(VENV)/.dev  # all that a GPU can show; without one, the same on a simulated driver
+	@$(VENV)/bin/python -m pytest tests/hw/cuda tests/lower/codegen tests/hw/opencl $(ARGS)
+	@$(VENV)/bin/python benchmarks/gpu.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info

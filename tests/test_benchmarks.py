@@ -190,3 +190,22 @@ def test_a_soak_tells_what_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> Non
         "training gave other bits in 3 rounds",
     ]
     assert "give it more minutes" in next(soak.faults([], {}, 60))
+
+
+def test_without_a_gpu_nothing_is_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import gpu
+
+    from tfn.config import config
+    from tfn.hw.cuda import driver
+
+    before = config.device
+    try:
+        if driver.available():
+            assert gpu.main([]) == 1 and "no CUDA driver" in capsys.readouterr().out
+        assert gpu.main(["--device", "cpu", "--only", "tiny"]) == 0
+        assert "tiny" in capsys.readouterr().out
+    finally:
+        config.device = before

@@ -205,7 +205,7 @@ DEVICES = MANUAL - {Op.CONSTRAIN}
 LEAVES = {"it has no sources": LEAF_OPS}
 INSIDE = {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP}
 AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
-GRIDS = {"grids alone have it": {Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE}}
+GRIDS = {"grids alone have it": {Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.EXCHANGE, Op.WARP_MMA}}
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}
 OWN_KERNELS = {
     "it has a kernel or a step of its own": {
@@ -482,6 +482,7 @@ PARTIAL: dict[str, dict[str, str]] = {
     "tfn/lower/codegen/render/hexagon.py": {
         "ROWS": "rows in place of those of llvm, for what the back end gets wrong",
     },
+    "tfn/lower/codegen/render/nvptx.py": {"ROWS": "rows beside those of llvm, for warps"},
     "tfn/lower/codegen/render/llvm.py": dict.fromkeys(
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),

@@ -147,9 +147,10 @@ class Config:
         ArgumentError: for a value, or a variable of the environment, that a setting cannot have.
 
     Attributes:
-        device: name of the default device: ``cpu``, ``opencl``, ``dsp``, ``python`` or
+        device: name of the default device: ``cpu``, ``cuda``, ``opencl``, ``dsp``, ``python`` or
             ``null``; ``cpu-debug`` is the CPU with memory that shows who writes beside an array or
-            after its end (TFN_DEVICE).
+            after its end, ``cuda-debug`` a GPU whose kernels are waited for one by one, so that a
+            fault has a name (TFN_DEVICE).
         devices: the number of devices of this process: they share its memory and its threads, and
             a mesh divides arrays among them (TFN_DEVICES).
         threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).

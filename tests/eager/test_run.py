@@ -34,7 +34,7 @@ def test_devices_are_made_once_and_named(monkeypatch: Any) -> None:
         monkeypatch.setattr(config, "device", name)
         assert run.device() is run.device() and run.device().name == name
     monkeypatch.setattr(config, "device", "abacus")
-    listed = "TFN_DEVICE, is one of cpu, cpu-debug, opencl, dsp, python, null"
+    listed = "TFN_DEVICE, is one of cpu, cpu-debug, cuda, cuda-debug, opencl, dsp, python, null"
     with pytest.raises(DeviceError, match=rf"abacus(.*\s)*.*{listed}"):
         run.device()
 

@@ -28,10 +28,11 @@ def devices(backend: str | None = None) -> list[Device]:
     """All devices of a platform, those of other processes included.
 
     Args:
-        backend: the platform: ``cpu``, ``python`` or ``null``; None for the default one.
+        backend: the platform: ``cpu``, ``cuda``, ``opencl``, ``python``, ...; None for the
+            default one.
 
     Raises:
-        DeviceError: if there is no such platform.
+        DeviceError: if there is no such platform, or this machine has no device of it.
 
     Example:
         >>> devices()
@@ -40,6 +41,8 @@ def devices(backend: str | None = None) -> list[Device]:
     platform = backend or config.device
     if platform not in run.MAKERS:
         raise run.no_device(platform, f"devices({backend!r})")
+    if platform in run.DRIVEN:
+        run.device(platform)
     if processes.device_counts is not None:
         return list(_of_processes(platform, processes.rows))
     return list(_of_platform(platform, config.devices))

@@ -31,7 +31,7 @@ from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of, user_place
-from tfn.hw import dsp, opencl
+from tfn.hw import cuda, dsp, opencl
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
@@ -64,6 +64,16 @@ def _dsp_fastrpc() -> Device:
     return dsp.device.dsp_fastrpc()
 
 
+def _cuda() -> Device:
+    """Loads its files, and the driver of the GPU, only now."""
+    return cuda.device.cuda()
+
+
+def _cuda_debug() -> Device:
+    """The same GPU, with kernels that are waited for one by one."""
+    return cuda.device.cuda(cuda.device.DEBUG)
+
+
 def _dsp() -> Device:
     """Loads its files only now, too."""
     return dsp.device.dsp()
@@ -71,11 +81,13 @@ def _dsp() -> Device:
 
 # fmt: off
 MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "opencl": _opencl, "dsp": _dsp,
-    "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
+    "cpu": cpu, DEBUG: cpu, "cuda": _cuda, "cuda-debug": _cuda_debug, "opencl": _opencl,
+    "dsp": _dsp, "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
 }
 # fmt: on
 """The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
+DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
+"""Platforms whose devices are those of a driver: there may be none on this machine."""
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}

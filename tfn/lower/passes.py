@@ -66,7 +66,7 @@ def _split(n: loop_nest.Nest, target: Target) -> loop_nest.Nest:
 
 def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     fma = Op.FMA not in target.lacks
-    return grid.linearize(n, fma) if target.grid else linearize.linearize(n, fma)
+    return grid.linearize(n, fma, target.grid) if target.grid else linearize.linearize(n, fma)
 
 
 def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:

@@ -22,7 +22,7 @@ from typing import Protocol
 from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
-from tfn.lower.codegen.render import driver, hexagon, llvm, opencl
+from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
@@ -30,7 +30,7 @@ from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.schedule import Schedule
-from tfn.lower.passes import passes, thread_count, tile_count
+from tfn.lower.passes import passes, tile_count
 from tfn.lower.program import (
     CachedKernel,
     Kernel,
@@ -90,8 +90,17 @@ TIMED = replace(LLVM, driver=partial(driver.driver_text, timed=True))
 ARCHITECTURES = {"hexagon": HEXAGON, "x86_64": TIMED, "aarch64": TIMED, "arm64": TIMED}
 """The languages of processors by the architecture of their triple; LLVM IR of CPUs for others."""
 
-LANGUAGES = {"opencl": opencl}
-"""The renderers of grids by the name of their language; a renderer is loaded at its first use."""
+
+def _no_driver(name: str, steps: object, inputs: int) -> str:
+    """No text: the queue of a grid runs a program, step by step."""
+    return ""
+
+
+LANGUAGES: dict[str, Callable[[], Language]] = {
+    "nvptx": lambda: Language(nvptx.kernel_text, _no_driver, "@"),
+    "opencl": lambda: Language(opencl.kernel.kernel_text, _no_driver, "", opencl.kernel.LACKS),
+}
+"""The languages of grids by their names; a renderer is loaded at its first use."""
 
 
 @cache
@@ -99,8 +108,7 @@ def language_of(target: Target) -> Language:
     """The output language of a target: LLVM IR, or that of its grid."""
     if target.grid is None:
         return ARCHITECTURES.get(target.triple.split("-")[0], LLVM)
-    renderer = LANGUAGES[target.grid.language].kernel
-    return Language(renderer.kernel_text, renderer.no_driver, "", renderer.LACKS)
+    return LANGUAGES[target.grid.language]()
 
 
 CUSTOM_KERNEL_BYTES_PER_NS = 10
@@ -250,12 +258,13 @@ def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp
             yield step(body, target)
 
 
-def _custom_kernel(body: UOp, language: Language) -> Kernel:
+def _custom_kernel(body: UOp, target: Target, language: Language) -> Kernel:
     """A kernel of the user, written as text."""
     arg: CustomKernel = body.src[0].src[0].arg
-    if not language.symbol_prefix:
+    if target.grid or not language.symbol_prefix:
         raise CompileError(
-            f"the kernel {arg.name} is written in LLVM IR, and the program is to be in C",
+            f"the kernel {arg.name} is written in LLVM IR for a processor, and the program is to "
+            + (f"run on {target.cpu or 'a grid'}" if target.grid else "be in C"),
             hint="write it over ranges",
         )
     name, text = language.name_by_digest("k", lambda _: arg.text)
@@ -310,7 +319,7 @@ def bodies(program: Program, target: Target) -> dict[str, UOp]:
 def _lower_kernel(body: UOp, target: Target, language: Language) -> Kernel:
     kernel_passes = passes.of_kernel(body)
     if not kernel_passes:
-        return _custom_kernel(body, language)
+        return _custom_kernel(body, target, language)
     if kernel_passes == (passes.sort,):
         items = passes.sort(body, target)
         name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
@@ -336,7 +345,15 @@ def kernel_of_nest(
     language = language or language_of(target)
     items = _instructions_of_nest(n, target)
     name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
-    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, threads=thread_count(n))
+    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, threads=_threads(items))
+
+
+def _threads(items: Sequence[UOp]) -> int:
+    """The threads of a group that instructions are for: 1 where none asks for its number.
+
+    The text of a kernel for a grid says how many they are, too.
+    """
+    return max([s.arg.size for u in items for s in u.src if s.op is Op.RANGE], default=1)
 
 
 def _instructions_of_nest(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:

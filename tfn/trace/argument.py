@@ -463,9 +463,42 @@ class Staged:
 
     Attributes:
         at: the number of the loop of which each iteration copies the next tile.
+        pad: elements between the rows of the tile, so that threads meet different banks.
     """
 
     at: int
+    pad: int = 0
+
+
+@frozen
+class WarpMma:
+    """An element of ``sums[16, 8] + a[16, depth] @ b[depth, 8]``, which the threads of a warp hold.
+
+    With g = lane // 4, t = lane % 4, and n elements of 32 bits together, the sources are::
+
+        a  g + 8 * (i % 2), t * n + e + 4 * n * (i // 2)      i in 4, e in n
+        b  t * n + e + 4 * n * i, g                           i in 2, e in n
+        sums  g + 8 * (i // 2), 2 * t + i % 2                 i in 4
+
+    Source: PTX ISA, matrix fragments of mma.m16n8k16 and mma.m16n8k32.
+
+    Attributes:
+        dtype: of the elements of `a` and `b`.
+        element: the number of the sum.
+    """
+
+    dtype: DType
+    element: int
+
+    @property
+    def together(self) -> int:
+        """Elements of an operand in 32 bits."""
+        return 4 // self.dtype.itemsize
+
+    @property
+    def depth(self) -> int:
+        """Elements along the sum."""
+        return 8 * self.together
 
 
 @frozen

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn.trace.banks import WORD_BYTES, degree
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, Value, apply
 from tfn.trace.uop import UOp, walk
@@ -27,17 +28,33 @@ class RaceError(Exception):
 
 
 class DivergenceError(Exception):
-    """Some threads of a group wait at a barrier that the others do not come to."""
+    """Some threads wait at a barrier, or for a value of their warp, and others do not come."""
 
 
-def grid(items: Sequence[UOp], groups: int, threads: int, buffers: Sequence[Value]) -> None:
+class BankConflictError(Exception):
+    """The threads of a warp ask for too many words of one bank of local memory at once."""
+
+
+WARP = 32
+
+
+def grid(
+    items: Sequence[UOp],
+    groups: int,
+    threads: int,
+    buffers: Sequence[Value],
+    most_words_of_a_bank: int = WARP,
+) -> None:
     """Run the instructions of a thread (stage LINEAR) on all threads of all groups.
 
     Raises:
         RaceError: naming the instruction, the element and both threads.
         DivergenceError: naming the barrier.
+        BankConflictError: naming the memory, if an access of a warp meets more words of a bank.
     """
-    _Machine(items, groups, threads, buffers).run()
+    machine = _Machine(items, groups, threads, buffers)
+    machine.most_words_of_a_bank = most_words_of_a_bank
+    machine.run()
 
 
 class _Accesses:
@@ -111,7 +128,10 @@ class _Machine:
         values: of each instruction, an element for each thread.
         active: the threads that run at present.
         epoch: for each thread the number of barriers that its group has passed.
+        most_words_of_a_bank: by which the accesses of a warp to local memory are held.
     """
+
+    most_words_of_a_bank = WARP
 
     def __init__(
         self, items: Sequence[UOp], groups: int, threads: int, buffers: Sequence[Value]
@@ -183,7 +203,41 @@ class _Machine:
     def _value(self, u: UOp) -> Value:
         if u.op is Op.LOAD:
             return self._load(u)
+        if u.op is Op.EXCHANGE:
+            self._meet(u)
+            return np.asarray(self._get(u.src[0])[self.number ^ u.arg])
+        if u.op is Op.WARP_MMA:
+            self._meet(u)
+            return self._product(u)
         return np.asarray(apply(u.op, u.arg, *map(self._get, u.src)))
+
+    # Warps.
+
+    def _meet(self, u: UOp) -> None:
+        """All threads of a warp come to an instruction together, or none."""
+        running = np.add.reduceat(self.active, np.arange(0, self.count, WARP))
+        split = np.flatnonzero((running > 0) & (running < WARP))
+        if self.threads % WARP or len(split):
+            raise DivergenceError(f"{running[split][:1]} of {WARP} threads of a warp come to {u}")
+
+    def _product(self, u: UOp) -> Value:
+        """An element of the product of two matrices in each warp."""
+        n, (*operands, _, _, _, _) = u.arg.together, u.src
+        lane = self.number.reshape(-1, WARP) % WARP
+        warp, g, t = np.arange(len(lane))[:, None], lane // 4, lane % 4
+        wide = u.dtype if u.dtype.kind == "i" else np.dtype(np.float64)
+        a = np.zeros((len(lane), 16, u.arg.depth), wide)
+        b = np.zeros((len(lane), u.arg.depth, 8), wide)
+        for i, source in enumerate(operands):
+            value = self._get(source).reshape(-1, WARP).astype(wide)
+            (j, e), is_left = divmod(i % (4 * n), n), i < 4 * n
+            if is_left:
+                a[warp, g + 8 * (j % 2), t * n + e + 4 * n * (j // 2)] = value
+            else:
+                b[warp, t * n + e + 4 * n * j, g] = value
+        i = u.arg.element
+        products = (a @ b)[warp, g + 8 * (i // 2), 2 * t + i % 2].reshape(-1)
+        return np.asarray((self._get(u.src[-4 + i]) + products).astype(u.dtype))
 
     # Loops.
 
@@ -238,7 +292,23 @@ class _Machine:
         size = memory.size if memory.op is Op.LOCAL_MEMORY else self.memories[memory].size
         outside = active & ((at < 0) | (at >= size))
         assert not outside.any(), f"element {at[outside][0]} of {size} is accessed: {u}"
-        return (at + self.group * size if memory.op is Op.LOCAL_MEMORY else at), active
+        if memory.op is not Op.LOCAL_MEMORY:
+            return at, active
+        if self.most_words_of_a_bank < WARP:
+            self._check_banks(memory, at, active)
+        return at + self.group * size, active
+
+    def _check_banks(self, memory: UOp, at: Value, active: Value) -> None:
+        """Refuse an access of a warp that meets too many words of one bank."""
+        words = at * memory.dtype.itemsize // WORD_BYTES
+        for first in range(0, self.count, WARP):
+            own = slice(first, first + WARP)
+            found = degree(words[own][active[own]].tolist()) if active[own].any() else 1
+            if found > self.most_words_of_a_bank:
+                raise BankConflictError(
+                    f"threads {first} to {first + WARP - 1} meet {found} words of a bank in local "
+                    f"memory {memory.arg.number}"
+                )
 
     def _load(self, u: UOp) -> Value:
         at, active = self._addresses(u, u.src[2:])

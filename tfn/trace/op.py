@@ -160,6 +160,8 @@ class Op(enum.Enum):
     ACROSS = "across"  # a reduction over the lanes
     LOCAL_MEMORY = "local_memory"  # memory that the threads of a group share
     BARRIER = "barrier"  # all threads of a group wait for each other
+    EXCHANGE = "exchange"  # the value that another thread of the warp has
+    WARP_MMA = "warp_mma"  # an element of a product of matrices that a warp holds, plus a sum
 
 
 # fmt: off

@@ -95,6 +95,8 @@ LINEAR_OPS = _COMPUTE | {
     Op.ROW,
     Op.LOCAL_MEMORY,
     Op.BARRIER,
+    Op.EXCHANGE,
+    Op.WARP_MMA,
     Op.RANGE,  # the number of a thread
 }
 
@@ -167,6 +169,17 @@ def _barrier(u: UOp) -> bool:
     return isinstance(u.arg, int) and not u.src
 
 
+def _exchange(u: UOp) -> bool:
+    return u.arg in (1, 2, 4, 8, 16) and not u.src[0].shape
+
+
+def _warp_mma(u: UOp) -> bool:
+    """Elements of two operands, and four sums of 32 bits, as `WarpMma` lists them."""
+    operands, sums = u.src[:-4], u.src[-4:]
+    fits = len(operands) == 6 * u.arg.together and all(s.dtype == u.arg.dtype for s in operands)
+    return fits and all(s.dtype == u.dtype and s.dtype.itemsize == 4 for s in sums)
+
+
 def _sink(u: UOp) -> bool:
     return all(s.op in (Op.STORE, Op.RECUR) for s in u.src)
 
@@ -203,6 +216,8 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
         Op.RANGE: _thread,
         Op.LOCAL_MEMORY: _local_memory,
         Op.BARRIER: _barrier,
+        Op.EXCHANGE: _exchange,
+        Op.WARP_MMA: _warp_mma,
     },
 }
 """Conditions on the nodes of an op at a stage, beside the op being legal there."""

@@ -56,6 +56,14 @@ def test_a_kernel_that_copies_is_a_copy() -> None:
     assert (copy.target.space, copy.source.space) == (Space.OUTPUT, Space.INPUT)
 
 
+def test_an_operand_that_is_not_needed_is_not_copied() -> None:
+    # The only index into one element is clamped to 0, whatever its value is.
+    one = build.gather(p(0, 1), p(1, 1, 1, dtype=INT32), (1,))
+    (copy,) = commands(one)
+    assert isinstance(copy, Copy) and copy.size_bytes == 4
+    assert (copy.target, copy.source) == (Slot(Space.OUTPUT, 0), Slot(Space.INPUT, 0))
+
+
 def body(f: UOp, *like: UOp) -> UOp:
     return function([f], tuple(u.arg for u in like))
 

@@ -12,30 +12,16 @@ from hypothesis import given
 
 import tfn
 import tfn.numpy as tnp
+from tests.hw import op_table
 from tests.hw.opencl.devices import needs_opencl, quick
 from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
-from tests.transforms.cases import CASES, Case, leaf, run
-from tests.transforms.test_batch import SIZE, lanes
 from tfn import nn
 from tfn.config import config
 from tfn.errors import DeviceError
-from tfn.trace.argument import Param
-from tfn.trace.inline import runnable
-from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import MANUAL, Op
-from tfn.trace.uop import UOp, substitute
-from tfn.transforms.batch import batch
-from tfn.transforms.jvp import push
-from tfn.transforms.transpose import pull
+from tfn.trace.uop import UOp
 
 pytestmark = needs_opencl
-
-CASES_PER_PROGRAM = 16
-"""The kernels of a program are built at once: to start a build takes longer than a kernel."""
-
-STRUCTURE = MANUAL | {Op.TUPLE, Op.GET}
-"""Ops without a value of their own, and those over a mesh."""
 
 
 @pytest.fixture(autouse=True)
@@ -52,41 +38,9 @@ def on_opencl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     config.device = before
 
 
-def everything(case: Case) -> tuple[list[UOp], dict[UOp, Any]]:
-    """The value of a case, its tangent, its cotangents, and the values of a batch."""
-    leaves, values = case.leaves()
-    y = case.graph(*leaves)
-    outputs = [y]
-    dxs = [leaf(x) for x in case.differentiated]
-    rng = np.random.default_rng(5)
-    values |= {dx: rng.normal(size=dx.shape).astype(dx.dtype) for dx in dxs}
-    (dy,) = push([y], dict(zip(leaves, dxs)))
-    if dy is not None:
-        ct = leaf(np.ones(y.shape, y.dtype))
-        values[ct] = np.ones(y.shape, y.dtype)
-        outputs += [dy, *(c for c in pull([dy], dxs, [ct]) if c is not None)]
-    many = {u: leaf(lanes(values[u])) for u in leaves}
-    values |= {many[u]: lanes(values[u]) for u in leaves}
-    return [*outputs, batch([y], many, SIZE)[0].full(SIZE)], values
-
-
-@pytest.mark.parametrize("start", range(0, len(CASES), CASES_PER_PROGRAM))
+@pytest.mark.parametrize("start", op_table.STARTS)
 def test_the_table_of_ops_with_derivatives_and_batches(start: int) -> None:
-    outputs: list[UOp] = []
-    names: list[str] = []
-    values: dict[UOp, Any] = {}
-    for case in CASES[start : start + CASES_PER_PROGRAM]:
-        if case.op not in STRUCTURE:
-            more, own = everything(case)
-            outputs, values = [*outputs, *more], values | own
-            names += [case.name] * len(more)
-    expected = run(outputs, values)
-    params = {u: Param(i, u.shape, u.dtype) for i, u in enumerate(values)}
-    closed = substitute(outputs, {u: param(p) for u, p in params.items()})
-    body, functions = runnable(function(closed, tuple(params.values())))
-    got = run_on(quick(), Jaxpr(body), [np.asarray(x) for x in values.values()], functions)
-    for name, x, y in zip(names, got, expected, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-9, err_msg=name)
+    op_table.assert_cases_hold(quick(), start)
 
 
 @given(graphs(most=6, steps=(*STEPS, *LOOPS)))

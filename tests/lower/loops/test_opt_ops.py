@@ -31,6 +31,7 @@ from tfn.lower.loops.opt_ops import (
     SplitAt,
     StageTile,
     Tile,
+    WarpProduct,
     from_rows,
     replay,
     show,
@@ -119,9 +120,21 @@ def change(draw: st.DrawFn, n: Nest) -> Nest:
     if kind == "stage":
         return StageTile(number, draw(st.integers(0, 3))).apply(n)
     other = draw(st.sampled_from(rs)).arg.number
+    if kind == "warp_product":
+        depth = draw(st.sampled_from(rs)).arg.number
+        return WarpProduct(number, other, depth, draw(st.sampled_from([1, 16]))).apply(n)
     if kind == "merge":
         return Merge(number, other).apply(n)
     return Fuse(number, other, Place.LOOP).apply(n)
+
+
+def has_an_order(n: Nest) -> bool:
+    """Whether what it means is known for any contents of its buffers.
+
+    A scatter without an order has indices of another kernel, which differ; drawn ones may not.
+    """
+    stores = (u for u in n.body.src if u.op is Op.STORE and u.arg is None)
+    return not any(u.op is Op.LOAD for store in stores for u in walk([store.src[1]]))
 
 
 SIMPLE = tuple(step for step in STEPS if step is not _sort)
@@ -130,7 +143,8 @@ SIMPLE = tuple(step for step in STEPS if step is not _sort)
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[Nest, Nest]:
     """A nest of some graph, and the same after a few opt-ops."""
-    found = [n for n in nests(*draw(graphs(most=6, steps=SIMPLE, outputs=1))) if all_ranges(n)]
+    drawn = nests(*draw(graphs(most=6, steps=SIMPLE, outputs=1)))
+    found = [n for n in drawn if all_ranges(n) and has_an_order(n)]
     before = draw(st.sampled_from(found)) if found else only(p(0, 7) + 1.0)
     after = before
     for _ in range(draw(st.integers(1, 5))):
@@ -404,7 +418,8 @@ EXAMPLES = (
     ReorderReductions((1, 0)),
     Merge(0, 1),
     Fuse(0, 1, Place.LOOP),
-    StageTile(3, 1),
+    StageTile(3, 1, 8),
+    WarpProduct(0, 1, 2, 16),
 )
 
 

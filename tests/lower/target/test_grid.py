@@ -26,3 +26,12 @@ def test_grids_are_keys_of_caches() -> None:
 def test_every_language_of_grids_renders_kernels(name: str) -> None:
     language = language_of(Target("", "", "", grid=Grid(name)))
     assert "empty" in language.kernel("empty", []) and not language.driver("main", (), 0)
+
+
+def test_the_scarcest_resource_bounds_the_groups_of_a_core() -> None:
+    grid = Grid("nvptx", local_bytes=227 << 10)
+    assert grid.groups_at_once(256, 32, 0) == 8  # threads
+    assert grid.groups_at_once(256, 128, 0) == 2  # registers
+    assert grid.groups_at_once(256, 33, 0) == 6  # registers are handed out by 256
+    assert grid.groups_at_once(256, 32, 100 << 10) == 2  # memory
+    assert grid.groups_at_once(32, 16, 0) == 32

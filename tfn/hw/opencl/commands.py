@@ -153,9 +153,10 @@ class _Recorder:
 def _launch(step: LaunchStep) -> Launch | Copy:
     kernel = step.kernel
     if kernel.is_copy:
-        target = kernel.body.src[0].src[0]
-        to, source = step.operands
-        return Copy(to, source, prod(target.shape) * target.dtype.itemsize)
+        target, _, value = kernel.body.src[0].src
+        size_bytes = prod(target.shape) * target.dtype.itemsize
+        to, source = (step.operands[u.arg.index] for u in (target, value.src[0]))
+        return Copy(to, source, size_bytes)  # there may be operands that no instruction needs
     return Launch(kernel.name, kernel.tiles, kernel.threads, step.operands)
 
 

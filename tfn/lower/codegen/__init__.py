@@ -6,6 +6,7 @@ Files in reading order:
     emitter             instruction selection: scalars, vectors, addresses, loads, stores
     reductions          reductions and loop-carried values
     amx                 contractions on a matrix unit (AMX)
+    warp_product        contractions on the matrix unit of warps
     linearize           a nest becomes a list of instructions
     grid                a nest becomes the instructions of one thread of a grid
     masked_tiles        tiles of a reduction that a mask hides entirely are skipped

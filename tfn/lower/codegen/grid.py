@@ -21,19 +21,22 @@ from math import prod
 
 from tfn.dtypes import INT64
 from tfn.errors import SplitError
-from tfn.lower.codegen.amx import emit_reduction
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.linearize import BEGIN
 from tfn.lower.codegen.reductions import Recurrence
-from tfn.lower.index.affine import affine
+from tfn.lower.codegen.warp_product import emit_reduction
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import row_axes, tile_axes
+from tfn.lower.target.grid import Grid
 from tfn.trace import build
 from tfn.trace.argument import Access, LocalMemory, Place, Range
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, nodes
+from tfn.trace.uop import UOp, const, nodes, walk
 
 ZERO = const(0, INT64)
+PLAIN = Grid("")
+"""A machine whose threads share memory, and nothing else."""
 
 
 def thread_count(n: Nest) -> int:
@@ -50,14 +53,15 @@ def _size(ranges: Sequence[UOp]) -> int:
     return prod(r.arg.size for r in ranges)
 
 
-def linearize(n: Nest, fma: bool = True) -> tuple[UOp, ...]:
+def linearize(n: Nest, fma: bool = True, machine: Grid = PLAIN) -> tuple[UOp, ...]:
     """The instructions of one thread of a group, in order: the stage LINEAR.
 
     Args:
         n: the nest, its ranges bound to groups, threads, loops and registers.
         fma: whether products are added to sums without rounding them.
+        machine: the grid: whether threads of a warp exchange values.
     """
-    linearizer = GridLinearizer(n, fma)
+    linearizer = GridLinearizer(n, fma, machine)
     linearizer.loops(0)
     return tuple(linearizer.code.scope.items)
 
@@ -70,9 +74,9 @@ class GridLinearizer:
         inner: ranges in registers, inside of all loops.
     """
 
-    def __init__(self, n: Nest, fma: bool) -> None:
+    def __init__(self, n: Nest, fma: bool, machine: Grid) -> None:
         self.body = n.body
-        self.threads = GroupThreads(n)
+        self.threads = GroupThreads(n, machine)
         self.emitter = Emitter(n, fma, emit_reduction, self.threads)
         if self.threads.is_masked:  # a tile that is skipped by some threads has barriers for all
             self.emitter.masks = {}
@@ -138,8 +142,9 @@ class GroupThreads:
         only_first: whether only the first thread stores, since no store is in a range of threads.
     """
 
-    def __init__(self, n: Nest) -> None:
+    def __init__(self, n: Nest, machine: Grid) -> None:
         self.size = thread_count(n)
+        self.warp, self.exchanges = machine.warp_threads, machine.exchanges
         self.thread = UOp(Op.RANGE, (), Range(-1, self.size, Place.LOCAL))
         self._axes = [_local(n.loops), *(_local(f.src[1:]) for f in loop_nest.folds(n.body))]
         sizes = sorted({_size(axes) for axes in self._axes if axes})
@@ -158,7 +163,14 @@ class GroupThreads:
         for u in nodes(n.body):
             if u.op is Op.STAGED:
                 self.staged.setdefault(u.arg.at, []).append(u)
-        self.is_masked = bool(self.staged)
+        # A bound on what is unrolled within a thread differs from element to element.
+        unrolled = (
+            s.op is Op.RANGE and s.arg.place is Place.UPCAST
+            for axes in self._axes
+            for r in axes
+            for s in walk(r.src)
+        )
+        self.is_masked = bool(self.staged) or any(unrolled)
         self.only_first = self.size > 1 and not self._axes[0]
         self._tiles: dict[UOp, tuple[UOp, dict[UOp, int]]] = {}
         self._memories = self._barriers = 0
@@ -207,7 +219,16 @@ class GroupThreads:
 
             t[thread] = value                          barrier
             if thread < 128: t[thread] += t[thread + 128]    barrier, and so on down to t[0]
+
+        Where threads of a warp exchange values, each of them adds up its part of all warps, and a
+        warp the rest: the same tree, with two barriers::
+
+            t[thread] = value                          barrier
+            u = (t[lane] + t[lane + 128]) + ...        barrier
+            u += that of lane ^ 16; ^ 8; ^ 4; ^ 2; ^ 1
         """
+        if self.warp <= self.size and self.exchanges:
+            return self._combine_warps(emitter, op, value)
         memory, place, one = self._memory(self.size, value), emitter.place, Access(0, 1, 0)
         emitter.append(UOp(Op.STORE, (memory, self.thread, value), one))
         self.barrier(emitter)
@@ -226,6 +247,31 @@ class GroupThreads:
         self.barrier(emitter)  # in a loop, the next iteration writes the memory again
         return result
 
+    def _combine_warps(self, emitter: Emitter, op: Op, value: UOp) -> UOp:
+        """The same reduction, by exchanges within warps."""
+        place, warp = emitter.place, self.warp
+        if self.size > warp:
+            memory, one = self._memory(self.size, value), Access(0, 1, 0)
+            emitter.append(UOp(Op.STORE, (memory, self.thread, value), one))
+            self.barrier(emitter)
+            lane = place(self.thread % warp)
+            parts = [
+                emitter.append(UOp(Op.LOAD, (memory, lane), Access(at, 1, 0)))
+                for at in range(0, self.size, warp)
+            ]
+            self.barrier(emitter)  # in a loop, the next iteration writes the memory again
+            while len(parts) > 1:
+                half = len(parts) // 2
+                pairs = zip(parts[:half], parts[half:], strict=True)
+                parts = [emitter.append(UOp(op, pair)) for pair in pairs]
+            (value,) = parts
+        distance = warp // 2
+        while distance:
+            other = emitter.append(UOp(Op.EXCHANGE, (value,), distance))
+            value = emitter.append(UOp(op, (value, other)))
+            distance //= 2
+        return value
+
     # Tiles in local memory.
 
     def enter(self, emitter: Emitter, r: UOp) -> None:
@@ -243,12 +289,13 @@ class GroupThreads:
         ``for c in ceil(elements / 256): tile[c * 256 + thread] = load at that element's ranges``
         """
         load, code, place = node.src[0], emitter.code, emitter.place
-        strides, _ = affine(load.src[1])
-        axes = sorted(node.src[1:], key=lambda r: -abs(strides.get(r, 0)))
-        elements = _size(axes)
+        axes = tile_axes(node)
+        elements, row, pad = _size(axes), _size(row_axes(axes)), node.arg.pad
         if node not in self._tiles:
             steps = {r: _size(axes[i + 1 :]) for i, r in enumerate(axes)}
-            self._tiles[node] = self._memory(elements, node), steps
+            for r, step in steps.items():
+                steps[r] = step // row * (row + pad) if step >= row else step
+            self._tiles[node] = self._memory(elements // row * (row + pad), node), steps
         memory, _ = self._tiles[node]
         counter = code.open(ZERO, const(-(-elements // self.size), INT64))
         element = place(place(counter * self.size) + self.thread)
@@ -258,7 +305,10 @@ class GroupThreads:
             wrapped = element if elements % self.size == 0 else place(element % elements)
             emitter.env.update(coordinates(emitter, wrapped, axes))
             value = emitter.emit(load)
-        src = [memory, element, value]
+        at = element
+        if pad:
+            at = place(element + place(place(element // row) * pad))
+        src = [memory, at, value]
         if elements % self.size:
             src.append(place(element < elements))
         emitter.append(UOp(Op.STORE, tuple(src), Access(0, 1, 0)))

@@ -50,6 +50,7 @@ class Reduction:
         node: the FOLD.
         rows: on a matrix unit, the range of its rows; an accumulator is then a matrix.
         multiply: on a matrix unit, adds a product of matrices to an accumulator.
+        accumulate: on the matrix unit of a warp, adds to all accumulators.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Reduction:
         node: UOp,
         rows: UOp | None = None,
         multiply: Callable[[Reduction, UOp], UOp] | None = None,
+        accumulate: Callable[[Reduction, Totals], Totals] | None = None,
     ) -> None:
         self.emitter, self.at, self.place = emitter, emitter.at, emitter.place
-        self.node, self.multiply = node, multiply
+        self.node, self.multiply, self.accumulate = node, multiply, accumulate
         self.op: Op = node.arg.op
         self.index: DType | None = node.arg.index
         self.body, ranges = node.src[0], node.src[1:]
@@ -177,6 +179,8 @@ class Reduction:
     # One iteration.
 
     def _accumulate(self, totals: Totals) -> Totals:
+        if self.accumulate is not None:
+            return self.accumulate(self, totals)
         following = dict(totals)
         step = self._accumulate_value if self.index is None else self._accumulate_extreme
         for point in dict.fromkeys(point for point, _ in totals):

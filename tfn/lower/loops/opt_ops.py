@@ -16,7 +16,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import INT64
+from tfn.dtypes import FLOAT32, INT64
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
@@ -363,10 +363,12 @@ class StageTile:
 
     Attributes:
         operand: the number of a buffer.
+        pad: elements between the rows of a tile; see `trace.banks`.
     """
 
     loop: int
     operand: int
+    pad: int = 0
 
     def apply(self, n: Nest) -> Nest:
         """The nest with the operand staged.
@@ -393,15 +395,110 @@ class StageTile:
             tile = [u for u in depends[node] if u in inner or u.arg.place in TILED_PLACES]
             in_address = set(walk([node.src[1]]))
             if {r, *inner} & set(depends[node]) and tile and in_address.issuperset(tile):
-                new[node] = UOp(Op.STAGED, (new[node], *tile), Staged(self.loop))
+                new[node] = UOp(Op.STAGED, (new[node], *tile), Staged(self.loop, self.pad))
                 staged += 1
         if not staged:
             raise SplitError(f"cannot stage operand {self.operand} at {name(r)}: it has no tile")
         return replace(n, body=new[n.body], opts=(*n.opts, self))
 
 
+@frozen
+class WarpProduct:
+    """Puts a contraction on the matrix unit of warps::
+
+        for i: for j: sum(a[i, k] * b[k, j] for k)
+
+        ->  for a: upcast h in 2: local g in 8:  for b: local t in 4: upcast q in 2:
+              sum(a[16 * a + 8 * h + g, k] * b[k, 8 * b + 2 * t + q]
+                  for c: for u in 16 at once:  k = 16 * c + u)
+
+    A thread of a warp has four sums, at the coordinates that the unit gives it; see
+    `trace.argument.WarpMma`.  The new loops have the eight highest numbers, in this order.
+
+    Attributes:
+        outer, inner: the loops over rows and columns.
+        loop: that of the reduction.
+        depth: elements along the sum that the unit takes at once.
+    """
+
+    outer: int
+    inner: int
+    loop: int
+    depth: int
+
+    def apply(self, n: Nest) -> Nest:
+        """The nest with the loops split as the unit wants them.
+
+        Raises:
+            SplitError: if they cannot be split, or the unit's sizes do not divide theirs.
+        """
+        rows, columns, sums = map(n.loop, (self.outer, self.inner, self.loop))
+        sizes = (rows, 16), (columns, 8), (sums, self.depth)
+        fold = next((f for f in folds(n.body) if sums in f.src[1:]), None)
+        if fold is None or not all(is_whole(n, r) and r.arg.size % k == 0 for r, k in sizes):
+            raise SplitError(
+                f"cannot put {name(rows)}, {name(columns)}, {name(sums)} on the unit of a warp",
+                got=", ".join(f"{r.arg.size} for {k}" for r, k in sizes),
+                hint="its sizes have to divide those of the loops",
+            )
+        first = fresh_number(n.body)
+        shapes = (
+            *((rows.arg.size // 16, Place.LOOP), (2, Place.UPCAST), (8, Place.LOCAL)),
+            *((columns.arg.size // 8, Place.LOOP), (4, Place.LOCAL), (2, Place.UPCAST)),
+            *((sums.arg.size // self.depth, Place.LOOP), (self.depth, Place.UNIT)),
+        )
+        a, h, g, b, t, q, c, u = (
+            UOp(Op.RANGE, (), Range(first + i, size, place))
+            for i, (size, place) in enumerate(shapes)
+        )
+        values = {
+            rows: a * 16 + h * 8 + g,
+            columns: b * 8 + t * 2 + q,
+            sums: c * self.depth + u,
+        }
+        loops = {rows: (a, h, g), columns: (b, t, q), sums: (c, u)}
+        return substituted(n, values, loops, self)
+
+
+def warp_ranges(unit: UOp, ranges: Iterable[UOp]) -> tuple[UOp, UOp, UOp, UOp]:
+    """The ranges h, g, t and q of a `WarpProduct`, by that of its unit, among those around it."""
+    by_number = {r.arg.number - unit.arg.number: r for r in ranges}
+    return by_number[-6], by_number[-5], by_number[-3], by_number[-2]
+
+
 TILED_PLACES = frozenset({Place.LOCAL, Place.UPCAST})
 """The places of ranges around a reduction that are within a tile of a group of threads."""
+
+
+def tile_axes(node: UOp) -> list[UOp]:
+    """The ranges of a tile as they are in local memory: those of long strides first."""
+    strides, _ = affine(node.src[0].src[1])
+    return sorted(node.src[1:], key=lambda r: -abs(strides.get(r, 0)))
+
+
+def row_axes(axes: Sequence[UOp]) -> list[UOp]:
+    """The last axes of a tile, which are its rows: all of the sum, or none of it."""
+    row: list[UOp] = []
+    is_of_sum = axes[-1].arg.place not in TILED_PLACES
+    for r in reversed(axes):
+        if (r.arg.place not in TILED_PLACES) is not is_of_sum:
+            break
+        row.insert(0, r)
+    return row
+
+
+def unit_dtype(fold: UOp) -> str:
+    """The dtype of the factors of a contraction, if a unit may multiply them; empty if not.
+
+    Products of two elements of 16 bits are exact in float32, and sums are of 32 bits: so a unit
+    differs from other code in the order of additions alone.
+    """
+    x, y = fold.src[0].src
+    if x.op is not Op.CAST or y.op is not Op.CAST:
+        return ""
+    a, b = x.src[0].dtype, y.src[0].dtype
+    wide = "int32" if a.name == "int8" else FLOAT32.name
+    return a.name if a == b and fold.dtype.name == wide else ""
 
 
 # fmt: off
@@ -415,6 +512,7 @@ OPT_OPS: dict[str, type[Any]] = {
     "merge":              Merge,
     "fuse":               Fuse,
     "stage":              StageTile,
+    "warp_product":       WarpProduct,
 }
 """Every opt-op, by the name under which it is printed and kept on disk."""
 # fmt: on

@@ -43,6 +43,8 @@ class Grid:
         load_bytes: the widest load of one thread.
         cores: multiprocessors, or compute units: groups that run at the same time.
         memory_gb_s: bandwidth of the memory of the device.
+        core_threads: the most threads that a core runs at once.
+        exchanges: whether threads of a warp get each other's values without memory.
         copies_asynchronously: whether a copy to local memory may run beside arithmetic.
         matrix_units: larger ones first.
     """
@@ -57,4 +59,33 @@ class Grid:
     cores: int = 16
     memory_gb_s: int = 100
     copies_asynchronously: bool = False
+    exchanges: bool = False
+    core_threads: int = 2048
     matrix_units: tuple[GridMatrixUnit, ...] = ()
+
+    def groups_at_once(self, threads: int, registers: int, local_bytes: int) -> int:
+        """The groups of a kernel that a core runs at once, at most 32: its occupancy.
+
+        Registers are handed out to warps by 256, local memory with a KiB of the system's to each
+        group.
+
+        Args:
+            threads: of a group.
+            registers: of a thread.
+            local_bytes: of a group.
+
+        Example:
+            >>> Grid("nvptx", local_bytes=227 << 10).groups_at_once(256, 64, 8 << 10)
+            4
+        """
+        warps = -(-threads // self.warp_threads)
+        of_warp = -(-registers * self.warp_threads // REGISTER_UNIT) * REGISTER_UNIT
+        by_registers = self.registers // max(of_warp * warps, 1)
+        by_memory = (self.local_bytes + SYSTEM_BYTES) // (local_bytes + SYSTEM_BYTES)
+        by_threads = self.core_threads // (warps * self.warp_threads)
+        return min(by_registers, by_memory, by_threads, MAX_GROUPS_AT_ONCE)
+
+
+REGISTER_UNIT = 256  # registers that a warp gets at a time
+SYSTEM_BYTES = 1 << 10  # of local memory, for each group
+MAX_GROUPS_AT_ONCE = 32

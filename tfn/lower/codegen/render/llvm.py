@@ -77,7 +77,7 @@ def _loop(w: LlvmWriter, u: UOp) -> str:
     w.open_loops[u] = (len(w.lines), before, kind)
     w.lines.append(f"  {counter} = phi i64 [ {w(begin)}, %{before} ]")
     w.block = f"loop{number}"
-    if not constant:  # it carries nothing, so that no phi follows the test at its top
+    if not constant:
         w.names[u] = counter
         w.lines.append(f"  %go{number} = icmp slt i64 {counter}, {w(u.src[1])}")
         w.lines.append(f"  br i1 %go{number}, label %body{number}, label %exit{number}")
@@ -89,7 +89,10 @@ def _loop(w: LlvmWriter, u: UOp) -> str:
 def _accumulator(w: LlvmWriter, u: UOp) -> str:
     loop, start = u.src
     name = w.fresh()
-    at, before, _ = w.open_loops[loop]
+    at, before, kind = w.open_loops[loop]
+    if kind == "top":  # its phi stands before the test: it is written at the end of the loop
+        w.open_loops[u] = (at, before, w(start))
+        return name
     if len(u.shape) == 2 and start.op is Op.CONST:  # zeroed just before the loop
         first = w.fresh()
         w.lines[at - 2] = f"  {first} = {matrix.zero(w, start)}\n{w.lines[at - 2]}"
@@ -116,7 +119,10 @@ def _end(w: LlvmWriter, u: UOp) -> str:
     step = w.let(f"add nsw i64 {w(loop)}, 1")
     w.lines[at] += f", [ {step}, %{w.block} ]"
     for acc, value in zip(carried, following, strict=True):
-        w.lines[w.open_loops[acc][0]] += f", [ {w(value)}, %{w.block} ]"
+        line, before, first = w.open_loops[acc]
+        if kind == "top":
+            w.lines[line] += f"\n  {w(acc)} = phi {typed(acc)} [ {first}, %{before} ]"
+        w.lines[line] += f", [ {w(value)}, %{w.block} ]"
     if kind == "bottom":
         more = w.let(f"icmp slt i64 {step}, {w(loop.src[1])}")
         w.lines.append(f"  br i1 {more}, label %loop{number}, label %exit{number}")

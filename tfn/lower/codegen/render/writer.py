@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class LlvmWriter:
     """The text of one function as it grows.
 
     Attributes:
+        hides_addresses: whether addresses are hidden from LLVM's loop strength reduction.
         lines: of the body.
         names: of values.
         block: the label of the present basic block.
@@ -76,9 +77,11 @@ class LlvmWriter:
         allocas: stack slots, reserved in the entry block.
         open_loops: of a loop or accumulator the line of its phi, the block before the loop, and
             the kind of the loop.
+        wholes: values of which others are parts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hides_addresses: bool = True) -> None:
+        self.hides_addresses = hides_addresses
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {BEGIN: "%begin", END: "%end"}
         self.declared: dict[str, str] = {}
@@ -87,6 +90,7 @@ class LlvmWriter:
         self.count = 0
         self.pointers: dict[tuple[str, UOp, UOp], str] = {}
         self.open_loops: dict[UOp, tuple[int, str, str]] = {}
+        self.wholes: dict[Hashable, str] = {}
 
     def __call__(self, u: UOp) -> str:
         """The text of a value where it is used."""
@@ -141,7 +145,7 @@ class LlvmWriter:
         That tries to express each address by every other one, in an eighth of the compile time;
         here addresses are reduced already.
         """
-        if self.block == "entry":
+        if self.block == "entry" or not self.hides_addresses:
             return pointer
         return self.let(self.intrinsic("strip.invariant.group.p0", "ptr", [("ptr", pointer)]))
 

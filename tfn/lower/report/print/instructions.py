@@ -107,6 +107,16 @@ class InstructionPrinter:
         """``barrier``: all threads of the group come to it."""
         self.line("barrier")
 
+    def exchange(self, u: UOp) -> None:
+        """``v2 = v1 of lane ^ 16``: the value of another thread of the warp."""
+        self.let(u, f"{self.name(u.src[0])} of lane ^ {u.arg}")
+
+    def warp_mma(self, u: UOp) -> None:
+        """``v9 = v8 + warp product 0 of v0, v1, ...``: one of four sums of a thread."""
+        operands, i = u.src[:-4], u.arg.element
+        names = ", ".join(map(self.name, operands))
+        self.let(u, f"{self.name(u.src[i - 4])} + warp product {i} of {names}")
+
     def loop(self, u: UOp) -> None:
         """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if a condition ends it."""
         name = self.names[u] = f"i{u.arg}"
@@ -149,4 +159,6 @@ PRINT: dict[Op, Callable[[InstructionPrinter, UOp], None]] = {
     Op.ACROSS: InstructionPrinter.across,
     Op.TILE: InstructionPrinter.tile,
     Op.BARRIER: InstructionPrinter.barrier,
+    Op.EXCHANGE: InstructionPrinter.exchange,
+    Op.WARP_MMA: InstructionPrinter.warp_mma,
 }

@@ -53,8 +53,3 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
     body = "\n".join(w.lines)
     size = f"__attribute__((reqd_work_group_size({threads}, 1, 1)))"
     return with_words(f"__kernel {size} void {name}({parameters}) {{\n{body}\n}}\n")
-
-
-def no_driver(name: str, steps: object, inputs: int) -> str:
-    """No text: the queue of the device runs a program, step by step."""
-    return ""

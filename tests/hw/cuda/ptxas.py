@@ -1,0 +1,75 @@
+"""ptxas, NVIDIA's assembler: it checks PTX without a GPU, and counts registers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SERIALIZED = re.compile(r"C75(10|13|14)")
+"""Advisories that products of matrices are serialised: ptxas exits with 0 all the same."""
+
+_FUNCTION = re.compile(
+    r"Compiling entry function '(\w+)'.*?"
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads.*?"
+    r"Used (\d+) registers(.*?)\n",
+    re.DOTALL,
+)
+
+
+@cache
+def ptxas() -> str:
+    """The path of ptxas, from PATH or a package of PyPI; empty if there is none."""
+    found = shutil.which("ptxas")
+    if found:
+        return found
+    for root in map(Path, sys.path):
+        for path in root.glob("nvidia/*/bin/ptxas"):
+            return str(path)
+    return ""
+
+
+needs_ptxas = pytest.mark.skipif(
+    not ptxas(), reason="no ptxas: pip install nvidia-cuda-nvcc, a package of 47 MB, brings it"
+)
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A kernel as ptxas reports it."""
+
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    shared_bytes: int
+
+
+def assemble(ptx: bytes, architecture: str, *options: str) -> dict[str, Assembled]:
+    """The kernels of a text by name.
+
+    Raises:
+        AssertionError: if ptxas does not take the text, or serialises products of matrices.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernels.ptx")
+        source.write_bytes(ptx)
+        files = ["--output-file", str(Path(folder, "kernels.cubin")), str(source)]
+        command = [ptxas(), "-v", f"--gpu-name={architecture}", *options, *files]
+        ran = subprocess.run(command, capture_output=True, text=True)
+    report = ran.stdout + ran.stderr
+    assert ran.returncode == 0, report[:4000]
+    assert not SERIALIZED.search(report), report[:4000]
+    found = {}
+    for name, stack, stores, loads, registers, rest in _FUNCTION.findall(report):
+        shared = re.search(r"(\d+) bytes smem", rest)
+        found[name] = Assembled(
+            int(registers), int(stores) + int(loads), int(stack), int(shared[1]) if shared else 0
+        )
+    return found

@@ -1,0 +1,170 @@
+"""CUDA as a device: all ops with derivatives and batches, random programs, training, mistakes.
+
+Everything runs on the simulated GPU, and on a real one where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import tfn
+import tfn.numpy as tnp
+from tests.hw import op_table
+from tests.hw.cuda.devices import device_of, needs_gpu, simulated_device
+from tests.hw.cuda.simulator import SimulatedCuda
+from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
+from tfn.config import config
+from tfn.errors import DeviceError, OutOfMemoryError
+from tfn.hw.cuda import driver
+from tfn.hw.cuda.device import cuda
+from tfn.hw.device import Device
+from tfn.trace.uop import UOp
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "disk_cache", False)
+
+
+@pytest.fixture(params=["simulated", pytest.param("gpu", marks=needs_gpu)])
+def device(request: pytest.FixtureRequest) -> Device:
+    return simulated_device() if request.param == "simulated" else cuda()
+
+
+@pytest.fixture
+def on_cuda(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The default device is the GPU, as ``TFN_DEVICE=cuda`` makes it."""
+    monkeypatch.setitem(tfn.eager.run._DEVICES, "cuda", device)
+    before, config.device = config.device, "cuda"
+    yield
+    config.device = before
+    tfn.eager.run.forget()
+
+
+@pytest.mark.parametrize("start", op_table.STARTS)
+def test_the_table_of_ops_with_derivatives_and_batches(device: Device, start: int) -> None:
+    op_table.assert_cases_hold(device, start)
+
+
+@pytest.mark.parametrize("start", op_table.STARTS)
+def test_the_order_of_threads_makes_no_difference(start: int) -> None:
+    names, outputs, values = op_table.cases(start)
+    whole, functions = op_table.closed(outputs, values)
+    arrays = [np.asarray(x) for x in values.values()]
+    results = []
+    for reverse in (False, True):
+        simulated = SimulatedCuda()
+        simulated.reverse = reverse
+        results.append(run_on(device_of(simulated), whole, arrays, functions))
+    for name, x, y in zip(names, *results, strict=True):
+        np.testing.assert_array_equal(x, y, err_msg=name)
+
+
+@given(graphs(most=6, steps=(*STEPS, *LOOPS)))
+def test_random_programs_have_the_values_of_the_oracle(outputs: list[UOp]) -> None:
+    values = inputs(outputs)
+    gpus = [simulated_device()] + ([] if driver.available() else [cuda()])
+    for gpu in gpus:
+        got = run_on(gpu, jaxpr(outputs), values)
+        for i, (x, y) in enumerate(zip(got, run_oracle(outputs, values), strict=True)):
+            assert_close(x, y, 2e-3, 2e-3, f"output {i}")
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_a_network_trains_as_on_the_cpu() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(6, 32, 20)).astype(np.float32)
+    goal = np.tanh(data @ rng.normal(size=(20, 3)).astype(np.float32))
+    first = {"a": rng.normal(size=(20, 16)) * 0.3, "b": rng.normal(size=(16, 3)) * 0.3}
+
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        return ((tnp.tanh(x @ w["a"]) @ w["b"] - y) ** 2).mean()
+
+    @tfn.jit
+    def epoch(w: Any, x: Any, y: Any) -> Any:
+        def step(w: Any, batch: Any) -> Any:
+            value, slope = tfn.value_and_grad(loss)(w, *batch)
+            return tfn.tree.map(lambda p, g: p - 0.3 * g, w, slope), value
+
+        return tfn.lax.scan(step, w, (x, y))
+
+    losses = {}
+    for name in ("cuda", "cpu"):
+        config.device = name
+        params = {k: tnp.array(v, "float32") for k, v in first.items()}
+        for _ in range(5):
+            params, losses[name] = epoch(params, tnp.array(data), tnp.array(goal))
+        losses[name] = np.asarray(losses[name])
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
+    assert losses["cuda"].mean() < 0.5
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_donated_arguments_and_functions_of_the_host() -> None:
+    x = tnp.arange(5.0)
+    y = tfn.jit(lambda x: x * 2 + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and np.asarray(y).tolist() == [1, 3, 5, 7, 9]
+    like = tfn.ShapeDtypeStruct((5,), "float32")
+    z = tfn.jit(lambda y: tfn.pure_callback(np.square, like, y * 2) + 1)(y)
+    np.testing.assert_array_equal(np.asarray(z), (np.asarray(y) * 2) ** 2 + 1)
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_eager_operations_indexing_and_printing() -> None:
+    x = tnp.arange(7.0)
+    assert repr(x[1:4] * 2) == "Array([2., 4., 6.], dtype=float32)"
+    np.testing.assert_array_equal(np.asarray(x.at[2].set(9.0)), [0, 1, 9, 3, 4, 5, 6])
+    assert float(x.sum()) == 21 and x[3:3].shape == (0,)
+    assert x.block_until_ready() is x
+    assert tfn.devices("cuda")[0].platform == "cuda"
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_arrays_of_two_devices_do_not_mix() -> None:
+    x = tnp.arange(3.0)
+    config.device = "cpu"
+    y = tnp.arange(3.0)
+    with pytest.raises(DeviceError, match="on the device cuda, and the program runs on another"):
+        x + y
+    config.device = "cuda"
+    with pytest.raises(DeviceError, match="not on the device cuda"):
+        x + y
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_memory_that_is_not_there_is_refused_and_the_device_goes_on() -> None:
+    with pytest.raises(OutOfMemoryError, match="do not fit on"):
+        tfn.jit(lambda x: tnp.broadcast_to(x, (1 << 40,)) * 2.0)(tnp.float32(1.0))
+    assert float(tnp.float32(2.0) * 2) == 4
+
+
+def test_without_a_driver_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Any:
+        raise DeviceError("this machine has no CUDA driver", got="nothing", hint="a driver")
+
+    monkeypatch.setattr("tfn.hw.cuda.device.driver", none)
+    for name in ("cuda", "cuda-debug"):
+        with pytest.raises(DeviceError, match="no CUDA driver"):
+            tfn.devices(name)
+    monkeypatch.setattr(config, "device", "cuda")
+    with pytest.raises(DeviceError, match="no CUDA driver"):
+        tnp.arange(3)
+
+
+@needs_gpu
+def test_the_debug_device_gives_the_same_values() -> None:
+    x = np.random.default_rng(0).normal(size=(7, 300)).astype(np.float32)
+    results = []
+    for name in ("cuda", "cuda-debug"):
+        before, config.device = config.device, name
+        try:
+            results.append(np.asarray(tfn.jit(tfn.nn.softmax)(tnp.array(x))))
+        finally:
+            config.device = before
+    np.testing.assert_array_equal(*results)

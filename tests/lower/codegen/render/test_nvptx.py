@@ -1,0 +1,115 @@
+"""NVPTX: what kernels say, and what ptxas makes of them for each architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tfn
+from tests.hw import op_table
+from tests.hw.cuda.ptxas import Assembled, assemble, needs_ptxas
+from tests.lower.graphs import jaxpr, matmul, p, softmax
+from tests.test_kernels import DOUBLE, t
+from tfn.dtypes import BFLOAT16
+from tfn.errors import CompileError
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cuda.target import TARGETS
+from tfn.lower import pipeline
+from tfn.lower.program import Kernel
+from tfn.trace import build
+from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.uop import UOp
+
+TARGET = TARGETS["sm_90"]
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+
+
+def kernels(whole: Jaxpr, name: str = "sm_90") -> tuple[Kernel, ...]:
+    return pipeline.lower(whole, TARGETS[name]).kernels
+
+
+def ptx(texts: list[str], name: str = "sm_90") -> bytes:
+    return LlvmCompiler(verify=True).translate(texts, TARGETS[name], 2)
+
+
+def assembled(whole: Jaxpr, name: str) -> dict[str, Assembled]:
+    texts = [kernel.text for kernel in kernels(whole, name)]
+    return assemble(ptx(texts, name), TARGETS[name].cpu) if texts else {}
+
+
+def test_a_kernel_names_its_group_and_its_thread() -> None:
+    (kernel,) = kernels(jaxpr([p(0, 1000) * 2.0]))
+    assert f"define ptx_kernel void @{kernel.name}(ptr addrspace(1)" in kernel.text
+    assert f'"nvvm.reqntid"="{kernel.threads}"' in kernel.text
+    text = ptx([kernel.text]).decode()
+    assert "%ctaid.x" in text and "%tid.x" in text and f".reqntid {kernel.threads}" in text
+
+
+def test_address_spaces_are_inferred() -> None:
+    whole = jaxpr([softmax(p(0, 5, 700)), matmul(p(1, 64, 64), p(2, 64, 64))])
+    text = ptx([kernel.text for kernel in kernels(whole)]).decode()
+    accesses = [
+        line.split()[0] for line in text.splitlines() if line.strip().startswith(("ld.", "st."))
+    ]
+    assert {"ld.global.b32", "st.shared.b32"} <= set(accesses)
+    assert not [
+        word for word in accesses if word.split(".")[1] not in ("global", "shared", "param")
+    ]
+
+
+def test_kernels_of_the_user_are_refused() -> None:
+    double = tfn.kernel(DOUBLE, takes=t(12), gives=t(12), tiles=12)
+    with pytest.raises(CompileError, match="written in LLVM IR for a processor"):
+        pipeline.lower(tfn.make_jaxpr(double)(np.zeros(12, np.float32)), TARGET)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("start", op_table.STARTS)
+def test_every_kernel_of_the_table_of_ops_assembles(start: int, name: str) -> None:
+    _, outputs, values = op_table.cases(start)
+    whole, _ = op_table.closed(outputs, values)
+    texts = {kernel.name for kernel in kernels(whole, name)}
+    assert set(assembled(whole, name)) == texts
+
+
+def attention(*, keys: int = 512) -> list[UOp]:
+    q, k, v = p(0, 4, 256, 64), p(1, 4, keys, 64), p(2, 4, keys, 64)
+    scores = build.dot(q, k, ((2,), (2,)), ((0,), (0,)))
+    return [build.dot(softmax(scores), v, ((2,), (1,)), ((0,), (0,)))]
+
+
+# fmt: off
+HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
+    "axpy":        (lambda: [p(0, 1 << 20) * 2.0 + p(1, 1 << 20)],             32, 0, 8),
+    "sum":         (lambda: [build.add_up(p(0, 1 << 20), (0,))],               40, 2048, 4),
+    "row_sums":    (lambda: [build.add_up(p(0, 4096, 4096), (1,))],            40, 2048, 4),
+    "column_sums": (lambda: [build.add_up(p(0, 4096, 4096), (0,))],            40, 2048, 4),
+    "softmax":     (lambda: [softmax(p(0, 4096, 4096))],                       64, 4096, 4),
+    "transpose":   (lambda: [build.permute(p(0, 4096, 4096), (1, 0)) * 2.0],   40, 0, 4),
+    "matmul":      (lambda: [matmul(p(0, 1024, 1024), p(1, 1024, 1024))],     128, 8192, 2),
+    "product":     (lambda: [matmul(p(0, 1024, 1024, dtype=BFLOAT16),
+                                    p(1, 1024, 1024, dtype=BFLOAT16))],       168, 32768, 3),
+    "attention":   (attention,                                                128, 16384, 2),
+}
+# fmt: on
+"""Hot kernels: registers and shared bytes at most, and groups of a core at least."""
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("kind", HOT)
+def test_hot_kernels_keep_their_registers(kind: str, name: str) -> None:
+    graph, registers, shared_bytes, groups = HOT[kind]
+    whole = jaxpr(graph())
+    grid = TARGETS[name].grid
+    assert grid is not None
+    found = assembled(whole, name)
+    for kernel in kernels(whole, name):
+        got = found[kernel.name]
+        assert got.spill_bytes == got.stack_bytes == 0, (kind, got)
+        assert got.registers <= registers and got.shared_bytes <= shared_bytes, (kind, got)
+        occupancy = grid.groups_at_once(kernel.threads, got.registers, got.shared_bytes)
+        assert occupancy >= groups, (kind, got, occupancy)

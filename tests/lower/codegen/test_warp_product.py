@@ -1,0 +1,149 @@
+"""Products by warps: values, local memory without waits, and what is planted there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.hw.cuda.devices import simulated_device
+from tests.lower.check_passes import check_passes
+from tests.lower.graphs import draw, inputs, jaxpr, matmul, p, run_on, run_oracle
+from tfn.config import config
+from tfn.dtypes import BFLOAT16, FLOAT16, DType
+from tfn.errors import SplitError
+from tfn.hw.cuda.target import TARGETS
+from tfn.lower.loops import grid_heuristics, loop_nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import StageTile, WarpProduct, replay
+from tfn.lower.passes import passes, thread_count, tile_count
+from tfn.trace import build
+from tfn.trace.grid_interpreter import BankConflictError, DivergenceError, RaceError, grid
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+TARGET = TARGETS["sm_90"]
+INT8 = np.dtype("int8")
+
+
+def product(rows: int, depth: int, columns: int, dtype: DType = BFLOAT16) -> UOp:
+    a, b = p(0, rows, depth, dtype=dtype), p(1, depth, columns, dtype=dtype)
+    if dtype == INT8:
+        return build.dot(a, b, ((1,), (0,)), ((), ()), np.dtype("int32"))
+    return matmul(a, b)
+
+
+def plain(output: UOp) -> Nest:
+    (kernel,) = passes.ranges(passes.boundaries(jaxpr([output]).function, TARGET), TARGET)
+    return loop_nest.nest(passes.decompose(kernel.body, TARGET))
+
+
+def chosen(output: UOp) -> Nest:
+    return grid_heuristics.choose(plain(output), TARGET)
+
+
+def run(n: Nest, items: Sequence[UOp], output: UOp, most: int = 32) -> np.ndarray:
+    a, b = inputs([output])
+    y = np.zeros(output.shape, output.dtype)
+    grid(items, tile_count(n), thread_count(n), [y.reshape(-1), a.reshape(-1), b.reshape(-1)], most)
+    return y
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, INT8], ids=str)
+@pytest.mark.parametrize("sizes", [(32, 64, 32), (64, 128, 64), (48, 32, 24), (16, 32, 8)], ids=str)
+def test_every_pass_keeps_the_values_and_so_does_the_machine(
+    dtype: DType, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "disk_cache", False)
+    outputs = [product(*sizes, dtype)]
+    values = inputs(outputs)
+    assert any(isinstance(opt, WarpProduct) for opt in chosen(outputs[0]).opts)
+    check_passes(jaxpr(outputs), values, TARGET, tolerance=1e-2)
+    (got,) = run_on(simulated_device(), jaxpr(outputs), values)
+    (expected,) = run_oracle(outputs, values)
+    np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=2e-2, atol=2e-2)
+
+
+def test_epilogues_batches_and_transposes_are_on_the_unit() -> None:
+    x = build.maximum(
+        product(32, 64, 32) * 2.0, build.broadcast_to(p(2, 32, dtype=BFLOAT16), (32, 32))
+    )
+    a, b = p(0, 3, 32, 64, dtype=BFLOAT16), p(1, 3, 32, 64, dtype=BFLOAT16)
+    batched = build.dot(a, b, ((2,), (2,)), ((0,), (0,)))
+    for output in (x, batched):
+        assert any(isinstance(opt, WarpProduct) for opt in chosen(output).opts)
+        check_passes(jaxpr([output]), inputs([output]), TARGET, tolerance=2e-2)
+
+
+def test_sizes_that_the_unit_does_not_divide_are_left_to_threads() -> None:
+    for sizes in ((33, 64, 32), (32, 60, 32), (32, 64, 30)):
+        n = chosen(product(*sizes))
+        assert not any(isinstance(opt, WarpProduct) for opt in n.opts)
+        assert not any(u.op is Op.WARP_MMA for u in passes.linearize(n, TARGET))
+    n = plain(product(32, 60, 32))
+    rows, columns = (r.arg.number for r in n.loops)
+    depth = loop_nest.folds(n.body)[0].src[-1].arg.number
+    with pytest.raises(SplitError, match="unit of a warp"):
+        WarpProduct(rows, columns, depth, 16).apply(n)
+
+
+def test_no_thread_of_a_warp_waits_for_a_bank() -> None:
+    output = product(64, 128, 64)
+    n = chosen(output)
+    pads = [opt.pad for opt in n.opts if isinstance(opt, StageTile)]
+    assert len(pads) == 2 and all(pads)
+    run(n, passes.linearize(n, TARGET), output, most=1)
+
+
+def test_a_planted_bank_conflict_has_a_name() -> None:
+    output = product(64, 128, 64)
+    opts = [
+        replace(opt, pad=0) if isinstance(opt, StageTile) else opt for opt in chosen(output).opts
+    ]
+    n = replay(plain(output), opts)
+    with pytest.raises(
+        BankConflictError, match=r"threads 0 to 31 meet \d+ words of a bank in local"
+    ):
+        run(n, passes.linearize(n, TARGET), output, most=1)
+
+
+def test_a_planted_missing_barrier_has_a_name() -> None:
+    output = product(64, 128, 64)
+    n = chosen(output)
+    items = passes.linearize(n, TARGET)
+    barriers = [u for u in items if u.op is Op.BARRIER]
+    assert len(barriers) == 2
+    for missing in barriers:
+        with pytest.raises(RaceError, match=r"of local memory \d.* without a barrier between them"):
+            run(n, [u for u in items if u is not missing], output)
+
+
+def test_a_warp_that_is_not_whole_is_refused() -> None:
+    n = chosen(build.add_up(p(0, 8, 1000), (1,)))
+    items = passes.linearize(n, TARGET)
+    assert sum(u.op is Op.EXCHANGE for u in items) == 5
+    assert sum(u.op is Op.BARRIER for u in items) == 2
+    x, y = draw((8000,), np.dtype("float32")), np.zeros(8, np.float32)
+    grid(items, 8, 256, [y, x])
+    np.testing.assert_allclose(y, x.reshape(8, 1000).sum(1), rtol=1e-4, atol=1e-4)
+    (thread,) = {s for u in items for s in u.src if s.op is Op.RANGE}
+    loop = UOp(Op.LOOP, (thread - thread, thread), 99)
+    exchange = next(u for u in items if u.op is Op.EXCHANGE)
+    inside = UOp(Op.EXCHANGE, (thread,), exchange.arg)
+    zero = loop.src[0]
+    with pytest.raises(DivergenceError, match=r"31.* of 32 threads of a warp"):
+        grid([zero, loop, inside, UOp(Op.END, (loop,))], 1, 256, [y, x])
+
+
+def test_sums_by_exchanges_have_the_bits_of_the_tree() -> None:
+    for outputs in ([build.add_up(p(0, 5, 1000), (1,))], [build.add_up(p(0, 3, 70), (1,))]):
+        n, values = chosen(*outputs), inputs(outputs)
+        results = []
+        for machine in (TARGET, replace(TARGET, grid=replace(TARGET.grid, exchanges=False))):
+            y = np.zeros(outputs[0].shape, np.float32)
+            items = passes.linearize(n, machine)
+            grid(items, tile_count(n), thread_count(n), [y, values[0].reshape(-1)])
+            results.append(y)
+        np.testing.assert_array_equal(*results)

@@ -1,0 +1,20 @@
+"""CUDA: NVIDIA's GPUs, by the library of their driver alone.
+
+In reading order:
+    target: the chips as data, for machines that have none.
+    library: libcuda by ctypes, and its errors by name.
+    driver: the GPU of this process: context, streams, events, its target.
+    compiler: LLVM IR to PTX, and PTX to machine code; both are kept on disk.
+    memory: a pool of blocks, and copies by way of pinned memory.
+    commands: a program as records, and what of it needs no host.
+    table: addresses of operands in the memory of the device.
+    control: kernels that decide loops and branches.
+    graph: commands as a CUDA graph.
+    queue: launches graphs, and steps through what needs the host.
+    device: five parts together.
+"""
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.hw.cuda import device as device

@@ -1,0 +1,319 @@
+"""CUDA queue: launches the graphs of a program; a call returns before they have run.
+
+What needs the host, its functions and the loops around them, the host steps through; the rest is
+graphs.  On the device ``cuda-debug`` there are none: each kernel is launched by itself and waited
+for, so that a fault has a name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tfn._support.frozen import frozen
+from tfn.dtypes import BOOL, INT32
+from tfn.errors import CompileError, DeviceError
+from tfn.hw.buffer import Buffer
+from tfn.hw.cuda import compiler, control
+from tfn.hw.cuda.commands import (
+    Address,
+    Choose,
+    Command,
+    Host,
+    Launch,
+    Recorded,
+    Repeat,
+    divided,
+    every,
+    record,
+)
+from tfn.hw.cuda.compiler import CudaCompiler
+from tfn.hw.cuda.driver import Driver
+from tfn.hw.cuda.graph import Function, Graph, parameters, recorded
+from tfn.hw.cuda.library import CudaError
+from tfn.hw.cuda.memory import CudaMemory, pointer_of
+from tfn.hw.cuda.table import WORD_BYTES
+from tfn.hw.device import no_entry
+from tfn.lower.program import Program
+from tfn.trace.argument import filled
+
+ARENA_SLACK_BYTES = 64
+"""Beyond the arena: a load that is not taken reads the first element, of an empty array too."""
+
+# fmt: off
+FUNCTION_ATTRIBUTES = {"threads": 0, "shared_bytes": 1, "registers": 4}  # CUfunction_attribute
+# fmt: on
+_MAX_DYNAMIC_SHARED_BYTES = 8
+
+
+class CudaExecutable:
+    """The commands of a program, with its kernels and graphs.
+
+    Attributes:
+        commands: those that need no host are graphs, unless the queue launches kernels alone.
+        functions: its kernels by name.
+    """
+
+    def __init__(
+        self,
+        queue: CudaQueue,
+        program: Program,
+        functions: Mapping[str, Function],
+        callbacks: Sequence[Any] = (),
+    ) -> None:
+        self.queue, self.program, self.functions = queue, program, functions
+        self.callbacks = callbacks
+        commands = record(program)
+        self.commands = commands if queue.waits else divided(commands)
+        self._graphs: dict[Recorded, tuple[Graph, Any]] = {}
+        self._kernels = tuple(kernel.name for kernel in program.kernels)
+
+    def with_callbacks(self, functions: Sequence[object]) -> CudaExecutable:
+        """The same program with functions of the host in its slots."""
+        other = CudaExecutable(self.queue, self.program, self.functions, functions)
+        other._graphs = self._graphs
+        return other
+
+    def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        """Enqueue it once.
+
+        Raises:
+            OutOfMemoryError: before anything runs.
+            DeviceError: if a buffer is of another device, or a program before it has failed.
+            Exception: what a function of the host raised.
+        """
+        queue = self.queue
+        with queue.memory.lock:
+            bases = [pointer_of(buffer) for buffer in (*inputs, *outputs)]
+            arena = queue.memory.allocate(self.program.arena_bytes + ARENA_SLACK_BYTES)
+            run = _Run(self, [*bases, pointer_of(arena)])
+            try:
+                queue.driver.enter()
+                run.run(self.commands)
+            except CudaError as error:
+                raise queue.failed(error, self.program, run.kernel) from None
+            queue.memory.note(self._kernels)
+
+    def graph(self, command: Recorded) -> Graph:
+        """The graph of commands, recorded at its first use."""
+        if command not in self._graphs:
+            memory, buffers = self.queue.memory, list[Buffer]()
+
+            def allocate(size_bytes: int) -> int:
+                buffers.append(memory.allocate(size_bytes))
+                return pointer_of(buffers[-1])
+
+            driver = self.queue.driver
+            controls = any(isinstance(c, (Repeat, Choose)) for c in every([command]))
+            functions = {**(self.queue.control() if controls else {}), **self.functions}
+            graph = recorded(driver, functions, command.commands, allocate, memory.write)
+            self._graphs[command] = graph, buffers  # these live as long as the graph
+        return self._graphs[command][0]
+
+    entry = no_entry
+
+
+class _Run:
+    """One run of a program.
+
+    Attributes:
+        bases: the addresses of inputs, outputs and arena.
+        loops: the iteration of each loop that the host runs.
+        kernel: the one that was launched last, where kernels are waited for.
+    """
+
+    def __init__(self, executable: CudaExecutable, bases: Sequence[int]) -> None:
+        self.executable, self.bases = executable, bases
+        self.queue, self.memory = executable.queue, executable.queue.memory
+        self.driver = self.queue.driver
+        self.loops: dict[int, int] = {}
+        self.kernel = ""
+
+    def run(self, commands: Sequence[Command]) -> None:
+        """Enqueue commands in order."""
+        for command in commands:
+            RUN[type(command)](self, command)
+
+    def address(self, address: Address) -> int:
+        """Where an operand is, in the present iteration of the loops that move it."""
+        moved = sum(self.loops[number] * step for number, step in address.strides)
+        return self.bases[address.base] + address.offset + moved
+
+    def graph(self, command: Recorded) -> None:
+        """Launch a graph on the present addresses."""
+        graph = self.executable.graph(command)
+        words = graph.table.filled(self.bases, self.loops)
+        data = words.tobytes()
+        if data != graph.words:  # a pool gives the same blocks again and again
+            self.memory.write(graph.place, words)
+            graph.words = data
+        graph.launch()
+
+    def launch(self, command: Launch) -> None:
+        """Launch a kernel by itself, and wait for it."""
+        if not command.groups:
+            return
+        function, library = self.executable.functions[command.kernel], self.driver.library
+        self.kernel = command.kernel
+        addresses = np.array([self.address(a) for a in command.operands], np.uint64)
+        table = self.memory.allocate(max(len(addresses), 1) * WORD_BYTES)
+        self.memory.write(pointer_of(table), addresses)
+        library(
+            "cuLaunchKernel",
+            *(function.handle, command.groups, 1, 1, command.threads, 1, 1),
+            *(function.shared_bytes, self.driver.stream),
+            *(parameters(ctypes.c_uint64(pointer_of(table))), None),
+        )
+        library("cuStreamSynchronize", self.driver.stream)
+
+    def repeat(self, command: Repeat) -> None:
+        """Run a loop from the host."""
+        for i in range(command.trips) if command.trips is not None else count():
+            self.loops[command.number] = i
+            if command.condition is not None:
+                self.run(command.head)
+                if not self.memory.fetch(self.address(command.condition), (), BOOL):
+                    return
+            self.run(command.body)
+
+    def choose(self, command: Choose) -> None:
+        """Run the branch of an index."""
+        index = int(self.memory.fetch(self.address(command.index), (), INT32))
+        last = len(command.branches) - 1
+        self.run(command.branches[min(max(index, 0), last)])
+
+    def host(self, command: Host) -> None:
+        """Call a function of the host on copies of its operands, and copy its results back."""
+        call = command.call
+        results = len(call.host.results)
+        pointers = [self.address(address) for address in command.operands]
+        arrays = [
+            self.memory.fetch(pointer, *kind)
+            for pointer, kind in zip(pointers, call.types, strict=True)
+        ]
+        for x in arrays[results:]:
+            x.flags.writeable = False
+        filled(call.host.run, self.executable.callbacks)(arrays[:results], arrays[results:])
+        for pointer, x in zip(pointers[:results], arrays, strict=False):
+            self.memory.write(pointer, x)
+
+
+RUN: dict[type, Callable[[_Run, Any], None]] = {
+    Recorded: _Run.graph,
+    Launch: _Run.launch,
+    Repeat: _Run.repeat,
+    Choose: _Run.choose,
+    Host: _Run.host,
+}
+"""The method that runs each command."""
+
+
+@frozen
+class Resources:
+    """Limits and needs of a kernel, as the driver says.
+
+    Attributes:
+        threads: the most of a group.
+        shared_bytes: of a group, static ones.
+        registers: of a thread.
+    """
+
+    threads: int
+    shared_bytes: int
+    registers: int
+
+
+class CudaQueue:
+    """Runs programs in the order in which they are called.
+
+    Attributes:
+        waits: whether each kernel is launched by itself and waited for.
+    """
+
+    def __init__(
+        self, driver: Driver, compiler: CudaCompiler, memory: CudaMemory, waits: bool = False
+    ) -> None:
+        self.driver, self.compiler, self.memory, self.waits = driver, compiler, memory, waits
+        self._control: dict[str, Function] = {}
+        self._modules: dict[bytes, Any] = {}
+
+    def serve(self, array: type) -> None:
+        """Nothing: there are no native entries."""
+
+    def load(self, program: Program, objects: Mapping[str, bytes]) -> CudaExecutable:
+        """The program, with its kernels.
+
+        Raises:
+            CompileError: if the driver refuses a kernel, or a group of it needs more than there is.
+        """
+        self.driver.enter()
+        functions = {
+            kernel.name: self._checked(kernel.name, kernel.threads, objects[kernel.name])
+            for kernel in program.kernels
+        }
+        return CudaExecutable(self, program, functions)
+
+    def control(self) -> dict[str, Function]:
+        """The kernels of loops and branches, loaded at their first use."""
+        if not self._control:
+            ptx = self.compiler.compile(control.TEXT, self.driver.target)
+            for name in ("tfn_loop", "tfn_test", "tfn_choose"):
+                self._control[name] = Function(self._function(name, ptx))
+        return self._control
+
+    def _function(self, name: str, ptx: bytes) -> Any:
+        if ptx not in self._modules:
+            data = compiler.image(self.driver, ptx)
+            self._modules[ptx] = compiler.load_module(self.driver, data)
+        module = self._modules[ptx]
+        return self.driver.library.handle("cuModuleGetFunction", module, name.encode())
+
+    def resources(self, function: Any) -> Resources:
+        """Limits and needs of a kernel."""
+        found = {
+            name: self.driver.library.integer("cuFuncGetAttribute", row, function)
+            for name, row in FUNCTION_ATTRIBUTES.items()
+        }
+        return Resources(**found)
+
+    def _checked(self, name: str, threads: int, ptx: bytes) -> Function:
+        function = self._function(name, ptx)
+        needs, grid = self.resources(function), self.driver.target.grid
+        assert grid is not None, "GPUs run groups of threads"
+        if needs.shared_bytes > grid.local_bytes:
+            raise CompileError(
+                f"the kernel {name} needs more shared memory than a group can have",
+                got=f"{needs.shared_bytes:,} bytes of {grid.local_bytes:,}",
+                hint="its tiles are too large for this device",
+            )
+        if threads > needs.threads:
+            raise CompileError(
+                f"the kernel {name} has larger groups than the device can run",
+                got=f"{threads} threads of {needs.threads}, with {needs.registers} registers each",
+                hint="its threads need too many registers for this device",
+            )
+        return Function(function)
+
+    def failed(self, error: CudaError, program: Program, kernel: str) -> DeviceError:
+        """The error of a program whose launch, or whose kernel, has failed."""
+        names = [k.name for k in program.kernels]
+        where = f"the kernel {kernel}" if kernel else f"a program of {len(names)} kernels"
+        lost = "; the context of the GPU is lost: start the process again"
+        hint = "" if kernel else "TFN_DEVICE=cuda-debug names the kernel"
+        return DeviceError(
+            f"{where} has failed on {self.driver.name}{lost if error.is_lost else ''}",
+            got=str(error),
+            hint=hint or "this is a fault of tfn, or of a kernel written by hand",
+        )
+
+    def synchronize(self) -> None:
+        """Wait until all programs have run.
+
+        Raises:
+            DeviceError: if one of them has failed.
+        """
+        self.memory.synchronize()

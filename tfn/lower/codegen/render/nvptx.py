@@ -1,0 +1,151 @@
+"""NVPTX as LLVM IR: kernels of a grid for NVIDIA's GPUs, by the rows of LLVM IR.
+
+What is said otherwise than for a processor::
+
+    begin, the number of a group     llvm.nvvm.read.ptx.sreg.ctaid.x
+    the number of a thread           llvm.nvvm.read.ptx.sreg.tid.x
+    local memory                     a global of address space 3, .shared in PTX
+    a barrier of a group             llvm.nvvm.barrier.cta.sync.aligned.all 0
+    operands                         a table of addresses in the memory of the device
+
+A kernel has one parameter, the table of its operands: so a launch that is recorded once works for
+any arrays.  Operands are no more than pointers until they are loaded from: LLVM infers their
+address spaces, and selects ``ld.global`` and ``ld.shared``.
+
+Functions that PTX lacks (exp, sin, ...) are decomposed before, as for a processor, so no library
+of a toolkit is linked.
+
+Source: User Guide for NVPTX Back-end, llvm.org.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tfn.dtypes import BOOL, FLOAT16, DType
+from tfn.lower.codegen.linearize import BEGIN, END
+from tfn.lower.codegen.render import llvm
+from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, stored, typed
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+LOCAL_MEMORY_ALIGNMENT = 128
+"""Bytes to which local memory is aligned: all banks of it once."""
+
+
+def kernel_text(name: str, items: Sequence[UOp]) -> str:
+    """``ptx_kernel void NAME(ptr addrspace(1) operands)`` from the instructions of a thread."""
+    w = LlvmWriter(hides_addresses=False)
+    operands = list(dict.fromkeys(s for u in items for s in u.src))
+    if BEGIN in operands or END in operands:
+        w.names[BEGIN] = w.let(f"zext i32 {_register(w, 'ctaid.x')} to i64")
+        w.names[END] = w.let(f"add nuw nsw i64 {w(BEGIN)}, 1")
+    threads = 1
+    for thread in (u for u in operands if u.op is Op.RANGE):
+        threads = thread.arg.size
+        w.names[thread] = w.let(f"zext i32 {_register(w, 'tid.x')} to i64")
+    buffers = {u for u in operands if u.op is Op.PARAM and u.arg.index >= 0}
+    for buffer in sorted(buffers, key=lambda u: u.arg.index):
+        slot = w.let(f"getelementptr i64, ptr addrspace(1) %operands, i64 {buffer.arg.index}")
+        # No launch writes its own table, so that it is read through the cache for constants.
+        pointer = w.let(
+            f"load ptr addrspace(1), ptr addrspace(1) {slot}, align 8, !invariant.load !0"
+        )
+        w.names[buffer] = w.let(f"addrspacecast ptr addrspace(1) {pointer} to ptr")
+    memories = []
+    for memory in (u for u in operands if u.op is Op.LOCAL_MEMORY):
+        at = f"@{name}.t{memory.arg.number}"
+        kind = f"[{memory.size} x {stored(memory.dtype)}]"
+        memories.append(
+            f"{at} = internal addrspace(3) global {kind} undef, align {LOCAL_MEMORY_ALIGNMENT}\n"
+        )
+        w.names[memory] = w.let(f"addrspacecast ptr addrspace(3) {at} to ptr")
+    for u in items:
+        if u.op is Op.BARRIER:
+            w.call("nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
+            continue
+        value = (ROWS.get(u.op) or llvm.RENDER[u.op])(w, u)
+        if value:
+            w.names[u] = value
+    body = "\n".join([*w.allocas, *w.lines])
+    declarations = "\n".join(sorted(w.declared.values()))
+    return (
+        f"{''.join(memories)}"
+        f"define ptx_kernel void @{name}(ptr addrspace(1) noalias readonly align 8 %operands) "
+        f'"nvvm.reqntid"="{threads}" #0 {{\n'
+        f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
+        'attributes #0 = { nounwind "no-builtins" }\n!0 = !{}\n'
+    )
+
+
+def _exchange(w: LlvmWriter, u: UOp) -> str:
+    """The value of another thread of the warp, by words of 32 bits."""
+    kind, bits = typed(u), 1 if u.dtype == BOOL else 8 * u.dtype.itemsize
+    word = name = w(u.src[0])
+    if kind != f"i{bits}":
+        word = w.let(f"bitcast {kind} {name} to i{bits}")
+    if bits == 64:
+        low = _butterfly(w, w.let(f"trunc i64 {word} to i32"), u.arg)
+        shifted = w.let(f"lshr i64 {word}, 32")
+        high = _butterfly(w, w.let(f"trunc i64 {shifted} to i32"), u.arg)
+        high, low = (w.let(f"zext i32 {half} to i64") for half in (high, low))
+        word = w.let(f"or i64 {w.let(f'shl i64 {high}, 32')}, {low}")
+    else:
+        wide = word if bits == 32 else w.let(f"zext i{bits} {word} to i32")
+        word = _butterfly(w, wide, u.arg)
+        word = word if bits == 32 else w.let(f"trunc i32 {word} to i{bits}")
+    return word if kind == f"i{bits}" else w.let(f"bitcast i{bits} {word} to {kind}")
+
+
+def _butterfly(w: LlvmWriter, word: str, distance: int) -> str:
+    """A word of 32 bits from the thread at a distance, of all 32 threads of a warp."""
+    arguments = [("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31")]
+    return w.let(w.intrinsic("nvvm.shfl.sync.bfly.i32", "i32", arguments))
+
+
+# fmt: off
+_PRODUCTS = {
+    "bfloat16": ("m16n8k16.row.col.bf16", "i32", "float"),
+    "float16":  ("m16n8k16.row.col.f32.f32", "<2 x half>", "float"),
+    "int8":     ("m16n8k32.row.col.s8", "i32", "i32"),
+}
+"""Of each dtype the product of a warp, the type of 32 bits of an operand, and that of a sum."""
+# fmt: on
+
+
+def _warp_mma(w: LlvmWriter, u: UOp) -> str:
+    """A sum of a product; the four of them are made by one instruction, at the first."""
+    name, word, of_sum = _PRODUCTS[u.arg.dtype.name]
+    key = UOp(u.op, u.src, replace(u.arg, element=0)), name
+    whole = w.wholes.get(key)
+    if whole is None:
+        n, result = u.arg.together, f"{{{', '.join([of_sum] * 4)}}}"
+        elements = [w(s) for s in u.src[:-4]]
+        groups = [elements[i : i + n] for i in range(0, len(elements), n)]
+        arguments = [(word, _packed(w, group, u.arg.dtype)) for group in groups]
+        arguments += [(of_sum, w(s)) for s in u.src[-4:]]
+        whole = w.let(w.intrinsic(f"nvvm.mma.{name}", result, arguments))
+        w.wholes[key] = whole
+    kind = f"{{{', '.join([of_sum] * 4)}}}"
+    return w.let(f"extractvalue {kind} {whole}, {u.arg.element}")
+
+
+def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
+    """Elements as 32 bits, the first of them lowest."""
+    kind, n = TYPES[dtype], len(elements)
+    vector = "poison"
+    for i, x in enumerate(elements):
+        vector = w.let(f"insertelement <{n} x {kind}> {vector}, {kind} {x}, i32 {i}")
+    if dtype == FLOAT16:
+        return vector
+    return w.let(f"bitcast <{n} x {kind}> {vector} to i32")
+
+
+ROWS: dict[Op, llvm.Row] = {Op.EXCHANGE: _exchange, Op.WARP_MMA: _warp_mma}
+"""Rows beside those of `llvm.RENDER`."""
+
+
+def _register(w: LlvmWriter, name: str) -> str:
+    """The value of a special register."""
+    return w.let(w.intrinsic(f"nvvm.read.ptx.sreg.{name}", "i32", []))
