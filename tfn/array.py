@@ -524,35 +524,17 @@ class Array:
         """The product over axes."""
         return _FUNCTIONS[0].prod(self, axis, dtype, keepdims, **options)
 
-    def mean(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        keepdims: bool = False,
-        **options: object,
-    ) -> Array:
+    def mean(self, axis: Axes = None, *args: object, **options: object) -> Array:
         """The mean over axes."""
-        return _FUNCTIONS[0].mean(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].mean(self, axis, *args, **options)
 
-    def var(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Array:
+    def var(self, axis: Axes = None, *args: object, **options: object) -> Array:
         """The variance over axes."""
-        return _FUNCTIONS[0].var(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].var(self, axis, *args, **options)
 
-    def std(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Array:
+    def std(self, axis: Axes = None, *args: object, **options: object) -> Array:
         """The standard deviation over axes."""
-        return _FUNCTIONS[0].std(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].std(self, axis, *args, **options)
 
     def max(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
         """The largest over axes, NaN if there is one."""
@@ -562,13 +544,13 @@ class Array:
         """The smallest over axes, NaN if there is one."""
         return _FUNCTIONS[0].min(self, axis, keepdims, **options)
 
-    def any(self, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+    def any(self, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
         """Whether one element over axes is true."""
-        return _FUNCTIONS[0].any(self, axis, keepdims)
+        return _FUNCTIONS[0].any(self, axis, keepdims, **options)
 
-    def all(self, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+    def all(self, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
         """Whether all elements over axes are true."""
-        return _FUNCTIONS[0].all(self, axis, keepdims)
+        return _FUNCTIONS[0].all(self, axis, keepdims, **options)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """The first index of the largest."""

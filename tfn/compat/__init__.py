@@ -16,6 +16,7 @@ Files in reading order:
     monitoring     events and their listeners
     hijax          bases of types and primitives that a library defines
     private        private parts of JAX that libraries import
+    keywords       keyword arguments under JAX's names
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns
     __main__       ``python -m tfn.compat train.py``

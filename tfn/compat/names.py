@@ -218,7 +218,7 @@ MODULES: dict[str, Names] = {
         "BCOO", "BCSR", "COO", "CSR", "CSC", "sparsify", "random_bcoo",
     ), "arrays are dense")),
     "jax.monitoring": Names("tfn.compat.monitoring"),
-    "jax.stages": Names("tfn.transforms.aot", {"Wrapped": f"{TRANSFORMS}:Jitted"}),
+    "jax.stages": Names("tfn.transforms.aot", {"Wrapped": f"{TRANSFORMS}:PjitFunction"}),
     "jax.profiler": Names("tfn.profiler"),
     "jax.experimental.checkify": Names("tfn.checkify", {
         "ErrorCategory": "builtins:str", "JaxRuntimeError": f"{ERRORS}:CheckError",

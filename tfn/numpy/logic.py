@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tfn._support.validate import shown
+from tfn._support.validate import no_out, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType, finfo, part, promote
 from tfn.eager.operands import (
@@ -430,7 +430,7 @@ def _isfinite(x: UOp) -> UOp:
     return unary(Op.ABS, x) < float(np.inf)
 
 
-def isposinf(x: ArrayLike, /) -> Array:
+def isposinf(x: ArrayLike, /, *, out: None = None) -> Array:
     """Whether an element is plus infinity.
 
     Example:
@@ -438,10 +438,11 @@ def isposinf(x: ArrayLike, /) -> Array:
         >>> isposinf(tnp.array([float("inf"), -float("inf")]))
         Array([ True, False], dtype=bool)
     """
+    no_out("isposinf", out)
     return equal(x, float(np.inf))
 
 
-def isneginf(x: ArrayLike, /) -> Array:
+def isneginf(x: ArrayLike, /, *, out: None = None) -> Array:
     """Whether an element is minus infinity.
 
     Example:
@@ -449,6 +450,7 @@ def isneginf(x: ArrayLike, /) -> Array:
         >>> isneginf(tnp.array([float("inf"), -float("inf")]))
         Array([False,  True], dtype=bool)
     """
+    no_out("isneginf", out)
     return equal(x, -float(np.inf))
 
 

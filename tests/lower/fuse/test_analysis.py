@@ -13,7 +13,7 @@ import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
 from tfn.dtypes import FLOAT64
-from tfn.lower.fuse.analysis import MAX_SHARED_BUFFERS
+from tfn.lower.fuse.analysis import MAX_SHARED_BUFFERS, FusionAnalysis
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Program
 from tfn.trace import build
@@ -90,3 +90,15 @@ def test_every_process_lowers_to_the_same_program() -> None:
         for _ in range(3)
     }
     assert len(texts) == 1
+
+
+def test_a_kernel_with_earlier_outputs_carries_what_its_later_ones_read() -> None:
+    """`late` begins after `goal`, and feeds it: `wide` has an output on either side of the goal."""
+    x = p(9, 4)
+    early, goal, late, wide = (build.unary(op, x) for op in (Op.SIN, Op.COS, Op.TAN, Op.EXP))
+    analysis = FusionAnalysis([x, early, goal, late, wide], frozenset(), set(), {}, 0)
+    analysis.first_position |= {goal: 2, late: 3, wide: 1}
+    analysis.kernel_readers |= {late: {wide}, wide: {goal}}
+    assert not analysis._feeds(late, goal)  # as long as nothing says what the kernel spans
+    analysis.wide_kernels.add(wide)
+    assert analysis._feeds(late, goal) and not analysis._feeds(goal, late)

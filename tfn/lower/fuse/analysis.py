@@ -123,6 +123,7 @@ class FusionAnalysis:
         inputs: the values in memory that a node is computed of, at least as large as itself.
         position: of a node in `order`.
         first_position: of the first output of a kernel in `order`, by root.
+        wide_kernels: the roots of kernels of several outputs.
         groups: for each input the groups of results that share a kernel and read it.
         moved_ids: numbers of distinct other indices.
     """
@@ -141,6 +142,7 @@ class FusionAnalysis:
     inputs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)
     position: dict[UOp, int] = field(default_factory=dict)
     first_position: dict[UOp, int] = field(default_factory=dict)
+    wide_kernels: set[UOp] = field(default_factory=set)
     groups: dict[UOp, list[list[UOp]]] = field(default_factory=dict)
     moved_ids: dict[tuple[object, ...], int] = field(default_factory=dict)
 
@@ -268,6 +270,8 @@ class FusionAnalysis:
         root = root or self._kernel_of_same_inputs(node, readers) or node
         self.kernel[node] = root
         self.first_position[root] = self.position[node]
+        if root is not node:
+            self.wide_kernels.add(root)
         for reader in readers:
             if reader is not root:
                 self.kernel_readers.setdefault(root, set()).add(reader)
@@ -340,12 +344,13 @@ class FusionAnalysis:
 
     def _feeds(self, start: UOp, goal: UOp) -> bool:
         """Whether a kernel computes what another one reads, maybe through others."""
-        seen, stack = {start}, [start]
+        seen, stack, latest = {start}, [start], self.position[goal]
         while stack:
             root = stack.pop()
-            # Readers come later in the order: a kernel that begins after the goal cannot feed it.
-            if self.first_position[root] > self.position[goal]:
-                continue
+            if self.first_position[root] > latest:
+                latest = max(latest, self._last_feeder(goal))
+                if self.first_position[root] > latest:
+                    continue
             for reader in self.kernel_readers.get(root, ()):
                 if reader is goal:
                     return True
@@ -353,3 +358,18 @@ class FusionAnalysis:
                     seen.add(reader)
                     stack.append(reader)
         return False
+
+    def _last_feeder(self, goal: UOp) -> int:
+        """The position after which no kernel begins that can feed the goal.
+
+        Readers come later in the order, so it is that of the goal; unless a kernel has outputs
+        before and after it: what the later ones read feeds the earlier ones, too.
+        """
+        latest = -1
+        reached = self.position[goal]
+        while latest < reached:
+            latest = reached
+            for root in self.wide_kernels:
+                if self.first_position[root] <= latest:
+                    reached = max(reached, self.position[root])
+        return latest
