@@ -10,6 +10,7 @@ Files in reading order:
     functions      functions over flat lists of leaves, and partial evaluation
     settings       ``jax.config``, and blocks in which a setting is changed
     transforms     `jit` and callbacks with the arguments that JAX's have
+    contraction    `einsum` by a product of the user's own
     test_util      derivatives checked against finite differences
     mesh_utils     devices arranged for a mesh, by hosts
     multihost_utils  agreement of processes, of which there is one

@@ -70,10 +70,16 @@ def _x64(value: object) -> None:
     dtypes.set_default_bits(bits, at_most=bits if _INSTALLED else 64)
 
 
+def _devices(value: Any) -> None:
+    if value > 0:
+        tfn_config.devices = value
+
+
 ACTIONS: dict[str, Callable[[object], None]] = {
     "jax_debug_key_reuse": _key_reuse,
     "jax_debug_nans": _debug_nans,
     "jax_enable_x64": _x64,
+    "jax_num_cpu_devices": _devices,
 }
 """Settings that change something in tfn; the others are kept, and change nothing."""
 # fmt: on

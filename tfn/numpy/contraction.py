@@ -486,12 +486,12 @@ def einsum(
             hint="pass an array for each term",
         )
     arrays, dtype, weak = together("einsum", *operands)
-    names, out = _letters(subscripts.replace(" ", ""), tuple(x.ndim for x in arrays))
+    names, letters = _letters(subscripts.replace(" ", ""), tuple(x.ndim for x in arrays))
     _sizes(subscripts, names, [x.shape for x in arrays])
     result_dtype = dtype if preferred_element_type is None else canonical(preferred_element_type)
-    path = _path(names, out, tuple(x.shape for x in arrays))
+    path = _path(names, letters, tuple(x.shape for x in arrays))
     weak = weak and preferred_element_type is None
-    return apply(_einsum, arrays, dtype, result_dtype, names, out, path, weak=weak)
+    return apply(_einsum, arrays, dtype, result_dtype, names, letters, path, weak=weak)
 
 
 _DOTS = "0123456789"  # one digit for each axis under `...`, the last of them the last digit used

@@ -50,12 +50,15 @@ def name_of(function: Function) -> str:
 
 
 def wraps(function: Callable[P, Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`functools.wraps`, for objects too whose ``__name__`` is no text."""
+    """`functools.wraps`, for objects too whose names are no text."""
 
     def named(wrapper: Callable[P, R]) -> Callable[P, R]:
-        fitting: tuple[str, ...] = functools.WRAPPER_ASSIGNMENTS
-        if not isinstance(getattr(function, "__name__", ""), str):
-            fitting = tuple(a for a in fitting if a != "__name__")
+        texts = {"__name__", "__qualname__"}
+        fitting = [
+            a
+            for a in functools.WRAPPER_ASSIGNMENTS
+            if a not in texts or isinstance(getattr(function, a, ""), str)
+        ]
         return functools.update_wrapper(wrapper, function, fitting)
 
     return named
