@@ -62,7 +62,7 @@ def install(functions: Functions, shards: Callable[[], Any]) -> None:
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
     def method(self: Array, other: object) -> Array:
-        if not isinstance(other, _OPERANDS):
+        if not isinstance(other, _OPERANDS) and not hasattr(other, "__jax_array__"):
             return NotImplemented  # type: ignore[no-any-return]
         function: Function = getattr(_FUNCTIONS[0], name)
         return function(other, self) if swapped else function(self, other)

@@ -11,7 +11,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from tfn.array import Array
-from tfn.dtypes import INEXACT, DType, KeyType, canonical
+from tfn.dtypes import INEXACT, DType, KeyType, ScalarType, canonical
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.random.keys import Key
@@ -122,12 +122,14 @@ def typeof(x: Any) -> Any:
 
 
 def dtype_of(x: Any) -> DType:
-    """The dtype of an array, or of a number on its own.
+    """The dtype of an array, of a number on its own, or of a dtype.
 
     Example:
-        >>> dtype_of(1.0)
-        dtype('float32')
+        >>> dtype_of(1.0), dtype_of("int8")
+        (dtype('float32'), dtype('int8'))
     """
+    if isinstance(x, (np.dtype, type, str, ScalarType)):
+        return canonical(x)
     return typeof(x).dtype  # type: ignore[no-any-return]
 
 

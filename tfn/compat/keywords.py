@@ -14,6 +14,7 @@ from typing import Any
 
 from tfn._support.validate import shown
 from tfn.errors import NotAvailableError
+from tfn.trace.named_sharding import PartitionSpec
 
 # fmt: off
 RENAMED: dict[str, dict[str, str]] = {
@@ -187,6 +188,13 @@ def adapted(module: str, name: str, function: Any) -> Any:
     return call
 
 
+def _asks_for_nothing(value: object) -> bool:
+    """Whether an argument is a default, or a sharding that divides nothing."""
+    spec = getattr(value, "spec", None)
+    undivided = isinstance(spec, PartitionSpec) and not any(spec)
+    return value is None or value is True or value == () or undivided
+
+
 def _taking(
     function: Callable[..., Any], title: str, others: dict[str, str | None], empty: set[str]
 ) -> Callable[..., Any]:
@@ -196,7 +204,7 @@ def _taking(
             value, own = kwargs.pop(key), others[key]
             if own is not None:
                 kwargs[own] = value
-            elif key in empty and value is not None and value is not True and value != ():
+            elif key in empty and not _asks_for_nothing(value):
                 raise NotAvailableError(
                     f"{title} has no {key}", got=f"{key}={shown(value)}", hint="leave it out"
                 )

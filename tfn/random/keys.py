@@ -103,6 +103,16 @@ class Key:
         return len(self.shape)
 
     @property
+    def trace(self) -> object:
+        """The trace that its words belong to; None if they are known."""
+        return self.data.trace
+
+    @property
+    def weak_type(self) -> bool:
+        """False: a key gives way to nothing."""
+        return False
+
+    @property
     def size(self) -> int:
         """The number of keys."""
         return prod(self.shape)
