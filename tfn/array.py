@@ -484,9 +484,9 @@ class Array:
         """The diagonal of two axes."""
         return _FUNCTIONS[0].diagonal(self, offset, axis1, axis2)
 
-    def dot(self, other: ArrayLike) -> Array:
+    def dot(self, other: ArrayLike, **options: object) -> Array:
         """The product as `tfn.numpy.dot` defines it."""
-        return _FUNCTIONS[0].dot(self, other)
+        return _FUNCTIONS[0].dot(self, other, **options)
 
     def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
         """Values not below `min` and not above `max`."""

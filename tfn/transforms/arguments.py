@@ -50,14 +50,14 @@ def name_of(function: Function) -> str:
 
 
 def wraps(function: Callable[P, Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`functools.wraps`, for objects too whose names are no text."""
+    """`functools.wraps`, for objects too whose attributes are not a function's."""
 
     def named(wrapper: Callable[P, R]) -> Callable[P, R]:
-        texts = {"__name__", "__qualname__"}
+        types = {"__name__": str, "__qualname__": str, "__annotations__": dict}
         fitting = [
-            a
-            for a in functools.WRAPPER_ASSIGNMENTS
-            if a not in texts or isinstance(getattr(function, a, ""), str)
+            name
+            for name in functools.WRAPPER_ASSIGNMENTS
+            if isinstance(getattr(function, name, None), types.get(name, object))
         ]
         return functools.update_wrapper(wrapper, function, fitting)
 
