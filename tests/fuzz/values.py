@@ -55,6 +55,9 @@ MAX_RELATIVE_ERROR = 0.1
 LINE_FACTOR = 32.0
 """A line may err by so many times what moving its operands by one unit in the last place does."""
 
+TERMS_PER_ERROR = 64
+"""A sum of so many terms may err by as much again: half a unit each, if all round the same way."""
+
 PROGRAM_FACTOR = 16.0
 """A program may err by so many times the error that its lines gather."""
 
@@ -257,6 +260,7 @@ def evaluate(
                     _require_normal_products(widened(value.numbers), value.dtype)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
         largest = max((_largest(x) for x in inputs.values()), default=0.0)
+        terms = max((x.size for x in inputs.values()), default=0) if _SUMS.search(source) else 0
         references = wide(source, names, inputs, by_numpy)
         random = np.random.default_rng(zlib.crc32(source.encode()))
         near = [
@@ -264,7 +268,7 @@ def evaluate(
             for _ in range(2)
         ]
         return [
-            _bounded(value, reference, samples, ulp, largest)
+            _bounded(value, reference, samples, ulp, largest, terms)
             for value, reference, *samples in zip(results, references, *near, strict=True)
         ]
 
@@ -290,6 +294,13 @@ _PRODUCTS = re.compile(r"\b(prod|cumprod|multiply|scatter_mul)\b")
 """Functions that multiply many numbers of one operand, in an order of their own."""
 
 
+_SUMS = re.compile(
+    r"@|\b(\w*sum\w*|mean|var|std|dot|vecdot|tensordot|matmul|einsum|conv\w*|softmax|linalg|fft|add"
+    r"|scatter_add|\w*attention|reduce_window\w*)\b"
+)
+"""Functions that may add up as many terms as an operand has elements, one after the other."""
+
+
 def _require_normal_products(x: Numbers, dtype: str) -> None:
     """No product of some of the numbers overflows or is denormal: it may stand in the middle."""
     powers = np.log2(np.abs(x[np.isfinite(x) & (x != 0)]))
@@ -304,8 +315,9 @@ def _bounded(
     samples: Sequence[Numbers],
     ulp: float,
     largest_operand: float,
+    terms: int,
 ) -> Value:
-    """A value with the error that samples of moved operands show."""
+    """A value with the error that samples of moved operands show, and sums of so many terms."""
     x = value.numbers
     if not is_inexact(x.dtype):
         if any(not np.array_equal(x, sample) for sample in (reference, *samples)):
@@ -329,7 +341,7 @@ def _bounded(
     # Random signs may cancel at one element: its neighbours say how much they do on average.
     if spread[finite].size:
         spread = np.maximum(spread, np.median(spread[finite]))
-    own = last * np.where(finite, np.abs(reference), 0) + 4 * least
+    own = last * (1 + terms / TERMS_PER_ERROR) * np.where(finite, np.abs(reference), 0) + 4 * least
     if ulp:  # terms that cancel inside a function are unknown: they are about as large as others
         own = own + ulp * (1 + largest_operand + np.max(np.abs(reference[finite]), initial=0))
     if not np.array_equal(places, _places(got)):
