@@ -122,8 +122,8 @@ def page() -> str:
     head = [
         "# Every public name of JAX",
         "",
-        "Made by `python docs/jax_names.py` from the names of JAX 0.10.2.  A name that is not listed",
-        "under its module is there; the others differ on purpose, or are absent for the reason given.",
+        "Made by `python docs/jax_names.py` from the names of JAX 0.10.2.  A name that is not",
+        "listed under its module is there; others differ on purpose, or are absent for a reason.",
         "",
         f"Of {total} names {count} are there.",
         "",

@@ -168,7 +168,8 @@ def spellings(module: str, name: str) -> dict[str, str | None]:
         {'a': 'x', 'kind': None, 'order': None}
     """
     found: dict[str, str | None] = {}
-    found.update(pair.split("=") for pair in _keys(RENAMED, module, name))
+    for pair in _keys(RENAMED, module, name):
+        theirs, found[theirs] = pair.split("=")
     return found | dict.fromkeys([*_keys(IGNORED, module, name), *_keys(ONLY_NONE, module, name)])
 
 

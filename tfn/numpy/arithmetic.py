@@ -22,6 +22,7 @@ from tfn.eager.operands import (
     fit,
     is_bool,
     need,
+    need_real,
     together,
 )
 from tfn.errors import ArgumentError
@@ -637,6 +638,7 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
         >>> clip(7, max=5)
         Array(5, dtype=int32, weak_type=True)
     """
+    need_real("clip", x)
     x = array_of("clip", x)
     if min is not None:
         x = maximum(x, min)

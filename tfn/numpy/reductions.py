@@ -627,7 +627,7 @@ def _var(x: UOp, *rest: Any) -> UOp:
     if has_mean:
         center = fit(extra[0], wide, x.shape)
     else:
-        found = _mean_where(x, *mask, axes, wide, True) if mask else _mean(x, axes, wide, True)
+        found = _mean_where(x, mask[0], axes, wide, True) if mask else _mean(x, axes, wide, True)
         center = expand(found, x.shape)
     deviation = x - center
     if mask:
