@@ -263,6 +263,14 @@ def inner(x: ArrayLike, y: ArrayLike) -> Array:
 def outer(x: ArrayLike, y: ArrayLike, *, out: None = None) -> Array:
     """The matrix of all products of an element of `x` with one of `y`, both flattened.
 
+    Args:
+        x: array or number, of any shape, whose elements give the rows.
+        y: array or number, of any shape, whose elements give the columns.
+        out: None, for NumPy's calls of it: an array never changes.
+
+    Returns:
+        An array of shape (x.size, y.size).
+
     Example:
         >>> import tfn.numpy as tnp
         >>> outer(tnp.array([1, 2]), tnp.array([3, 4])).tolist()

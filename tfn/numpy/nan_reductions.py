@@ -185,6 +185,7 @@ def nanmean(
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
@@ -221,6 +222,7 @@ def nanvar(
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
@@ -261,6 +263,7 @@ def nanstd(
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.

@@ -80,6 +80,14 @@ def _trunc(x: UOp) -> UOp:
 def round(x: ArrayLike, decimals: int = 0, *, out: None = None) -> Array:
     """The number rounded to a number of decimals, halves to even.
 
+    Args:
+        x: array or number, of any shape.
+        decimals: digits behind the point that stay; before it, if negative.
+        out: None, for NumPy's calls of it: an array never changes.
+
+    Returns:
+        An array of the shape and dtype of `x`.
+
     Raises:
         ArgumentError: unless `decimals` is an integer.
 
