@@ -3,21 +3,28 @@
     python benchmarks/devices.py
 
 A row is the best of several runs, beside the same work on one device with all threads, or beside
-what memory allows.  `make bench-devices` does the same.
+what memory allows, and beside that of JAX in a process of its own before, if it is installed.
+`make bench-devices` does the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
+import itertools
 
 import sharded_gpt
 from char_gpt import GPT
@@ -25,6 +32,8 @@ from char_gpt import GPT
 import tfn
 from tfn import lax, nn, random
 from tfn.config import config
+from tfn.eager import placement, run
+from tfn.lower import pipeline
 from tfn.nn import optim
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
@@ -44,6 +53,32 @@ def best_s(run: Callable[[], Any], repeats: int) -> float:
     return min(times)
 
 
+JAX_S: dict[str, float] = {}
+"""Seconds of JAX, by the name of the row."""
+
+
+def ask_jax(rows: Sequence[str]) -> None:
+    """Measure the rows in JAX with as many host devices."""
+    more = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, str(Path(__file__).with_name("devices_jax.py")), *rows]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | more, check=False
+    )
+    if done.returncode == 0:
+        JAX_S.update(json.loads(done.stdout.splitlines()[-1]))
+    else:
+        print("without JAX:", (done.stderr.splitlines() or ["no message"])[-1])
+
+
+def show(name: str, time_s: float, note: str = "") -> None:
+    """Print a row: the time, that of JAX in times of it, and a note."""
+    unit, scale = ("us", 1e6) if time_s < 1e-4 else ("ms", 1e3)
+    beside = ""
+    if name in JAX_S:
+        beside = f"JAX {JAX_S[name] * scale:8.2f} {unit}, x{JAX_S[name] / time_s:6.1f}"
+    print(f"{name:34} {time_s * scale:9.2f} {unit}  {beside:30} {note}", flush=True)
+
+
 def calls() -> None:
     """A tiny jitted call, on one device and on eight."""
     mesh = tfn.make_mesh((8,), ("x",))
@@ -53,21 +88,20 @@ def calls() -> None:
     )
     x = tfn.numpy.ones(64)
     parts = tfn.device_put(x, NamedSharding(mesh, P("x")))
-    for name, run, argument in (
+    for name, function, argument in (
         ("call, one device", double, x),
         ("call, 8 devices", double, parts),
         ("psum, 8 devices", total, parts),
     ):
-        many = lambda run=run, argument=argument: [run(argument) for _ in range(1000)]
-        print(f"{name:34} {best_s(many, 7) * 1e6 / 1000:10.3f} us")
+        many = lambda f=function, x=argument: [f(x) for _ in range(1000)]
+        show(name, best_s(many, 7) / 1000)
 
 
 def reductions() -> None:
     """`psum` of 64 MiB on each device, beside a copy, which moves as much memory as it can."""
-    source = np.ones(REDUCED_BYTES // 4, np.float32)
-    target = np.empty_like(source)
-    copied = 2 * REDUCED_BYTES / best_s(lambda: np.copyto(target, source), 9)
-    print(f"{'copy of 64 MiB by NumPy':34} {copied / 1e9:10.2f} GB/s")
+    source = tfn.numpy.ones(REDUCED_BYTES // 4)
+    copied = 2 * REDUCED_BYTES / best_s(lambda: source.copy(), 9)
+    print(f"{'copy of 64 MiB':34} {copied / 1e9:9.2f} GB/s")
     for n in (2, 4, 8):
         mesh = tfn.make_mesh((n,), ("x",))
         run = tfn.jit(
@@ -75,8 +109,10 @@ def reductions() -> None:
         )
         x = tfn.device_put(np.ones((n, source.size), np.float32), NamedSharding(mesh, P("x")))
         moved = (n + 1) * REDUCED_BYTES  # each part is read, the sum is written, once
-        speed = moved / best_s(lambda run=run, x=x: run(x), 5)
-        print(f"{f'psum of 64 MiB over {n}':34} {speed / 1e9:10.2f} GB/s")
+        time_s = best_s(lambda run=run, x=x: run(x), 7)
+        speed = moved / time_s
+        note = f"{speed / 1e9:.1f} GB/s, {speed / copied:.2f} of a copy"
+        show(f"psum of 64 MiB over {n}", time_s, note)
 
 
 def mlp_step(devices: int) -> Callable[[], Any]:
@@ -101,8 +137,8 @@ def mlp_step(devices: int) -> Callable[[], Any]:
     return lambda: step(*state, *data)
 
 
-def gpt_step(mesh_text: str) -> Callable[[], Any]:
-    """A training step of the GPT of examples/sharded_gpt.py."""
+def gpt_program(mesh_text: str) -> tuple[Any, tuple[Any, ...]]:
+    """The compiled training step of the GPT of examples/sharded_gpt.py, and its arguments."""
     mesh = sharded_gpt.make_mesh(mesh_text)
     network = GPT.init(random.key(0), 80, layers=4, width=128, heads=4)
     optimizer = optim.adamw(1e-3)
@@ -111,30 +147,78 @@ def gpt_step(mesh_text: str) -> Callable[[], Any]:
     network = sharded_gpt.place(network, mesh)
     texts = np.random.default_rng(0).integers(0, 80, (16, 129)).astype(np.uint8)
     data = tfn.device_put(texts, NamedSharding(mesh, P(sharded_gpt.BATCH)))
-    return lambda: step(network, state, data)
+    return step, (network, state, data)
+
+
+def gpt_step(mesh_text: str) -> Callable[[], Any]:
+    """A call of it."""
+    step, arguments = gpt_program(mesh_text)
+    return lambda: step(*arguments)
 
 
 def steps() -> None:
     """Training steps, beside those of one device."""
     one = best_s(mlp_step(1), 30)
-    print(f"{'MLP step, one device':34} {one * 1e3:10.3f} ms")
+    show("MLP step, one device", one)
     for n in (2, 8):
         time_s = best_s(mlp_step(n), 30)
-        print(f"{f'MLP step, data={n}':34} {time_s * 1e3:10.3f} ms  {time_s / one:5.2f} of one")
-    one = best_s(gpt_step("data=1"), 5)
-    print(f"{'GPT step, one device':34} {one * 1e3:10.1f} ms")
-    for text in ("data=2", "fsdp=2", "model=2", "pipe=2", "data=2,fsdp=2,model=2"):
-        time_s = best_s(gpt_step(text), 5)
-        print(f"{f'GPT step, {text}':34} {time_s * 1e3:10.1f} ms  {time_s / one:5.2f} of one")
+        show(f"MLP step, data={n}", time_s, f"{time_s / one:.2f} of one")
+    one = best_s(gpt_step("data=1"), 7)
+    show("GPT step, one device", one)
+    for text in MESHES:
+        time_s = best_s(gpt_step(text), 7)
+        show(f"GPT step, {text}", time_s, f"{time_s / one:.2f} of one")
+
+
+MESHES = ("data=2", "fsdp=2", "model=2", "pipe=2", "data=2,fsdp=2,model=2")
+
+
+def partition(mesh_text: str) -> None:
+    """The time that partitioning takes of a training step, beside tracing and lowering it."""
+    mlp_step(8)()  # loads what is loaded at first use
+    step, arguments = gpt_program(mesh_text)
+    times = [time.perf_counter()]
+    traced = step.trace(*arguments)
+    times.append(time.perf_counter())
+    kinds = [x.kind for x in tfn.tree.leaves(arguments)]
+    program = placement.placed(traced.jaxpr, kinds).jaxpr
+    times.append(time.perf_counter())
+    pipeline.lower(program, run.device().target)
+    times.append(time.perf_counter())
+    trace_s, divide_s, lower_s = (b - a for a, b in itertools.pairwise(times))
+    note = f"{divide_s / (trace_s + lower_s):.2f} of trace {trace_s * 1e3:.0f} ms "
+    show(f"partition, {mesh_text}", divide_s, note + f"+ lowering {lower_s * 1e3:.0f} ms")
+
+
+def partitioning() -> None:
+    """`partition`, each in a process of its own without kernels of earlier ones."""
+    for text in MESHES:
+        with TemporaryDirectory() as folder:
+            command = [sys.executable, __file__, "--partition", text]
+            subprocess.run(command, env=os.environ | {"TFN_CACHE_DIR": folder}, check=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; the exit status."""
+    rows = {
+        "calls": calls,
+        "reductions": reductions,
+        "steps": steps,
+        "partitioning": partitioning,
+    }
     parser = argparse.ArgumentParser(description="Time the devices of one process.")
-    parser.add_argument("rows", nargs="*", default=["calls", "reductions", "steps"])
+    parser.add_argument("rows", nargs="*", default=list(rows), help=", ".join(rows))
+    parser.add_argument("--alone", action="store_true", help="without JAX")
+    parser.add_argument("--partition", metavar="MESH", help="the row of one mesh, in this process")
+    options = parser.parse_args(arguments)
     config.devices = 8
-    for row in parser.parse_args(arguments).rows:
-        {"calls": calls, "reductions": reductions, "steps": steps}[row]()
+    if options.partition:
+        partition(options.partition)
+        return 0
+    if not options.alone:
+        ask_jax(options.rows)
+    for row in options.rows:
+        rows[row]()
     return 0
 
 

@@ -488,7 +488,7 @@ PARTIAL: dict[str, dict[str, str]] = {
     "tfn/lower/graph/complex_pairs.py": {"_COUNTS": "the others have no counts of operands"},
     "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
-    "tfn/transforms/shard/factors.py": {"LOCAL": "the argument of the others names no sizes"},
+    "tfn/transforms/shard/parts.py": {"LOCAL": "all other ops are the same on parts"},
     "tfn/transforms/shard/partition.py": {"STRUCTURE": "the others have a row in SHARD"},
     "tfn/transforms/shard/vary.py": {"_RULES": "results of the others vary as their operands do"},
     "tfn/trace/spec.py": {"_OVER_RANGES": "the others may look as they like"},

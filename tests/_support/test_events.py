@@ -41,7 +41,7 @@ def test_nothing_is_added_while_it_is_off() -> None:
 def test_native_calls_are_among_the_others_in_order() -> None:
     number, kept = events.number_of("f", lambda: None)
     assert events.named(number) is kept
-    events.NATIVE.append(lambda: ([(number, 1, 3, 4)], 9))
+    events.NATIVE.append(lambda: ([events.CallRow(number, 1, 3, 4, 5)], 9))
     events.add("kind", "later", time.perf_counter_ns())
     listed, dropped = events.events()
     assert [event.name for event in listed] == ["f", "later"] and dropped == 9

@@ -256,7 +256,7 @@ def test_exchanges_that_no_devices_make(arg: Any) -> None:
     [
         replace(DIVIDED, spec=(("z",),)),
         replace(DIVIDED, spec=(("x", "x"),)),
-        replace(DIVIDED, spec=(("y",),)),  # 3 elements
+        replace(DIVIDED, lanes=("z",)),
         replace(DIVIDED, spec=((), ())),
         replace(DIVIDED, mesh=(AXIS, AXIS)),
         replace(DIVIDED, mesh=(AXIS, Axis("y", 2**62))),

@@ -15,7 +15,7 @@ from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile import tuning_cache
 from tfn.hw.cpu.kernel_timer import ChildTimer
-from tfn.lower.loops.beam_search import Measure, SearchResult
+from tfn.lower.loops.beam_search import Measure, SearchResult, Tree
 from tfn.lower.loops.heuristics import begin, finish
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Split, from_rows, to_rows
@@ -50,7 +50,9 @@ def test_fastest_opt_ops_are_used_from_then_on(
     """With a search that finds the loops as they are to be twice as fast."""
     x = jnp.arange(24.0).reshape(4, 6)
 
-    def one_plan(n: Nest, target: Target, measure: Measure, known: Sequence[Nest]) -> SearchResult:
+    def one_plan(
+        n: Nest, target: Target, measure: Measure, known: Sequence[Nest], tree: Tree
+    ) -> SearchResult:
         assert not known
         start = begin(n, target)
         plain = finish(start.nest, start.model)

@@ -184,10 +184,12 @@ def test_formats_follow_the_name_of_the_file(tmp_path: Path) -> None:
         "a.json": '{"traceEvents"',
         "b.speedscope.json": '{"$schema"',
         "c.csv": "kind,name,begin_ns",
+        "d.html": "<!doctype html>",
     }.items():
         with profiler.trace(tmp_path / name):
             tfn.numpy.ones(3) * 2
         assert (tmp_path / name).read_text().startswith(start)
+    assert profiler.latest().save(tmp_path / "e.pb.gz").read_bytes()[:2] == b"\x1f\x8b"
 
 
 def test_names_live_as_long_as_their_programs() -> None:

@@ -53,7 +53,7 @@ def test_text_fits_its_width() -> None:
 def test_html_escapes_names() -> None:
     text = tables.as_html([Event("program", "<b>", 0, 5)], 0, 10)
     assert "&lt;b&gt;" in text and "<b>" not in text and "50.0%" in text
-    assert profiler.latest()._repr_html_().startswith("<table>")
+    assert profiler.latest()._repr_html_().startswith("<div><svg")
 
 
 def test_empty_profiles_print() -> None:

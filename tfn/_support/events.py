@@ -2,8 +2,8 @@
 
 Rare things (a function is traced, lowered, compiled; a program runs by way of Python; the host is
 called back; a block is annotated) are added here, to a ring of the latest.  Calls of native entry
-points are too many for Python: they write into a ring of their own, see `hw.cpu.call_log`, with
-the number that `number_of` has given to the program.
+points and their kernels are too many for Python: they write into rings of their own, see
+`hw.cpu.call_log` and `hw.cpu.kernel_log`, with the number of the program by `number_of`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -28,13 +28,18 @@ class Event(NamedTuple):
     """Something that took time.
 
     Attributes:
-        kind: trace, lower, compile, program, host or annotation.
+        kind: trace, lower, compile, program, kernel, wait, host or annotation; a wait is that of a
+            thread at the barrier after a kernel, until the last thread has finished it.
         name: of the function, program or block.
         begin_ns, end_ns: by the clock of `time.perf_counter_ns`.
         thread: that of `threading.get_ident`; 0 for calls of native entry points.
         detail: in words, such as the reason of a compilation.
-        calls: of a native entry point that it stands for: of short programs some are timed.
+        calls: of a native entry point that it stands for: of short programs some are timed; or the
+            runs of a kernel within a loop, of which it is the first, with their mean time.
         number: of the program, for `named`; 0 for other events.
+        live_bytes: of all arrays of the process at its end; 0 if that is not known.
+        launch: of a kernel, its place among the launches of its program; -1 for other events.
+        worker: the thread that ran a kernel, by its number among those of the program.
     """
 
     kind: str
@@ -45,6 +50,9 @@ class Event(NamedTuple):
     detail: str = ""
     calls: int = 1
     number: int = 0
+    live_bytes: int = 0
+    launch: int = -1
+    worker: int = 0
 
     @property
     def duration_ns(self) -> int:
@@ -60,9 +68,30 @@ class Named:
     program: Callable[[], Any]
 
 
-Native = Callable[[], tuple[list[tuple[int, int, int, int]], int]]
-"""A log of native calls: rows of the program's number, begin and end in nanoseconds, and the calls
-that the row stands for; and how many older rows have been dropped."""
+class CallRow(NamedTuple):
+    """A row of the log of native calls: see `Event`."""
+
+    number: int
+    begin_ns: int
+    end_ns: int
+    calls: int
+    live_bytes: int
+
+
+class KernelRow(NamedTuple):
+    """A row of the log of kernels: a launch on a thread, with all its runs if it is repeated."""
+
+    number: int
+    launch: int
+    worker: int
+    begin_ns: int
+    busy_ns: int
+    waiting_ns: int
+    runs: int
+
+
+Native = Callable[[], tuple[list[CallRow], int]]
+"""A log of native calls, the oldest first, and how many older ones have been dropped."""
 
 # Plain tuples of texts and numbers, which the garbage collector need not look at.
 _EVENTS: deque[tuple[str, str, int, int, int, str]] = deque(maxlen=MAX_EVENTS)
@@ -75,6 +104,8 @@ _NAMES: WeakValueDictionary[int, Named] = WeakValueDictionary()
 _RECENT: OrderedDict[int, str] = OrderedDict()
 NATIVE: list[Native] = []
 """The logs of native calls, one for each device that has one."""
+KERNELS: list[Callable[[], list[KernelRow]]] = []
+"""The logs of kernels."""
 SWITCHES: list[Callable[[], None]] = []
 """Functions that tell those logs of a change of `enabled` or `every_call`."""
 
@@ -131,8 +162,20 @@ def events() -> tuple[list[Event], int]:
     for native in NATIVE:
         calls, older = native()
         dropped += older
-        listed += [
-            Event("program", named(number).name, begin, end, 0, "", stands_for, number)
-            for number, begin, end, stands_for in calls
-        ]
+        for row in calls:
+            name, rest = named(row.number).name, (row.calls, row.number, row.live_bytes)
+            listed.append(Event("program", name, row.begin_ns, row.end_ns, 0, "", *rest))
+    for kernels in KERNELS:
+        for launch in kernels():
+            listed += _of_kernel(launch)
     return sorted(listed, key=lambda event: event.begin_ns), dropped
+
+
+def _of_kernel(row: KernelRow) -> Iterator[Event]:
+    """The run of a kernel on a thread, and the waiting at the barrier after it."""
+    name, runs = named(row.number).name, row.runs
+    end_ns = row.begin_ns + row.busy_ns // runs
+    place = 0, "", runs, row.number, 0, row.launch, row.worker
+    yield Event("kernel", name, row.begin_ns, end_ns, *place)
+    if row.waiting_ns:
+        yield Event("wait", name, end_ns, end_ns + row.waiting_ns // runs, *place)

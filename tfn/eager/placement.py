@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tfn.config import config
 from tfn.errors import DeviceError
 from tfn.trace.argument import Param
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import permute, reshape
-from tfn.trace.inline import names_devices
+from tfn.trace.inline import inspects, names_devices
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
+from tfn.trace.mesh import Device
 from tfn.trace.named_sharding import (
     NamedSharding,
     Sharding,
@@ -26,6 +28,7 @@ from tfn.trace.place import Request, result_sharding
 from tfn.trace.place import common_place as common_place
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
 from tfn.trace.uop import UOp, remembered
+from tfn.transforms.callback import inspected
 from tfn.transforms.shard import program as partitioner
 
 
@@ -93,6 +96,9 @@ def _placed(
                 partitions[i] = sharding.partition(len(p.shape))
         jaxpr = of_mesh(jaxpr, partitions, mesh.axes)
     if mesh is None and not names_devices(f):
+        if inspects(f):
+            alone = place or SingleDeviceSharding(Device(config.device, 0))
+            jaxpr = Jaxpr(function(inspected(f.src, alone), f.arg.params))
         results: Sequence[Partition | None] = [None] * len(jaxpr.outputs)
     else:
         jaxpr, results = partitioner.stacked(jaxpr, partitions)

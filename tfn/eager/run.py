@@ -47,7 +47,7 @@ from tfn.trace.argument import Param
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.bind import Entry
 from tfn.trace.build import several
-from tfn.trace.inline import names_devices, runnable
+from tfn.trace.inline import inspects, names_devices, runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
@@ -154,7 +154,7 @@ def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
     for kind in kinds:
         if kind.sharding is not None:
             return eager.placement.placed(jaxpr, kinds, on)
-    if on is not None or names_devices(jaxpr.function):
+    if on is not None or names_devices(jaxpr.function) or inspects(jaxpr.function):
         unplaced = [kind_of(p.shape, p.dtype) for p in jaxpr.params]
         return eager.placement.placed(jaxpr, unplaced, on)
     return jaxpr, None, None

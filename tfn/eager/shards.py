@@ -291,11 +291,25 @@ def put_value(value: Any, sharding: Sharding) -> Array:
     return constrained(value, sharding)
 
 
-def constrained(x: Array, sharding: Sharding) -> Array:
+def constrain_value(value: Any, sharding: Sharding) -> Array:
+    """An array under a sharding of which sizes need not divide.
+
+    A traced value has padding within the program; one that is not traced is divided as far as it
+    can be without.
+    """
+    value = value if isinstance(value, Array) else run.asarray(value)
+    if value.trace is not None:
+        return constrained(value, sharding, padded=True)
+    if isinstance(sharding, NamedSharding):
+        sharding = sharding.fitting(value.shape)
+    return put(value, sharding)
+
+
+def constrained(x: Array, sharding: Sharding, padded: bool = False) -> Array:
     """A traced value under a sharding; one device says nothing about a traced value."""
     if isinstance(sharding, SingleDeviceSharding):
         return x
-    target = sharding.constraint(x.shape)
+    target = sharding.constraint(x.shape, padded)
     result: Array = bind.bind(Op.CONSTRAIN, x, arg=target, weak=x.weak_type)
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,26 +58,24 @@ def device_put(
     return results
 
 
-def put_tree(what: str, x: object, places: Any) -> Any:
+def put_tree(
+    what: str, x: object, places: Any, put: Callable[[Any, Any], Array] = shards.put_value
+) -> Any:
     """The arrays of a tree, each at its place; None leaves one as it is.
 
     Args:
         what: the name of the function, for errors.
         x: a tree of arrays and numbers.
         places: one for all, or a tree of them that begins like `x`.
+        put: from an array or a number and its sharding to the array there.
     """
     leaves, structure = tree.flatten(x)
     listed = spread(f"the shardings of {what}", places, x, "the tree of arrays")
-    results = [_put(what, leaf, place) for leaf, place in zip(leaves, listed, strict=True)]
+    results = [
+        run.asarray(leaf) if place is None else put(leaf, shards.place_of(what, place))
+        for leaf, place in zip(leaves, listed, strict=True)
+    ]
     return tree.unflatten(structure, results)
-
-
-def _put(what: str, value: Any, place: Any) -> Array:
-    """An array or a number at a place."""
-    if place is None:
-        return run.asarray(value)
-    sharding = shards.place_of(what, place)
-    return shards.put_value(value, sharding)
 
 
 def reshard(x: object, out_shardings: Any) -> Any:

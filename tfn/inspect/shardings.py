@@ -8,8 +8,8 @@ from typing import Any
 
 from tfn import tree
 from tfn.eager.operands import array_of
-from tfn.errors import ArgumentError, ConcretizationTypeError
-from tfn.trace import concretization
+from tfn.errors import ArgumentError
+from tfn.transforms.callback import inspect
 
 MAX_LISTED_DEVICES = 8
 """The devices that one cell of a picture lists; more would make it wider than a terminal."""
@@ -81,7 +81,6 @@ def visualize_array_sharding(arr: Any, **options: object) -> None:
 
     Raises:
         ArgumentError: for another number of axes.
-        ConcretizationTypeError: for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -97,12 +96,12 @@ def visualize_array_sharding(arr: Any, **options: object) -> None:
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], object]) -> None:
     """Calls a function with the sharding of each array of a tree.
 
-    Raises:
-        ConcretizationTypeError: for a traced value, whose sharding is the compiler's to choose.
+    That of a traced value is the compiler's to choose: then it is called once for each program,
+    when that is divided among its devices.
     """
     for leaf in tree.leaves(value):
         x = array_of("inspect_array_sharding", leaf)
         if x.trace is not None and not x.known:
-            hint = "return the value, and look at its .sharding"
-            raise concretization.error(x, ConcretizationTypeError, "its sharding", hint)
-        callback(x.concrete().sharding)
+            inspect(callback, x)
+        else:
+            callback(x.concrete().sharding)

@@ -11,6 +11,7 @@ import io
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -23,9 +24,10 @@ from tfn.eager import run
 from tfn.errors import ArgumentError, SplitError
 from tfn.hw.compile import tuning_cache
 from tfn.hw.device import KernelTimer
+from tfn.inspect import search_tree
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
-from tfn.lower.loops.beam_search import search
+from tfn.lower.loops.beam_search import Tree, Trial, search
 from tfn.lower.passes import passes
 from tfn.lower.program import Kernel, OptOp, all_launches
 from tfn.lower.target.target import Target
@@ -48,6 +50,7 @@ class Row:
         before_ns, after_ns: on one core.
         tried: how many nests were measured.
         before, after: the opt-ops.
+        tree: all nests that were ranked or measured.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Row:
     tried: int
     before: tuple[OptOp, ...]
     after: tuple[OptOp, ...]
+    tree: tuple[Trial, ...] = ()
 
 
 @frozen
@@ -80,6 +84,10 @@ class Report:
     def after_ns(self) -> float:
         """The same with the opt-ops of the search."""
         return sum(row.after_ns * row.launches for row in self.rows)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the tree of each search, to be unfolded."""
+        return search_tree.html({row.name: row.tree for row in self.rows})
 
     def __str__(self) -> str:
         table = Table("kernel", "launches", "before", "after", "tried", "opt-ops that won")
@@ -113,6 +121,7 @@ def tune(
     *args: object,
     seconds: float = 60.0,
     quiet: bool = False,
+    page: str | Path | None = None,
     **kwargs: object,
 ) -> Report:
     """Searches for better opt-ops for the kernels of a function on these arguments.
@@ -126,6 +135,8 @@ def tune(
         args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
         seconds: time after which no other candidate is measured.
         quiet: whether to draw no progress bar.
+        page: of a file that shows the tree of each search as it grows; a browser that has opened
+            it reads it anew every few seconds until the search has ended.
 
     Raises:
         ArgumentError: on a device that compiles nothing.
@@ -154,14 +165,22 @@ def tune(
         counts[launch.kernel.name] = counts.get(launch.kernel.name, 0) + 1
     order = sorted(bodies, key=lambda name: -_kernel(program.kernels, name).work_ns * counts[name])
     end = time.monotonic() + seconds
-    rows = []
+    rows: list[Row] = []
+    growing = search_tree.Growing(page) if page else None
+
+    def grown(name: str, tree: Tree) -> None:
+        if growing:
+            growing.update({row.name: row.tree for row in rows} | {name: tuple(tree.values())})
+
     with device.kernel_timer(target) as timer, Progress(disable=quiet) as progress:
         task = progress.add_task("kernels", total=len(order))
         for name in order:
             if time.monotonic() > end:
                 break
-            rows.append(_search_kernel(bodies[name], counts[name], target, timer, end))
+            rows.append(_search_kernel(bodies[name], counts[name], target, timer, end, grown))
             progress.advance(task)
+    if growing:
+        growing.finish({row.name: row.tree for row in rows})
     run.forget()
     jitted.clear_cache()
     return Report(tuple(rows), len(order) - len(rows))
@@ -171,8 +190,16 @@ def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
     return next(k for k in kernels if k.name == name)
 
 
-def _search_kernel(body: UOp, launches: int, target: Target, timer: KernelTimer, end: float) -> Row:
+def _search_kernel(
+    body: UOp,
+    launches: int,
+    target: Target,
+    timer: KernelTimer,
+    end: float,
+    grown: Callable[[str, Tree], None],
+) -> Row:
     """Searches for one kernel; cached opt-ops are a candidate, and stay unless one is faster."""
+    tree: Tree = {}
     simple = passes.decompose(body, target)
     plain = loop_nest.nest(simple)
     default = pipeline.kernel_of_nest(passes.split(simple, target), target)
@@ -182,18 +209,18 @@ def _search_kernel(body: UOp, launches: int, target: Target, timer: KernelTimer,
     buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
 
     def measure(n: loop_nest.Nest) -> float | None:
+        grown(default.name, tree)
         late = time.monotonic() > end and n.opts not in (default.opts, cached_opts)
         return None if late else timer.measure(pipeline.kernel_of_nest(n, target), buffers)
 
-    winner = search(plain, target, measure, candidates)
+    winner = search(plain, target, measure, candidates, tree=tree)
     better = winner.ns < MAX_TIME_RATIO * winner.heuristic_ns
     opts = winner.opts if better else default.opts
     if opts != cached_opts:
         tuning_cache.keep(default.name, target, opt_ops.to_rows(opts))
     after_ns = winner.ns if better else winner.heuristic_ns
-    return Row(
-        default.name, launches, winner.heuristic_ns, after_ns, winner.measured, default.opts, opts
-    )
+    times = winner.heuristic_ns, after_ns, winner.measured
+    return Row(default.name, launches, *times, default.opts, opts, tuple(tree.values()))
 
 
 def _replay(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:

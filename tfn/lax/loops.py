@@ -25,6 +25,7 @@ from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import name_of, show
+from tfn.transforms.checkpoint import checkpoint, each_loop
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.vmap import vmap
 
@@ -76,6 +77,8 @@ def scan(
         (6, [0, 1, 3, 6])
     """
     a_function("scan", "f", f)
+    if each_loop():
+        f = checkpoint(f)
     arrays, names, over = values("xs", xs)
     steps = _length(arrays, names, length)
     start, paths, structure = values("carry", init)

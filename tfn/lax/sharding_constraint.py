@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from tfn.eager.shards import constrain_value
 from tfn.eager.transfer import put_tree
 
 T = TypeVar("T")
@@ -12,7 +13,8 @@ T = TypeVar("T")
 def with_sharding_constraint(x: T, shardings: object) -> T:
     """The same values, divided as shardings say: the compiler divides everything else around them.
 
-    Outside of `jit` the arrays are brought to the devices of the shardings.
+    Within `jit` any size can be divided: parts are padded, and no result shows it.  Outside of it
+    arrays are brought to the devices, and an axis whose size does not divide stays whole.
 
     Args:
         x: a tree of arrays.
@@ -21,7 +23,7 @@ def with_sharding_constraint(x: T, shardings: object) -> T:
             like `x`; None leaves an array as it is.
 
     Raises:
-        ShapeError: if a size does not divide.
+        ShapeError: if a spec has more entries than an array axes.
         ArgumentError: for a spec without a mesh.
 
     Example:
@@ -33,5 +35,5 @@ def with_sharding_constraint(x: T, shardings: object) -> T:
     """
     if shardings is None:
         return x
-    result: T = put_tree("with_sharding_constraint", x, shardings)
+    result: T = put_tree("with_sharding_constraint", x, shardings, constrain_value)
     return result

@@ -84,7 +84,10 @@ HEXAGON = Language(
 )
 """LLVM IR for the one thread of a DSP, whose addresses have 32 bits."""
 
-ARCHITECTURES: dict[str, Language] = {"hexagon": HEXAGON}
+TIMED = replace(LLVM, driver=partial(driver.driver_text, timed=True))
+"""LLVM IR for processors with a counter of constant rate that programs may read."""
+
+ARCHITECTURES = {"hexagon": HEXAGON, "x86_64": TIMED, "aarch64": TIMED, "arm64": TIMED}
 """The languages of processors by the architecture of their triple; LLVM IR of CPUs for others."""
 
 LANGUAGES = {"opencl": opencl}

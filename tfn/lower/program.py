@@ -264,6 +264,22 @@ def kernel_times_ns(steps: Iterable[Step]) -> Counter[str]:
     return times_ns
 
 
+def launch_count(steps: Iterable[Step]) -> int:
+    """Launches of one run, with the trip counts of loops; of a branch, those of its longest way."""
+    launches = 0
+    for step in steps:
+        if isinstance(step, Launch):
+            launches += 1
+        elif isinstance(step, Loop):
+            trips = step.trips or ESTIMATED_LOOP_TRIPS
+            launches += launch_count((*step.head, *step.body)) * trips
+        elif isinstance(step, Branch):
+            launches += max(map(launch_count, step.branches))
+        elif isinstance(step, Call):
+            launches += launch_count(step.routine.steps)
+    return launches
+
+
 def host_calls(steps: Iterable[Step]) -> Iterator[HostCall]:
     """All calls of the host, in the order of the text."""
     return (step for step in leaf_steps(steps) if isinstance(step, HostCall))
@@ -359,6 +375,31 @@ class Program:
         """The distinct kernels, in order of first use."""
         return tuple({launch.kernel.name: launch.kernel for launch in self.launches}.values())
 
+
+LOG_OFFSET = 32
+"""Byte of `sync` that holds the address of the log of kernel times, or zero; see
+`codegen/render/timing.py`, which writes it."""
+
+NUMBER_OFFSET = 40
+"""Byte of `sync` that holds the number of the program in that log."""
+
+LOG_ROWS = 1 << 15
+"""Rows of the log that are kept, a power of two: 1.5 MB, of which pages that were never written
+take nothing; 40 steps of 400 kernels on two threads."""
+
+LOG_HEAD_BYTES = 64
+"""Bytes before the first row: the number of rows that were ever reserved, in its cache line."""
+
+LOG_ROW = ("number", "launch", "thread", "begin", "busy", "waiting", "count")
+"""The words of a row of the log: number of the program, 0 while the row is empty; number of the
+launch; number of the thread; counter at the begin of its first run; ticks in the kernel; ticks at
+the barrier after it; how often it ran."""
+
+LOG_ROW_BYTES = 8 * len(LOG_ROW)
+
+MAX_TIMED_LAUNCHES = 1 << 12
+"""Launches of a program beyond which its kernels are not timed; the log has as many rows more, so
+that the rows of a call lie side by side."""
 
 ALIGNMENT = 64
 """Bytes to which the arena and each value in it are aligned: a cache line, and a vector."""

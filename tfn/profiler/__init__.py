@@ -7,8 +7,10 @@
 
 Files in reading order:
     profile       events of a while: the latest ones, or those of a block; annotations
+    kernel_events events of kernels with the names that people know
     tables        profiles as tables for terminals, and as HTML for notebooks
     export        profiles as Chrome and Perfetto traces, speedscope profiles and CSV
+    pprof         profiles as protocol buffers of pprof
     kernel_times  kernels of a program, timed one by one, and what the machine could do
     __main__      `python -m tfn.profiler`: runs a script and prints its profile
 """

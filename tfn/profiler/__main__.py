@@ -1,7 +1,7 @@
 """Command of the profiler: runs a script, and prints what its programs spent.
 
 python -m tfn.profiler run train.py --steps 100
-python -m tfn.profiler run --save step.json --live train.py
+python -m tfn.profiler run --save step.json --no-live train.py
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("run", help="run a script, then print the table of its events")
+    formats = "write the events, too: .json, .speedscope.json, .pb.gz, .csv or .html"
+    command.add_argument("--save", metavar="FILE", help=formats)
     command.add_argument(
-        "--save", metavar="FILE", help="write the events, too: .json, .speedscope.json or .csv"
+        "--live",
+        action=argparse.BooleanOptionalAction,
+        help="show the table while the script runs; by default on terminals",
     )
-    command.add_argument("--live", action="store_true", help="show the table while the script runs")
     command.add_argument("script", help="the path of the script")
     command.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     options = parser.parse_args(arguments)
@@ -49,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.path[:1] = [str(Path(options.script).resolve().parent)]
     status = 0
     try:
-        with _Shown(console) if options.live else _Hidden():
+        live = console.is_terminal if options.live is None else options.live
+        with _Shown(console) if live else _Hidden():
             runpy.run_path(options.script, run_name="__main__")
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -21,19 +21,25 @@ def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
     """The events by thread, in order, such that events of one track nest or follow each other.
 
     Native calls do not know their thread.  They are those of the only thread there is; or else
-    they get tracks of their own, as many as there are calls at the same time.
+    they get tracks of their own, as many as there are calls at the same time.  Kernels are below
+    the call around them; those of the workers of a program have a track for each.
     """
     listed = sorted(listed, key=lambda event: (event.begin_ns, -event.end_ns))
     threads = list(dict.fromkeys(event.thread for event in listed if event.thread))
     by_track: dict[str, list[Event]] = {}
     ends: list[int] = []
     for event in listed:
-        if event.thread or len(threads) <= 1:
+        if event.worker:
+            name = f"worker {event.worker}"
+        elif event.thread or len(threads) <= 1:
             number = threads.index(event.thread) if event.thread else 0
             name = f"thread {number}"
         else:
-            lane = next((i for i, end in enumerate(ends) if end <= event.begin_ns), len(ends))
-            ends[lane : lane + 1] = [event.end_ns]
+            inside = event.launch >= 0
+            free = (i for i, end in enumerate(ends) if (end <= event.begin_ns) is not inside)
+            lane = next(free, len(ends))
+            if not inside:
+                ends[lane : lane + 1] = [event.end_ns]
             name = f"programs {lane}"
         by_track.setdefault(name, []).append(event)
     return by_track
@@ -69,6 +75,10 @@ def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:
                     "args": args,
                 }
             )
+            if event.live_bytes:
+                memory = {"ph": "C", "name": "bytes of arrays", "pid": process}
+                at = {"ts": (event.end_ns - begin_ns) / 1000, "args": {"live": event.live_bytes}}
+                rows.append(memory | at)
     return json.dumps({"traceEvents": rows, "displayTimeUnit": "ns"}, indent=None)
 
 
@@ -127,9 +137,10 @@ def csv_text(listed: Iterable[Event], begin_ns: int) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(("kind", "name", "begin_ns", "duration_ns", "calls", "thread", "detail"))
+    heads = "kind", "name", "begin_ns", "duration_ns", "calls", "thread", "detail"
+    writer.writerow((*heads, "worker", "live_bytes"))
     for event in listed:
         begin = event.begin_ns - begin_ns
         row = (event.kind, event.name, begin, event.duration_ns, event.calls, event.thread)
-        writer.writerow((*row, event.detail))
+        writer.writerow((*row, event.detail, event.worker, event.live_bytes))
     return text.getvalue()

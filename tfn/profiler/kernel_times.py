@@ -1,15 +1,10 @@
-"""Kernel times: each kernel of a program timed on one core, beside what the machine could do.
-
-The limits are measured by the same timer: arithmetic by a product of matrices that stays in the
-cache, memory by a copy that does not.
-"""
+"""Kernel times: each kernel of a program timed on one core, beside what the machine could do."""
 
 from __future__ import annotations
 
+import html
 import io
-import operator
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from rich.console import Console
@@ -18,21 +13,12 @@ from rich.table import Table
 from tfn._support.frozen import frozen
 from tfn.eager import run
 from tfn.errors import ArgumentError
-from tfn.hw.device import Device, KernelTimer
+from tfn.inspect import plots
+from tfn.inspect.limits import limits
 from tfn.inspect.show import View
 from tfn.inspect.viewer.collect import collect
-from tfn.lower import pipeline
 from tfn.profiler.tables import duration
-from tfn.trace.op import Op
-from tfn.trace.uop import walk
 from tfn.transforms.jit import Jitted
-from tfn.transforms.shapes import ShapeDtypeStruct
-
-MATRIX_SIZE = 512
-"""Rows and columns of the product that measures arithmetic: three megabytes, in the L2 cache."""
-
-COPY_BYTES = 1 << 26
-"""Bytes of the array that is copied: beyond the caches of a core, and filled in a moment."""
 
 
 @frozen
@@ -82,6 +68,24 @@ class Report:
         """The limit of a kernel by the roofline model: ``arithmetic`` or ``memory``."""
         ridge = self.peak_flops_per_ns / self.peak_bytes_per_ns
         return "arithmetic" if kernel.flops > ridge * kernel.traffic_bytes else "memory"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the roofline plot, and the table."""
+        table = html.escape(str(self))
+        return f"<div>{self.roofline()}<pre>{table}</pre></div>"
+
+    def roofline(self) -> str:
+        """The roofline plot as SVG: each kernel below what one core can do."""
+        points = [
+            plots.Point(
+                f"{kernel.label} {kernel.title}",
+                kernel.flops / max(1.0, kernel.traffic_bytes),
+                kernel.flops / kernel.ns,
+                kernel.ns * kernel.launches / max(self.total_ns, 1),
+            )
+            for kernel in self.kernels
+        ]
+        return plots.roofline(points, self.peak_flops_per_ns, self.peak_bytes_per_ns)
 
     def __str__(self) -> str:
         table = Table(box=None, pad_edge=False)
@@ -165,31 +169,3 @@ def kernels(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
         ),
         *limits(device),
     )
-
-
-@cache
-def limits(device: Device) -> tuple[float, float]:
-    """Floating operations and bytes that one core does in a nanosecond, measured once."""
-    n = MATRIX_SIZE
-    matrix = ShapeDtypeStruct((n, n), "float32")
-    row = ShapeDtypeStruct((COPY_BYTES // 4,), "float32")
-    assert device.kernel_timer is not None
-    with device.kernel_timer(device.target) as timer:
-        multiplied_ns = _fastest_ns(operator.matmul, (matrix, matrix), device, timer)
-        copied_ns = _fastest_ns(operator.neg, (row,), device, timer)
-    return 2 * n**3 / multiplied_ns, 2 * COPY_BYTES / copied_ns
-
-
-def _fastest_ns(
-    function: Callable[..., Any], args: tuple[Any, ...], device: Device, timer: KernelTimer
-) -> float:
-    """The time of all kernels of a function."""
-    total_ns = 0.0
-    jaxpr = Jitted(function).trace(*args).jaxpr
-    for launch in pipeline.lower(jaxpr, device.target).launches:
-        body = launch.kernel.source
-        assert body is not None, "a kernel of `pipeline.kernel`"
-        params = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
-        buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
-        total_ns += timer.measure(launch.kernel, buffers)
-    return total_ns

@@ -19,6 +19,8 @@ from tfn._support.events import Event
 from tfn._support.frozen import frozen, mutable
 from tfn.errors import ArgumentError
 from tfn.profiler import export, tables
+from tfn.profiler.kernel_events import named
+from tfn.profiler.pprof import pprof
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,8 +49,8 @@ class Profile:
         """Writes the events to a file, in the format that its name tells, and returns its path.
 
         ``.json`` is read by ui.perfetto.dev and chrome://tracing, ``.speedscope.json`` by
-        speedscope.app, ``.csv`` by spreadsheets.  A path without such a suffix is a folder, as in
-        JAX, which gets a ``trace.json``.
+        speedscope.app, ``.pb.gz`` by pprof, ``.csv`` by spreadsheets, ``.html`` by browsers.  A
+        path without such a suffix is a folder, as in JAX, which gets a ``trace.json``.
 
         Example:
             >>> import tempfile
@@ -56,23 +58,30 @@ class Profile:
             'trace.json'
         """
         path = Path(path)
-        if path.suffix not in (".json", ".csv"):
+        suffix = next(filter(path.name.endswith, FORMATS), None)
+        if suffix is None:
             path.mkdir(parents=True, exist_ok=True)
-            path /= "trace.json"
-        if path.suffix == ".csv":
-            text = export.csv_text(self.events, self.begin_ns)
-        elif path.name.endswith(".speedscope.json"):
-            text = export.speedscope_text(self.events, self.begin_ns)
-        else:
-            text = export.chrome_text(self.events, self.begin_ns)
-        path.write_text(text, "utf-8")
+            path, suffix = path / "trace.json", ".json"
+        data = FORMATS[suffix](self)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
         return path
 
     def __str__(self) -> str:
         return self.as_text()
 
     def _repr_html_(self) -> str:
+        """In a notebook: the timeline, the memory of arrays, and the table."""
         return tables.as_html(self.events, self.begin_ns, self.end_ns)
+
+
+FORMATS: dict[str, Callable[[Profile], str | bytes]] = {
+    ".speedscope.json": lambda p: export.speedscope_text(p.events, p.begin_ns),
+    ".json": lambda p: export.chrome_text(p.events, p.begin_ns),
+    ".csv": lambda p: export.csv_text(p.events, p.begin_ns),
+    ".pb.gz": lambda p: pprof(p.events, p.begin_ns, p.end_ns),
+    ".html": lambda p: tables.page(p.events, p.begin_ns, p.end_ns),
+}
+"""The formats of files, by the ends of their names."""
 
 
 def latest() -> Profile:
@@ -86,9 +95,10 @@ def latest() -> Profile:
         >>> {event.kind for event in latest().events} >= {"trace", "compile", "program"}
         True
     """
+    end_ns = time.perf_counter_ns()
     listed, dropped = events.events()
-    begin_ns = listed[0].begin_ns if listed else time.perf_counter_ns()
-    return Profile(tuple(listed), begin_ns, time.perf_counter_ns(), dropped)
+    begin_ns = listed[0].begin_ns if listed else end_ns
+    return Profile(tuple(named(listed)), begin_ns, end_ns, dropped)
 
 
 @mutable
@@ -132,11 +142,12 @@ def trace(path: str | Path | None = None) -> Iterator[Trace]:
 
 
 def _finish(running: Trace) -> None:
+    end_ns = time.perf_counter_ns()
     listed, dropped = events.events()
-    inside = tuple(event for event in listed if event.begin_ns >= running.begin_ns)
+    inside = named(event for event in listed if event.begin_ns >= running.begin_ns)
     # What was dropped is older than what is kept: it matters if nothing older is left.
     lost = dropped if len(inside) == len(listed) else 0
-    running.profile = Profile(inside, running.begin_ns, time.perf_counter_ns(), lost)
+    running.profile = Profile(tuple(inside), running.begin_ns, end_ns, lost)
     if running.path is not None:
         running.profile.save(running.path)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import io
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -18,11 +19,17 @@ from rich.table import Table
 from tfn._support import events
 from tfn._support.events import Event
 from tfn._support.frozen import frozen
+from tfn.inspect import plots
 from tfn.lower.program import Program
 from tfn.lower.report import cost
+from tfn.profiler import export
+from tfn.profiler.kernel_events import work_of
 
-MAX_NAME_CHARACTERS = 24
+MAX_NAME_CHARACTERS = 34
 """The width of a name in a table: the figures need the rest of the line."""
+
+MAX_ROWS = 40
+"""Rows of a table, those that took most: a training step has hundreds of kernels."""
 
 MAX_REASONS = 8
 """Reasons of the latest compilations below a table."""
@@ -32,11 +39,15 @@ MAX_REASONS = 8
 class Row:
     """The events of one kind and name.
 
+    Of a kernel, the times are those of each thread, as are the rates: they compare with what one
+    core can do.
+
     Attributes:
         calls: how many there were; native calls that were not timed count too.
         total_ns: of all calls, those that were not timed taken to be like those that were.
         least_ns, most_ns: of one call.
         flops, traffic_bytes: of one call, where the program is still loaded.
+        threads: on which a kernel ran.
     """
 
     kind: str
@@ -47,11 +58,12 @@ class Row:
     most_ns: int
     flops: float = 0.0
     traffic_bytes: float = 0.0
+    threads: int = 1
 
     @property
     def mean_ns(self) -> float:
-        """The time of one call."""
-        return self.total_ns / self.calls
+        """The time of one call, on each of its threads."""
+        return self.total_ns / self.calls / self.threads
 
 
 def rows(listed: Iterable[Event]) -> list[Row]:
@@ -60,22 +72,43 @@ def rows(listed: Iterable[Event]) -> list[Row]:
     All programs that were lowered are one row, as are all that were compiled.
     """
     groups: dict[tuple[str, str], list[Event]] = {}
+    listed = list(listed)
+    begins = sorted(event.begin_ns for event in listed if event.kind == "program")
     for event in listed:
         # Programs are lowered and compiled under digests, which say nothing in a table.
         name = "" if event.kind in ("lower", "compile") else event.name
         groups.setdefault((event.kind, name), []).append(event)
     table = []
     for (kind, name), group in groups.items():
-        times_ns = [event.duration_ns for event in group]
+        times_ns = _times_ns(group, begins) if kind == "kernel" else list(map(_duration_ns, group))
         total_ns = float(sum(event.duration_ns * event.calls for event in group))
-        calls = sum(event.calls for event in group)
-        work = _work([event.number for event in group])
-        table.append(Row(kind, name, calls, total_ns, min(times_ns), max(times_ns), *work))
+        calls = sum(event.calls for event in group if event.worker == 0 or kind == "wait")
+        threads = len({event.worker for event in group}) if kind == "kernel" else 1
+        work = _work(group)
+        times = total_ns, min(times_ns), max(times_ns)
+        table.append(Row(kind, name, max(1, calls), *times, *work, threads))
     return sorted(table, key=lambda row: -row.total_ns)
 
 
-def _work(numbers: Sequence[int]) -> tuple[float, float]:
+def _duration_ns(event: Event) -> int:
+    return event.duration_ns
+
+
+def _times_ns(group: Sequence[Event], begins: Sequence[int]) -> list[int]:
+    """The time of each run of a kernel: that of the thread that took longest, for each call."""
+    times_ns: dict[int, int] = {}
+    for event in group:
+        call = bisect_right(begins, event.begin_ns)
+        times_ns[call] = max(event.duration_ns, times_ns.get(call, 0))
+    return list(times_ns.values())
+
+
+def _work(group: Sequence[Event]) -> tuple[float, float]:
     """Floating operations and bytes of one call, if all are calls of one program."""
+    if group[0].kind != "program":
+        kernel = work_of(group[0]) if group[0].kind == "kernel" else None
+        return (kernel.flops, float(kernel.traffic_bytes)) if kernel else (0.0, 0.0)
+    numbers = [event.number for event in group]
     # A program may have several entry points; a first call, which compiles, has no number yet.
     loaded = {events.named(number).program() for number in set(numbers) - {0}} - {None}
     if len(loaded) != 1:
@@ -96,6 +129,9 @@ def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, w
     text = io.StringIO()
     console = Console(width=width, file=text)
     console.print(table(listed, begin_ns, end_ns))
+    more = len(rows(listed)) - MAX_ROWS
+    if more > 0:
+        console.print(f"and {more} more", highlight=False)
     reasons = [f"{event.name}: {event.detail}" for event in listed if event.kind == "trace"]
     for reason in reasons[-MAX_REASONS:]:
         console.print(f"compiled {reason}", markup=False, highlight=False)
@@ -111,7 +147,7 @@ def table(listed: Iterable[Event], begin_ns: int, end_ns: int) -> Table:
         justify: Literal["left", "right"] = "left" if head in ("kind", "name") else "right"
         widest = MAX_NAME_CHARACTERS if head == "name" else None
         grid.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", max_width=widest)
-    for row in rows(listed):
+    for row in rows(listed)[:MAX_ROWS]:
         grid.add_row(*_cells(row, end_ns - begin_ns))
     return grid
 
@@ -129,6 +165,10 @@ def _cells(row: Row, all_ns: int) -> tuple[str, ...]:
     return row.kind, row.name, f"{row.calls:,}", duration(row.total_ns), share, *times, *rates
 
 
+UNITS = ("s", 1e9), ("ms", 1e6), ("us", 1e3)
+"""Units of times, with their nanoseconds."""
+
+
 def duration(ns: float) -> str:
     """A time in the unit that people read it in.
 
@@ -136,7 +176,7 @@ def duration(ns: float) -> str:
         >>> duration(950), duration(12_345), duration(2.5e6), duration(3e9)
         ('950 ns', '12.3 us', '2.50 ms', '3.00 s')
     """
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+    for unit, size in UNITS:
         if ns >= size:
             value = ns / size
             return f"{value:.2f} {unit}" if value < 10 else f"{value:.1f} {unit}"
@@ -144,12 +184,32 @@ def duration(ns: float) -> str:
 
 
 def as_html(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
-    """The table as HTML, with bars for the shares."""
+    """The timeline, the memory of arrays, and the table with bars for the shares, as HTML."""
+    listed = list(listed)
     head = "".join(f"<th>{name}</th>" for name in HEADS)
     body = []
-    for row in rows(listed):
+    for row in rows(listed)[:MAX_ROWS]:
         cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row, end_ns - begin_ns))
         share = 100 * min(1.0, row.total_ns / max(1, end_ns - begin_ns))
         bar = f"linear-gradient(90deg, #8ab4f855 {share:.1f}%, transparent {share:.1f}%)"
         body.append(f'<tr style="background:{bar}">{cells}</tr>')
-    return f"<table><tr>{head}</tr>{''.join(body)}</table>"
+    table = f"<table><tr>{head}</tr>{''.join(body)}</table>"
+    unit = next(unit for unit in UNITS if end_ns - begin_ns >= unit[1] or unit[1] == 1e3)
+    live = [(event.end_ns, event.live_bytes) for event in listed if event.live_bytes]
+    pictures = plots.timeline(export.tracks(listed), begin_ns, end_ns, unit)
+    return f"<div>{pictures}{plots.memory(live, begin_ns, end_ns) if live else ''}{table}</div>"
+
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>tfn profile</title><style>
+:root { color-scheme: light dark; }
+body { font: 13px/1.5 system-ui, sans-serif; margin: 20px auto; max-width: 1000px; }
+table { border-collapse: collapse; width: 100%; margin-top: 16px; }
+td, th { padding: 3px 10px 3px 0; text-align: right; font-variant-numeric: tabular-nums; }
+td:nth-child(-n+2), th:nth-child(-n+2) { text-align: left; }
+tr { border-bottom: 1px solid #8884; }
+</style>"""
+
+
+def page(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
+    """A page of its own with the same; it needs no network and no script."""
+    return PAGE + as_html(listed, begin_ns, end_ns)

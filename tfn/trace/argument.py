@@ -325,12 +325,15 @@ class Host:
         vmap: how it is called for many lanes.
         has_effects: whether it must be called exactly once each time, in order: then its first
             operand and its first result are tokens; see `trace.effects`.
+        inspects: a function to be called with the sharding of the second operand, when a program is
+            divided, in the place of the call; None of all other calls.
     """
 
     run: HostFunction
     results: tuple[tuple[Shape, DType], ...]
     vmap: VmapMethod
     has_effects: bool = False
+    inspects: Any = None
 
 
 @frozen

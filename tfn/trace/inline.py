@@ -54,6 +54,15 @@ def names_devices(f: UOp) -> bool:
     return any(u.op in MANUAL or (u.op is Op.FUNCTION and names_devices(u)) for u in walk(f.src))
 
 
+@remembered
+def inspects(f: UOp) -> bool:
+    """Whether a FUNCTION, or a nested one, asks for the sharding of a value."""
+    return any(
+        (u.op is Op.HOST and u.arg.inspects is not None) or (u.op is Op.FUNCTION and inspects(u))
+        for u in walk(f.src)
+    )
+
+
 def inlined(outputs: Sequence[UOp]) -> list[UOp]:
     """Graphs in which functions with rules of their own are replaced by their bodies."""
     if not has(outputs, Op.CUSTOM):

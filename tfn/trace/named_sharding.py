@@ -232,13 +232,16 @@ class NamedSharding:
         rest = [()] * (ndim - len(self.spec))
         return Partition(self.mesh.axes, (*map(names_of, self.spec), *rest))
 
-    def constraint(self, shape: Shape) -> Partition:
+    def constraint(self, shape: Shape, padded: bool = False) -> Partition:
         """The division that a constraint asks for: an UNCONSTRAINED axis is left open.
+
+        Args:
+            padded: whether sizes may be those that do not divide.
 
         Raises:
             ShapeError: as `shard_shape`.
         """
-        partition = self.checked(shape)
+        partition = self.partition(len(shape)) if padded else self.checked(shape)
         left = [part is UNCONSTRAINED for part in self.spec]
         left += [False] * (len(shape) - len(left))
         spec = [OPEN if free else names for free, names in zip(left, partition.spec, strict=True)]
@@ -262,6 +265,14 @@ class NamedSharding:
         partition = self.partition(len(shape))
         check_divides(f"the sharding {self.spec}", shape, partition)
         return partition
+
+    def fitting(self, shape: Shape) -> NamedSharding:
+        """The sharding without the axes of the array whose sizes do not divide."""
+        partition = self.partition(len(shape))
+        fits = [n % partition.parts(axis) == 0 for axis, n in enumerate(shape)]
+        if all(fits):
+            return self
+        return self.with_spec(P(*[s if ok else None for s, ok in zip(self.spec, fits)]))
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
         """For each device the index of its part in the whole array."""

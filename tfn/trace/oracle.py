@@ -70,24 +70,26 @@ def erf_inv(y: float) -> float:
     return x
 
 
+_DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
+"""Coefficients in ``1 / x**2``; from 16 on, the next term is below 2e-18."""
+
+
 def digamma(x: float) -> float:
-    """Recurrence up to 6, then the asymptotic series (DLMF 5.11.2); reflection below zero."""
+    """Recurrence up to 16, then the asymptotic series (DLMF 5.11.2); reflection below zero."""
     if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
         return math.nan if x != 0 else math.copysign(math.inf, -x)
     if x == math.inf:
         return math.inf
-    if x < 0:
-        return digamma(1 - x) - math.pi / math.tan(math.pi * x)
-    total = 0.0
-    while x < 10:
-        total -= 1 / x
+    if x < 0:  # the tangent has period 1, and x - round(x) is exact
+        return digamma(1 - x) - math.pi / math.tan(math.pi * (x - round(x)))
+    terms = []
+    while x < 16:
+        terms.append(-1 / x)
         x += 1
-    inverse = 1 / (x * x)
-    tail = inverse * (
-        1 / 12
-        - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132))))
-    )
-    return total + math.log(x) - 0.5 / x - tail
+    tail = 0.0
+    for coefficient in reversed(_DIGAMMA_SERIES):
+        tail = (tail + coefficient) / (x * x)
+    return math.fsum([*terms, math.log(x), -0.5 / x, -tail])
 
 
 def _lgamma(x: float) -> float:

@@ -18,6 +18,7 @@ from functools import lru_cache, update_wrapper
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from tfn._support.frozen import frozen
+from tfn.trace import source_lines
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,10 +58,15 @@ def sink() -> list[Record] | None:
 
 
 def changed(rule: str, before: Any, after: Any) -> Any:
-    """Returns `after`, and records that a rule made it, if it is another object than `before`."""
+    """Returns `after`, and records that a rule made it, if it is another object than `before`.
+
+    Its nodes get the line of the user that the node before had.
+    """
     to = _SINK.get()
     if to is not None and after is not before:
         to.append(Record(rule, before, after))
+        if source_lines.enabled():
+            source_lines.inherit(after, before)
     return after
 
 

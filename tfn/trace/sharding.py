@@ -115,12 +115,15 @@ class Partition:
             works on the parts; all others are the partitioner's.
         unchecked: manual axes that do not divide the value and over which the parts are not known
             to be equal: their cotangents are added up, as those of ``check_vma=False`` are.
+        lanes: of CONSTRAIN, while a function is mapped: the axes of the mesh over which the lanes
+            are to be divided.
     """
 
     mesh: tuple[Axis, ...]
     spec: Spec
     manual: Names = ()
     unchecked: tuple[Axis, ...] = ()
+    lanes: Names = ()
 
     def __str__(self) -> str:
         """Its text in a print: ``((x),()) of x:4 y:2``, then what is known of manual axes."""
@@ -211,8 +214,8 @@ def unshard(src: tuple[Any, ...], arg: Partition) -> Type:
 
 
 def constrain(src: tuple[Any, ...], arg: Partition) -> Type:
-    """The type of CONSTRAIN."""
-    check_divides("a sharding", src[0].shape, arg)
+    """The type of CONSTRAIN; sizes that do not divide leave padding, which is never seen."""
+    _check_rank("a sharding", src[0].shape, arg)
     return src[0].shape, src[0].dtype
 
 

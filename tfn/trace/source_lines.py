@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from tfn.config import config
@@ -53,10 +53,10 @@ def tracking() -> Iterator[None]:
 
 
 def follow(replaced: Mapping[N, Node]) -> None:
-    """Copies the lines of nodes to their replacements."""
+    """Copies the lines of nodes to their replacements that have none."""
     for old, new in replaced.items():
         if new is not old and old in _LINES:
-            _LINES[new] = _LINES[old]
+            _LINES.setdefault(new, _LINES[old])
 
 
 def cover(roots: Iterable[Node], place: Line) -> None:
@@ -69,7 +69,7 @@ def cover(roots: Iterable[Node], place: Line) -> None:
             waiting.extend(node.src)
 
 
-def inherit(result: object, origin: Node) -> None:
+def inherit(result: object, origin: Any) -> None:
     """Gives the nodes that a rule made, in tuples and lists too, the line of their origin."""
     if origin in _LINES:
         cover(_nodes(result), _LINES[origin])

@@ -354,7 +354,12 @@ def nodes(root: UOp) -> tuple[UOp, ...]:
 
 def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
     """The same operation on other sources; the very same node if none has changed."""
-    return node if src == node.src else UOp(node.op, src, node.arg)
+    if src == node.src:
+        return node
+    made = UOp(node.op, src, node.arg)
+    if source_lines.enabled():
+        source_lines.inherit(made, node)
+    return made
 
 
 def substitute(

@@ -19,6 +19,8 @@ from tfn.dtypes import BOOL, FLOATS, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, effects
 from tfn.trace.argument import Host, VmapMethod
+from tfn.trace.build import several
+from tfn.trace.inline import unfold
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of
@@ -235,3 +237,26 @@ def of_host(host: Host, operands: Sequence[bind.Value]) -> list[Any]:
     known = all(x.trace is None or x.known for x in operands)
     count = len(host.results)
     return [bind.runtime().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(count)]
+
+
+def inspect(callback: Function, x: bind.Value) -> None:
+    """Ask for the sharding that a traced value will have, when its program is divided."""
+    host = Host(_answered, (((), BOOL),), VmapMethod.SEQUENTIAL, True, callback)
+    effects.act(host, [x])
+
+
+def _answered(results: Arrays, operands: Arrays) -> None:
+    """Pass the token on: where a program runs that was not divided, nothing is to be told."""
+    results[0][...] = operands[0]
+
+
+def inspected(outputs: Sequence[UOp], sharding: object) -> list[UOp]:
+    """Graphs on one device, of which all requests for shardings have been answered."""
+
+    def answered(u: UOp) -> Sequence[UOp]:
+        if u.arg.inspects is None:
+            return several(u)
+        u.arg.inspects(sharding)
+        return [u.src[0]]
+
+    return unfold(outputs, {Op.HOST: answered})

@@ -14,7 +14,9 @@ not merge them, and orders it after ``ct``, so that its values do not live longe
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, overload
 
@@ -52,6 +54,32 @@ from tfn.transforms.custom_rules import Lane, Tangents, lanes, through
 from tfn.transforms.scan_rules import Batch, Pull, Push
 from tfn.transforms.static_args import Names, Selection
 from tfn.transforms.tracing import record
+
+STRATEGIES = ("as written", "nothing", "each loop")
+"""Alternatives to a program's own checkpoints, for those who compare: none of them; or the body of
+each loop, too."""
+
+_STRATEGY: ContextVar[str] = ContextVar("checkpointing", default=STRATEGIES[0])
+
+
+@contextmanager
+def checkpointing(strategy: str) -> Iterator[None]:
+    """Lets functions that are traced in the block be checkpointed in another way than written.
+
+    Args:
+        strategy: one of `STRATEGIES`.
+    """
+    assert strategy in STRATEGIES
+    token = _STRATEGY.set(strategy)
+    try:
+        yield
+    finally:
+        _STRATEGY.reset(token)
+
+
+def each_loop() -> bool:
+    """Whether the bodies of loops are to be checkpointed."""
+    return _STRATEGY.get() == "each loop"
 
 
 @frozen
@@ -91,7 +119,7 @@ class Checkpoint:
         directions = {x: fresh(x) for x in tangent_of}
         slopes = push(outputs, directions)
         graphs = [dy for dy in slopes if dy is not None]
-        if self.policy is everything_saveable:
+        if self.policy is everything_saveable or _STRATEGY.get() == "nothing":
             actual = operands | {directions[x]: dx for x, dx in tangent_of.items()}
             plain = iter(substitute(graphs, actual))
             return [None if dy is None else next(plain) for dy in slopes]

@@ -16,6 +16,7 @@ from tfn._support.validate import a_function, integer, shown
 from tfn.dtypes import INT32
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import cast, iota, moveaxis
+from tfn.trace.named_sharding import names_of as names_of_axes
 from tfn.trace.sharding import Axis
 from tfn.trace.uop import UOp
 from tfn.transforms.annotations import checked
@@ -26,6 +27,7 @@ from tfn.transforms.grad import variable
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes as named_axes
 from tfn.transforms.shard.axes import NamedAxis
+from tfn.transforms.shard.collective_rules import lanes_over
 from tfn.transforms.tracing import Recording, record
 
 
@@ -46,8 +48,8 @@ def vmap(
         out_axes: where the axis goes in the results; None for a result that is not mapped.
         axis_name: a name for the axis, which collectives such as `tfn.lax.psum` can use.
         axis_size: the size of the axis, needed if nothing is mapped.
-        spmd_axis_name: the axis of a mesh along which the lanes may be divided; a hint, which
-            changes no value.
+        spmd_axis_name: the axis of a mesh, or a tuple of them, over which the lanes are divided
+            where `tfn.lax.with_sharding_constraint` divides values of the function.
 
     Raises:
         ShapeError: if mapped axes differ in size, naming each argument.
@@ -102,7 +104,10 @@ def vmap(
             for x, m in zip(recorded.inputs, mapped, strict=True)
         }
         lanes |= {a.index.uop: cast(iota((size,), 0), INT32) for a in named}
-        results, trace = batch([*recorded.outputs, *recorded.effects], lanes, size), recorded.trace
+        graphs, trace = [*recorded.outputs, *recorded.effects], recorded.trace
+        if spmd_axis_name is not None:
+            graphs = lanes_over(graphs, names_of_axes(spmd_axis_name))
+        results = batch(graphs, lanes, size)
         if recorded.effects:
             trace.token = results.pop().graph
         outputs = _outputs(recorded, results, out_axes, size)

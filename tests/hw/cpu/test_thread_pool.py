@@ -32,7 +32,7 @@ def test_sync_is_zero_whenever_a_program_starts():
     native = loader.load(compiler.compile(thread_pool.text(), host()), ("run",))
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p, ctypes.c_char_p] * 2)(native.addresses["run"])
     work = ctypes.create_string_buffer(b"x" * 128, 128)
-    call = struct.pack("5Q", count.addresses["count"], 64, 32, 0, 0)
+    call = struct.pack("7Q", count.addresses["count"], 64, 32, 0, 0, 0, 0)
     for _ in range(3):
         run(None, call, b"", work)
         assert struct.unpack("Q", work.raw[:8]) == (1,)

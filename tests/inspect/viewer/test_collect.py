@@ -35,10 +35,37 @@ def test_each_kernel_has_its_reasons_and_its_lines() -> None:
         ["y = x @ w", "z = jnp.tanh(y)", "return z / z.sum(axis=1, keepdims=True)"]
     )
     for row in kernels(data):
-        assert row["reasons"] and all(reason for _, _, reason in row["reasons"])
+        assert row["reasons"] and all(reason for _, _, reason, *_ in row["reasons"])
         assert sum(row["shares"]) == pytest.approx(1.0, abs=1e-3)
     product = next(row for row in kernels(data) if "dot_general" in row["title"])
     assert "y = x @ w" in {lines[i] for i in product["lines"]}
+
+
+def test_each_boundary_has_both_costs() -> None:
+    data = layer_data().data
+    product = next(row for row in kernels(data) if "dot_general" in row["title"])
+    (_, _, _, readers, stored_ns, recomputed_ns) = product["reasons"][0]
+    assert readers >= 1 and stored_ns > 0
+    assert recomputed_ns == (readers - 1) * data["bodies"][product["body"]]["ns"]
+
+
+def test_the_backward_pass_has_the_lines_of_the_forward_pass() -> None:
+    def loss(ws: Any, x: Any) -> Any:
+        for w in ws:
+            x = tfn.nn.gelu(tfn.nn.softmax(x @ w))
+        return (x**2).mean()
+
+    def step(ws: Any, x: Any) -> Any:
+        return tfn.value_and_grad(loss)(ws, x)
+
+    data = seen(step, [floats(64, 64)] * 3, floats(128, 64)).data
+    text = {number: line for file in data["files"] for number, line in file["lines"]}
+    ns: dict[str, float] = {}
+    for row in kernels(data):
+        for line, share in zip(row["lines"], row["shares"], strict=True):
+            where = text[data["lines"][line][1]].strip()
+            ns[where] = ns.get(where, 0.0) + share * data["bodies"][row["body"]]["ns"]
+    assert ns["x = tfn.nn.gelu(tfn.nn.softmax(x @ w))"] > 0.8 * sum(ns.values())
 
 
 def test_the_line_of_a_product_has_most_of_its_kernel() -> None:
@@ -78,11 +105,22 @@ def test_loops_count_their_trips() -> None:
 def test_values_of_the_arena_do_not_overlap_while_they_live() -> None:
     (arena,) = layer_data().data["memory"]
     assert arena["values"] and 0 < arena["peak"]["bytes"] <= arena["bytes"]
-    for i, (_, size, offset, first, last, _) in enumerate(arena["values"]):
+    for i, (_, size, offset, first, last, *_) in enumerate(arena["values"]):
         assert offset + size <= arena["bytes"]
-        for _, size2, offset2, first2, last2, _ in arena["values"][:i]:
+        for _, size2, offset2, first2, last2, *_ in arena["values"][:i]:
             together = first <= last2 and first2 <= last
             assert not together or offset + size <= offset2 or offset2 + size2 <= offset
+
+
+def test_values_of_the_arena_have_their_maker_and_their_last_reader() -> None:
+    data = layer_data().data
+    (arena,) = data["memory"]
+    labels = [row["label"] for row in kernels(data)]
+    for value, *_, maker, reader in arena["values"]:
+        made = next(row for row in kernels(data) if row["label"] == maker)
+        assert value in made["writes"]
+        assert value in next(row for row in kernels(data) if row["label"] == reader)["reads"]
+        assert labels.index(maker) < labels.index(reader)
 
 
 def test_recording_leaves_the_kernels_as_they_are() -> None:

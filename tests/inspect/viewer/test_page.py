@@ -95,7 +95,7 @@ def test_a_page_in_chromium(browser: Browser, tmp_path: Path) -> None:
 
     # Each stage of the kernel has a text.
     for stage, expected in {
-        "Why": "Why it ends here",
+        "Why": "through memory: written once",
         "Equations": "dot_general",
         "Loops": "for r",
         "Splits": "lane",
@@ -137,6 +137,39 @@ def test_a_page_in_chromium(browser: Browser, tmp_path: Path) -> None:
     assert browser.js(ground) != light
     assert browser.errors == []
     assert all(url.startswith("file:") for url in browser.requests[before:])
+
+
+@chromium
+def test_figures_of_a_measured_program_in_chromium(browser: Browser, tmp_path: Path) -> None:
+    """The order of kernels, both costs of a boundary, alternatives, the roofline."""
+
+    def step(w: object, x: object) -> object:
+        def loss(w: object) -> object:
+            def cell(h: object, _: object) -> object:
+                return jnp.tanh(jnp.tanh(h @ w) * jnp.exp(h)), None  # type: ignore[operator]
+
+            return tfn.lax.scan(cell, x, None, 20)[0].sum()
+
+        return tfn.grad(loss)(w)
+
+    path = view(step, floats(64, 64), floats(64, 64), measure=True, path=tmp_path / "f.html").path
+    browser.open(path)
+    labels = "[...document.querySelectorAll('.kernel .figure:not(.quiet)')].map(e => e.textContent)"
+    browser.click("#sorted")
+    browser.wait("document.getElementById('sorted').textContent === 'slowest first'")
+    slowest = browser.js(f"{labels}[0]")
+    assert slowest == browser.js(
+        "(() => { const t = program.plain.reduce((a, b) => a.ns >= b.ns ? a : b);"
+        "return time(t.ns); })()"
+    )
+    browser.press("#tabs button", "Memory")
+    text = browser.js("document.getElementById('main').textContent")
+    assert "with the body of each loop checkpointed" in text and "last used by" in text
+    browser.hover(".arena rect")
+    browser.wait("document.getElementById('status').textContent.includes('made by kernel')")
+    browser.press("#tabs button", "Roofline")
+    assert browser.js("document.querySelectorAll('svg circle').length") > 1
+    assert browser.errors == []
 
 
 @chromium

@@ -35,6 +35,8 @@ def test_kernels_are_measured_after_each_decision(tmp_path: Path) -> None:
     made = view(layer, floats(8, 16), floats(16, 32), measure=True, path=tmp_path / "page.html")
     for body in made.versions[0].data["bodies"]:
         assert body["measured_ns"] > 0
+    assert made.versions[0].data["roofline"].startswith("<svg")
+    for body in made.versions[0].data["bodies"]:
         changes = [row for row in body["decisions"] if row["opts"]]
         assert changes and all(row["measured_ns"] > 0 for row in changes)
 

@@ -11,6 +11,7 @@ import numpy as np
 import tfn
 import tfn.numpy as tnp
 from tfn import lax
+from tfn.sharding import AbstractMesh, NamedSharding, P
 
 SHAPES = ((8, 8), (8, 4), (4, 8), (16,), (8,), (2, 8, 4), (4, 4, 4), (1, 8), (3, 8), ())
 """Sizes that 2, 4 and 8 divide, beside some that they do not."""
@@ -81,6 +82,8 @@ def _along(r: Random, v: Values) -> Any:
         lambda x, axis: tnp.take_along_axis(x, tnp.argsort(x, axis), axis),
         lambda x, axis: tfn.nn.softmax(x, axis),
         lambda x, axis: tnp.concatenate([x, x], axis),
+        lambda x, axis: tnp.argmax(x, axis) + tnp.zeros(x.shape[:axis] + x.shape[axis + 1 :]),
+        lambda x, axis: lax.cummax(x, axis, reverse=True),
         lambda x, axis: tnp.diff(x, axis=axis, prepend=0.0),
     ]
     return r.choice(ways)(x, axis=axis)
@@ -158,7 +161,17 @@ STEPS = (
 """Steps, and how often each is drawn."""
 
 
-def program(seed: int) -> tuple[Callable[..., Any], list[np.ndarray[Any, Any]]]:
+CONSTRAINED = 0.15
+"""The share of values that are divided in some way, also where sizes do not divide."""
+
+
+def _constrained(r: Random, x: Any, mesh: AbstractMesh) -> Any:
+    names = list(mesh.axis_names)[: x.ndim]
+    spec = [*names, *[None] * (x.ndim - len(names))]
+    return lax.with_sharding_constraint(x, NamedSharding(mesh, P(*r.sample(spec, x.ndim))))
+
+
+def program(seed: int, mesh: AbstractMesh) -> tuple[Callable[..., Any], list[np.ndarray[Any, Any]]]:
     """A function of arrays, and arguments for it."""
     random = Random(seed)
     shapes = [random.choice(SHAPES) for _ in range(random.randint(2, 4))]
@@ -170,7 +183,8 @@ def program(seed: int) -> tuple[Callable[..., Any], list[np.ndarray[Any, Any]]]:
         r, made = Random(choices), list(values)
         for _ in range(length):
             step = r.choices([s for s, _ in STEPS], [n for _, n in STEPS])[0]
-            made.append(step(r, made))
+            x = step(r, made)
+            made.append(_constrained(r, x, mesh) if r.random() < CONSTRAINED else x)
         return made[-3:]
 
     return run, args

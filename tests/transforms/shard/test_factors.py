@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tfn.dtypes import FLOAT32, INT32
 from tfn.trace import build
-from tfn.trace.argument import Leaf
+from tfn.trace.argument import Conv, Leaf
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 from tfn.transforms.shard.factors import SHARD, Factors, blocks
@@ -38,20 +38,48 @@ def test_a_reshape_keeps_the_major_axes() -> None:
     assert heads.operands == ((0, 1),) and heads.result == (0, 1, None) and heads.sizes == (3, 4)
 
 
-def test_axes_that_are_cut_stay_whole() -> None:
-    assert factors(build.pad(leaf(4, 6), (0, 1), (0, 0))).operands[0] == (0, None)
-    assert factors(build.shrink(leaf(4, 6), (0, 1), (4, 6))).result == (0, None)
-    assert factors(build.flip(leaf(4, 6), (0,))).result == (None, 1)
-    assert factors(build.concat([leaf(4, 6), leaf(4, 2)], 1)).result == (0, None)
+def test_axes_that_are_cut_are_crossed() -> None:
+    padded = factors(build.pad(leaf(4, 6), (0, 3), (0, 0)))
+    assert padded.result == (0, 1) and set(padded.crossed) == {1}
+    assert padded.crossed[1].received(2) == 4 * 4 * 1, "three zeros and two of three rows; the last"
+    cut = factors(build.shrink(leaf(4, 6), (0, 1), (4, 6)))
+    assert cut.result == (0, 1) and set(cut.crossed) == {1} and cut.sizes == (4, 5)
+    short = factors(build.shrink(leaf(4, 8), (0, 1), (4, 3)))
+    assert short.result == (0, None) and short.reduced == {1: Op.ADD}, "rows that are looked up"
+    flipped = factors(build.flip(leaf(4, 6), (0,)))
+    assert flipped.result == (0, 1) and flipped.even == {0}
+    joined = factors(build.concat([leaf(4, 6), leaf(4, 2)], 1))
+    assert joined.result == (0, 1) and set(joined.crossed) == {1}
 
 
 def test_rows_of_a_table() -> None:
     table, rows = leaf(10, 6), leaf(4, 3, 1, dtype=INT32)
     rule = factors(build.gather(table, rows, (1, 6)))
-    assert rule.operands == ((None, 2), (0, 1, None)) and rule.result == (0, 1, None, 2)
+    assert rule.operands == ((2, 3), (0, 1, None)) and rule.result == (0, 1, None, 3)
+    assert rule.reduced == {2: Op.ADD}, "each device has some of the rows"
     back = factors(build.scatter(table, rows, leaf(4, 3, 1, 6), Op.ADD))
-    assert back.reduced == {0: Op.ADD, 1: Op.ADD} and back.result == (None, 2)
+    assert back.reduced == {0: Op.ADD, 1: Op.ADD} and back.result == (2, 3)
     assert not factors(build.scatter(table, rows, leaf(4, 3, 1, 6), Op.WHERE)).reduced
+
+
+def test_convolutions_are_divided_by_the_longer_of_result_and_window() -> None:
+    arg = Conv((1,), ((1, 1),), (1,), (1,), 1, 1, FLOAT32)
+    forward = factors(build.conv(leaf(2, 16, 4), leaf(3, 4, 8), arg))
+    assert forward.operands[1][0] is None and 3 in forward.crossed and 3 not in forward.reduced
+    assert forward.crossed[3].received(4) == 2 * 2 * 4 * 4, "a row from both sides"
+    weights = factors(build.conv(leaf(2, 16, 4), leaf(16, 4, 8), arg))
+    assert (
+        weights.operands[1][0] == 3 and weights.reduced[3] is Op.ADD and weights.result[1] is None
+    )
+
+
+def test_sorts_need_long_parts() -> None:
+    def received(n: int, parts: int) -> float:
+        (node,) = build.sort([leaf(n)])[0].src
+        return factors(node).crossed[0].received(parts)
+
+    assert received(1024, 8) == (2 * 7 / 8 + 1) * 128 * 8
+    assert received(64, 8) == inf and received(1024, 3) == inf
 
 
 sizes = st.lists(st.sampled_from([1, 2, 3, 4]), max_size=4).map(tuple)

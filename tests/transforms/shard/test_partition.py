@@ -17,11 +17,15 @@ import tfn
 import tfn.numpy as tnp
 from tests.transforms.cases import CASES, Case
 from tests.transforms.shard.programs import program
+from tests.transforms.shard.table import TABLE, Row
 from tfn.trace import oracle
-from tfn.trace.jaxpr import Jaxpr, close, param
+from tfn.trace.jaxpr import Jaxpr, close, function, inline, param
+from tfn.trace.mesh import AbstractMesh
 from tfn.trace.op import MANUAL, Op
 from tfn.trace.sharding import Axis, Partition, Spec, stacking
 from tfn.trace.uop import UOp
+from tfn.transforms.shard.factors import SHARD
+from tfn.transforms.shard.partition import STRUCTURE
 from tfn.transforms.shard.program import stacked
 
 Array = np.ndarray[Any, Any]
@@ -32,7 +36,12 @@ MESHES = {
     "2x2": (Axis("x", 2), Axis("y", 2)),
     "2x4": (Axis("x", 2), Axis("y", 4)),
     "8": (Axis("x", 8),),
+    "4": (Axis("x", 4),),
 }
+DIVISIONS = 2
+"""Of all arguments together that are drawn for each program and mesh."""
+UNTESTED = MANUAL | {Op.LINEAR}
+"""Ops over a mesh of their own, and the one that exists only between passes of reverse mode."""
 
 
 def stack(x: Array, arg: Partition) -> Array:
@@ -64,14 +73,19 @@ def specs(shape: tuple[int, ...], mesh: Sequence[Axis]) -> list[Spec]:
 
 
 def require_equal(
-    jaxpr: Jaxpr, values: Sequence[Array], args: Sequence[Partition], tolerance: float = 1e-9
+    jaxpr: Jaxpr,
+    values: Sequence[Array],
+    args: Sequence[Partition],
+    tolerance: float = 1e-9,
+    expected_of: Jaxpr | None = None,
 ) -> None:
     """The program of the parts gives the values of the undivided one."""
     divided, results = stacked(jaxpr, args)
     stacks = [stack(x, arg) for x, arg in zip(values, args, strict=True)]
     with np.errstate(all="ignore"):
         parts = oracle.evaluate(divided.outputs, dict(zip(map(param, divided.params), stacks)))
-        whole = oracle.evaluate(jaxpr.outputs, dict(zip(map(param, jaxpr.params), values)))
+        undivided = expected_of or jaxpr
+        whole = oracle.evaluate(undivided.outputs, dict(zip(map(param, jaxpr.params), values)))
     for got, expected, arg in zip(parts, whole, results, strict=True):
         one = unstack(got, arg, expected.shape)
         if one.dtype.kind == "V":
@@ -106,18 +120,47 @@ def divisions(
         yield [Partition(tuple(mesh), spec) for spec in choice]
 
 
-UNTESTED = MANUAL | {Op.LINEAR}
-"""Ops over a mesh of their own, and the one that exists only between passes of reverse mode."""
+EVERY_MESH = sorted(MESHES)
 
 
-@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_every_op_in_every_division(row: Row) -> None:
+    """Results and gradients, over all meshes."""
+    traced = tfn.jit(lambda *xs: (row.function(*xs), row.gradients(*xs))).trace(*row.values)
+    every = [*row.values, *map(np.asarray, traced.captured)]
+    for mesh in EVERY_MESH:
+        for args in divisions(every, MESHES[mesh], DIVISIONS, (row.name, mesh)):
+            require_equal(traced.jaxpr, every, args)
+
+
+def test_the_table_has_every_op() -> None:
+    assert {*SHARD, *STRUCTURE} - {row.op for row in TABLE} == MANUAL | {Op.GET}
+
+
+def uneven(shape: tuple[int, ...], mesh: Sequence[Axis]) -> list[Spec]:
+    """Every way to divide each axis over one axis of a mesh at most, whether it divides or not."""
+    names = [(), *((axis.name,) for axis in mesh)]
+    every = product(names, repeat=len(shape))
+    return [spec for spec in every if len({*spec} - {()}) == sum(map(len, spec))]
+
+
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.op not in UNTESTED], ids=lambda case: case.name
 )
-def test_every_op_in_every_division(case: Case, mesh: str) -> None:
+def test_sizes_that_do_not_divide(case: Case) -> None:
+    """Constraints within a program leave padding, which no result shows."""
     jaxpr, values = of_case(case)
-    for args in divisions(values, MESHES[mesh], 6, (case.name, mesh)):
-        require_equal(jaxpr, values, args)
+    for mesh in ("2", "3", "2x2", "4"):
+        random = Random(case.name + mesh)
+        for _ in range(DIVISIONS):
+            drawn = [random.choice(uneven(x.shape, MESHES[mesh])) for x in values]
+            operands = [
+                UOp(Op.CONSTRAIN, (param(p),), Partition(MESHES[mesh], spec))
+                for p, spec in zip(jaxpr.params, drawn, strict=True)
+            ]
+            inner = Jaxpr(function(inline(jaxpr, operands), jaxpr.params))
+            whole = [Partition(MESHES[mesh], ((),) * x.ndim) for x in values]
+            require_equal(inner, values, whole, expected_of=jaxpr)
 
 
 MESHES_OF_PROGRAMS = ("2", "3", "2x2", "2x4", "8")
@@ -125,8 +168,9 @@ MESHES_OF_PROGRAMS = ("2", "3", "2x2", "2x4", "8")
 
 def require_program(seed: int, gradient: bool) -> None:
     """A random program, or its gradient, in a random division of its arguments."""
-    function, args = program(seed)
     mesh = MESHES[MESHES_OF_PROGRAMS[seed % len(MESHES_OF_PROGRAMS)]]
+    named = AbstractMesh(tuple(a.size for a in mesh), tuple(a.name for a in mesh))
+    function, args = program(seed, named)
     if gradient:
         values = function
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tfn.transforms.shard.propagate import (
     Context,
     assigned,
     constrained,
+    even,
+    local_shape,
     proper,
     refines,
     undivided,
@@ -58,7 +61,18 @@ def test_what_conflicts_is_left_out() -> None:
     sizes = {"x": 2, "y": 4}
     rows = [((0, 1), (("x",), ())), ((1, 0), (("x",), ("y",)))]
     assert assigned(rows, factors, sizes) == {0: ("x",)}
-    assert assigned([((0, 1), ((), ("y",)))], factors, sizes) == {}  # 4 does not divide 6
+    assert assigned([((0, 1), ((), ("y",)))], factors, sizes) == {1: ("y",)}  # with padding
+    reshaped = replace(factors, even=frozenset({1}))
+    assert assigned([((0, 1), ((), ("y",)))], reshaped, sizes) == {}  # 4 does not divide 6
+    assert assigned(rows, factors, sizes, omitted={0}) == {1: ("x",)}
+
+
+def test_parts_and_padding() -> None:
+    sizes = {"x": 2, "y": 4}
+    assert local_shape((7, 8), (("x",), ("y",)), sizes) == (4, 2)
+    assert even((7, 8), (("x",), ("y",)), sizes) == ((), ("y",))
+    assert even((7, 3), (("x",), ("y",)), sizes, padded=True) == (("x",), ())
+    assert even((7,), (("x", "y"),), sizes, padded=True) == ((),), "padding is of one axis"
 
 
 def test_specs() -> None:
@@ -66,4 +80,4 @@ def test_specs() -> None:
     assert proper(arg) == (("x",), ())
     assert refines((("x", "y"), ()), (("x",), ())) and not refines((("y",), ()), (("x",), ()))
     open_axis = Partition(MESH, (OPEN, ("x",)))
-    assert constrained(open_axis, (("x", "y"), ())) == (("y",), ("x",))
+    assert constrained(open_axis, (("x", "y"), ()), (8, 5)) == (("y",), ("x",))

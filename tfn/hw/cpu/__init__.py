@@ -13,7 +13,9 @@ In reading order:
         guard_hooks.ll.
     interpreter: the Python/C API: builtins and types of native code.
     pool: the native memory pool.
+    clock: ticks of the processor's counter as nanoseconds.
     call_log: the ring of native calls, for the profiler.
+    kernel_log: the ring of the times of kernels, which drivers write.
     dispatch: the entries of programs, builtins that run them on a user's arguments.
     callbacks: functions of the host, called from within a program.
     batched_call: a loop of calls of a C function.

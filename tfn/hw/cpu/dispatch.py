@@ -17,7 +17,9 @@ from tfn.config import config, watch
 from tfn.hw.buffer import Buffer
 from tfn.hw.cpu import native, pool
 from tfn.hw.cpu.call_log import CallLog
+from tfn.hw.cpu.clock import Clock
 from tfn.hw.cpu.interpreter import bind, buffer_type, keep_forever, method, slot_offsets
+from tfn.hw.cpu.kernel_log import KernelLog
 from tfn.hw.cpu.loader import Code
 from tfn.hw.cpu.pool import Pool, free_list_of
 from tfn.hw.device import Entry, EntryInput, EntryOutput
@@ -77,7 +79,7 @@ class Dispatch:
         state: the words that native code reads.
         pool: allocates its buffers.
         adopt: makes a buffer of (address, size in bytes, owner).
-        log: of its calls.
+        log, kernels: of its calls, and of the kernels of programs.
     """
 
     def __init__(self, code: Code, device: str) -> None:
@@ -98,7 +100,8 @@ class Dispatch:
         self.adopt: Callable[[int, int, Any], Buffer] = adopt
         self.pool = Pool(self.state, code)
         self._call = method("call", code.addresses["call"])
-        self.log = CallLog(self.state, code)
+        clock = Clock(code.addresses["read_counter"])
+        self.log, self.kernels = CallLog(self.state, code, clock), KernelLog(code, clock)
         keep_forever(code, self, TUPLE_NEW)  # buffers and entries may outlive every name of theirs
         watch(self.configure)
 

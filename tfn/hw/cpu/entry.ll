@@ -355,6 +355,9 @@ define internal void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %end
   store i64 %ended, ptr %ended_to
   %calls_to = getelementptr i64, ptr %number_to, i64 3
   store i64 %calls, ptr %calls_to
+  %live = load i64, ptr $STATE.live_bytes$
+  %live_to = getelementptr i64, ptr %number_to, i64 4
+  store i64 %live, ptr %live_to
   ret void
 }
 

@@ -106,9 +106,10 @@ argument_trees, result_tree, input_rows, captured, output_rows: addresses, in th
 """
 
 RING_ROWS = 1 << 14
-"""The latest calls that are kept: half a megabyte."""
-RING_WORDS = 4
-"""Words of a row: the number of the program, ticks at its begin and end, calls until then."""
+"""The latest calls that are kept: 640 KB."""
+RING_WORDS = 5
+"""Words of a row: the number of the program, ticks at its begin and end, calls until then, and the
+bytes of all arrays that are alive."""
 
 INPUT = ("kind", "weak", "donated")
 """The words of a row that describes an input: kind and weakness by identity, 0 for any weakness."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
+from tfn._support import events
 from tfn._support.sections import cached_property
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.compile.llvm import LOCK
@@ -57,6 +58,7 @@ class CpuExecutable:
         "_calls",
         "_dispatch",
         "_host",
+        "_known",
         "_memory",
         "_native",
         "_pack",
@@ -82,7 +84,10 @@ class CpuExecutable:
         entry = code.addresses[program.name]
         self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
         self._calls = program.host_calls
-        self._words = entry, arena_bytes, program.sync_bytes, patience_ns(program)
+        # The name is that of the text: one program may serve several functions of the user.
+        number, self._known = events.number_of(program.name, lambda: program)
+        log = dispatch.kernels.switch_of(program) if dispatch else 0
+        self._words = entry, arena_bytes, program.sync_bytes, patience_ns(program), log, number
         self._set_host(HostEntry(self._calls) if self._calls else None)
         # Loops may be endless, and callbacks take the lock: another thread must be able to run.
         blocks = any(not isinstance(step, Launch) for step in program.steps)
@@ -93,9 +98,9 @@ class CpuExecutable:
 
     def _set_host(self, host: HostEntry | None) -> None:
         self._host = host
-        self.call = struct.pack(
-            f"{len(thread_pool.CALL)}Q", *self._words, host.address if host else 0
-        )
+        *words, log, number = self._words
+        address = host.address if host else 0
+        self.call = struct.pack(f"{len(thread_pool.CALL)}Q", *words, address, log, number)
 
     def with_callbacks(self, functions: Sequence[object]) -> CpuExecutable:
         """The same program with functions of the host in its slots."""

@@ -93,6 +93,20 @@ pass_host:
   store ptr %host, ptr %host_at
   br label %begin
 begin:
+  %switch_at = getelementptr i8, ptr %call, i64 $CALL.log$
+  %switch = load ptr, ptr %switch_at
+  %unlogged = icmp eq ptr %switch, null
+  br i1 %unlogged, label %choose, label %pass_log
+pass_log:
+  %log = load ptr, ptr %switch
+  %log_to = getelementptr i8, ptr %sync, i64 $LOG_OFFSET$
+  store ptr %log, ptr %log_to
+  %number_at = getelementptr i8, ptr %call, i64 $CALL.number$
+  %number_word = load i64, ptr %number_at
+  %number_to = getelementptr i8, ptr %sync, i64 $NUMBER_OFFSET$
+  store i64 %number_word, ptr %number_to
+  br label %choose
+choose:
   %none = icmp eq ptr %pool, null
   br i1 %none, label %alone, label %ask
 ask:

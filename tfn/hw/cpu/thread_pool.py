@@ -12,14 +12,24 @@ import time
 
 from tfn.hw.cpu import denormals
 from tfn.hw.cpu.ir import read_ir
+from tfn.lower.program import LOG_OFFSET, NUMBER_OFFSET
 
 POOL_BYTES = 512
 POOL = {"done": 64, "asleep": 128, "busy": 192, "stop": 256, "workers": 320, "job": 384}
 """Offsets of the words of a pool behind the admission, which is at 0.  Each has a cache line of its
 own, so that a thread that writes one does not slow down others that spin on the next."""
-CALL = {"program": 0, "sync_offset": 8, "sync_bytes": 16, "patience_ns": 24, "host": 32}
+CALL = {
+    "program": 0,
+    "sync_offset": 8,
+    "sync_bytes": 16,
+    "patience_ns": 24,
+    "host": 32,
+    "log": 40,
+    "number": 48,
+}
 """Offsets of the words of a call, which belongs to one program: its function, the offset of sync in
-the working memory and its size, the patience, and the address of the host's entry, 0 for none."""
+the working memory and its size, the patience, and the address of the host's entry, 0 for none;
+the address of a word that holds that of the log of kernel times, and the program's number there."""
 IDLE_NS = 200_000
 """The time for which a worker spins after a job before it sleeps: long enough that the programs of
 a loop find it awake, short enough that an idle process leaves the core to others."""
@@ -44,6 +54,8 @@ def text() -> str:
         "FUTEX_CALL": _FUTEX_CALLS.get(machine, 0),
         "FUTEX_WAIT": _FUTEX_WAIT,
         "FUTEX_WAKE": _FUTEX_WAKE,
+        "LOG_OFFSET": LOG_OFFSET,
+        "NUMBER_OFFSET": NUMBER_OFFSET,
         "JOB_NUMBER_AT": 4 if sys.byteorder == "little" else 0,
     }
     futexes = sys.platform == "linux" and machine in _FUTEX_CALLS

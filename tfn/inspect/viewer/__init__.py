@@ -5,5 +5,6 @@ Files in reading order:
     collect   a program as plain data: its kernels, their texts, lines, costs and reasons
     places    source lines of nodes and kernels, and the text of the files around them
     steps     records of passes as text: rules, before and after, laws and their proofs
+    alternatives  memory and time with and without checkpoints
     page      one HTML file of page.html, page.css, page.js and the compressed data
 """

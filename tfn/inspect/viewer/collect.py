@@ -7,25 +7,28 @@ while their records are collected.  Texts that are long and seldom read are apar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tfn._support.frozen import mutable
 from tfn.hw.compile.llvm import assembly
 from tfn.hw.device import KernelTimer
+from tfn.inspect import plots
+from tfn.inspect.kernels import kernels_of
 from tfn.inspect.show import View
 from tfn.inspect.viewer import steps
 from tfn.inspect.viewer.places import Places
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import Region
+from tfn.lower.loops.cost_model import VECTOR_ACCESS_NS
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.memory.planner import LiveRange
 from tfn.lower.memory.schedule import Schedule
 from tfn.lower.passes import passes
 from tfn.lower.program import ESTIMATED_LOOP_TRIPS, Kernel, Program, all_launches
-from tfn.lower.report.cost import node_work
 from tfn.lower.report.print import instructions, memory, stages
 from tfn.lower.report.print.graph import Graph
+from tfn.lower.target.target import Target
 from tfn.trace.build import count
 from tfn.trace.jaxpr import equations
 from tfn.trace.op import Op
@@ -34,14 +37,6 @@ from tfn.trace.uop import UOp, walk
 
 MAX_REWRITES = 400
 """Rewrites of one pass that a page lists; it says how many more there were."""
-
-MAX_NAMED_OPS = 4
-"""Operations in the title of a kernel."""
-
-_UNNAMED = frozenset(
-    {Op.GBARRIER, Op.CONST, Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.GET, Op.CAST, Op.DETACH}
-)
-"""Ops that say little about a kernel."""
 
 Data = dict[str, Any]
 
@@ -59,13 +54,20 @@ class Collected:
     texts: list[dict[str, str]]
 
 
-def collect(title: str, view: View, timer: KernelTimer | None, decisions: bool = True) -> Collected:
+def collect(
+    title: str,
+    view: View,
+    timer: KernelTimer | None,
+    alternatives: Sequence[Data] = (),
+    decisions: bool = True,
+) -> Collected:
     """The data of a function on its way down.
 
     Args:
         title: the name of the function.
         view: the function, traced while source lines were tracked.
         timer: times kernels, if they are to be timed.
+        alternatives: rows of `alternatives.alternatives`.
         decisions: whether it times them after each decision on their loops, too.
     """
     places = Places()
@@ -78,6 +80,7 @@ def collect(title: str, view: View, timer: KernelTimer | None, decisions: bool =
     program = view.program
     kernels = _Kernels(view, graph, places, cut_records, timer, decisions)
     rows = list(kernels.rows(graph, 1, 0))
+    _price_boundaries(rows, kernels.bodies, view.target)
     files, lines = places.files()
     head, equation_rows, results = equations(view.jaxpr)
     names = kernels.names
@@ -103,6 +106,7 @@ def collect(title: str, view: View, timer: KernelTimer | None, decisions: bool =
         "laws": {rule: law for rule in sorted(rules) if (law := steps.law_of(rule))},
         "memory": list(_arenas(view.schedule, graph, places, "program")),
         "schedule": view.text("memory"),
+        "alternatives": list(alternatives),
     }
     kernels.texts.append({"driver": program.text.rstrip()})
     return Collected(data, kernels.texts)
@@ -179,48 +183,42 @@ class _Kernels:
     def rows(self, graph: Graph, trips: int, depth: int) -> Iterator[Data]:
         """A row for each kernel, and for each loop, branch and call, with those inside after it."""
         self.names.update(graph.names)
-        nodes_of = dict(graph.kernels)
         self.places.add([graph.function])
-        parts = Counter(stage.operands[0].arg for stage in graph.stages)
+        listed = {stage: (nodes, work) for stage, nodes, work in kernels_of(graph)}
         for stage in graph.stages:
-            number = stage.operands[0].arg
-            parts[number] -= 1
-            label = graph.number(number)
             if isinstance(stage, Region):
                 node = stage.node
                 times = node.arg.length if node.op is Op.SCAN else ESTIMATED_LOOP_TRIPS
                 repeat = times if node.op in (Op.SCAN, Op.WHILE) else 1
+                label = graph.number(stage.operands[0].arg)
                 heading = stages.heading(stage, graph)
                 head = {"label": label, "depth": depth, "trips": trips, "region": heading}
                 yield head | {"lines": _lines([self.places.of(node)]), "op": node.op.value}
                 for inner in graph.inner[node]:
                     yield from self.rows(inner, trips * repeat, depth + 1)
                 continue
-            nodes = nodes_of[number]
+            nodes, work = listed[stage]
             body = self._body(stage.body, [graph.name(u) for u in stage.operands])
-            # Of the kernels behind one barrier the last one computes; a scatter is copied before.
-            computes = not parts[number]
-            flops = sum(node_work(u).flops for u in nodes) if computes else 0.0
-            listed = [u for u in nodes if u.op not in _UNNAMED and computes]
             written, read = stage.operands[: stage.written], stage.operands[stage.written :]
             shares = self.places.shares(nodes)
             yield {
-                "label": label,
+                "label": work.label,
                 "depth": depth,
                 "trips": trips,
                 "body": body,
-                "title": _title(listed),
+                "title": work.title,
                 "equations": [[text, self.places.of(u)] for u, text in graph.equations(nodes)],
                 "lines": sorted(shares),
                 "shares": [round(shares[line], 4) for line in sorted(shares)],
                 "writes": [graph.typed(u) for u in written],
                 "reads": [graph.typed(u) for u in dict.fromkeys(read)],
-                "flops": flops,
-                "bytes": _bytes(stage.body),
+                "flops": work.flops,
+                "bytes": work.traffic_bytes,
                 "reasons": list(self._reasons(graph, written)),
+                "bytes_of": {graph.typed(u): count(u.shape) * u.dtype.itemsize for u in written},
             }
 
-    def _reasons(self, graph: Graph, written: Iterable[UOp]) -> Iterator[list[str]]:
+    def _reasons(self, graph: Graph, written: Iterable[UOp]) -> Iterator[list[Any]]:
         """The name of each result, the rule that ended its kernel there, and the reason."""
         for u in written:
             record = self.reasons.get(u)
@@ -293,6 +291,42 @@ class _Kernels:
                 decision["measured_ns"] = _finite(self.timer.measure(partial, buffers))
 
 
+def _price_boundaries(rows: Sequence[Data], bodies: Sequence[Data], target: Target) -> None:
+    """Adds to each reason the readers, and both costs: of memory, and of computing it in each.
+
+    A value that goes through memory is written once and read by each reader.  A reader that
+    computes it runs the kernel that makes it; it is at least that, since some would run it for
+    each of their reads.
+    """
+    readers = Counter(name for row in rows for name in set(row.get("reads", ())))
+    for row in rows:
+        for reason in row.get("reasons", ()):
+            count_of = readers[reason[0]]
+            size_bytes = row["bytes_of"][reason[0]]
+            vectors = size_bytes / target.vector_bytes * (1 + count_of)
+            recomputed = bodies[row["body"]]["ns"] * max(0, count_of - 1)
+            reason += [count_of, round(vectors * VECTOR_ACCESS_NS), recomputed]
+        row.pop("bytes_of", None)
+
+
+def roofline(data: Data, peak_flops_per_ns: float, peak_bytes_per_ns: float) -> str:
+    """The roofline plot of the measured kernels of a program, as SVG; see `plots.roofline`."""
+    rows = [row for row in data["kernels"] if "body" in row]
+    times_ns = [data["bodies"][row["body"]]["measured_ns"] or float("inf") for row in rows]
+    finite = [(row, ns) for row, ns in zip(rows, times_ns, strict=True) if ns < float("inf")]
+    total_ns = sum(ns * row["trips"] for row, ns in finite) or 1.0
+    points = [
+        plots.Point(
+            f"{row['label']} {row['title']}",
+            row["flops"] / max(1, row["bytes"]),
+            row["flops"] / ns,
+            ns * row["trips"] / total_ns,
+        )
+        for row, ns in finite
+    ]
+    return plots.roofline(points, peak_flops_per_ns, peak_bytes_per_ns)
+
+
 def _finite(ns: float) -> float | None:
     return round(ns, 1) if ns < float("inf") else None
 
@@ -318,20 +352,6 @@ def _lines(numbers: Iterable[int]) -> list[int]:
     return sorted({n for n in numbers if n >= 0})
 
 
-def _title(nodes: Iterable[UOp]) -> str:
-    """The operations of a kernel: those of whole arrays first, each once."""
-    ops = Counter(u.op.value for u in nodes)
-    named = [f"{name} ×{n}" if n > 1 else name for name, n in ops.items()]
-    rest = f" +{len(named) - MAX_NAMED_OPS}" if len(named) > MAX_NAMED_OPS else ""
-    return ", ".join(named[:MAX_NAMED_OPS]) + rest or "copy"
-
-
-def _bytes(body: UOp) -> int:
-    """Bytes that a kernel reads and writes, each operand once."""
-    buffers = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
-    return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
-
-
 def _arenas(schedule: Schedule, graph: Graph, places: Places, name: str) -> Iterator[Data]:
     """The arena of the program, and that of each function that it calls: its values in time."""
     tables = memory.Tables(schedule, graph)
@@ -339,11 +359,17 @@ def _arenas(schedule: Schedule, graph: Graph, places: Places, name: str) -> Iter
     names: dict[Any, tuple[str, int]] = {}
     for value, (u, view) in tables.values.items():
         names.setdefault(view.allocation, (value, places.of(u)))
+    # Rows of launches have a number, those of the loops around them have none.
+    kernels_by_step = [row[2].strip() for row in tables.rows if row[0].strip()]
     values = []
     for allocation, live in schedule.live_ranges.items():
         value, line = names.get(allocation, ("held back", -1))
-        row = [value, live.size_bytes, schedule.offsets[allocation], live.first, live.last, line]
-        values.append(row)
+        place = [live.size_bytes, schedule.offsets[allocation], live.first, live.last]
+        users = tables.users.get(allocation)
+        maker, reader = (
+            (kernels_by_step[min(users)], kernels_by_step[max(users)]) if users else ("", "")
+        )
+        values.append([value, *place, line, maker, reader])
     at, peak_bytes = _peak(schedule.live_ranges.values())
     yield {
         "name": name,

@@ -90,7 +90,7 @@ function prepare(data) {
 }
 
 let versions = [], texts = null, program = null;
-const state = { tab: "Kernels", kernel: null, stage: "Why", beside: false, line: -1 };
+const state = { tab: "Kernels", kernel: null, stage: "Why", beside: false, line: -1, slowest: false };
 const marks = { lines: new Map(), kernels: new Map(), equations: new Map(), values: new Map() };
 
 async function longTexts(kernel) {
@@ -184,10 +184,12 @@ function source() {
 
 function kernelList() {
   const pane = element("section", { class: "pane", "aria-label": "Kernels" });
-  pane.append(element("h2", {}, program.measured ? "Kernels in order, with measured times"
-    : "Kernels in order, with the model's times"));
-  for (const kernel of program.kernels) {
-    const indent = `padding-left:${12 + 14 * kernel.depth}px`;
+  const sorted = element("button", { id: "sorted", title: "Change the order", onclick: () => { state.slowest = !state.slowest; go("Kernels"); } },
+    state.slowest ? "slowest first" : "in order");
+  pane.append(element("h2", {}, program.measured ? "Kernels, measured" : "Kernels, by the model", sorted));
+  const listed = state.slowest ? program.plain.toSorted((a, b) => b.ns - a.ns) : program.kernels;
+  for (const kernel of listed) {
+    const indent = `padding-left:${12 + 14 * (state.slowest ? 0 : kernel.depth)}px`;
     if (kernel.body === undefined) {
       pane.append(element("div", { class: "region", style: indent, title: kernel.region }, kernel.region));
       continue;
@@ -288,8 +290,12 @@ function table(head, rows, numbers = []) {
 function why(kernel) {
   const box = element("div", { class: "prose" }), body = program.bodies[kernel.body];
   box.append(element("h3", {}, "Why it ends here"));
-  for (const [name, rule, reason] of kernel.reasons) {
+  for (const [name, rule, reason, readers, stored, recomputed] of kernel.reasons) {
     box.append(element("p", {}, element("code", {}, name), ` is materialised by `, element("b", {}, rule), `: ${reason}.`));
+    if (readers > 0) box.append(table(["alternative", "expected"], [
+      [`through memory: written once, read by ${plural(readers, "kernel")}`, time(stored)],
+      readers > 1 ? [`computed by each reader: ${plural(readers - 1, "more run")}, at least`, time(recomputed)]
+        : ["computed by its reader", `ruled out by ${rule}`]], [1]));
   }
   if (!kernel.reasons.length) box.append(element("p", {}, "It shares its kernel with another result."));
   if (body.decisions.length) box.append(element("h3", {}, "How its loops were chosen"));
@@ -381,10 +387,20 @@ const TABS = {
   },
   Memory() {
     const box = element("div", { class: "pane arena" });
+    box.append(element("h3", {}, "What if it were checkpointed in another way"), ...whatIf());
     for (const arena of program.memory) box.append(...arenaPicture(arena));
     box.append(element("h3", {}, "Steps, and the place of each value"), element("pre", {}, program.schedule));
     return box;
   },
+};
+
+TABS.Roofline = function () {
+  const box = element("div", { class: "pane arena" });
+  box.append(element("h3", {}, "Kernels beside what one core does at all: area by share of the time"));
+  const picture = element("div");
+  picture.innerHTML = program.roofline;
+  box.append(picture);
+  return box;
 };
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
@@ -399,12 +415,12 @@ function arenaPicture(arena) {
   const wide = 1040, high = Math.min(420, 60 + 12 * arena.values.length), last = Math.max(1, ...arena.values.map(v => v[4] + 1));
   const x = at => 70 + at / last * (wide - 90), y = at => 10 + at / Math.max(1, arena.bytes) * (high - 36);
   const picture = svg("svg", { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, role: "img", "aria-label": "Arena" });
-  for (const [name, bytes, offset, first, end, line] of arena.values) {
+  for (const [name, bytes, offset, first, end, line, maker, reader] of arena.values) {
     const hue = [...name].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) % 360, 7);
     const box = svg("rect", { x: x(first), y: y(offset), width: x(end + 1) - x(first), height: Math.max(1, y(offset + bytes) - y(offset)), fill: `hsl(${hue} 55% 58% / .8)` });
     box.addEventListener("mouseenter", () => {
       showLine(line);
-      say("", name, ": ", size(bytes), ` at byte ${offset.toLocaleString("en")}, alive from step ${first} to ${end}`);
+      say("", name, ": ", size(bytes), ` at byte ${offset.toLocaleString("en")}, alive from step ${first} to ${end}; `, `made by kernel ${maker}, last used by ${reader}`);
     });
     if (line >= 0) add(marks.values, line, box);
     picture.append(box);
@@ -420,7 +436,18 @@ function arenaPicture(arena) {
   return [element("h3", {}, `Arena of ${arena.name}: ${size(arena.bytes)}; ${size(arena.unshared)} if nothing were shared`),
     picture,
     element("p", {}, `At the peak, step ${arena.peak.at}, ${size(arena.peak.bytes)} are alive. The largest:`),
-    table(["value", "bytes", "line"], alive.map(v => [v[0], size(v[1]), place(v[5])]), [1])];
+    table(["value", "bytes", "line", "made by kernel", "last used by"], alive.map(v => [v[0], size(v[1]), place(v[5]), v[6], v[7]]), [1])];
+}
+
+function whatIf() {
+  const rows = program.alternatives;
+  if (rows.length < 2) return [element("p", {}, rows.length ? "It has neither checkpoints nor loops that are differentiated: nothing would change."
+    : "It was traced before it came here. Pass the function itself.")];
+  const first = rows[0], change = (x, y) => x === y ? "" : `${x > y ? "+" : ""}${(100 * (x - y) / y).toFixed(1)}%`;
+  const tone = (x, y) => element("span", { class: x < y ? "better" : "worse" }, change(x, y));
+  const names = { "as written": "as it is written", "nothing": "without any checkpoint", "each loop": "with the body of each loop checkpointed, too" };
+  return [table(["alternative", "peak", "", "time on one core", "", "operations", "launches"], rows.map(row => [names[row.strategy],
+    size(row.peak_bytes), tone(row.peak_bytes, first.peak_bytes), time(row.ns), tone(row.ns, first.ns), count(row.flops), count(row.launches)]), [1, 2, 3, 4, 5, 6])];
 }
 
 // Two programs.
@@ -565,7 +592,7 @@ async function start() {
     root.theme = root.theme === "dark" ? "light" : "dark";
   });
   versions = (await unpacked("data")).map(prepare);
-  const tabs = Object.keys(TABS).filter(name => name !== "Compare" || versions.length > 1);
+  const tabs = Object.keys(TABS).filter(name => name === "Compare" ? versions.length > 1 : name !== "Roofline" || versions.every(data => data.roofline));
   $("tabs").append(...tabs.map(name => element("button", { role: "tab", onclick: () => go(name) }, name)));
   if (versions.length > 1) {
     state.tab = "Compare";
@@ -579,8 +606,9 @@ async function start() {
     if (event.key === "Enter" && typing) $("hits").querySelector("li")?.click();
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && !typing && state.tab === "Kernels" && program.plain.length) {
-      const at = program.plain.indexOf(state.kernel) + step;
-      if (program.plain[at]) { select(program.plain[at]); showKernel(program.plain[at]); }
+      const list = state.slowest ? program.plain.toSorted((a, b) => b.ns - a.ns) : program.plain;
+      const at = list.indexOf(state.kernel) + step;
+      if (list[at]) { select(list[at]); showKernel(list[at]); }
       event.preventDefault();
     }
   });

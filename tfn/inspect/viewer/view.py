@@ -14,8 +14,10 @@ from tfn._support.validate import shown
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.device import KernelTimer
+from tfn.inspect.limits import limits
 from tfn.inspect.show import View
-from tfn.inspect.viewer.collect import Collected, collect
+from tfn.inspect.viewer.alternatives import alternatives
+from tfn.inspect.viewer.collect import Collected, collect, roofline
 from tfn.inspect.viewer.page import page
 from tfn.lower.target.target import Target
 from tfn.trace import source_lines
@@ -116,8 +118,10 @@ def _collected(
     jitted = function if isinstance(function, Jitted) else Jitted(function)
     seen = View(jitted.trace(*args, **kwargs).jaxpr, target or device.target)
     title = name_of(jitted.function)
+    # While lines are tracked functions are traced anew, and those traces are not kept.
+    ways = alternatives(lambda: jitted.trace(*args, **kwargs).jaxpr, seen.target)
     if not measure:
-        return collect(title, seen, None)
+        return collect(title, seen, None, ways)
     if device.kernel_timer is None or target not in (None, device.target):
         raise ArgumentError(
             "view measures kernels on the cpu, for the machine itself",
@@ -126,7 +130,9 @@ def _collected(
         )
     timer: KernelTimer
     with device.kernel_timer(device.target) as timer:
-        return collect(title, seen, timer)
+        collected = collect(title, seen, timer, ways)
+    collected.data["roofline"] = roofline(collected.data, *limits(device))
+    return collected
 
 
 def _versions(one: Any) -> tuple[Collected, ...]:

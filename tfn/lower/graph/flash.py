@@ -341,6 +341,8 @@ class BlockLoop:
                 part = self._total(u, src) if u in chunking.sums else self._part(u, axis, src)
                 loop_invariant_b = u.op is Op.DOT and axes[1] is None
                 blocks[u, axis] = self._hoist_packing(part, target) if loop_invariant_b else part
+                if source_lines.enabled():
+                    source_lines.inherit(blocks[u, axis], u)
         return blocks
 
     def _hoist_packing(self, u: UOp, target: Target) -> UOp:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf, prod
 
-from tfn._support.frozen import frozen
+from tfn._support.frozen import frozen, mutable
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
@@ -48,6 +48,28 @@ MAX_OPT_OPS = 3
 
 SPILL_FACTOR = 3
 """Instructions for one where sums do not fit into registers: a load and a store come with it."""
+
+
+@mutable
+class Trial:
+    """A nest of the search tree.
+
+    Attributes:
+        opts: opt-ops that led to it, and `parent` those of the nest before; None for the root.
+        estimated: instructions that it would execute, once its remaining loops are bound.
+        kept: whether it was among the best of its round, whose successors were tried.
+        ns: its measured time; None if it was not measured.
+    """
+
+    opts: tuple[OptOp, ...]
+    parent: tuple[OptOp, ...] | None
+    estimated: float
+    kept: bool = False
+    ns: float | None = None
+
+
+Tree = dict[tuple[OptOp, ...], Trial]
+"""The trials by the opt-ops of the finished nest."""
 
 Measure = Callable[[Nest], float | None]
 """The time of a nest in nanoseconds, inf if it does not run; None once there is no time left."""
@@ -76,20 +98,30 @@ def search(
     earlier: Sequence[Nest] = (),
     width: int = 6,
     most: int = 24,
+    tree: Tree | None = None,
 ) -> SearchResult:
     """The fastest nest of a kernel among about `most` measured ones, by a beam of `width`.
+
+    The `tree` gets what was tried, as it is tried.
 
     The best nests of an `earlier` search are measured first.  The best of all is measured once
     more, after that of `choose`: the lowest of many noisy times is partly luck.
     """
+    tree = {} if tree is None else tree
     default = choose(n, target)
+    estimated = estimated_instructions(default, target)
+    tree[default.opts] = Trial(default.opts, None, estimated)
     times_ns = {default: _or_infinite(measure(default))}
-    others = (nest for nest in candidates(n, target, width, most) if nest not in earlier)
+    tree[default.opts].ns = times_ns[default]
+    others = (nest for nest in candidates(n, target, width, most, tree) if nest not in earlier)
     for nest in itertools.chain(earlier, others):
         time_ns = measure(nest)
         if time_ns is None:  # the time is over: the nests measured so far count
             break
         times_ns[nest] = time_ns
+        if nest.opts not in tree:
+            tree[nest.opts] = Trial(nest.opts, None, estimated_instructions(nest, target))
+        tree[nest.opts].ns = time_ns
     best = min(times_ns, key=times_ns.__getitem__)
     if best is not default:
         times_ns[default] = min(times_ns[default], _or_infinite(measure(default)))
@@ -104,25 +136,34 @@ def _or_infinite(time_ns: float | None) -> float:
     return inf if time_ns is None else time_ns
 
 
-def candidates(n: Nest, target: Target, width: int, most: int) -> list[Nest]:
-    """Finished nests by estimated instructions, fewest first, all with the bits of `choose`."""
+def candidates(
+    n: Nest, target: Target, width: int, most: int, tree: Tree | None = None
+) -> list[Nest]:
+    """Finished nests by estimated instructions, fewest first, all with the bits of `choose`.
+
+    The `tree` gets all that were ranked.
+    """
+    tree = {} if tree is None else tree
     start, default = begin(n, target), choose(n, target)
     order = reduction_order(default)
     finished: dict[tuple[OptOp, ...], tuple[float, Nest]] = {}
     beam = [start.nest]
     for _ in range(MAX_OPT_OPS):
-        ranked: list[tuple[float, Nest]] = []
-        for nest in (after for before in beam for after in successors(before, start)):
+        ranked: list[tuple[float, Nest, Trial]] = []
+        for before, nest in ((b, after) for b in beam for after in successors(b, start)):
             complete = _finished(nest, start)
             if complete is None:
                 continue
             cost = estimated_instructions(complete, target)
             # The beam holds unfinished nests: finishing binds loops, which refuse further splits.
-            ranked.append((cost, nest))
+            trial = tree.setdefault(complete.opts, Trial(nest.opts, before.opts, cost))
+            ranked.append((cost, nest, trial))
             if reduction_order(complete) == order and complete.opts != default.opts:
                 finished.setdefault(complete.opts, (cost, complete))
-        ranked.sort(key=lambda pair: pair[0])
-        beam = [nest for _, nest in ranked[:width]]
+        ranked.sort(key=lambda row: row[0])
+        beam = [nest for _, nest, _ in ranked[:width]]
+        for _, _, trial in ranked[:width]:
+            trial.kept = True
     cheapest = sorted(finished.values(), key=lambda pair: pair[0])
     return [nest for _, nest in cheapest[:most]]
 

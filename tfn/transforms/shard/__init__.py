@@ -7,7 +7,10 @@ Files in reading order:
     shard_map         functions of the parts that each device holds
     pmap              the same for one element of an axis on each device
     jit_shardings     the shardings that `jit` gives to arguments and results
+    halo              windows of a divided axis: rows of neighbours
+    across            sorts, running sums, extremes and lookups along a divided axis
     factors           SHARD: for each op the factors that can be divided
+    parts             LOCAL: ops that are another one on parts
     propagate         how values would best be divided
     reshard           from one division to another by the cheapest exchanges
     partition         from global values to the graphs that every device computes

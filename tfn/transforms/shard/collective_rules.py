@@ -33,9 +33,10 @@ from tfn.trace.build import (
     spread,
     zeros,
 )
+from tfn.trace.jaxpr import function
 from tfn.trace.op import MONOIDS, Op
-from tfn.trace.sharding import Axis, Collective, Exchange, Groups, Partition
-from tfn.trace.uop import UOp
+from tfn.trace.sharding import Axis, Collective, Exchange, Groups, Names, Partition
+from tfn.trace.uop import UOp, rebuild, walk
 from tfn.transforms.body import Lanes
 
 
@@ -108,8 +109,25 @@ def transpose_unshard(u: UOp, ct: UOp, i: int) -> UOp:
 
 
 def batch_partition(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> UOp:
-    """SHARD, UNSHARD, CONSTRAIN: the new axis is not divided."""
-    return UOp(u.op, tuple(src), replace(u.arg, spec=((), *u.arg.spec)))
+    """SHARD, UNSHARD, CONSTRAIN: the new axis is divided as `lanes_over` says, or not at all."""
+    arg: Partition = u.arg
+    return UOp(u.op, tuple(src), replace(arg, spec=(arg.lanes, *arg.spec), lanes=()))
+
+
+def lanes_over(outputs: Sequence[UOp], names: Names) -> list[UOp]:
+    """Graphs whose constraints divide the axis that `vmap` adds over axes of their mesh."""
+    new: dict[UOp, UOp] = {}
+    for u in walk(outputs):
+        if u.op is Op.FUNCTION:
+            new[u] = function(lanes_over(u.src, names), u.arg.params)
+            continue
+        new[u] = rebuild(u, tuple([new[s] for s in u.src]))
+        if u.op is Op.CONSTRAIN:
+            arg: Partition = u.arg
+            free = {axis.name for axis in arg.mesh} - {n for part in arg.spec for n in part}
+            if free.issuperset(names):
+                new[u] = UOp(u.op, new[u].src, replace(arg, lanes=names))
+    return [new[u] for u in outputs]
 
 
 def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> Any:

@@ -12,28 +12,38 @@ the op runs on parts, and what was reduced over divided factors is combined::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from math import inf, prod
 from typing import Any, NamedTuple
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import INT32
+from tfn.config import config
+from tfn.dtypes import FLOATS, INT32
 from tfn.errors import ArgumentError
 from tfn.trace.argument import Leaf, Param
-from tfn.trace.build import several
+from tfn.trace.build import bitcast, several
 from tfn.trace.inline import plain, sealed
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import SEVERAL, Op
+from tfn.trace.mesh import mesh_of
+from tfn.trace.named_sharding import NamedSharding
+from tfn.trace.named_sharding import spec_of as named_spec
+from tfn.trace.op import SEVERAL, Op, Shape
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, reshaped
+from tfn.transforms.shard.across import as_word, run_across
 from tfn.transforms.shard.collective_rules import collective
-from tfn.transforms.shard.factors import POINTWISE, Factors, local
+from tfn.transforms.shard.factors import POINTWISE, Factors
+from tfn.transforms.shard.halo import Place
+from tfn.transforms.shard.parts import Division, local
 from tfn.transforms.shard.propagate import (
     Assignment,
     Context,
     assigned,
     automatic,
     constrained,
+    even,
     is_divided,
+    is_running,
+    local_shape,
     manual_spec,
     proper,
     spec_of,
@@ -57,12 +67,14 @@ class Part(NamedTuple):
         spec: how the value is divided by the partitioner.
         manual: the axes of the manual regions that it is in.
         pending: the axes over which the parts have still to be added up.
+        shape: of the value; known where the part is read.
     """
 
     graph: UOp
     spec: Spec
     manual: frozenset[str] = frozenset()
     pending: Names = ()
+    shape: Shape = ()
 
 
 @frozen
@@ -107,9 +119,11 @@ class Partitioner:
         def settled(u: UOp) -> Any:
             """The part of a value, added up when it is first read."""
             part = parts[u]
-            if isinstance(part, Part) and part.pending:
+            if not isinstance(part, Part):
+                return part
+            if part.pending:
                 parts[u] = part = self._added_up(part, wish.get(u))
-            return part
+            return part._replace(shape=u.shape)
 
         for u in propagation.order:
             if u in parts:
@@ -145,14 +159,16 @@ class Partitioner:
         if part.spec == spec:
             return part
         if part.graph.op is Op.CONST and not any(part.spec):
-            shape = [n // self._parts(s) for n, s in zip(part.graph.shape, spec, strict=True)]
-            return part._replace(graph=reshaped(part.graph, tuple(shape)), spec=spec)
-        graph = reshard(part.graph, part.spec, spec, self.axes, self.index)
+            shape = local_shape(part.shape, spec, self.sizes)
+            return part._replace(graph=reshaped(part.graph, shape), spec=spec)
+        graph = reshard(part.graph, part.shape, part.spec, spec, self.axes, self.index)
         return part._replace(graph=graph, spec=spec)
 
     # Ops that are one loop nest.
 
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
+        if u.op is Op.HOST and u.arg.inspects is not None:
+            return self._told(u, operands)
         manual = _manual(operands)
         if u.op in POINTWISE and (wish is None or is_divided(operands[0].spec)):
             divided = {part.spec for part in operands if is_divided(part.spec)}
@@ -169,22 +185,21 @@ class Partitioner:
             for part, row in zip(operands, factors.operands, strict=True)
         ]
         spec = spec_of(factors.result, assignment)
-        shape = tuple(
-            [n // self._parts(names) for n, names in zip(u.shape, spec, strict=True)]
-            if len(spec) == u.ndim
-            else u.shape
-        )
-        numbers = {f: (self._number(names), self._parts(names)) for f, names in assignment.items()}
-        out = local(u, parts, shape, numbers)
+        shape = local_shape(u.shape, spec, self.sizes) if len(spec) == u.ndim else u.shape
+        places = {f: self._place(names) for f, names in assignment.items()}
+        out = local(u, parts, Division(factors, places, shape))
         if u.op in SEVERAL:
             return [
                 Part(y, spec if len(spec) == y.ndim else undivided(y.ndim), manual)
-                for y in several(out)
+                for y in (out.src if out.op is Op.TUPLE else several(out))
             ]
         pending: list[str] = []
         for factor, op in factors.reduced.items():
             for name in assignment.get(factor, ()):
-                if op is Op.ADD:
+                if factor in factors.crossed and u.op in LOOKUPS:
+                    word, spec = self._combined(as_word(out), spec, name, op, wish)
+                    out = bitcast(word, u.dtype) if u.dtype in FLOATS else word
+                elif op is Op.ADD:
                     pending.append(name)
                 else:
                     out, spec = self._combined(out, spec, name, op, wish)
@@ -204,12 +219,12 @@ class Partitioner:
     def _parts(self, names: Names) -> int:
         return prod([self.sizes[name] for name in names])
 
-    def _number(self, names: Names) -> UOp:
-        """The number of this device's part of a factor: the first name is the major one."""
+    def _place(self, names: Names) -> Place:
+        """Where this device is among the parts of a factor: the first name is the major one."""
         number = self.index[names[0]]
         for name in names[1:]:
             number = number * self.sizes[name] + self.index[name]
-        return number
+        return Place(number, self._parts(names), self.axes[names[0]], self.index[names[0]])
 
     def _cheapest(
         self, u: UOp, factors: Factors, operands: Sequence[Part], wish: Spec | None
@@ -219,10 +234,12 @@ class Partitioner:
         if not divided and wish is None:
             return {}
         wanted = [(factors.result, wish)] if wish is not None else []
-        choices = [assigned(wanted + divided, factors, self.sizes)]
-        for pair in divided:
-            choices.append(assigned([pair, *wanted, *divided], factors, self.sizes))
-            choices.append(assigned([pair, *wanted], factors, self.sizes))
+        choices = []
+        for omitted in ((), factors.crossed) if factors.crossed else ((),):
+            orders = [wanted + divided]
+            for pair in divided:
+                orders += [[pair, *wanted, *divided], [pair, *wanted]]
+            choices += [assigned(rows, factors, self.sizes, omitted) for rows in orders]
         different = [c for i, c in enumerate(choices) if c not in choices[:i]]
         if len(different) == 1:
             return different[0]
@@ -252,7 +269,15 @@ class Partitioner:
                 total += (2 if at is None else 1) * local_bytes * (n - 1) / n
                 if at is not None:
                     spec, local_bytes = _appended(spec, at, name), local_bytes / n
-        total += BYTES_PER_MULTIPLY_ADD * factors.work / self._count(tuple(assignment.values()))
+        parts = self._count(tuple(assignment.values()))
+        for factor, crossing in factors.crossed.items():
+            names = assignment.get(factor, ())
+            if len(names) > 1 and not crossing.any_axes:
+                return inf
+            if names:
+                its_parts = self._parts(names)
+                total += crossing.received(its_parts) * its_parts / parts
+        total += BYTES_PER_MULTIPLY_ADD * factors.work / parts
         if wish is not None and len(wish) == len(spec):
             total += cost_bytes(size_bytes, spec, wish, self.sizes) / 2
         return total
@@ -287,11 +312,18 @@ class Partitioner:
 
     def _unshard(self, u: UOp, operands: Sequence[Part], wish: object) -> Part:
         (part,), arg = operands, u.arg
+        part = self.to(part, even(part.shape, part.spec, self.sizes))
         return Part(part.graph, manual_spec(arg, part.spec), part.manual - set(arg.manual))
 
     def _constrain(self, u: UOp, operands: Sequence[Part], wish: object) -> Part:
-        spec = constrained(u.arg, operands[0].spec)
+        spec = constrained(u.arg, operands[0].spec, u.shape)
         return self.to(operands[0], automatic(spec, sorted(operands[0].manual)))
+
+    def _told(self, u: UOp, operands: Sequence[Part]) -> list[Part]:
+        """A request for a sharding, answered."""
+        token, part = operands
+        u.arg.inspects(NamedSharding(mesh_of(self.mesh, config.device), named_spec(part.spec)))
+        return [token]
 
     def _function(
         self, f: UOp, params: Sequence[Part], wishes: Sequence[Spec | None]
@@ -308,6 +340,8 @@ class Partitioner:
 
     def _scan(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg, wish = u.arg, wish or {}
+        if is_running(u, operands[-1].spec):
+            return self._running(u, operands)
         first, last = arg.consts, arg.consts + arg.carries
         manual = _manual(operands)
         operands = [part._replace(manual=manual) for part in operands]
@@ -341,6 +375,13 @@ class Partitioner:
         results = several(sealed(UOp(Op.SCAN, (body, *src), arg)))
         specs = [part.spec for part in carries] + [((), *part.spec) for part in ys_parts]
         return [Part(y, spec, manual) for y, spec in zip(results, specs, strict=True)]
+
+    def _running(self, u: UOp, operands: Sequence[Part]) -> list[Part]:
+        """Sums up to each row, along an axis that is divided."""
+        (first, x), manual = operands, _manual(operands)
+        first = self.to(first, x.spec[1:])
+        total, *sums = run_across(u, first.graph, x.graph, self._place(x.spec[0]))
+        return [Part(total, x.spec[1:], manual), *(Part(y, x.spec, manual) for y in sums)]
 
     def _while(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg = u.arg
@@ -413,12 +454,14 @@ def _slice(part: Part) -> Part:
     """One slice of an array that a scan runs over."""
     graph = part.graph
     row = UOp(Op.LEAF, (), Leaf(graph.shape[1:], graph.dtype))
-    return part._replace(graph=row, spec=part.spec[1:])
+    return part._replace(graph=row, spec=part.spec[1:], shape=part.shape[1:])
 
 
 Rule = Callable[[Partitioner, UOp, Any, Any], Any]
 """From a node, the parts of its operands and the wish of its users to the parts of its results."""
 
+LOOKUPS = frozenset({Op.GATHER, Op.SHRINK})
+"""Ops of which each device gives the rows in its part: their sum has one term that is not 0."""
 SUMS = frozenset({Op.ADD, Op.SUB, Op.NEG})
 """Ops whose results are partial where all their operands are."""
 
@@ -459,7 +502,10 @@ def divide(f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None]) -
         param(p): Part(leaf, proper(arg))
         for p, leaf, arg in zip(f.arg.params, leaves, full, strict=True)
     }
-    out = partitioner.run(f, known, [None] * len(f.src))
+    out = [
+        partitioner.to(part, even(part.shape, part.spec, partitioner.sizes))
+        for part in partitioner.run(f, known, [None] * len(f.src))
+    ]
     given = {(p.shape, proper(arg)): arg for p, arg in zip(f.arg.params, full, strict=True)}
     results = tuple(
         given.get((u.shape, part.spec), Partition(mesh, part.spec))

@@ -14,11 +14,13 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.trace.jaxpr import param
-from tfn.trace.op import Op
+from tfn.trace.op import Op, Shape
 from tfn.trace.regions import results
 from tfn.trace.sharding import OPEN, Names, Partition, Spec
 from tfn.trace.uop import UOp, walk
-from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, Row
+from tfn.transforms.shard.across import running_op
+from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, Row, divides
+from tfn.transforms.shard.halo import part_size
 
 Assignment = dict[int, Names]
 """The axes of the mesh that divide each factor."""
@@ -41,25 +43,39 @@ def refines(spec: Spec, other: Spec) -> bool:
 
 
 def assigned(
-    rows: Sequence[tuple[Row, Spec]], factors: Factors, sizes: Mapping[str, int]
+    rows: Sequence[tuple[Row, Spec]],
+    factors: Factors,
+    sizes: Mapping[str, int],
+    omitted: Collection[int] = (),
 ) -> Assignment:
     """The factors divided as the rows are, earlier rows first; what conflicts is left out."""
     result: Assignment = {}
     used: set[str] = set()
     for row, spec in rows:
         for factor, names in zip(row, spec, strict=True):
-            if factor is None or factor in result:
+            if factor is None or factor in result or factor in omitted:
                 continue
-            taken: list[str] = []
+            taken: Names = ()
             for name in names:
-                parts = prod([sizes[n] for n in (*taken, name)])
-                if name in used or factors.sizes[factor] % parts:
+                if name in used or not factors.allows(factor, (*taken, name), sizes):
                     break
-                taken.append(name)
+                taken = (*taken, name)
             if taken:
-                result[factor] = tuple(taken)
+                result[factor] = taken
                 used.update(taken)
     return result
+
+
+def local_shape(shape: Shape, spec: Spec, sizes: Mapping[str, int]) -> Shape:
+    """The shape of a part, padding included."""
+    pairs = zip(shape, spec, strict=True)
+    return tuple([part_size(n, prod([sizes[name] for name in names])) for n, names in pairs])
+
+
+def even(shape: Shape, spec: Spec, sizes: Mapping[str, int], padded: bool = False) -> Spec:
+    """A spec without what leaves padding, or with `padded` without what cannot be divided."""
+    pairs = zip(shape, spec, strict=True)
+    return tuple([names if divides(n, names, sizes, padded) else () for n, names in pairs])
 
 
 def spec_of(row: Row, assignment: Assignment) -> Spec:
@@ -83,14 +99,23 @@ def automatic(spec: Spec, manual: Collection[Any]) -> Spec:
     return tuple([tuple(name for name in names if name not in manual) for names in spec])
 
 
-def constrained(arg: Partition, spec: Spec) -> Spec:
-    """The spec that a constraint asks for, where it leaves an axis open as it is."""
+def constrained(arg: Partition, spec: Spec, shape: Shape) -> Spec:
+    """The spec that a constraint asks for, where it leaves an axis open as it is.
+
+    An axis that is shorter than its parts are many is not divided.
+    """
     wanted = proper(arg)
     fixed = {name for names in wanted if names != OPEN for name in names}
-    return tuple(
+    spec = tuple(
         tuple(n for n in old if n not in fixed) if names == OPEN else names
         for names, old in zip(wanted, spec, strict=True)
     )
+    return even(shape, spec, {axis.name: axis.size for axis in arg.mesh}, padded=True)
+
+
+def is_running(u: UOp, spec: Spec) -> bool:
+    """Whether a SCAN adds up along an axis that one axis of the mesh divides."""
+    return bool(spec) and len(spec[0]) == 1 and running_op(u) is not None
 
 
 @frozen
@@ -170,7 +195,7 @@ class Propagation:
         if u.op is Op.UNSHARD:
             return manual_spec(u.arg, self.spec[u.src[0]])
         if u.op is Op.CONSTRAIN:
-            return constrained(u.arg, self.spec[u.src[0]])
+            return constrained(u.arg, self.spec[u.src[0]], u.shape)
         if u.op in (Op.SCAN, Op.WHILE, Op.COND, Op.CALL):
             return _LOOPS[u.op](self, u)
         return undivided(u.ndim)
@@ -196,7 +221,8 @@ class Propagation:
         ]
         if settled != carries:
             out = self.inner(u.src[0], [*specs[:first], *settled, *slices])
-        return [*settled, *(((), *spec) for spec in out[arg.carries :])]
+        along = specs[-1][0] if is_running(u, specs[-1]) else ()
+        return [*settled, *((along, *spec) for spec in out[arg.carries :])]
 
     def repeat_while(self, u: UOp) -> list[Spec]:
         """Carries as they begin."""
@@ -245,7 +271,8 @@ class _Wishes:
     def pass_on(self, u: UOp) -> None:
         """The wish for a value, or how it is divided, as wishes for its operands."""
         if u.op in (Op.SHARD, Op.CONSTRAIN):
-            self.ask(u.src[0], tuple(() if names == OPEN else names for names in proper(u.arg)))
+            wish = tuple(() if names == OPEN else names for names in proper(u.arg))
+            self.ask(u.src[0], even(u.src[0].shape, wish, self.context.sizes, padded=True))
         elif u.op in SHARD and u.op not in (Op.SORT, Op.HOST, Op.KERNEL):
             wish = self.wish.get(u) or self.spec[u]
             if not is_divided(wish):

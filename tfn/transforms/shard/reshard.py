@@ -17,7 +17,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from tfn.trace.build import moveaxis, reshape
+from tfn.trace.build import moveaxis, pad, reshape, shrink
 from tfn.trace.op import Shape
 from tfn.trace.sharding import Axis, Exchange, Names, Spec
 from tfn.trace.uop import UOp
@@ -106,28 +106,38 @@ def cost_bytes(size_bytes: int, begin: Spec, end: Spec, sizes: Mapping[str, int]
 
 
 def reshard(
-    x: UOp, begin: Spec, end: Spec, axes: Mapping[str, Axis], index: Mapping[str, UOp]
+    x: UOp,
+    shape: Shape,
+    begin: Spec,
+    end: Spec,
+    axes: Mapping[str, Axis],
+    index: Mapping[str, UOp],
 ) -> UOp:
-    """The part of a value under another spec, from that under the first."""
+    """The part of a value of a shape under another spec, from that under the first."""
     sizes = tuple((name, axis.size) for name, axis in axes.items())
     for step in steps(begin, end, sizes):
-        x = _apply(x, step, axes[step.name], index[step.name])
+        x = _apply(x, shape, step, axes[step.name], index[step.name])
     return x
 
 
-def _apply(x: UOp, step: Step, axis: Axis, index: UOp) -> UOp:
+def _apply(x: UOp, shape: Shape, step: Step, axis: Axis, index: UOp) -> UOp:
+    """One exchange; the padding of the last part comes and goes with the division of its axis."""
     if step.source is None:
         assert step.to is not None
         return collective(Exchange.PICK, split(x, step.to, axis.size), index, axis)
     if step.to is None:
         rows = collective(Exchange.GATHER, x, index, axis, invariant=True)
-        return merge(rows, step.source)
-    rows = collective(Exchange.TRANSPOSE, split(x, step.to, axis.size), index, axis)
-    return merge(rows, step.source)
+    else:
+        rows = collective(Exchange.TRANSPOSE, split(x, step.to, axis.size), index, axis)
+    whole = merge(rows, step.source)
+    stop = tuple([min(n, shape[i]) if i == step.source else n for i, n in enumerate(whole.shape)])
+    return shrink(whole, (0,) * whole.ndim, stop)
 
 
 def split(x: UOp, axis: int, parts: int) -> UOp:
-    """An axis as rows of equal parts: a first axis that counts them."""
+    """An axis as rows of equal parts, the last ones padded: a first axis that counts them."""
+    more = -x.shape[axis] % parts
+    x = pad(x, (0,) * x.ndim, tuple([more if i == axis else 0 for i in range(x.ndim)]))
     shape: Shape = x.shape
     cut = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
     return moveaxis(reshape(x, cut), axis, 0)

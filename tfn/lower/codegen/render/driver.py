@@ -14,6 +14,8 @@ while and then yield.
     byte 8    the address of the host's entry
     byte 16   the number of the host call that failed, plus one
     byte 24   the number of the launch that runs, where the driver reports it
+    byte 32   the address of the log of kernel times, 0 if none is kept
+    byte 40   the number of the program in that log
     byte 64   arrivals at the barrier
     byte 128  a tile counter per launch, each in its own cache line
 """
@@ -22,7 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tfn.lower.codegen.render.timing import TIMING
 from tfn.lower.program import (
+    MAX_TIMED_LAUNCHES,
     Branch,
     Call,
     HostCall,
@@ -163,6 +167,7 @@ declare i32 @llvm.smin.i32(i32, i32)
 """
 ZERO = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
 HELPERS = {
+    "@begin_timing(": TIMING,
     "@barrier(": BARRIER,
     "@again(": REPEATED_SHARE,
     "@share(": SHARE,
@@ -182,11 +187,13 @@ def driver_text(
     single_threaded: bool = False,
     pointer_bytes: int = 8,
     reports: bool = False,
+    timed: bool = False,
 ) -> str:
     """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``.
 
     The text for a single thread needs no barriers, no `sync`, and no C library; if it `reports`, it
-    stores the number of each launch in `sync` before it begins, so that a fault has a name.
+    stores the number of each launch in `sync` before it begins, so that a fault has a name.  If it
+    is `timed`, it can log the time of its kernels; a program of one kernel is timed as a whole.
     """
     launches, called = list(all_launches(steps)), routines(steps)
     names = {routine: f"routine{i}" for i, routine in enumerate(called)}
@@ -194,21 +201,28 @@ def driver_text(
     numbers |= {id(call): i for i, call in enumerate(host_calls(steps))}
     repeated_ids = {id(launch) for launch in repeated(steps)}
     start = []
+    timed = timed and 1 < len(launches) <= MAX_TIMED_LAUNCHES
+    if timed:
+        start += [
+            "  %clock.words = alloca [5 x i64], align 8",
+            "  %clock = call ptr @begin_timing(ptr %clock.words, ptr %sync, i64 %thread, "
+            f"i64 {len(launches)})",
+        ]
     if (repeated_ids or called) and not single_threaded:
         size_bytes = 8 * len(launches)
-        start = [
+        start += [
             f"  %rounds = alloca [{len(launches)} x i64], align 8",
             f"  call void @llvm.memset.p0.i64(ptr %rounds, i8 0, i64 {size_bytes}, i1 false)",
         ]
 
     def driver(inputs: int) -> LlvmDriver:
         return LlvmDriver(
-            inputs, numbers, names, repeated_ids, single_threaded, pointer_bytes, reports
+            inputs, numbers, names, repeated_ids, single_threaded, pointer_bytes, reports, timed
         )
 
     text = driver(inputs).define(f"void @{name}({PARAMETERS})", start, steps)
     for routine in called:
-        head = f"internal void @{names[routine]}({PARAMETERS}, ptr %rounds)"
+        head = f"internal void @{names[routine]}({PARAMETERS}, ptr %rounds, ptr %clock)"
         text += driver(routine.inputs).define(head, [], routine.steps)
     declared = {launch.kernel.name for launch in launches}
     text += "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
@@ -244,6 +258,7 @@ class LlvmDriver:
         single_threaded: whether there is one thread for certain.
         pointer_bytes: the size of an address.
         reports: whether the number of each launch is stored before it begins.
+        timed: whether the time of each launch is logged, if a log is kept.
     """
 
     def __init__(
@@ -255,10 +270,11 @@ class LlvmDriver:
         single_threaded: bool,
         pointer_bytes: int = 8,
         reports: bool = False,
+        timed: bool = False,
     ) -> None:
         self.inputs, self.numbers, self.routines = inputs, numbers, routines
         self.repeated, self.single_threaded = repeated, single_threaded
-        self.pointer_bytes, self.reports = pointer_bytes, reports
+        self.pointer_bytes, self.reports, self.timed = pointer_bytes, reports, timed
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
@@ -286,7 +302,8 @@ class LlvmDriver:
         """Wait for all threads."""
         if self.single_threaded:
             return
-        self.lines.append("  call void @barrier(i64 %threads, ptr %sync)")
+        name, clock = ("@meet", ", ptr %clock") if self.timed else ("@barrier", "")
+        self.lines.append(f"  call void {name}(i64 %threads, ptr %sync{clock})")
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Add steps in order."""
@@ -362,6 +379,8 @@ class LlvmDriver:
         ]
         told = self.let(f"icmp ne {word} {self.let(f'load {word}, ptr %place0, {align}')}, 0")
         self.lines += [f"  br i1 {told}, label %met{i}, label %tell{i}", f"met{i}:"]
+        if self.timed:
+            self.lines.append("  call void @resumed(ptr %clock)")
         self.barrier()
         # Thread 0 may be at its next call before others read: they compare with this call's number.
         stop = self.let(f"icmp eq i64 {self.let(f'load i64, ptr {failure}, align 8')}, {i + 1}")
@@ -396,6 +415,8 @@ class LlvmDriver:
             f"  call void @{function}(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {begins}, "
             f"ptr %operands, i64 %threads, ptr %sync, i64 {i}{rounds})"
         )
+        if self.timed:
+            self.lines.append(f"  call void @ran(ptr %clock, i64 {i})")
 
     def call(self, call: Call) -> None:
         """The addresses of the operands are the buffers of the routine."""
@@ -404,7 +425,8 @@ class LlvmDriver:
         rounds = "null" if self.single_threaded else "%rounds"
         self.lines.append(
             f"  call void @{self.routines[call.routine]}(i64 %thread, i64 %threads, "
-            f"ptr %operands, ptr {arena}, ptr %sync, ptr {rounds})"
+            f"ptr %operands, ptr {arena}, ptr %sync, ptr {rounds}, "
+            f"ptr {'%clock' if self.timed else 'null'})"
         )
         self.barrier()
         if any(host_calls(call.routine.steps)):

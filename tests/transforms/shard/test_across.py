@@ -1,0 +1,94 @@
+"""Sorts, running sums, extremes and irregular access along divided axes, on the devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tests.transforms.shard.test_report import moved, put
+from tfn import lax
+from tfn.transforms.shard.across import can_sort, running_op
+
+pytestmark = pytest.mark.usefixtures("eight_devices")
+RNG = np.random.default_rng(5)
+
+
+def of_lines(*shape: int) -> Any:
+    """Numbers with ties, NaN, infinities and zeros of both signs."""
+    x = RNG.integers(-40, 40, shape).astype(np.float32)
+    flat = x.reshape(-1)
+    flat[::7], flat[3::11], flat[5::13], flat[1::17] = np.nan, -0.0, 0.0, np.inf
+    return x
+
+
+def same_bits(f: Callable[..., Any], x: Any, **exchanges: int) -> None:
+    """The result on eight devices is that of one, after some exchanges."""
+    mesh = tfn.make_mesh((8,), ("x",))
+    run = tfn.jit(f)
+    parts = put(x, mesh, "x")
+    for got, want in zip(tfn.tree.leaves(run(parts)), tfn.tree.leaves(run(x)), strict=True):
+        assert np.asarray(got).tobytes() == np.asarray(want).tobytes()
+    counts = moved(run, parts)
+    assert {name for name, _ in counts} == set(exchanges)
+
+
+def test_a_long_sort_is_done_in_parts() -> None:
+    x = of_lines(2048)
+    names = dict.fromkeys(("all_to_all", "permute"), 1)
+    same_bits(lambda x: tnp.sort(x), x, **names)
+    same_bits(lambda x: tnp.argsort(x), x, **names)
+    same_bits(lambda x: lax.sort((x, tnp.arange(2048), x * 2), num_keys=2), x, **names)
+    assert can_sort(2048, 8) and not can_sort(2040, 8) and not can_sort(512, 8)
+
+
+def test_a_short_sort_is_gathered() -> None:
+    same_bits(lambda x: tnp.sort(x, 0), of_lines(64, 3), all_gather=1)
+
+
+def test_running_reductions_pass_totals_on() -> None:
+    x = RNG.integers(-9, 9, (64, 3)).astype(np.float32)  # sums of integers are exact
+    same_bits(lax.cumsum, x, all_gather=1)
+    same_bits(lax.cummax, x, all_gather=1)
+    same_bits(partial(lax.cumsum, reverse=True), x, all_gather=1, permute=2)
+    mesh = tfn.make_mesh((8,), ("x",))
+    cost = tfn.jit(lambda x: tnp.cumsum(x, 0)).lower(put(x, mesh, "x")).cost_analysis()
+    assert cost["all_gather[x] bytes"] == 7 * 3 * 4, "a total of each device"
+
+
+def test_loops_that_run_no_monoid_are_no_running_sum() -> None:
+    def op_of(f: Callable[..., Any]) -> Any:
+        jaxpr = tfn.make_jaxpr(lambda xs: lax.scan(f, xs[0], xs))(np.ones((4, 2), np.float32))
+        (node,) = {u.src[0] for u in jaxpr.outputs}
+        return running_op(node)
+
+    assert op_of(lambda c, x: (c + x, c + x)) is tfn.trace.op.Op.ADD
+    assert op_of(lambda c, x: (c + x, c)) is None and op_of(lambda c, x: (c - x, c - x)) is None
+    assert op_of(lambda c, x: (x + x, x + x)) is None
+
+
+def test_extremes() -> None:
+    for f in (tnp.argmax, tnp.argmin):
+        same_bits(partial(f, axis=0), of_lines(64, 5), all_gather=1)
+        same_bits(partial(f, axis=0), np.full((16, 2), -np.inf, np.float32), all_gather=1)
+
+
+def test_rows_that_are_looked_up() -> None:
+    rows = np.array([3, 63, -1, 0, 17])
+    x = of_lines(64, 5)
+    same_bits(lambda x: x[rows], x, all_reduce=1)
+    same_bits(lambda x: x[-1], x, all_reduce=1)
+    same_bits(lambda x: (x > 0)[rows], x, all_reduce=1)
+
+
+def test_rows_that_are_updated_move_nothing() -> None:
+    rows = np.array([3, 63, -1, 0, 17])
+    x = of_lines(64, 5)
+    same_bits(lambda x: x.at[rows].set(1.5), x)
+    same_bits(lambda x: x.at[rows].max(1.5), x)
+    same_bits(lambda x: lax.dynamic_update_slice(x, tnp.ones((1, 5)), (40, 0)), x)

@@ -1,0 +1,105 @@
+"""Kernels of a program as people speak of them: their operations, work and bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from tfn._support.frozen import frozen
+from tfn.lower.fuse.ranges import IndexedKernel, Region
+from tfn.lower.passes import passes
+from tfn.lower.program import Program
+from tfn.lower.report.cost import node_work
+from tfn.lower.report.print.graph import Graph
+from tfn.lower.target.target import Target
+from tfn.trace.build import count
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, walk
+
+MAX_NAMED_OPS = 4
+"""Operations in the title of a kernel."""
+
+_UNNAMED = frozenset(
+    {Op.GBARRIER, Op.CONST, Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.GET, Op.CAST, Op.DETACH}
+)
+"""Ops that say little about a kernel."""
+
+
+@frozen
+class KernelWork:
+    """A kernel, by what it computes.
+
+    Attributes:
+        label: its number, with those of the loops around it.
+        title: the operations of whole arrays that it fuses.
+        flops: floating operations of one launch.
+        traffic_bytes: that one launch reads and writes, each operand once.
+    """
+
+    label: str
+    title: str
+    flops: float
+    traffic_bytes: int
+
+
+def title(nodes: Iterable[UOp]) -> str:
+    """The operations of a kernel: those of whole arrays first, each once."""
+    ops = Counter(u.op.value for u in nodes if u.op not in _UNNAMED)
+    named = [f"{name} ×{n}" if n > 1 else name for name, n in ops.items()]
+    rest = f" +{len(named) - MAX_NAMED_OPS}" if len(named) > MAX_NAMED_OPS else ""
+    return ", ".join(named[:MAX_NAMED_OPS]) + rest or "copy"
+
+
+def traffic_bytes(body: UOp) -> int:
+    """Bytes that a kernel reads and writes, each operand once."""
+    buffers = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
+    return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
+
+
+def kernels_of(graph: Graph) -> Iterator[tuple[IndexedKernel, list[UOp], KernelWork]]:
+    """The kernels of one function in running order, each with its nodes; not those of its loops.
+
+    Of the kernels behind one barrier the last one computes; a scatter is copied before.
+    """
+    nodes_of = dict(graph.kernels)
+    parts = Counter(stage.operands[0].arg for stage in graph.stages)
+    for stage in graph.stages:
+        number = stage.operands[0].arg
+        parts[number] -= 1
+        if not isinstance(stage, Region):
+            nodes = nodes_of[number]
+            computing = nodes if not parts[number] else []
+            flops = sum(node_work(u).flops for u in computing)
+            label = graph.number(number)
+            work = KernelWork(label, title(computing), flops, traffic_bytes(stage.body))
+            yield stage, nodes, work
+
+
+def by_body(graph: Graph) -> dict[UOp, KernelWork]:
+    """The kernels of a function and of its loops by their bodies; of equal ones the first."""
+    found: dict[UOp, KernelWork] = {}
+    waiting = [graph]
+    while waiting:
+        one = waiting.pop(0)
+        for stage, _, work in kernels_of(one):
+            found.setdefault(stage.body, work)
+        for inner in one.inner.values():
+            waiting += inner
+    return found
+
+
+def of_program(program: Program, target: Target) -> Sequence[KernelWork]:
+    """The kernel of each launch of a program, in the order of their text."""
+
+    def inside(function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
+        with_barriers: UOp = passes.boundaries(function, target)
+        return with_barriers, passes.ranges(with_barriers, target)
+
+    real: UOp = passes.complex_pairs(program.function, target)
+    known = by_body(Graph(real, inside))
+    works = []
+    for launch in program.launches:
+        body = launch.kernel.source or launch.kernel.body
+        # The others are copies, of the carries of loops and the operands of calls.
+        works.append(known.get(body) or KernelWork("", "copy", 0.0, traffic_bytes(body)))
+    return works

@@ -1,0 +1,53 @@
+"""Limits of the machine: what one core does at all, measured by the timer of kernels.
+
+Arithmetic is measured by a product of matrices that stays in the cache, memory by a copy that does
+not.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from tfn.hw.device import Device, KernelTimer
+from tfn.lower import pipeline
+from tfn.trace.op import Op
+from tfn.trace.uop import walk
+from tfn.transforms.jit import Jitted
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+MATRIX_SIZE = 512
+"""Rows and columns of the product that measures arithmetic: three megabytes, in the L2 cache."""
+
+COPY_BYTES = 1 << 26
+"""Bytes of the array that is copied: beyond the caches of a core, and filled in a moment."""
+
+
+@cache
+def limits(device: Device) -> tuple[float, float]:
+    """Floating operations and bytes that one core does in a nanosecond, measured once."""
+    n = MATRIX_SIZE
+    matrix = ShapeDtypeStruct((n, n), "float32")
+    row = ShapeDtypeStruct((COPY_BYTES // 4,), "float32")
+    assert device.kernel_timer is not None
+    with device.kernel_timer(device.target) as timer:
+        multiplied_ns = _fastest_ns(operator.matmul, (matrix, matrix), device, timer)
+        copied_ns = _fastest_ns(operator.neg, (row,), device, timer)
+    return 2 * n**3 / multiplied_ns, 2 * COPY_BYTES / copied_ns
+
+
+def _fastest_ns(
+    function: Callable[..., Any], args: tuple[Any, ...], device: Device, timer: KernelTimer
+) -> float:
+    """The time of all kernels of a function."""
+    total_ns = 0.0
+    jaxpr = Jitted(function).trace(*args).jaxpr
+    for launch in pipeline.lower(jaxpr, device.target).launches:
+        body = launch.kernel.source
+        assert body is not None, "a kernel of `pipeline.kernel`"
+        params = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
+        buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
+        total_ns += timer.measure(launch.kernel, buffers)
+    return total_ns

@@ -1,0 +1,59 @@
+"""Events of kernels with the names that people know: the function, and the operations it fuses.
+
+p0984f2...  ->  kernel  step 2 dot_general, tanh
+                wait    step
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from tfn._support import events
+from tfn._support.events import Event
+from tfn.eager import run
+from tfn.inspect.kernels import KernelWork, of_program
+from tfn.lower.program import Program
+
+MAX_KNOWN = 64
+"""Programs whose kernels are kept by name: their graphs are cut into kernels once more for it."""
+
+_KNOWN: dict[str, Sequence[KernelWork]] = {}
+
+
+def work_of(event: Event) -> KernelWork | None:
+    """The work of the kernel of an event; None if its program is no longer loaded."""
+    program = events.named(event.number).program()
+    if not isinstance(program, Program) or event.launch < 0:
+        return None
+    if program.name not in _KNOWN:
+        _KNOWN[program.name] = of_program(program, run.device("cpu").target)
+        if len(_KNOWN) > MAX_KNOWN:
+            del _KNOWN[next(iter(_KNOWN))]
+    return _KNOWN[program.name][event.launch]
+
+
+def named(listed: Iterable[Event]) -> list[Event]:
+    """The events; those of kernels and of waits get the names of their kernel and function.
+
+    Native code writes a digest for the program.  The function is that of the call around it.
+    """
+    listed = list(listed)
+    calls = [event for event in listed if event.kind == "program"]
+    begins = [call.begin_ns for call in calls]
+    result = []
+    for event in listed:
+        if event.launch >= 0:
+            function = _around(event, calls, begins) or event.name
+            work = work_of(event)
+            title = work.title if work else ""
+            name = f"{function} {event.launch} {title}".rstrip()
+            event = event._replace(name=name if event.kind == "kernel" else function)
+        result.append(event)
+    return result
+
+
+def _around(event: Event, calls: Sequence[Event], begins: Sequence[int]) -> str:
+    """The name of the latest call that began before an event, if it has not ended before it."""
+    at = bisect_right(begins, event.begin_ns) - 1
+    return calls[at].name if at >= 0 and event.begin_ns <= calls[at].end_ns else ""
