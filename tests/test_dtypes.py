@@ -134,3 +134,12 @@ def test_types_of_keys_and_abstract_types():
     assert dtypes.issubdtype(np.floating, np.inexact) and not dtypes.issubdtype(
         np.inexact, np.int32
     )
+
+
+def test_wide_types_can_be_narrowed() -> None:
+    dtypes.set_default_bits(32, at_most=32)
+    try:
+        assert dtypes.canonical("float64") == "float32" and dtypes.canonical(np.int64) == "int32"
+    finally:
+        dtypes.set_default_bits(32)
+    assert dtypes.canonical("float64") == "float64"

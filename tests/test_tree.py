@@ -214,3 +214,14 @@ def test_reductions():
     assert tree.reduce_associative(max, [], identity=0) == 0
     with pytest.raises(TreeError, match="without leaves"):
         tree.reduce_associative(max, {})
+
+
+def test_a_predicate_of_paths_ends_branches() -> None:
+    nested = {"a": [1, (2, 3)], "b": None, "c": 4}
+    pairs, spec = tree.flatten_with_path(nested, lambda path, x: len(path) == 2, True)
+    assert [(tree.keystr(path), x) for path, x in pairs] == [
+        ("['a'][0]", 1),
+        ("['a'][1]", (2, 3)),
+        ("['c']", 4),
+    ]
+    assert tree.unflatten(spec, [x for _, x in pairs]) == nested

@@ -62,7 +62,7 @@ def install(functions: Functions, shards: Callable[[], Any]) -> None:
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
     def method(self: Array, other: object) -> Array:
-        if not isinstance(other, _OPERANDS):
+        if not isinstance(other, _OPERANDS) and not hasattr(other, "__jax_array__"):
             return NotImplemented  # type: ignore[no-any-return]
         function: Function = getattr(_FUNCTIONS[0], name)
         return function(other, self) if swapped else function(self, other)
@@ -485,9 +485,9 @@ class Array:
         """The diagonal of two axes."""
         return _FUNCTIONS[0].diagonal(self, offset, axis1, axis2)
 
-    def dot(self, other: ArrayLike) -> Array:
+    def dot(self, other: ArrayLike, **options: object) -> Array:
         """The product as `tfn.numpy.dot` defines it."""
-        return _FUNCTIONS[0].dot(self, other)
+        return _FUNCTIONS[0].dot(self, other, **options)
 
     def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
         """Values not below `min` and not above `max`."""
@@ -525,35 +525,17 @@ class Array:
         """The product over axes."""
         return _FUNCTIONS[0].prod(self, axis, dtype, keepdims, **options)
 
-    def mean(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        keepdims: bool = False,
-        **options: object,
-    ) -> Array:
+    def mean(self, axis: Axes = None, *args: object, **options: object) -> Array:
         """The mean over axes."""
-        return _FUNCTIONS[0].mean(self, axis, dtype, keepdims, **options)
+        return _FUNCTIONS[0].mean(self, axis, *args, **options)
 
-    def var(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Array:
+    def var(self, axis: Axes = None, *args: object, **options: object) -> Array:
         """The variance over axes."""
-        return _FUNCTIONS[0].var(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].var(self, axis, *args, **options)
 
-    def std(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Array:
+    def std(self, axis: Axes = None, *args: object, **options: object) -> Array:
         """The standard deviation over axes."""
-        return _FUNCTIONS[0].std(self, axis, dtype, ddof, keepdims)
+        return _FUNCTIONS[0].std(self, axis, *args, **options)
 
     def max(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
         """The largest over axes, NaN if there is one."""
@@ -563,13 +545,13 @@ class Array:
         """The smallest over axes, NaN if there is one."""
         return _FUNCTIONS[0].min(self, axis, keepdims, **options)
 
-    def any(self, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+    def any(self, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
         """Whether one element over axes is true."""
-        return _FUNCTIONS[0].any(self, axis, keepdims)
+        return _FUNCTIONS[0].any(self, axis, keepdims, **options)
 
-    def all(self, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+    def all(self, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
         """Whether all elements over axes are true."""
-        return _FUNCTIONS[0].all(self, axis, keepdims)
+        return _FUNCTIONS[0].all(self, axis, keepdims, **options)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """The first index of the largest."""

@@ -110,10 +110,21 @@ SHORT: dict[DType, str] = {
 # fmt: on
 
 
-def set_default_bits(bits: int) -> None:
+_MOST: dict[DType, DType] = {}
+"""The types in place of those that are too wide: none, unless `set_default_bits` narrows them."""
+
+_NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32, COMPLEX128: COMPLEX64}
+
+
+def set_default_bits(bits: int, at_most: int = 64) -> None:
     """Let Python scalars on their own have 64 bits, or 32 again.
 
     Programs that have been compiled stay as they are: set it before anything else.
+
+    Args:
+        bits: of Python scalars.
+        at_most: the bits of new arrays: with 32, a type of 64 bits that is asked for, and an array
+            of NumPy that has them, become one of 32, as in JAX.
 
     Raises:
         DTypeError: for another number.
@@ -124,6 +135,8 @@ def set_default_bits(bits: int) -> None:
     DEFAULTS[int], DEFAULTS[float] = (INT64, FLOAT64) if wide else (INT32, FLOAT32)
     DEFAULTS[complex] = COMPLEX128 if wide else COMPLEX64
     _DEFAULT_OF.update({"i*": DEFAULTS[int], "f*": DEFAULTS[float], "c*": DEFAULTS[complex]})
+    _MOST.clear()
+    _MOST.update(_NARROWER if at_most == 32 else {})
     promote.cache_clear()
 
 
@@ -163,7 +176,7 @@ def canonical(dtype: DTypeLike) -> DType:
     if isinstance(dtype, np.dtype):
         parsed = dtype
     elif isinstance(dtype, ScalarType):
-        return dtype.dtype
+        parsed = dtype.dtype
     elif isinstance(dtype, type) and dtype in DEFAULTS:
         return DEFAULTS[dtype]
     else:
@@ -180,7 +193,7 @@ def canonical(dtype: DTypeLike) -> DType:
             raise DTypeError(
                 f"tfn has no arrays of {parsed.name}", got=f"dtype={dtype!r}", hint=_all_names()
             )
-    return parsed
+    return _MOST.get(parsed, parsed) if _MOST else parsed
 
 
 def _all_names() -> str:

@@ -209,7 +209,11 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -
 
 
 def map_with_path(
-    f: Callable[..., Any], tree: object, *rest: object, is_leaf: _IsLeaf = None
+    f: Callable[..., Any],
+    tree: object,
+    *rest: object,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
 ) -> Any:
     """Applies a function to the path of each leaf and the leaf, and returns the tree of the
     results.
@@ -219,6 +223,7 @@ def map_with_path(
         tree: any tree.
         rest: trees that begin with the structure of `tree`.
         is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
+        is_leaf_takes_path: whether that is a predicate of the path and the node.
 
     Returns:
         A tree of the structure of `tree`.
@@ -230,25 +235,52 @@ def map_with_path(
         >>> map_with_path(lambda path, x: keystr(path), {"a": [5]})
         {'a': ["['a'][0]"]}
     """
-    pairs, spec = flatten_with_path(tree, is_leaf)
-    others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
+    pairs, spec = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    of_node = None if is_leaf_takes_path else is_leaf
+    others = [_flatten_like(spec, tree, other, of_node) for other in rest]
     return unflatten(spec, [f(*pair, *xs) for pair, *xs in zip(pairs, *others)])
 
 
 def flatten_with_path(
-    tree: Any, is_leaf: _IsLeaf = None
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[Path, Any]], Structure]:
     """Returns (path, leaf) pairs in order, and the structure.
+
+    Args:
+        tree: any tree.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
+        is_leaf_takes_path: whether that is a predicate of the path and the node.
 
     Example:
         >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"a": [5]})[0]]
         [("['a'][0]", 5)]
     """
+    if is_leaf is not None and is_leaf_takes_path:
+        pairs, spec = flatten_with_path(_boxed((), tree, is_leaf), lambda x: type(x) is _Box)
+        return [(path, box.value) for path, box in pairs], spec
     with section():
         accessors, values, spec = optree.tree_flatten_with_accessor(
             tree, is_leaf=is_leaf, namespace=NAMESPACE
         )
         return [(tuple(builtins.map(_key, a)), value) for a, value in zip(accessors, values)], spec
+
+
+@frozen
+class _Box:
+    """A leaf, whatever it is."""
+
+    value: Any
+
+
+def _boxed(path: Path, node: Any, is_leaf: Callable[[Path, Any], bool]) -> Any:
+    """The tree with its leaves, and the nodes for which the predicate holds, in boxes."""
+    if is_leaf(path, node):
+        return _Box(node)
+    # One level: every child is a leaf.
+    pairs, spec = flatten_with_path(node, lambda child: child is not node)
+    if len(pairs) == 1 and pairs[0][0] == ():
+        return _Box(node)
+    return unflatten(spec, [_boxed((*path, *keys), child, is_leaf) for keys, child in pairs])
 
 
 def _key(entry: optree.PyTreeEntry) -> Any:
@@ -273,14 +305,21 @@ class _Keyed(optree.PyTreeEntry):
         return f"{node}{self.entry}"
 
 
-def leaves_with_path(tree: object, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any]]:
+def leaves_with_path(
+    tree: object, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> list[tuple[Path, Any]]:
     """Returns (path, leaf) pairs in order.
+
+    Args:
+        tree: any tree.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
+        is_leaf_takes_path: whether that is a predicate of the path and the node.
 
     Example:
         >>> [(keystr(path), leaf) for path, leaf in leaves_with_path({"a": [5]})]
         [("['a'][0]", 5)]
     """
-    return flatten_with_path(tree, is_leaf)[0]
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:

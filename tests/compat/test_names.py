@@ -1,6 +1,8 @@
 """The table of JAX's names: what it names is there."""
 
 import importlib
+import importlib.util
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +24,11 @@ def test_every_row_can_be_imported(name):
     for place in names.elsewhere.values():
         module, _, attribute = place.partition(":")
         assert hasattr(importlib.import_module(module), attribute or "__name__"), place
+
+
+def test_the_page_of_names_is_what_the_table_says_now():
+    place = Path(__file__).parents[2] / "docs" / "jax_names.py"
+    spec = importlib.util.spec_from_file_location("jax_names", place)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.PAGE.read_text() == made.page(), "run python docs/jax_names.py"

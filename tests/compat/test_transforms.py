@@ -26,7 +26,7 @@ def test_jit_takes_the_options_of_jax():
         step_of = staticmethod(transforms.jit(lambda n, x: n * x, static_argnums=0))
 
     assert float(Model.step_of(3, 2.0)) == 6.0
-    assert isinstance(Model.step, transforms.Jitted)
+    assert isinstance(Model.step, transforms.PjitFunction)
 
 
 def test_disable_jit_runs_python():

@@ -259,3 +259,13 @@ def test_rows_times_the_matrix_of_their_group(sizes: list[int]) -> None:
     assert np.isfinite(np.asarray(slope)).all()
     with pytest.raises(ShapeError, match=r"f64\[7,3\], f64\[4,3,2\], i64\[2\]"):
         lax.ragged_dot(x, w, np.array([1, 2]))
+
+
+def test_a_convolution_with_unshared_weights() -> None:
+    draw = np.random.RandomState(0)
+    x, w = draw.randn(2, 6, 5, 3), draw.randn(5, 4, 3 * 2 * 2, 4)
+    layout = ("NHWC", "HWIO", "NHWC")
+    y = lax.conv_general_dilated_local(x, w, (1, 1), "VALID", (2, 2), dimension_numbers=layout)
+    for i, j in ((0, 0), (4, 3)):
+        window = x[:, i : i + 2, j : j + 2].transpose(0, 3, 1, 2).reshape(2, -1)
+        np.testing.assert_allclose(y[:, i, j], window @ w[i, j], rtol=1e-10)

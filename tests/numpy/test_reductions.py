@@ -198,3 +198,23 @@ def test_weak_types_survive():
     x = tnp.asarray(2.0)
     assert x.weak_type and x.sum().weak_type and x.mean().weak_type and x.max().weak_type
     assert not x.sum(dtype="float32").weak_type
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_spread_of_a_part_and_about_a_given_mean(name: str) -> None:
+    x = np.random.RandomState(0).randn(4, 5).astype("float32")
+    ours, theirs, inside = getattr(tnp, name), getattr(np, name), x > -0.5
+    for options in (
+        {"axis": 1, "where": inside},
+        {"axis": 0, "where": inside, "ddof": 1, "keepdims": True},
+        {"axis": 1, "mean": x.mean(axis=1, keepdims=True)},
+        {"where": inside},
+    ):
+        np.testing.assert_allclose(ours(x, **options), theirs(x, **options), rtol=1e-5)
+
+
+def test_numpy_calls_the_methods_with_out() -> None:
+    x = tnp.arange(4.0)
+    assert (np.sum(x), np.any(x), np.std(x), np.argmax(x)) == (6.0, True, np.std([0, 1, 2, 3]), 3)
+    with pytest.raises(NotImplementedError, match="never changes"):
+        tnp.sum(x, out=np.zeros(()))

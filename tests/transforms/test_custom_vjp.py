@@ -330,3 +330,17 @@ def test_fixed_arguments_need_no_hash():
     f = tfn.custom_vjp(lambda options, x: options[0]["scale"] * x, nondiff_argnums=0)
     f.defvjp(lambda options, x: (f(options, x), None), lambda options, _, ct: (7 * ct,))
     assert float(tfn.grad(lambda x: f(({"scale": 2.0},), x))(1.0)) == 7.0
+
+
+def test_residuals_that_are_true_or_false_can_be_asked() -> None:
+    @tfn.custom_vjp
+    def f(x, negative):
+        return -x if negative else x
+
+    def bwd(residuals, ct):
+        negative, scale = residuals
+        assert negative is True
+        return (-ct * scale if negative else ct, None)
+
+    f.defvjp(lambda x, negative: (-x, (True, x)), bwd)
+    assert float(tfn.jit(tfn.grad(lambda x: f(x, True)))(3.0)) == -3.0

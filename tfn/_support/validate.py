@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, SHORT, DType
-from tfn.errors import ArgumentError, ConcretizationTypeError, DTypeError, ShapeError
+from tfn.errors import (
+    ArgumentError,
+    ConcretizationTypeError,
+    DTypeError,
+    NotAvailableError,
+    ShapeError,
+)
 
 LARGEST_BYTES = 1 << 56
 """No array is as large: more than five levels of page tables can address for one process."""
@@ -350,4 +356,14 @@ def size_limit(function: str, shape: Sequence[int], itemsize: int = 1) -> None:
             got=f"shape {tuple(shape)}",
             hint=f"no machine addresses 2**{LARGEST_BYTES.bit_length() - 1} bytes: look for a size "
             "that grew by mistake",
+        )
+
+
+def no_out(name: str, out: object) -> None:
+    """Raise NotAvailableError for an array to write the result to; NumPy passes None for none."""
+    if out is not None:
+        raise NotAvailableError(
+            f"{name} cannot write its result to out: an array never changes",
+            got=f"out={shown(out)}",
+            hint="use the result; x.at[...].set(result) gives an array with it in place",
         )

@@ -10,12 +10,14 @@ Files in reading order:
     functions      functions over flat lists of leaves, and partial evaluation
     settings       ``jax.config``, and blocks in which a setting is changed
     transforms     `jit` and callbacks with the arguments that JAX's have
+    contraction    `einsum` by a product of the user's own
     test_util      derivatives checked against finite differences
     mesh_utils     devices arranged for a mesh, by hosts
     multihost_utils  agreement of processes, of which there is one
     monitoring     events and their listeners
     hijax          bases of types and primitives that a library defines
     private        private parts of JAX that libraries import
+    keywords       keyword arguments under JAX's names
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns
     __main__       ``python -m tfn.compat train.py``

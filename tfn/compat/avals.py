@@ -11,9 +11,10 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from tfn.array import Array
-from tfn.dtypes import INEXACT, DType, canonical
+from tfn.dtypes import INEXACT, DType, KeyType, ScalarType, canonical
 from tfn.eager import run
 from tfn.errors import ArgumentError
+from tfn.random.keys import Key
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
 from tfn.trace.op import Shape
@@ -37,7 +38,7 @@ class ShapedArray:
     """
 
     shape: Shape
-    dtype: DType
+    dtype: Any
     weak_type: bool = False
     sharding: Any = field(
         default=NamedSharding(AbstractMesh((), ()), PartitionSpec()), repr=False, compare=False
@@ -45,8 +46,13 @@ class ShapedArray:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(self.shape))
-        dtype = self.dtype if self.dtype is float0 else canonical(self.dtype)
-        object.__setattr__(self, "dtype", dtype)
+        known = self.dtype is float0 or isinstance(self.dtype, KeyType)
+        object.__setattr__(self, "dtype", self.dtype if known else canonical(self.dtype))
+        sharding = self.sharding  # whose spec has an entry for each axis
+        undivided = self.ndim - len(sharding.spec)
+        if undivided > 0:
+            spec = PartitionSpec(*sharding.spec, *[None] * undivided)
+            object.__setattr__(self, "sharding", NamedSharding(sharding.mesh, spec))
 
     def __str__(self) -> str:
         sizes = list(map(str, self.shape))
@@ -99,6 +105,8 @@ def typeof(x: Any) -> Any:
         >>> typeof(1.0).weak_type
         True
     """
+    if isinstance(x, Key):
+        return ShapedArray(x.shape, x.dtype)
     if isinstance(x, (Array, ShapeDtypeStruct)):
         sharding = getattr(x.kind, "sharding", None)
         if isinstance(sharding, NamedSharding):
@@ -114,12 +122,14 @@ def typeof(x: Any) -> Any:
 
 
 def dtype_of(x: Any) -> DType:
-    """The dtype of an array, or of a number on its own.
+    """The dtype of an array, of a number on its own, or of a dtype.
 
     Example:
-        >>> dtype_of(1.0)
-        dtype('float32')
+        >>> dtype_of(1.0), dtype_of("int8")
+        (dtype('float32'), dtype('int8'))
     """
+    if isinstance(x, (np.dtype, type, str, ScalarType)):
+        return canonical(x)
     return typeof(x).dtype  # type: ignore[no-any-return]
 
 

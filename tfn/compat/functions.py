@@ -12,6 +12,8 @@ from tfn.compat.jaxprs import ClosedJaxpr, Jaxpr, closed_jaxpr
 from tfn.eager import run
 from tfn.errors import ArgumentError, UnexpectedTracerError
 from tfn.trace import bind
+from tfn.trace.jaxpr import close
+from tfn.trace.uop import walk
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 
@@ -167,17 +169,28 @@ def trace_to_jaxpr_nounits(
         for i, leaf in zip(unknown, leaves, strict=True):
             args[i] = leaf
         found[:] = fun.call_wrapped(*args)
-        mine = {id(leaf.trace) for leaf in leaves}
-        is_unknown = [instantiate or id(getattr(y, "trace", None)) in mine for y in found]
-        results = [
-            PartialVal.unknown(ShapedArray(y.shape, y.dtype)) if u else PartialVal.known(y)
-            for y, u in zip(found, is_unknown, strict=True)
-        ]
-        out.extend(results)
-        return [y for y, u in zip(found, is_unknown, strict=True) if u]
+        inputs, mine = {leaf.uop for leaf in leaves}, {id(leaf.trace) for leaf in leaves}
+        dependent = []
+        for y in found:
+            traced = id(getattr(y, "trace", None)) in mine
+            if instantiate or (traced and not inputs.isdisjoint(walk([y.uop]))):
+                out.append(PartialVal.unknown(ShapedArray(y.shape, y.dtype)))
+                dependent.append(y)
+            else:
+                out.append(PartialVal.known(y))
+                if traced:  # recorded, but of nothing unknown
+                    constant[len(out) - 1] = y
+        return dependent
 
     out: list[PartialVal] = []
+    constant: dict[int, Any] = {}
     closed, _ = closed_jaxpr(fun.f, call, types)
+    if constant:
+        function, captured = close([y.uop for y in constant.values()], [])
+        weak = [y.weak_type for y in constant.values()]
+        values = bind.call(function, [leaf.arg.value for leaf in captured], weak)
+        for at, value in zip(constant, values, strict=True):
+            out[at] = PartialVal.known(value)
     return closed.jaxpr, out, closed.consts
 
 

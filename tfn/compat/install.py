@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 from tfn._support.frozen import frozen
 from tfn.array import Array
 from tfn.compat.avals import typeof
+from tfn.compat.keywords import adapted
 from tfn.compat.names import MODULES, Names
-from tfn.compat.settings import config
+from tfn.compat.settings import config, narrow
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
 
@@ -39,6 +40,7 @@ def install_as_jax() -> None:
             hint="call install_as_jax() before everything else",
         )
     config.update("jax_debug_key_reuse", False)
+    narrow()
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
     Array.aval = property(typeof)  # type: ignore[attr-defined]  # what JAX's arrays have
@@ -66,6 +68,7 @@ def _module(name: str, names: Names) -> ModuleType:
             if attribute not in names.absent:
                 raise _missing(name, attribute, names) from None
             value = Absent(f"{name}.{attribute}", names.absent[attribute])
+        value = adapted(name, attribute, value)
         setattr(module, attribute, value)
         return value
 

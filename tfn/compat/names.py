@@ -96,7 +96,7 @@ MODULES: dict[str, Names] = {
         "float0": f"{AVALS}:float0",
         "Ref": f"{HIJAX}:Ref",
     }, {"new_ref": "tfn has no mutable arrays", "live_arrays": "arrays are counted by Python"}),
-    "jax.numpy": Names("tfn.numpy", _from(
+    "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
         "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
         "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
         "int2", "int4", "uint2", "uint4",
@@ -218,7 +218,7 @@ MODULES: dict[str, Names] = {
         "BCOO", "BCSR", "COO", "CSR", "CSC", "sparsify", "random_bcoo",
     ), "arrays are dense")),
     "jax.monitoring": Names("tfn.compat.monitoring"),
-    "jax.stages": Names("tfn.transforms.aot", {"Wrapped": f"{TRANSFORMS}:Jitted"}),
+    "jax.stages": Names("tfn.transforms.aot", {"Wrapped": f"{TRANSFORMS}:PjitFunction"}),
     "jax.profiler": Names("tfn.profiler"),
     "jax.experimental.checkify": Names("tfn.checkify", {
         "ErrorCategory": "builtins:str", "JaxRuntimeError": f"{ERRORS}:CheckError",

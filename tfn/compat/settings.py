@@ -53,14 +53,33 @@ def _debug_nans(value: object) -> None:
     tfn_config.debug_nans = bool(value)
 
 
+_INSTALLED: list[bool] = []
+
+
+def narrow() -> None:
+    """Let ``jax_enable_x64`` say what is there, as in JAX: without it arrays have 32 bits at most.
+
+    Called once, by `install_as_jax`.
+    """
+    _INSTALLED.append(True)
+    config.update("jax_enable_x64", config.read("jax_enable_x64"))
+
+
 def _x64(value: object) -> None:
-    dtypes.set_default_bits(64 if value else 32)
+    bits = 64 if value else 32
+    dtypes.set_default_bits(bits, at_most=bits if _INSTALLED else 64)
+
+
+def _devices(value: Any) -> None:
+    if value > 0:
+        tfn_config.devices = value
 
 
 ACTIONS: dict[str, Callable[[object], None]] = {
     "jax_debug_key_reuse": _key_reuse,
     "jax_debug_nans": _debug_nans,
     "jax_enable_x64": _x64,
+    "jax_num_cpu_devices": _devices,
 }
 """Settings that change something in tfn; the others are kept, and change nothing."""
 # fmt: on
@@ -69,8 +88,8 @@ ACTIONS: dict[str, Callable[[object], None]] = {
 class Settings:
     """``jax.config``: settings that tfn has no use for are kept, and do nothing.
 
-    64-bit types are there whenever they are asked for by name; ``jax_enable_x64`` makes them the
-    default of Python numbers.  Keys may be used twice, as with JAX, unless
+    ``jax_enable_x64`` makes 64 bits the default of Python numbers; without it, a process in which
+    ``import jax`` means tfn has no wider types.  Keys may be used twice, unless
     ``jax_debug_key_reuse`` forbids it.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,8 +33,11 @@ _HINTS = frozenset(
 )
 
 
-class Jitted:
-    """A jitted function: `tfn.jit`, but the function as it is within ``disable_jit``."""
+class PjitFunction:
+    """A jitted function: `tfn.jit`, but the function as it is within ``disable_jit``.
+
+    Libraries look for the name of this class, which is that in JAX.
+    """
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
         wraps(fun)(self)
@@ -50,6 +54,17 @@ class Jitted:
             raise AttributeError(name)
         return getattr(self._jitted, name)
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of the function; an object with ``__get__`` has none of its own."""
+        try:
+            return inspect.signature(self._fun)
+        except (TypeError, ValueError) as error:
+            raise AttributeError("__signature__") from error
+
+    def __repr__(self) -> str:
+        return f"<PjitFunction of {self._fun!r}>"
+
     def __get__(self, instance: object, owner: type) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -64,7 +79,7 @@ def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:
     if fun is None:
         return functools.partial(jit, **options)
     known = {name: o for name, o in options.items() if name not in _HINTS and o is not None}
-    return Jitted(fun, known)
+    return PjitFunction(fun, known)
 
 
 @dataclass(frozen=True)

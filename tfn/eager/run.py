@@ -526,6 +526,8 @@ def asarray(value: Any, dtype: Any = None) -> Array:
                 data = np.asarray(number).astype(kind)
         weak = requested is None and not isinstance(value, bool)
         return concrete(device().memory.copy(data), (), kind, weak)
+    if hasattr(value, "__jax_array__"):  # the protocol of JAX's libraries
+        return asarray(value.__jax_array__(), dtype)
     if hasattr(value, "__array__"):
         return _copied(np.asarray(value), requested)
     raise ArgumentError(

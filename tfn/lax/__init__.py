@@ -80,6 +80,7 @@ with _on_demand(globals()):
         conv_general_dilated as conv_general_dilated, conv as conv,
         conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
         conv_general_dilated_patches as conv_general_dilated_patches,
+        conv_general_dilated_local as conv_general_dilated_local,
     )
     from tfn.lax.fourier import fft as fft, FftType as FftType
     from tfn.lax.reduction import (

@@ -663,6 +663,64 @@ def conv_general_dilated_patches(
     )
 
 
+def conv_general_dilated_local(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Pairs,
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Layout = None,
+    precision: object = None,
+) -> Array:
+    """A convolution whose kernel is another one at each place of the result: unshared weights.
+
+    Args:
+        lhs: the input: batch, channels and spatial axes, in the order of the layout.
+        rhs: the kernels: channels of the result, channels of the input times the elements of the
+            window, and the spatial axes of the result, in the order of the layout.
+        window_strides: steps of the window along each spatial axis, at least 1.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per spatial axis.
+        filter_shape: sizes of the window along the spatial axes.
+        lhs_dilation: distance of neighbouring elements of `lhs`, per spatial axis; 1 if None.
+        rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
+        dimension_numbers: layouts of lhs, of the kernels, and of the result; NCHW, OIHW, NCHW if
+            None.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+
+    Returns:
+        An array of batch, channels and spatial axes, in the order of the layout.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `conv_general_dilated` and `dot_general`.
+
+    Example:
+        >>> from tfn import lax
+        >>> x, w = lax.full((1, 2, 5, 5), 1.0), lax.full((4, 18, 3, 3), 1.0)
+        >>> y = lax.conv_general_dilated_local(x, w, (1, 1), "VALID", (3, 3))
+        >>> y.shape, float(y[0, 0, 0, 0])
+        ((1, 4, 3, 3), 18.0)
+    """
+    x, w = array(lhs), array(rhs)
+    layout = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    patches = conv_general_dilated_patches(
+        x, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, layout, precision
+    )
+    kernels, out = layout.rhs_spec, layout.out_spec
+    pairs = sorted(zip(kernels[2:], out[2:], strict=True))
+    of_kernel, of_input = zip(*pairs, strict=True) if pairs else ((), ())
+    dims = (((out[1],), (kernels[1],)), (of_input, of_kernel))
+    y = dot_general(patches, w, dims)  # spatial axes, batch, channels
+    spatial = len(pairs)
+    order = [0] * len(x.shape)
+    order[out[0]], order[out[1]] = spatial, spatial + 1
+    for i, axis in enumerate(of_input):
+        order[axis] = i
+    return transpose(y, order)
+
+
 _CHANNELS_LAST = {1: "H", 2: "HW", 3: "HWD"}
 
 

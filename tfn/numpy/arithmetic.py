@@ -22,11 +22,12 @@ from tfn.eager.operands import (
     fit,
     is_bool,
     need,
+    need_real,
     together,
 )
 from tfn.errors import ArgumentError
 from tfn.trace.bind import bind
-from tfn.trace.build import bitcast, cast, eq, full_like, ne, unary
+from tfn.trace.build import bitcast, cast, eq, full_like, imag, ne, real, unary
 from tfn.trace.build import maximum as larger
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
@@ -333,6 +334,10 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> maximum(tnp.array([1, 5]), 3)
         Array([3, 5], dtype=int32)
     """
+    operands, dtype, weak = together("maximum", x, y)
+    if dtype in COMPLEXES:
+        shape = broadcast_shape("maximum", operands[0].shape, operands[1].shape)
+        return apply(_complex_extreme, operands, Op.MAX, dtype, shape, weak=weak)
     return binary(Op.MAX, "maximum", x, y, REAL | {BOOL}, "real numbers")
 
 
@@ -350,7 +355,27 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> minimum(tnp.array([1, 5]), 3)
         Array([1, 3], dtype=int32)
     """
+    operands, dtype, weak = together("minimum", x, y)
+    if dtype in COMPLEXES:
+        shape = broadcast_shape("minimum", operands[0].shape, operands[1].shape)
+        return apply(_complex_extreme, operands, Op.MIN, dtype, shape, weak=weak)
     return binary(Op.MIN, "minimum", x, y, REAL | {BOOL}, "real numbers")
+
+
+def ordered(op: Op, x: UOp, y: UOp) -> UOp:
+    """A comparison of two values; complex ones by the real parts, then by the imaginary ones."""
+    if x.dtype not in COMPLEXES or op not in (Op.LT, Op.LE):
+        return UOp(op, (x, y))
+    a, b = real(x), real(y)
+    later = UOp(op, (imag(x), imag(y)))
+    return UOp(Op.LT, (a, b)) | (UOp(Op.EQ, (a, b)) & later)
+
+
+def _complex_extreme(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
+    """The later one of two complex numbers, or the earlier one; the first that is not a number."""
+    x, y = fit(x, dtype, shape), fit(y, dtype, shape)
+    first = ordered(Op.LE, y, x) if op is Op.MAX else ordered(Op.LE, x, y)
+    return choose(ne(x, x), x, choose(ne(y, y), y, choose(first, x, y)))
 
 
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -613,6 +638,7 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
         >>> clip(7, max=5)
         Array(5, dtype=int32, weak_type=True)
     """
+    need_real("clip", x)
     x = array_of("clip", x)
     if min is not None:
         x = maximum(x, min)

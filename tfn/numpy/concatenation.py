@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.validate import integer, integers, rank, several, shown, size_limit, unfit
+from tfn._support.validate import integer, integers, no_out, rank, several, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DType, DTypeLike, canonical
 from tfn.eager.operands import (
@@ -102,7 +102,11 @@ def _joined(*parts_and_static: Any) -> UOp:
 
 
 def stack(
-    arrays: Sequence[ArrayLike] | Array, axis: int = 0, dtype: DTypeLike | None = None
+    arrays: Sequence[ArrayLike] | Array,
+    axis: int = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    out: None = None,
 ) -> Array:
     """The arrays, of one shape, joined along a new axis.
 
@@ -110,6 +114,7 @@ def stack(
         arrays: list or tuple of arrays, or one array, whose rows are joined.
         axis: position of the new axis in the result, counted from the end if negative.
         dtype: dtype of the result; None takes the one that they promote to.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Raises:
         ShapeError: if the shapes differ.
@@ -121,6 +126,7 @@ def stack(
         >>> stack([tnp.array([1, 2]), tnp.array([3, 4])], axis=1).tolist()
         [[1, 3], [2, 4]]
     """
+    no_out("stack", out)
     operands, kind, weak = _several("stack", arrays, dtype)
     if any(x.shape != operands[0].shape for x in operands):
         raise unfit(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfn._support.validate import integer, shown, unfit
+from tfn._support.validate import integer, no_out, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
@@ -260,14 +260,23 @@ def inner(x: ArrayLike, y: ArrayLike) -> Array:
     return _product("inner", _tensordot, x, y, (x.ndim - 1,), (y.ndim - 1,))
 
 
-def outer(x: ArrayLike, y: ArrayLike) -> Array:
+def outer(x: ArrayLike, y: ArrayLike, *, out: None = None) -> Array:
     """The matrix of all products of an element of `x` with one of `y`, both flattened.
+
+    Args:
+        x: array or number, of any shape, whose elements give the rows.
+        y: array or number, of any shape, whose elements give the columns.
+        out: None, for NumPy's calls of it: an array never changes.
+
+    Returns:
+        An array of shape (x.size, y.size).
 
     Example:
         >>> import tfn.numpy as tnp
         >>> outer(tnp.array([1, 2]), tnp.array([3, 4])).tolist()
         [[3, 4], [6, 8]]
     """
+    no_out("outer", out)
     x, y = array_of("outer", x), array_of("outer", y)
     return x.reshape(x.size, 1) * y.reshape(1, y.size)
 
@@ -434,6 +443,7 @@ def einsum(
     preferred_element_type: DTypeLike | None = None,
     optimize: object = None,
     out_sharding: Any = None,
+    out: None = None,
 ) -> Array:
     """The sum of products in Einstein's notation, such as ``"bij,bjk->bik"``.
 
@@ -451,6 +461,7 @@ def einsum(
         optimize: accepted as in NumPy, and changes nothing.
         out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
             None leaves it to the compiler.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array with the axes after the arrow.
@@ -464,6 +475,7 @@ def einsum(
         >>> einsum("ij->i", np.ones((2, 3), np.float32))
         Array([3., 3.], dtype=float32)
     """
+    no_out("einsum", out)
     if out_sharding is not None:
         return on_device(
             einsum(subscripts, *operands, preferred_element_type=preferred_element_type),
@@ -482,12 +494,12 @@ def einsum(
             hint="pass an array for each term",
         )
     arrays, dtype, weak = together("einsum", *operands)
-    names, out = _letters(subscripts.replace(" ", ""), tuple(x.ndim for x in arrays))
+    names, letters = _letters(subscripts.replace(" ", ""), tuple(x.ndim for x in arrays))
     _sizes(subscripts, names, [x.shape for x in arrays])
     result_dtype = dtype if preferred_element_type is None else canonical(preferred_element_type)
-    path = _path(names, out, tuple(x.shape for x in arrays))
+    path = _path(names, letters, tuple(x.shape for x in arrays))
     weak = weak and preferred_element_type is None
-    return apply(_einsum, arrays, dtype, result_dtype, names, out, path, weak=weak)
+    return apply(_einsum, arrays, dtype, result_dtype, names, letters, path, weak=weak)
 
 
 _DOTS = "0123456789"  # one digit for each axis under `...`, the last of them the last digit used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfn._support.validate import integer, rank, shown
+from tfn._support.validate import integer, no_out, rank, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, DEFAULTS, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, one_axis
@@ -18,7 +18,9 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+def cumsum(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+) -> Array:
     """The sum of the elements up to each one, along an axis or of the flat array.
 
     Args:
@@ -27,6 +29,7 @@ def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
             the flat array.
         dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
             for booleans.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the shape of `x`, or a vector of all elements.
@@ -39,10 +42,13 @@ def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
         >>> cumsum(tnp.array([1, 2, 3]))
         Array([1, 3, 6], dtype=int32)
     """
+    no_out("cumsum", out)
     return _accumulate("cumsum", Op.ADD, x, axis, dtype)
 
 
-def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+def cumprod(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+) -> Array:
     """The product of the elements up to each one, along an axis or of the flat array.
 
     Args:
@@ -51,6 +57,7 @@ def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
             the flat array.
         dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
             for booleans.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the shape of `x`, or a vector of all elements.
@@ -63,6 +70,7 @@ def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
         >>> cumprod(tnp.array([1, 2, 3, 4]))
         Array([ 1,  2,  6, 24], dtype=int32)
     """
+    no_out("cumprod", out)
     return _accumulate("cumprod", Op.MUL, x, axis, dtype)
 
 

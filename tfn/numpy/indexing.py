@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tfn._support.frozen import frozen
-from tfn._support.validate import element_type, shown, unfit
+from tfn._support.validate import element_type, no_out, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, INEXACT, INTEGERS, highest, lowest
@@ -470,6 +470,7 @@ def take(
     *,
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The elements at indices along an axis, or of the flat array.
 
@@ -481,6 +482,7 @@ def take(
             counts around.
         fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
             unsigned ones), or True.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `x`, with the axes of `indices` in place of `axis`.
@@ -494,6 +496,7 @@ def take(
         >>> take(tnp.array([1.0, 2.0]), tnp.array([1, 5, -1]))
         Array([ 2., nan,  2.], dtype=float32)
     """
+    no_out("take", out)
     places = array_of("take", indices)
     element_type("take", places, INTEGERS, "integer indices")
     x, axis = flat_or_axis("take", x, axis)

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.validate import a_function, element_type, integer, integers, one_of, rank, shown
+from tfn._support.validate import (
+    a_function,
+    element_type,
+    integer,
+    integers,
+    no_out,
+    one_of,
+    rank,
+    shown,
+)
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS
 from tfn.eager.operands import (
@@ -227,7 +236,7 @@ def dsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
     return split(x, indices_or_sections, 2)
 
 
-def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
+def choose(a: ArrayLike, choices: Any, mode: str = "raise", *, out: None = None) -> Array:
     """The elements of several arrays, each from the one whose number `a` holds.
 
     Args:
@@ -235,6 +244,7 @@ def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
         choices: list of arrays, broadcast with `a`.
         mode: numbers outside: "wrap" counts around; "clip", and "raise", whose check would need
             values, move to the border.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the broadcast shape and the promoted dtype.
@@ -248,6 +258,7 @@ def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
         >>> choose(tnp.array([0, 1, 0]), [tnp.array([1, 2, 3]), 9], mode="clip")
         Array([1, 9, 3], dtype=int32)
     """
+    no_out("choose", out)
     index = array_of("choose", a)
     one_of("choose", "mode", mode, ("raise", "wrap", "clip"))
     element_type("choose", index, INTEGERS | {BOOL}, "integers, which say which choice")

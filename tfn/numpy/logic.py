@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tfn._support.validate import shown
+from tfn._support.validate import no_out, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType, finfo, part, promote
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType, finfo, part, promote
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -23,7 +23,7 @@ from tfn.eager.operands import (
     values_of,
 )
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.arithmetic import BITS, binary, signed
+from tfn.numpy.arithmetic import BITS, binary, ordered, signed
 from tfn.trace.bind import bind
 from tfn.trace.build import complex_, eq, full_like, imag, ne, real, reduce, unary
 from tfn.trace.build import where as choose
@@ -46,7 +46,8 @@ def compare(op: Op, name: str, x: ArrayLike, y: ArrayLike) -> Array:
     Raises:
         ShapeError: if the shapes do not broadcast.
     """
-    if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
+    same = type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape
+    if same and x.dtype not in COMPLEXES:  # type: ignore[union-attr]
         result: Array = bind(op, x, y)
         return result
     operands, dtype, _ = together(name, x, y)
@@ -55,7 +56,7 @@ def compare(op: Op, name: str, x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def _compare(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
-    return UOp(op, (fit(x, dtype, shape), fit(y, dtype, shape)))
+    return ordered(op, fit(x, dtype, shape), fit(y, dtype, shape))
 
 
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -430,7 +431,7 @@ def _isfinite(x: UOp) -> UOp:
     return unary(Op.ABS, x) < float(np.inf)
 
 
-def isposinf(x: ArrayLike, /) -> Array:
+def isposinf(x: ArrayLike, /, *, out: None = None) -> Array:
     """Whether an element is plus infinity.
 
     Example:
@@ -438,10 +439,11 @@ def isposinf(x: ArrayLike, /) -> Array:
         >>> isposinf(tnp.array([float("inf"), -float("inf")]))
         Array([ True, False], dtype=bool)
     """
+    no_out("isposinf", out)
     return equal(x, float(np.inf))
 
 
-def isneginf(x: ArrayLike, /) -> Array:
+def isneginf(x: ArrayLike, /, *, out: None = None) -> Array:
     """Whether an element is minus infinity.
 
     Example:
@@ -449,6 +451,7 @@ def isneginf(x: ArrayLike, /) -> Array:
         >>> isneginf(tnp.array([float("inf"), -float("inf")]))
         Array([False,  True], dtype=bool)
     """
+    no_out("isneginf", out)
     return equal(x, -float(np.inf))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tfn._support.validate import integer, one_of, rank, several, shown
+from tfn._support.validate import integer, no_out, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import (
@@ -555,7 +555,13 @@ def _matrix(v: UOp, k: int) -> UOp:
 
 
 def trace(
-    x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
+    x: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    out: None = None,
 ) -> Array:
     """The sums of the diagonals of two axes.
 
@@ -566,6 +572,7 @@ def trace(
         axis1: axis of the rows, counted from the end if negative; the first by default.
         axis2: axis of the columns, counted from the end if negative; the second by default.
         dtype: dtype of the sums, as for `sum`; None takes that of `x`, but 32 bits at least.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array without the two axes.
@@ -579,6 +586,7 @@ def trace(
         >>> trace(tnp.array([[1, 2], [3, 4]])).item()
         5
     """
+    no_out("trace", out)
     return diagonal(x, offset, axis1, axis2).sum(-1, dtype)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tfn._support.validate import real_number
+from tfn._support.validate import no_out
 from tfn.array import Array, ArrayLike, Axes
-from tfn.dtypes import FLOATS, DType, DTypeLike, highest, lowest, part
-from tfn.eager.operands import apply, array_of, need_real, some_axes
+from tfn.dtypes import BOOL, FLOATS, DTypeLike, highest, lowest
+from tfn.eager.operands import apply, array_of, broadcast_shape, fit, need_real, some_axes
 from tfn.numpy import reductions
 from tfn.numpy.cumulative import cumprod, cumsum
+from tfn.numpy.logic import truth
 from tfn.trace import build
-from tfn.trace.build import accumulator, cast, eq, expand, full_like, reshape, unary
+from tfn.trace.build import eq, full_like
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -21,7 +22,14 @@ Numbers = tuple[int, ...]
 
 
 def nansum(
-    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The sum of the elements over axes that are not NaN, 0 of none.
 
@@ -30,6 +38,9 @@ def nansum(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
         keepdims: whether reduced axes stay, with size 1.
+        initial: value that is combined with the result of each reduction; None adds none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -42,11 +53,21 @@ def nansum(
         >>> nansum(tnp.array([1.0, float("nan"), 3.0])).item()
         4.0
     """
-    return reductions.sum(_instead_of_nan("nansum", x, 0), axis, dtype, keepdims)
+    no_out("nansum", out)
+    return reductions.sum(
+        _instead_of_nan("nansum", x, 0), axis, dtype, keepdims, initial=initial, where=where
+    )
 
 
 def nanprod(
-    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The product of the elements over axes that are not NaN, 1 of none.
 
@@ -55,6 +76,9 @@ def nanprod(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
         keepdims: whether reduced axes stay, with size 1.
+        initial: value that is combined with the result of each reduction; None adds none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -67,16 +91,31 @@ def nanprod(
         >>> nanprod(tnp.array([2.0, float("nan"), 3.0])).item()
         6.0
     """
-    return reductions.prod(_instead_of_nan("nanprod", x, 1), axis, dtype, keepdims)
+    no_out("nanprod", out)
+    return reductions.prod(
+        _instead_of_nan("nanprod", x, 1), axis, dtype, keepdims, initial=initial, where=where
+    )
 
 
-def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+def nanmax(
+    x: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    out: None = None,
+) -> Array:
     """The largest of the elements over axes that are not NaN; NaN if all are.
 
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
+        initial: value that counts as one more element; needed where there may be none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+            `initial`.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `x` without the reduced axes, or with size 1 there.
@@ -91,16 +130,29 @@ def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> nanmax(tnp.array([1.0, float("nan")])).item()
         1.0
     """
-    return _nan_extreme("nanmax", Op.MAX, x, axis, keepdims)
+    no_out("nanmax", out)
+    return _nan_extreme("nanmax", Op.MAX, x, axis, keepdims, initial, where)
 
 
-def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+def nanmin(
+    x: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    out: None = None,
+) -> Array:
     """The smallest of the elements over axes that are not NaN; NaN if all are.
 
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
+        initial: value that counts as one more element; needed where there may be none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+            `initial`.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `x` without the reduced axes, or with size 1 there.
@@ -115,16 +167,28 @@ def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> nanmin(tnp.array([1.0, float("nan")])).item()
         1.0
     """
-    return _nan_extreme("nanmin", Op.MIN, x, axis, keepdims)
+    no_out("nanmin", out)
+    return _nan_extreme("nanmin", Op.MIN, x, axis, keepdims, initial, where)
 
 
-def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+def nanmean(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    out: None = None,
+) -> Array:
     """The mean of the elements over axes that are not NaN; NaN of none.
 
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
         keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array without the reduced axes, or with size 1 there.
@@ -137,18 +201,33 @@ def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> nanmean(tnp.array([1.0, float("nan"), 3.0])).item()
         2.0
     """
+    no_out("nanmean", out)
     x = array_of("nanmean", x)
-    return reductions.mean(x, axis, keepdims=keepdims, where=apply(_is_number, (x,)))
+    return reductions.mean(x, axis, dtype, keepdims, where=_numbers("nanmean", x, where))
 
 
-def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
+def nanvar(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    out: None = None,
+) -> Array:
     """The variance of the elements over axes that are not NaN; see `var`.
 
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        mean: the mean, as `nanmean` gives it with ``keepdims=True``; None computes it.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there.
@@ -162,32 +241,34 @@ def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = Fals
         >>> nanvar(tnp.array([1.0, float("nan"), 5.0])).item()
         4.0
     """
+    no_out("nanvar", out)
     x = array_of("nanvar", x)
-    kind, axes = reductions.mean_dtype(x, None), some_axes("nanvar", axis, x.ndim)
-    return apply(_nanvar, (x,), axes, kind, real_number("nanvar", "ddof", ddof), bool(keepdims))
+    numbers = _numbers("nanvar", x, where)
+    return reductions.var(x, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
 
 
-def _nanvar(x: UOp, axes: Numbers, dtype: DType, ddof: int, keepdims: bool) -> UOp:
-    wide = accumulator(dtype)
-    x = cast(x, wide)
-    number = eq(x, x)
-    x = choose(number, x, full_like(x, 0))
-    count = build.add_up(cast(number, wide), axes, True)
-    mean = build.add_up(x, axes, True) / count
-    deviation = choose(number, x - expand(mean, x.shape), full_like(x, 0))
-    total = build.add_up(reductions.squared(deviation), axes, True) / build.real(count - ddof)
-    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
-    return cast(total if keepdims else reshape(total, shape), part(dtype))
-
-
-def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
+def nanstd(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    out: None = None,
+) -> Array:
     """The standard deviation of the elements over axes that are not NaN; see `std`.
 
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        mean: the mean, as `nanmean` gives it with ``keepdims=True``; None computes it.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there.
@@ -201,13 +282,23 @@ def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = Fals
         >>> nanstd(tnp.array([1.0, float("nan"), 3.0])).item()
         1.0
     """
+    no_out("nanstd", out)
     x = array_of("nanstd", x)
-    kind, axes = reductions.mean_dtype(x, None), some_axes("nanstd", axis, x.ndim)
-    return apply(_nanstd, (x,), axes, kind, real_number("nanstd", "ddof", ddof), bool(keepdims))
+    numbers = _numbers("nanstd", x, where)
+    return reductions.std(x, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
 
 
-def _nanstd(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
-    return unary(Op.SQRT, _nanvar(x, axes, dtype, less, keepdims))
+def _numbers(name: str, x: Array, where: ArrayLike | None) -> Array:
+    """Where elements are not NaN, and not left out."""
+    if where is None:
+        return apply(_is_number, (x,))
+    mask = array_of(name, where)
+    broadcast_shape(name, x.shape, mask.shape)
+    return apply(_number_inside, (x, mask))
+
+
+def _number_inside(x: UOp, mask: UOp) -> UOp:
+    return eq(x, x) & fit(truth(mask), BOOL, x.shape)
 
 
 def _is_number(x: UOp) -> UOp:
@@ -222,9 +313,22 @@ def _replaced(x: UOp, value: float) -> UOp:
     return choose(eq(x, x), x, full_like(x, value))
 
 
-def _nan_extreme(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool) -> Array:
+def _nan_extreme(
+    name: str,
+    op: Op,
+    x: ArrayLike,
+    axis: Axes,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
+) -> Array:
     need_real(name, x)
     x = array_of(name, x)
+    if initial is not None or where is not None:
+        worst = -math.inf if op is Op.MAX else math.inf
+        extreme = reductions.max if op is Op.MAX else reductions.min
+        filled = x if x.dtype not in FLOATS else _instead_of_nan(name, x, worst)
+        return extreme(filled, axis, keepdims, initial=initial, where=where)
     axes = some_axes(name, axis, x.ndim)
     reductions.not_empty(name, x, axes, "check the shape first")
     return apply(_extreme_number, (x,), op, axes, bool(keepdims), weak=x.weak_type)
@@ -239,7 +343,9 @@ def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
     return choose(some, out, full_like(out, math.nan))
 
 
-def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+def nancumsum(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+) -> Array:
     """The sum of the elements up to each one, in which NaN counts as 0.
 
     Args:
@@ -247,6 +353,7 @@ def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
         axis: axis along which elements are added, counted from the end if negative; None takes the
             flat array.
         dtype: dtype of the result; None takes that of `x`, int32 for booleans.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the shape of `x`, or a vector of all elements.
@@ -259,10 +366,13 @@ def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
         >>> nancumsum(tnp.array([2.0, float("nan"), 3.0]))
         Array([2., 2., 5.], dtype=float32)
     """
+    no_out("nancumsum", out)
     return cumsum(_instead_of_nan("nancumsum", x, 0), axis, dtype)
 
 
-def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+def nancumprod(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+) -> Array:
     """The product of the elements up to each one, in which NaN counts as 1.
 
     Args:
@@ -270,6 +380,7 @@ def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
         axis: axis along which elements are multiplied, counted from the end if negative; None takes
             the flat array.
         dtype: dtype of the result; None takes that of `x`, int32 for booleans.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the shape of `x`, or a vector of all elements.
@@ -282,16 +393,20 @@ def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
         >>> nancumprod(tnp.array([2.0, float("nan"), 3.0]))
         Array([2., 2., 6.], dtype=float32)
     """
+    no_out("nancumprod", out)
     return cumprod(_instead_of_nan("nancumprod", x, 1), axis, dtype)
 
 
-def nanargmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+def nanargmax(
+    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Array:
     """The first index of the largest element along an axis that is not NaN; -1 if all are.
 
     Args:
         x: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An integer array without the axis, or with size 1 there.
@@ -305,16 +420,20 @@ def nanargmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
         >>> nanargmax(tnp.array([1.0, float("nan"), 2.0])).item()
         2
     """
+    no_out("nanargmax", out)
     return _nan_place("nanargmax", x, axis, keepdims)
 
 
-def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+def nanargmin(
+    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Array:
     """The first index of the smallest element along an axis that is not NaN; -1 if all are.
 
     Args:
         x: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An integer array without the axis, or with size 1 there.
@@ -328,6 +447,7 @@ def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
         >>> nanargmin(tnp.array([float("nan"), 1.0, 2.0])).item()
         1
     """
+    no_out("nanargmin", out)
     return _nan_place("nanargmin", x, axis, keepdims)
 
 

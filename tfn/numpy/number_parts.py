@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tfn._support.validate import one_of
+from tfn._support.validate import no_out, one_of
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, UINT64, DType, finfo
 from tfn.eager.operands import (
@@ -187,13 +187,14 @@ def _times_power(x: UOp, exponent: UOp) -> UOp:
     return UOp(Op.LDEXP, (wide, cast(exponent, np.dtype(f"i{wide.dtype.itemsize}"))))
 
 
-def modf(x: ArrayLike, /) -> Pair:
+def modf(x: ArrayLike, /, *, out: None = None) -> Pair:
     """The fraction and the whole part, both with the sign of x.
 
     Example:
         >>> [y.tolist() for y in modf(-2.5)]
         [-0.5, -2.0]
     """
+    no_out("modf", out)
     x = array_of("modf", x)
     x = x.astype(inexact((x.dtype, False))[0])
     return apply(_fraction, (x,)), trunc(x)

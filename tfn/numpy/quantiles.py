@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfn._support.validate import element_type, one_of, real_number, shown
+from tfn._support.validate import element_type, no_out, one_of, real_number, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import BOOL, FLOAT32, INT32, DType
 from tfn.eager.operands import REAL, apply, array_of, inexact, number_as, scalar_kind, some_axes
@@ -36,13 +36,14 @@ METHODS: dict[str, tuple[float, float]] = {
 """The parameters (a, b) of each method."""
 
 
-def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
     """The middle element of the sorted ones over axes, the mean of two if their number is even.
 
     Args:
         x: real numbers or booleans, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array without the reduced axes, or with size 1 there; NaN if an element is NaN.
@@ -56,6 +57,7 @@ def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> median(tnp.array([3, 1, 2, 10])).item()
         2.5
     """
+    no_out("median", out)
     return _apply("median", x, 0.5, axis, "linear", keepdims, False)
 
 
@@ -66,6 +68,7 @@ def percentile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    out: None = None,
 ) -> Array:
     """The value below which `q` percent of the elements over axes lie; see `quantile`.
 
@@ -75,6 +78,7 @@ def percentile(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced; NaN if an element is
@@ -90,6 +94,7 @@ def percentile(
         >>> percentile(tnp.array([1.0, 2.0, 3.0]), 75).item()
         2.5
     """
+    no_out("percentile", out)
     return _apply("percentile", x, _fraction("percentile", q), axis, method, keepdims, False)
 
 
@@ -100,6 +105,7 @@ def quantile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    out: None = None,
 ) -> Array:
     """The value below which a fraction `q` of the elements over axes lies; NaN if one is NaN.
 
@@ -110,6 +116,7 @@ def quantile(
         method: "linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf",
             "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or "normal_unbiased".
         keepdims: whether reduced axes stay, with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
@@ -124,16 +131,20 @@ def quantile(
         >>> quantile(tnp.arange(5.0), 0.25)
         Array(1., dtype=float32)
     """
+    no_out("quantile", out)
     return _apply("quantile", x, _within("quantile", q, 1), axis, method, keepdims, False)
 
 
-def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+def nanmedian(
+    x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None
+) -> Array:
     """The median of the elements over axes that are not NaN; NaN of none.
 
     Args:
         x: real numbers or booleans, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array without the reduced axes, or with size 1 there.
@@ -147,6 +158,7 @@ def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> nanmedian(tnp.array([3.0, float("nan"), 1.0])).item()
         2.0
     """
+    no_out("nanmedian", out)
     return _apply("nanmedian", x, 0.5, axis, "linear", keepdims, True)
 
 
@@ -157,6 +169,7 @@ def nanpercentile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    out: None = None,
 ) -> Array:
     """The percentile of the elements over axes that are not NaN; NaN of none; see `percentile`.
 
@@ -166,6 +179,7 @@ def nanpercentile(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
@@ -180,6 +194,7 @@ def nanpercentile(
         >>> nanpercentile(tnp.array([1.0, float("nan"), 3.0]), 50).item()
         2.0
     """
+    no_out("nanpercentile", out)
     return _apply("nanpercentile", x, _fraction("nanpercentile", q), axis, method, keepdims, True)
 
 
@@ -190,6 +205,7 @@ def nanquantile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    out: None = None,
 ) -> Array:
     """The quantile of the elements over axes that are not NaN; NaN of none; see `quantile`.
 
@@ -199,6 +215,7 @@ def nanquantile(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
@@ -213,6 +230,7 @@ def nanquantile(
         >>> nanquantile(tnp.array([1.0, float("nan"), 3.0]), 0.25).item()
         1.5
     """
+    no_out("nanquantile", out)
     return _apply("nanquantile", x, _within("nanquantile", q, 1), axis, method, keepdims, True)
 
 

@@ -6,9 +6,10 @@ Sums of narrow integers have 32 bits; 16-bit floats are added up in 32 bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from tfn._support.validate import real_number, shown
+from tfn._support.validate import no_out, real_number, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
@@ -37,7 +38,7 @@ from tfn.eager.operands import (
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.logic import truth
 from tfn.trace import bind, build
-from tfn.trace.build import accumulator, cast, expand, full_like, reshape, unary
+from tfn.trace.build import accumulator, cast, eq, expand, full_like, reshape, unary
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -78,11 +79,41 @@ def _known_kind(name: str, value: ArrayLike, dtype: DType, x: Array) -> Array:
 def _reduce(x: UOp, *rest: Any) -> UOp:
     *extra, op, axes, dtype, keepdims, (has_initial, has_where) = rest
     x = cast(x, dtype)
-    if has_where:
-        mask = fit(truth(extra[-1]), BOOL, x.shape)
+    mask = fit(truth(extra[-1]), BOOL, x.shape) if has_where else None
+    if dtype in COMPLEXES and op in (Op.MAX, Op.MIN):
+        start = extra[0] if has_initial else None
+        return _complex_extreme(x, op, axes, keepdims, start, mask)
+    if mask is not None:
         x = choose(mask, x, full_like(x, build.identity(op, dtype)))
     out = build.reduce(x, op, axes, keepdims)
     return UOp(op, (out, fit(extra[0], dtype, out.shape))) if has_initial else out
+
+
+def _complex_extreme(
+    x: UOp, op: Op, axes: Numbers, keepdims: bool, start: UOp | None, mask: UOp | None
+) -> UOp:
+    """The last or the first complex number by the real parts, then the imaginary ones; or NaN."""
+    real, imaginary = build.real(x), build.imag(x)
+    nowhere = full_like(real, build.identity(op, real.dtype))
+    if mask is not None:
+        real, imaginary = choose(mask, real, nowhere), choose(mask, imaginary, nowhere)
+    best = build.reduce(real, op, axes, True)
+    if start is not None:
+        least = fit(build.real(start), best.dtype, best.shape)
+        best = UOp(op, (best, least))
+    has_best = eq(real, expand(best, real.shape))
+    end = build.reduce(choose(has_best, imaginary, nowhere), op, axes, True)
+    if start is not None:
+        other = fit(build.imag(start), best.dtype, best.shape)
+        end = choose(eq(least, best), UOp(op, (end, other)), end)
+    # An element that is not a number makes the result so, and the others do not.
+    defects = choose(eq(x, x), full_like(real, 0), full_like(real, math.nan))
+    if mask is not None:
+        defects = choose(mask, defects, full_like(real, 0))
+    defect = build.add_up(defects, axes, True)
+    out = build.complex_(best + defect, end + defect)
+    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    return out if keepdims else reshape(out, shape)
 
 
 def sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
@@ -105,6 +136,7 @@ def sum(
     *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The sum over axes, 0 of no elements.
 
@@ -116,6 +148,7 @@ def sum(
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -129,6 +162,7 @@ def sum(
         >>> sum(tnp.ones((2, 3)), axis=-1, keepdims=True).shape
         (2, 1)
     """
+    no_out("sum", out)
     x = array_of("sum", x)
     kind = sum_dtype(x, dtype)
     return _reduction("sum", Op.ADD, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
@@ -146,6 +180,7 @@ def prod(
     *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The product over axes, 1 of no elements.
 
@@ -157,6 +192,7 @@ def prod(
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -170,6 +206,7 @@ def prod(
         >>> prod(tnp.array([2, 3, 4])).item()
         24
     """
+    no_out("prod", out)
     x = array_of("prod", x)
     kind = sum_dtype(x, dtype)
     return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
@@ -182,6 +219,7 @@ def max(
     *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The largest element over axes, NaN if one is NaN.
 
@@ -192,6 +230,7 @@ def max(
         initial: value that counts as one more element; needed where there may be none.
         where: mask that broadcasts to `x`: elements where it is false are left out; needs
             `initial`.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `x` without the reduced axes, or with size 1 there.
@@ -206,6 +245,7 @@ def max(
         >>> max(tnp.array([[1, 5], [7, 2]]), axis=1)
         Array([5, 7], dtype=int32)
     """
+    no_out("max", out)
     return _extreme("max", Op.MAX, x, axis, keepdims, initial, where)
 
 
@@ -216,6 +256,7 @@ def min(
     *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The smallest element over axes, NaN if one is NaN.
 
@@ -226,6 +267,7 @@ def min(
         initial: value that counts as one more element; needed where there may be none.
         where: mask that broadcasts to `x`: elements where it is false are left out; needs
             `initial`.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `x` without the reduced axes, or with size 1 there.
@@ -240,6 +282,7 @@ def min(
         >>> min(tnp.array([[1, 5], [7, 2]]), axis=1)
         Array([1, 2], dtype=int32)
     """
+    no_out("min", out)
     return _extreme("min", Op.MIN, x, axis, keepdims, initial, where)
 
 
@@ -278,7 +321,12 @@ def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
 
 
 def any(
-    x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    x: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """Whether one element over axes is true: not zero; NaN is true, and of no elements it is false.
 
@@ -287,6 +335,7 @@ def any(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A boolean array without the reduced axes, or with size 1 there.
@@ -299,11 +348,17 @@ def any(
         >>> any(tnp.array([[0, 0], [0, 1]]), axis=1)
         Array([False,  True], dtype=bool)
     """
+    no_out("any", out)
     return _truths("any", Op.MAX, x, axis, keepdims, where)
 
 
 def all(
-    x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    x: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """Whether all elements over axes are true: not zero; NaN is true, and so are no elements.
 
@@ -312,6 +367,7 @@ def all(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A boolean array without the reduced axes, or with size 1 there.
@@ -324,6 +380,7 @@ def all(
         >>> all(tnp.array([[1, 0], [1, 1]]), axis=1)
         Array([False,  True], dtype=bool)
     """
+    no_out("all", out)
     return _truths("all", Op.MIN, x, axis, keepdims, where)
 
 
@@ -369,6 +426,7 @@ def mean(
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
+    out: None = None,
 ) -> Array:
     """The mean over axes, always floating; NaN of no elements.
 
@@ -378,6 +436,7 @@ def mean(
         dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of dtype `dtype` without the reduced axes, or with size 1 there.
@@ -391,6 +450,7 @@ def mean(
         >>> mean(tnp.arange(4))
         Array(1.5, dtype=float32)
     """
+    no_out("mean", out)
     x = array_of("mean", x)
     kind = mean_dtype(x, dtype)
     axes = some_axes("mean", axis, x.ndim)
@@ -497,7 +557,10 @@ def var(
     ddof: int = 0,
     keepdims: bool = False,
     *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: int | None = None,
+    out: None = None,
 ) -> Array:
     """The variance over axes: the mean squared distance from the mean.
 
@@ -511,7 +574,10 @@ def var(
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
         keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        mean: the mean, as `mean` gives it with ``keepdims=True``; None computes it.
         correction: name of `ddof` in the array API; None uses `ddof`.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
@@ -526,16 +592,49 @@ def var(
         >>> var(tnp.array([1.0, 3.0])).item(), var(tnp.array([1.0, 3.0]), ddof=1).item()
         (1.0, 2.0)
     """
-    x = array_of("var", x)
-    divisor_reduction = real_number("var", "ddof", ddof if correction is None else correction)
-    kind, axes = mean_dtype(x, dtype), some_axes("var", axis, x.ndim)
-    return apply(_var, (x,), axes, kind, divisor_reduction, bool(keepdims), weak=_weak(x, dtype))
+    no_out("var", out)
+    return _spread("var", _var, x, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
-def _var(x: UOp, axes: Numbers, dtype: DType, ddof: int, keepdims: bool) -> UOp:
+def _spread(
+    name: str,
+    graph: Callable[..., UOp],
+    x: ArrayLike,
+    axis: Axes,
+    dtype: DTypeLike | None,
+    ddof: int,
+    keepdims: bool,
+    where: ArrayLike | None,
+    mean: ArrayLike | None,
+    correction: int | None,
+) -> Array:
+    x = array_of(name, x)
+    less = real_number(name, "ddof", ddof if correction is None else correction)
+    kind, axes = mean_dtype(x, dtype), some_axes(name, axis, x.ndim)
+    operands, given = [x], (mean is not None, where is not None)
+    for extra in (mean, where):
+        if extra is not None:
+            operands.append(array_of(name, extra))
+            broadcast_shape(name, x.shape, operands[-1].shape)
+    return apply(graph, operands, axes, kind, less, bool(keepdims), given, weak=_weak(x, dtype))
+
+
+def _var(x: UOp, *rest: Any) -> UOp:
+    *extra, axes, dtype, ddof, keepdims, (has_mean, has_where) = rest
     wide = accumulator(dtype)
     x = cast(x, wide)
-    deviation = x - expand(_mean(x, axes, wide, True), x.shape)
+    mask = [extra[-1]] if has_where else []
+    if has_mean:
+        center = fit(extra[0], wide, x.shape)
+    else:
+        found = _mean_where(x, mask[0], axes, wide, True) if mask else _mean(x, axes, wide, True)
+        center = expand(found, x.shape)
+    deviation = x - center
+    if mask:
+        inside = fit(truth(mask[0]), BOOL, x.shape)
+        squares = squared(choose(inside, deviation, build.zeros(x.shape, wide)))
+        divisor = build.add_up(cast(inside, part(wide)), axes, keepdims) - ddof
+        return cast(build.add_up(squares, axes, keepdims) / divisor, part(dtype))
     count = math.prod(x.shape[a] for a in axes) - ddof
     total = build.add_up(squared(deviation), axes, keepdims)
     return cast(total / (count if count > 0 else math.nan if not count else 0.0), part(dtype))
@@ -555,7 +654,10 @@ def std(
     ddof: int = 0,
     keepdims: bool = False,
     *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: int | None = None,
+    out: None = None,
 ) -> Array:
     """The standard deviation over axes: the square root of `var`.
 
@@ -567,7 +669,10 @@ def std(
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
         keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        mean: the mean, as `mean` gives it with ``keepdims=True``; None computes it.
         correction: name of `ddof` in the array API; None uses `ddof`.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
@@ -582,23 +687,22 @@ def std(
         >>> std(tnp.array([1.0, 3.0])).item()
         1.0
     """
-    x = array_of("std", x)
-    divisor_reduction = real_number("std", "ddof", ddof if correction is None else correction)
-    kind, axes = mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
-    return apply(_std, (x,), axes, kind, divisor_reduction, bool(keepdims), weak=_weak(x, dtype))
+    no_out("std", out)
+    return _spread("std", _std, x, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
-def _std(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
-    return unary(Op.SQRT, _var(x, axes, dtype, less, keepdims))
+def _std(x: UOp, *rest: Any) -> UOp:
+    return unary(Op.SQRT, _var(x, *rest))
 
 
-def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
     """The largest element less the smallest over axes, NaN if one is NaN.
 
     Args:
         x: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `x` without the reduced axes, or with size 1 there.
@@ -612,16 +716,20 @@ def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> ptp(tnp.array([3, 9, 4])).item()
         6
     """
+    no_out("ptp", out)
     return max(x, axis, keepdims) - min(x, axis, keepdims)
 
 
-def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmax(
+    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Array:
     """The first index of the largest element along an axis; NaN counts as largest.
 
     Args:
         x: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An int32 array (int64 for 2**31 elements and more) without the axis, or with size 1 there.
@@ -635,16 +743,20 @@ def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
         >>> argmax(tnp.array([3, 9, 9]))
         Array(1, dtype=int32)
     """
+    no_out("argmax", out)
     return _arg("argmax", Op.MAX, x, axis, keepdims)
 
 
-def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmin(
+    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+) -> Array:
     """The first index of the smallest element along an axis; NaN counts as smallest.
 
     Args:
         x: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An int32 array (int64 for 2**31 elements and more) without the axis, or with size 1 there.
@@ -658,6 +770,7 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
         >>> argmin(tnp.array([3, 1, 2])).item()
         1
     """
+    no_out("argmin", out)
     return _arg("argmin", Op.MIN, x, axis, keepdims)
 
 

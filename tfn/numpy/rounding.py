@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfn._support.validate import integer
+from tfn._support.validate import integer, no_out
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT
 from tfn.eager.operands import REAL, apply, array_of, need
@@ -77,8 +77,16 @@ def _trunc(x: UOp) -> UOp:
     return where(signed(x), unary(Op.CEIL, x), unary(Op.FLOOR, x))
 
 
-def round(x: ArrayLike, decimals: int = 0) -> Array:
+def round(x: ArrayLike, decimals: int = 0, *, out: None = None) -> Array:
     """The number rounded to a number of decimals, halves to even.
+
+    Args:
+        x: array or number, of any shape.
+        decimals: digits behind the point that stay; before it, if negative.
+        out: None, for NumPy's calls of it: an array never changes.
+
+    Returns:
+        An array of the shape and dtype of `x`.
 
     Raises:
         ArgumentError: unless `decimals` is an integer.
@@ -87,6 +95,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
         >>> round(2.5), round(0.125, 2)
         (Array(2., dtype=float32, weak_type=True), Array(0.12, dtype=float32, weak_type=True))
     """
+    no_out("round", out)
     x, decimals = array_of("round", x), integer("round", "decimals", decimals)
     if x.dtype not in INEXACT and decimals >= 0:
         return x

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfn._support.validate import integer, rank, shown
+from tfn._support.validate import integer, no_out, rank, shown
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import apply, array_of, indices_of, known_values
 from tfn.errors import ShapeError
@@ -140,6 +140,7 @@ def compress(
     *,
     size: int | None = None,
     fill_value: ArrayLike = 0,
+    out: None = None,
 ) -> Array:
     """The slices along an axis, or elements of the flat array, where a condition holds.
 
@@ -150,6 +151,7 @@ def compress(
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing, 0 by default.
+        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `a`, with `size` elements along the axis.
@@ -164,6 +166,7 @@ def compress(
         >>> compress(tnp.array([True, False, True]), tnp.array([1, 2, 3]))
         Array([1, 3], dtype=int32)
     """
+    no_out("compress", out)
     a, axis = flat_or_axis("compress", a, axis)
     mask = array_of("compress", condition)
     if mask.ndim != 1 or mask.size > a.shape[axis]:

@@ -43,7 +43,9 @@ def save(file: object, arr: ArrayLike) -> None:
         >>> load(file)
         Array([0, 1, 2], dtype=int32)
     """
-    data = np.asarray(array_of("save", arr))
+    # A number of Python keeps all its digits.
+    is_number = isinstance(arr, (bool, int, float, complex))
+    data = np.asarray(arr if is_number else array_of("save", arr))
     with _writing(file, ".npy") as opened:
         np.save(opened, data, allow_pickle=False)
 

@@ -103,6 +103,16 @@ class Key:
         return len(self.shape)
 
     @property
+    def trace(self) -> object:
+        """The trace that its words belong to; None if they are known."""
+        return self.data.trace
+
+    @property
+    def weak_type(self) -> bool:
+        """False: a key gives way to nothing."""
+        return False
+
+    @property
     def size(self) -> int:
         """The number of keys."""
         return prod(self.shape)
@@ -131,6 +141,8 @@ class Key:
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, Key):
             return NotImplemented
+        if not isinstance(self.data, Array) or not isinstance(other.data, Array):
+            return self.data == other.data  # a tree of something else, such as dtypes
         return apply(_equal, [self.data, other.data])
 
     def __repr__(self) -> str:
@@ -140,6 +152,10 @@ class Key:
         """The same keys in order under another shape."""
         sizes = a_shape("reshape", shape[0] if len(shape) == 1 else shape)
         return Key(self.data.reshape((*sizes, 2)))
+
+    def copy(self) -> Key:
+        """The same keys, in memory of their own."""
+        return Key(self.data.copy())
 
     def block_until_ready(self) -> Key:
         """This key, when its words have been computed."""

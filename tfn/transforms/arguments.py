@@ -50,12 +50,15 @@ def name_of(function: Function) -> str:
 
 
 def wraps(function: Callable[P, Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`functools.wraps`, for objects too whose ``__name__`` is no text."""
+    """`functools.wraps`, for objects too whose attributes are not a function's."""
 
     def named(wrapper: Callable[P, R]) -> Callable[P, R]:
-        fitting: tuple[str, ...] = functools.WRAPPER_ASSIGNMENTS
-        if not isinstance(getattr(function, "__name__", ""), str):
-            fitting = tuple(a for a in fitting if a != "__name__")
+        types = {"__name__": str, "__qualname__": str, "__annotations__": dict}
+        fitting = [
+            name
+            for name in functools.WRAPPER_ASSIGNMENTS
+            if isinstance(getattr(function, name, None), types.get(name, object))
+        ]
         return functools.update_wrapper(wrapper, function, fitting)
 
     return named

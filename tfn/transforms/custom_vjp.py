@@ -85,12 +85,12 @@ class VjpRules:
                 "return (result, None) if bwd needs nothing",
             )
             same_result(call, y, owner.fwd, "the fwd")
-            leaves, structure = results(residual_tree, owner.fwd)
+            kept, structure, flags = without_flags(residual_tree)
+            leaves, _ = results(kept, owner.fwd)
             residuals = [*call.indices(u), *(bind.lift(r, trace) for r in leaves)]
         differentiated = tuple(i for i, dx in enumerate(dxs) if dx is not None)
-        backward = Backward(
-            call, structure, tuple(map(ShapeDtypeStruct.of, leaves)), differentiated
-        )
+        types = tuple(map(ShapeDtypeStruct.of, leaves))
+        backward = Backward(call, structure, types, flags, differentiated)
         slots = call.gives.slots
         arg = Linear(
             call.name,
@@ -104,6 +104,17 @@ class VjpRules:
         return [None] * call.has_effects + slopes
 
 
+def without_flags(residuals: object) -> tuple[list[Any], tree.Structure, tuple[Any, ...]]:
+    """The leaves of residuals but those that are Python's True or False, which a trace may ask.
+
+    Returns:
+        (leaves, structure, flags): the structure of all leaves; flags with their positions.
+    """
+    leaves, structure = tree.flatten(residuals)
+    flags = tuple((i, x) for i, x in enumerate(leaves) if isinstance(x, bool))
+    return [x for x in leaves if not isinstance(x, bool)], structure, flags
+
+
 @frozen
 class Backward:
     """The rules of the linear function whose transpose is ``bwd``.
@@ -112,12 +123,15 @@ class Backward:
         call: of the function it belongs to.
         structure: of the residuals.
         residuals: their types; in the operands they follow the indices along named axes.
+        flags: the residuals that are Python's True or False, which stay so, at their positions
+            among the leaves.
         differentiated: for which leaves of the arguments there are tangents.
     """
 
     call: Call
     structure: tree.Structure
     residuals: tuple[ShapeDtypeStruct, ...]
+    flags: tuple[tuple[int, bool], ...]
     differentiated: tuple[int, ...]
 
     def transpose(
@@ -135,7 +149,10 @@ class Backward:
         indices, kept = u.src[: len(call.axes)], u.src[len(call.axes) : count]
         with rule_of_call(owner.bwd, call, indices) as trace:
             trace.begin = trace.token = const(True, BOOL)
-            residuals = tree.unflatten(self.structure, as_values(trace, kept, self.residuals))
+            leaves: list[Any] = as_values(trace, kept, self.residuals)
+            for at, flag in self.flags:
+                leaves.insert(at, flag)
+            residuals = tree.unflatten(self.structure, leaves)
             flat: list[Any] = []
             for slot in call.gives.slots:
                 ct = next(arriving) if slot.floating else None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tfn
+import tfn.numpy as tnp
 from tfn import lax
 from tfn.config import config
 from tfn.errors import ArgumentError, ShapeError
@@ -49,3 +50,8 @@ def test_what_does_not_fit() -> None:
         tfn.pmap(lambda a: a, devices=tfn.devices()[:3])(np.ones(2))
     with pytest.raises(ArgumentError, match="no mapped axis"):
         tfn.pmap(lambda a: a, in_axes=None)(np.ones(2))
+
+
+def test_keyword_arguments_are_mapped_and_static_ones_are_not() -> None:
+    f = tfn.pmap(lambda x, n, y: x * n + y, static_broadcasted_argnums=1)
+    assert f(tnp.ones((1, 2)), 3, y=tnp.ones((1, 2))).tolist() == [[4.0, 4.0]]

@@ -42,7 +42,7 @@ def pmap(
         axis_name: of the mapped axis.
         in_axes: the mapped axis of each argument, None for one that all devices get.
         out_axes: where the axis goes in the results; None for a result that is equal everywhere.
-        static_broadcasted_argnums: arguments that are Python values.
+        static_broadcasted_argnums: arguments that are Python values; `in_axes` has None for them.
         devices: as many as the axis has elements; the first ones if None.
         axis_size: the size of the axis, needed if nothing is mapped.
         donate_argnums: arguments whose memory may be reused.
@@ -60,10 +60,17 @@ def pmap(
     a_function("pmap", "fun", fun)
     name = UNNAMED if axis_name is None else axis_name
 
-    def run(*args: Any) -> Any:
-        leaves, structure = tree.flatten(args)
-        axes = mapped_axes("in_axes", in_axes, args)
-        names = argument_names(fun, tree.flatten((args, {}))[1])
+    static = static_broadcasted_argnums
+    fixed = {static} if isinstance(static, int) else set(static)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        at = [i for i in range(len(args)) if i not in fixed and i - len(args) not in fixed]
+        moving = tuple(args[i] for i in at)
+        leaves, structure = tree.flatten((moving, kwargs))
+        by_position = isinstance(in_axes, (tuple, list)) and len(in_axes) == len(args)
+        given = tuple(in_axes[i] for i in at) if by_position else in_axes
+        axes = [*mapped_axes("in_axes", given, moving), *[0] * len(tree.leaves(kwargs))]
+        names = argument_names(fun, structure, at)
         mapped = [
             Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
         ]
@@ -83,7 +90,11 @@ def pmap(
             flat = list(parts)
             for m in mapped:
                 flat[m.at] = bind.bind(Op.RESHAPE, flat[m.at], arg=m.element.shape)
-            result = fun(*tree.unflatten(structure, flat))
+            moved, named = tree.unflatten(structure, flat)
+            whole = list(args)
+            for i, value in zip(at, moved, strict=True):
+                whole[i] = value
+            result = fun(*whole, **named)
             ends = mapped_axes("out_axes", out_axes, result)
             given, out_structure = tree.flatten(result)
             values = [bind.runtime().asarray(y) for y in given]
@@ -110,7 +121,7 @@ def pmap(
         return tree.unflatten(out_structures[0], rows)
 
     functools.update_wrapper(run, fun)
-    return jit(run, static_argnums=static_broadcasted_argnums, donate_argnums=donate_argnums)
+    return jit(run, static_argnums=static, donate_argnums=donate_argnums)
 
 
 def _opened(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -6,11 +6,8 @@ Files in reading order:
     matrix  matrices in tile registers (AMX) as LLVM IR
     llvm    a kernel's instructions as LLVM IR
     hexagon rows of Hexagon in place of those of llvm
-<<<<<<< HEAD
     nvptx   kernels of a grid as LLVM IR for NVIDIA's GPUs
-=======
     timing  what a driver does where the times of its kernels are logged
->>>>>>> main
     driver  the function that runs a program's kernels, with its barriers, as LLVM IR
     c       the same in C
     opencl  kernels of a grid in OpenCL C

@@ -1,0 +1,214 @@
+"""Keyword arguments under JAX's names: tables of those that tfn's functions call otherwise.
+
+    jnp.sum(a=x)  ->  tfn.numpy.sum(x=x)          RENAMED
+    jax.scipy.linalg.inv(x, check_finite=False)   IGNORED: advice that changes no result
+
+A function of these tables is wrapped when ``import jax`` finds it; all others are as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tfn._support.validate import shown
+from tfn.errors import NotAvailableError
+from tfn.trace.named_sharding import PartitionSpec
+
+# fmt: off
+RENAMED: dict[str, dict[str, str]] = {
+    "jax": {
+        "fun=function": "grad hessian jacfwd jacrev jvp linear_transpose linearize "
+                        "value_and_grad vjp vmap",
+        "new_val=device": "default_device",
+        "xs=x": "reshard",
+    },
+    "jax.numpy": {
+        "A=x": "tile",
+        "a1=x a2=y": "array_equal array_equiv",
+        "a=object": "asarray",
+        "a=x": "all amax amin any argmax argmin argsort argwhere around array_str average copy "
+               "count_nonzero cumprod cumsum diagonal diff expand_dims flatnonzero full_like max "
+               "mean median min moveaxis nanmax nanmean nanmedian nanmin nanpercentile nanprod "
+               "nanquantile nanstd nansum nanvar nanargmax nanargmin nancumsum nancumprod ndim "
+               "nonzero ones_like percentile permute_dims prod ptp quantile ravel repeat reshape "
+               "roll rollaxis round shape size sort squeeze std sum swapaxes take trace transpose "
+               "var zeros_like",
+        "a=x b=y": "allclose cross dot inner isclose kron matmul outer tensordot vdot",
+        "ar1=a ar2=b": "intersect1d setdiff1d setxor1d union1d",
+        "ar=x": "unique",
+        "arg1=dtype arg2=kind": "issubdtype",
+        "arr=x": "append array_repr clip extract put_along_axis take_along_axis",
+        "array=x": "broadcast_to pad",
+        "ary=x": "array_split dsplit hsplit split vsplit",
+        "condlist=conditions choicelist=choices": "select",
+        "element=x": "isscalar",
+        "m=x": "flip fliplr flipud rot90",
+        "prototype=x": "empty_like",
+        "tup=arrays": "column_stack dstack hstack vstack",
+        "y=x": "iterable",
+        "z=x": "angle",
+        "val=x": "real imag",
+    },
+    "jax.numpy.linalg": {"M=x": "matrix_rank", "x1=x x2=y": "matmul tensordot"},
+    "jax.lax": {
+        "array=x": "expand_dims squeeze",
+        "operand=x": "argmax argmin broadcast broadcast_in_dim collapse convert_element_type "
+                     "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim "
+                     "dynamic_update_index_in_dim dynamic_update_slice "
+                     "dynamic_update_slice_in_dim index_in_dim pad reduce_and reduce_max "
+                     "reduce_min reduce_or reduce_prod reduce_sum reduce_window reduce_xor reshape "
+                     "rev slice slice_in_dim split tile top_k transpose",
+        "x1=x x2=y": "nextafter",
+    },
+    "jax.nn": {"a=x": "logsumexp"},
+    "jax.scipy.special": {"a=x": "logsumexp", "x=p": "logit"},
+    "jax.tree": {
+        "function=f": "reduce",
+        "operation=f": "reduce_associative",
+        "outer_treedef=outer inner_treedef=inner pytree_to_transpose=tree": "transpose",
+        "prefix_tree=prefix full_tree=tree": "broadcast",
+        "treedef=structure leaves=values": "unflatten",
+    },
+    "jax.tree_util": {
+        "function=f": "tree_reduce",
+        "keys=path": "keystr",
+        "nodetype=cls": "register_dataclass",
+        "operation=f": "tree_reduce_associative",
+        "outer_treedef=outer inner_treedef=inner pytree_to_transpose=tree": "tree_transpose",
+        "prefix_tree=prefix full_tree=tree": "tree_broadcast",
+        "treedef=structure": "treedef_children treedef_is_leaf",
+        "treedef=structure leaves=values": "tree_unflatten",
+        "treedefs=structures": "treedef_tuple",
+    },
+    "jax.scipy.stats.gumbel_l": {"p=q": "ppf"},
+    "jax.scipy.stats.gumbel_r": {"p=q": "ppf"},
+    "jax.scipy.stats.logistic": {"x=q": "isf ppf"},
+}
+"""By module: JAX's names of arguments and tfn's, and the functions that have them."""
+
+_LINALG = ("cho_factor cho_solve cholesky det eigh inv lu lu_factor lu_solve qr solve "
+           "solve_triangular svd")
+
+IGNORED: dict[str, dict[str, str]] = {
+    "jax.numpy": {
+        "kind order": "sort argsort",
+        "overwrite_input": "median nanmedian percentile nanpercentile quantile nanquantile",
+        "unique_indices indices_are_sorted": "take",
+        "assume_unique method": "isin",
+        "method": "digitize",
+        "precision": "inner vecdot",
+        "unroll": "polyval",
+        "allow_pickle": "save",
+        "copy": "meshgrid",
+    },
+    "jax.numpy.linalg": {"precision": "multi_dot vecdot", "method": "slogdet"},
+    "jax.lax": {
+        "accuracy": "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh",
+        "allow_negative_indices": "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim "
+                                  "dynamic_update_index_in_dim dynamic_update_slice "
+                                  "dynamic_update_slice_in_dim",
+    },
+    "jax.lax.linalg": {
+        "implementation": "eig eigh",
+        "use_magma": "eig qr",
+        "algorithm": "svd",
+    },
+    "jax.nn": {"implementation": "dot_product_attention", "algorithm": "standardize"},
+    "jax.scipy.linalg": {
+        "overwrite_a overwrite_b check_finite debug turbo lapack_driver lwork": _LINALG,
+        "upper_triangular": "expm",
+    },
+    "jax.scipy.special": {"series_order": "log_ndtr"},
+    "jax": {"backend": "pmap"},
+}
+"""By module: advice that changes no result here, and the functions that take it."""
+
+ONLY_NONE: dict[str, dict[str, str]] = {
+    "jax.numpy": {
+        "out_sharding": "array asarray bincount full_like ones_like zeros_like ravel repeat "
+                        "percentile broadcast_to",
+        "weights": "percentile nanpercentile quantile nanquantile",
+        "preferred_element_type": "inner vecdot",
+        "promote_integers": "sum prod",
+    },
+    "jax.random": {
+        "out_sharding": "ball bernoulli beta bits categorical cauchy chisquare dirichlet "
+                        "exponential f gamma generalized_normal geometric gumbel laplace loggamma "
+                        "logistic lognormal maxwell multivariate_normal normal orthogonal pareto "
+                        "permutation poisson rademacher randint rayleigh t triangular "
+                        "truncated_normal uniform wald",
+    },
+    "jax.ops": {"out_sharding": "segment_max segment_min segment_prod segment_sum"},
+    "jax.nn.initializers": {"out_sharding": "ones zeros"},
+    "jax.lax": {
+        "out_sharding": "broadcast broadcast_in_dim conv_general_dilated ragged_dot reduce "
+                        "reduce_sum rng_bit_generator",
+        "sharding": "full full_like",
+        "group_offset": "ragged_dot",
+    },
+    "jax": {"reduce_axes": "grad value_and_grad vjp linear_transpose"},
+}
+"""By module: arguments that are accepted where they ask for nothing: None, (), or True."""
+# fmt: on
+
+
+def _keys(table: dict[str, dict[str, str]], module: str, name: str) -> list[str]:
+    """The words of the rows that a function is in."""
+    rows = table.get(module, {}).items()
+    return [key for keys, names in rows if name in names.split() for key in keys.split()]
+
+
+def spellings(module: str, name: str) -> dict[str, str | None]:
+    """The keywords of a function of JAX that tfn's has not: its own name for each, or None.
+
+    Example:
+        >>> spellings("jax.numpy", "sort")
+        {'a': 'x', 'kind': None, 'order': None}
+    """
+    found: dict[str, str | None] = {}
+    for pair in _keys(RENAMED, module, name):
+        theirs, found[theirs] = pair.split("=")
+    return found | dict.fromkeys([*_keys(IGNORED, module, name), *_keys(ONLY_NONE, module, name)])
+
+
+def adapted(module: str, name: str, function: Any) -> Any:
+    """A function that takes JAX's keywords too; itself, if it has no other ones.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> adapted("jax.numpy", "sort", tnp.sort)(a=tnp.array([2, 1]), kind="stable").tolist()
+        [1, 2]
+    """
+    others = spellings(module, name)
+    if not others or not callable(function):
+        return function
+    call = _taking(function, f"{module}.{name}", others, set(_keys(ONLY_NONE, module, name)))
+    call.__module__, call.__qualname__ = module, name  # where pickle finds it
+    return call
+
+
+def _asks_for_nothing(value: object) -> bool:
+    """Whether an argument is a default, or a sharding that divides nothing."""
+    spec = getattr(value, "spec", None)
+    undivided = isinstance(spec, PartitionSpec) and not any(spec)
+    return value is None or value is True or value == () or undivided
+
+
+def _taking(
+    function: Callable[..., Any], title: str, others: dict[str, str | None], empty: set[str]
+) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for key in kwargs.keys() & others.keys():
+            value, own = kwargs.pop(key), others[key]
+            if own is not None:
+                kwargs[own] = value
+            elif key in empty and not _asks_for_nothing(value):
+                raise NotAvailableError(
+                    f"{title} has no {key}", got=f"{key}={shown(value)}", hint="leave it out"
+                )
+        return function(*args, **kwargs)
+
+    return call
