@@ -21,7 +21,7 @@ from tests.lower.graphs import (
 )
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tests.lower.thread_team import run_on_threads
-from tfn.dtypes import FLOAT32, INT32
+from tfn.dtypes import BOOL, FLOAT32, INT32
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Branch, HostCall, Launch, Loop, Program, Space, Step
 from tfn.trace import build
@@ -187,6 +187,25 @@ def test_conditions_are_live_until_all_threads_have_left_the_loop() -> None:
     (want,) = run_oracle(outputs, values)
     for _ in range(5):
         assert_close(run_on_threads(3, outputs, values)[0], want, 1e-4, 1e-4)
+
+
+def test_conditions_that_are_carries_are_read_before_they_are_overwritten() -> None:
+    """A thread may be late to read the condition while another one begins the next iteration."""
+    more, i, c = p(0, dtype=BOOL), p(1, dtype=INT32), p(2, 4, 4)
+    cond = body([more, i, c], more)
+    step = body([more, i, c], i < const(3, INT32), i + 1, mixed(c, c))
+    first = build.unary(Op.NOT, p(0, dtype=BOOL))
+    outputs = build.repeat_while(cond, step, [], [], [first, const(0, INT32), p(1, 4, 4)])
+    (loop,) = loops(program(*outputs).steps)
+    assert loop.condition is not None and not loop.head
+    body_steps = launches(loop.body)
+    (write,) = [i for i, step in enumerate(body_steps) if loop.condition in step.operands]
+    assert any(step.barrier for step in body_steps[: write + 1])
+    values = [np.array(False), draw((4, 4), FLOAT32)]
+    want = run_oracle(outputs, values)
+    for _ in range(5):
+        for got, meant in zip(run_on_threads(3, outputs, values), want, strict=True):
+            assert_close(got, meant, 1e-4, 1e-4)
 
 
 # Live ranges and memory.

@@ -79,11 +79,16 @@ class Intervals:
 
 
 class Hazards:
-    """Reads and writes since the last barrier, and the launches that conflict with them."""
+    """Reads and writes since the last barrier, and the launches that conflict with them.
 
-    def __init__(self) -> None:
+    Args:
+        read: what is read already.
+    """
+
+    def __init__(self, read: Sequence[Extent] = ()) -> None:
         self.accessed: dict[Space, Intervals] = defaultdict(Intervals)
         self.written: dict[Space, Intervals] = defaultdict(Intervals)
+        self.needs_barrier(read, 0)
 
     def clear(self) -> bool:
         """Forget all accesses, as after a barrier; returns whether there were any."""

@@ -487,13 +487,15 @@ class Finalizer:
             return Call(p.callee.routine, tuple(buffers), arena, barrier)
         if p.loop is not None:
             head = self.steps(p.head, planner.Hazards())
-            body = self.steps(p.body, planner.Hazards())
+            # Each thread reads the condition after a barrier: a carry of the loop may be one.
+            read = [] if p.condition is None else [self._extent(p.condition)]
+            hazards.needs_barrier(read, 0)
+            body = self.steps(p.body, planner.Hazards(read))
             condition = None if p.condition is None else self.slot(p.condition)
-            if p.condition is not None:  # each thread reads it after the loop's last barrier
-                hazards.needs_barrier([self._extent(p.condition)], 0)
             return replace(p.loop, head=head, condition=condition, body=body, barrier=barrier)
         assert p.index is not None
-        branches = tuple(self.steps(branch, planner.Hazards()) for branch in p.branches)
+        read = [self._extent(p.index)]
+        branches = tuple(self.steps(branch, planner.Hazards(read)) for branch in p.branches)
         return Branch(self.slot(p.index), branches, barrier)
 
     def _extent(self, view: View) -> planner.Extent:
