@@ -38,7 +38,7 @@ class Browser:
         self.requests: list[str] = []
         self._numbers = itertools.count(1)
         self._text = b""
-        self._folder = tempfile.TemporaryDirectory(prefix="chromium-")
+        self._folder = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
         read, self._to = os.pipe()
         self._from, write = os.pipe()
         command = f'exec "$@" 3<&{read} 4>&{write}'

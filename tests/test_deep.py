@@ -74,7 +74,7 @@ def test_kernels_do_not_grow_with_it() -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_its_gradient_prints(stage: str) -> None:
     text = show(tfn.grad(chain(STEPS)), SHAPE, SHAPE, at=stage, target=SMALL).text
-    assert len(text.splitlines()) > 20
+    assert len(text.splitlines()) > (2 if stage == "cycles" else 20)  # cycles: a table a loop
 
 
 def test_loops_make_it_small() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_it_learns_writes_and_resumes(run: Any, tmp_path: Path) -> None:
     assert after < before < 6.2  # log2 of 80 is 6.3
     assert lines[3].startswith("[bold]JULIET")
     assert re.fullmatch(rf"lstm: {after:.3f} bits per character, 30 steps, loss .*", lines[-1])
-    (tmp_path / "lstm-1x32-8x16x30-0" / "step-000000030.safetensors").unlink()
+    shutil.rmtree(tmp_path / "lstm-1x32-8x16x30-0" / "step-000000030")
     rest = run("--prompt", "[bold]JULIET", "--resume")
     assert rest[0] == lines[2]
     assert rest[1:-1] == lines[3:-1]

@@ -14,7 +14,7 @@ UNCHECKED = {"tfn.nn.module", "tfn.nn.functions"}  # functions of trees, of any 
 METHODS = ("__call__", "step", "attend", "extend", "advance", "project")
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="package")  # other folders see the functions themselves
 def shapes() -> Iterator[None]:
     """Check modules and functions of `nn` as they are called."""
     patch = pytest.MonkeyPatch()

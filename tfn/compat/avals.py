@@ -148,7 +148,10 @@ def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
             got=f"axis {axis}, and a size of {size}",
             hint="map axes of one size",
         )
-    return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]))
+    mesh, spec = aval.sharding.mesh, list(aval.sharding.spec)
+    del spec[axis]
+    sharding = NamedSharding(mesh, PartitionSpec(*spec))
+    return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]), sharding=sharding)
 
 
 def unmapped_aval(size: int, axis: int | None, aval: ShapedArray, *more: object) -> ShapedArray:
@@ -160,7 +163,10 @@ def unmapped_aval(size: int, axis: int | None, aval: ShapedArray, *more: object)
     """
     if axis is None:
         return aval
-    return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+    mesh, spec = aval.sharding.mesh, list(aval.sharding.spec)
+    spec.insert(axis, None)
+    sharding = NamedSharding(mesh, PartitionSpec(*spec))
+    return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]), sharding=sharding)
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class Loaded:
 
     def __init__(self, program: Program, run: Executable, compile_stats: bind.CompileStats) -> None:
         self.program, self.run, self.compile_stats = program, run, compile_stats
-        self.agreed: set[Any] = set()  # host functions with which all processes have it
+        self.agreed: set[Any] = set()  # messages with which all processes have it
 
 
 # By function and device: programs that are referred to anywhere, and those used recently.
@@ -246,21 +246,20 @@ def ready(jaxpr: Jaxpr, platform: str | None = None, name: str = "") -> tuple[Lo
     loaded = _loaded(function, platform)
     if not hosts:
         return loaded, loaded.run
-    if hosts not in loaded.agreed:
-        _agree(loaded.program, hosts, name)
-        loaded.agreed.add(hosts)
+    messages = tuple([(i, host) for i, host in enumerate(hosts) if isinstance(host, Message)])
+    if messages and messages not in loaded.agreed:
+        _agree(loaded.program, messages, name)
+        loaded.agreed.add(messages)
     return loaded, loaded.run.with_callbacks(hosts)
 
 
-def _agree(program: Program, hosts: Sequence[Any], name: str) -> None:
+def _agree(program: Program, messages: Sequence[tuple[int, Message]], name: str) -> None:
     """Check that all processes have the same program, and exchange messages in the same order."""
-    messages = {i: host for i, host in enumerate(hosts) if isinstance(host, Message)}
-    if not messages:
-        return
-    first = next(iter(messages.values()))
     assert processes.agree is not None, "a program of many processes runs after initialize()"
+    numbers = {number for number, _ in messages}
     slots = [getattr(call.host.run, "number", None) for call in program.host_calls]
-    order = [slot for slot in slots if slot in messages]
+    order = [slot for slot in slots if slot in numbers]
+    first = messages[0][1]
     processes.agree(first.hosts, name, digest(program.function), repr((messages, order)))
 
 

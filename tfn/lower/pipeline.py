@@ -195,7 +195,7 @@ def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
 def _load_or_lower(body: UOp, target: Target, language: Language) -> Kernel:
     """The kernel from the disk cache; or else lowered, and stored there."""
     # An entry is the text and the opt-ops of a nest, so sorts and custom kernels have none.
-    if not _CACHES or language != LLVM or body.op is not Op.SINK:
+    if not _CACHES or language.kernel is not LLVM.kernel or body.op is not Op.SINK:
         return _lower_kernel(body, target, language)
     disk, body_digest = _CACHES[0], digest(body)
     cached = disk.find(body_digest, target)

@@ -325,8 +325,9 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Of 0.0 and -0.0 the larger is 0.0, in any order: the maximum of IEEE 754-2019.
 
+    Complex numbers are ordered by their real parts, then by the imaginary ones.
+
     Raises:
-        DTypeError: for complex numbers.
         ShapeError: if the shapes do not broadcast.
 
     Example:
@@ -346,8 +347,9 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Of 0.0 and -0.0 the smaller is -0.0, in any order: the minimum of IEEE 754-2019.
 
+    Complex numbers are ordered by their real parts, then by the imaginary ones.
+
     Raises:
-        DTypeError: for complex numbers.
         ShapeError: if the shapes do not broadcast.
 
     Example:

@@ -96,7 +96,8 @@ def _list(options: argparse.Namespace, console: Console) -> int:
             table.add_row(_step_of(path), *[""] * 6, f"[red]{error.what}")
         else:
             table.add_row(_step_of(path), *_row(record), "[green]whole")
-    console.print(table if found else f"no checkpoints in {options.folder}", highlight=False)
+    text = table if found else f"no checkpoints in {options.folder}"
+    console.print(text, highlight=False, soft_wrap=not found)
     return DAMAGED if broken else OK
 
 
