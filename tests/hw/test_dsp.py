@@ -7,7 +7,6 @@ import shutil
 import signal
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +40,6 @@ from tfn.nn import quantize
 needs_qemu = pytest.mark.skipif(
     not shutil.which("qemu-hexagon"), reason="qemu-hexagon is not installed: apt install qemu-user"
 )
-SHARE_OF_ROWS = 8  # one row of NumPy's table in eight: all of them take two minutes
 
 
 @pytest.fixture
@@ -165,9 +163,7 @@ def test_functions_of_the_host_that_raise(on_dsp: Device) -> None:
 
 @needs_qemu
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(
-    "name", [name for name in TABLE if zlib.crc32(name.encode()) % SHARE_OF_ROWS == 0]
-)
+@pytest.mark.parametrize("name", TABLE)
 def test_values_are_those_of_numpy(name: str, on_dsp: Device) -> None:
     row = TABLE[name]
 
