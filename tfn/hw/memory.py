@@ -25,7 +25,7 @@ import numpy as np
 
 from tfn.config import config
 from tfn.dtypes import DType
-from tfn.errors import ArgumentError, OutOfMemoryError
+from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError
 from tfn.hw.buffer import ALIGNMENT, LARGE_BYTES, Buffer
 from tfn.hw.guards import Guards, guards, red_bytes
 from tfn.trace.op import Shape
@@ -90,6 +90,46 @@ def over_limit(size_bytes: int, live_bytes: int, limit: int) -> OutOfMemoryError
         f"{size_bytes:,} bytes do not fit: {live_bytes:,} of {limit:,} are in use",
         got=f"config.memory_limit_bytes={limit}",
         hint="delete arrays, donate arguments, or raise config.memory_limit_bytes",
+    )
+
+
+def check_device(
+    size_bytes: int, live_bytes: int, total_bytes: int, limit: int, device: str
+) -> None:
+    """Check the memory of a device before `size_bytes` more are allocated.
+
+    Raises:
+        OutOfMemoryError: if they would pass `limit`, unless that is 0, or all that it has.
+    """
+    if limit and live_bytes + size_bytes > limit:
+        raise over_limit(size_bytes, live_bytes, limit)
+    if live_bytes + size_bytes > total_bytes:
+        raise device_full(size_bytes, total_bytes, device, f"{live_bytes:,} bytes are in use")
+
+
+def device_full(size_bytes: int, total_bytes: int, device: str, reason: str) -> OutOfMemoryError:
+    """The error for a buffer that a device has no memory for."""
+    return OutOfMemoryError(
+        f"{size_bytes:,} bytes do not fit on {device}",
+        got=f"{reason}; it has {total_bytes:,} bytes",
+        hint="delete arrays, or compute within tfn.jit, which keeps no intermediate array",
+    )
+
+
+def without_address(device: str) -> DeviceError:
+    """The error for a program of another device that asks a buffer of this one for its address."""
+    return DeviceError(
+        f"an array is on the device {device}, and the program runs on another",
+        hint="make arrays after the device is chosen, or copy them by numpy.asarray before",
+    )
+
+
+def foreign(device: str, buffer: object) -> DeviceError:
+    """The error for a program of this device that gets a buffer of another one."""
+    return DeviceError(
+        f"an array is not on the device {device}, where the program runs",
+        got=f"a buffer of {type(buffer).__module__}",
+        hint="make arrays after the device is chosen, or copy them by numpy.asarray",
     )
 
 

@@ -289,7 +289,7 @@ def nanstd(
 
 
 def _numbers(name: str, x: Array, where: ArrayLike | None) -> Array:
-    """Where elements are not NaN, and not left out."""
+    """The mask of the elements that are neither NaN nor left out."""
     if where is None:
         return apply(_is_number, (x,))
     mask = array_of(name, where)

@@ -19,11 +19,18 @@ import numpy as np
 
 from tfn.config import config
 from tfn.dtypes import DType
-from tfn.errors import DeviceError, OutOfMemoryError
+from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.cuda.driver import Driver, Event
 from tfn.hw.cuda.library import OUT_OF_MEMORY, CudaError
-from tfn.hw.memory import over_limit, size_class, unshared
+from tfn.hw.memory import (
+    check_device,
+    device_full,
+    foreign,
+    size_class,
+    unshared,
+    without_address,
+)
 from tfn.trace.op import Shape
 
 SMALL_COPY_BYTES = 32 << 10
@@ -89,10 +96,7 @@ class CudaBuffer:
         Raises:
             DeviceError: always.
         """
-        raise DeviceError(
-            "an array is on the device cuda, and the program runs on another",
-            hint="make arrays after the device is chosen, or copy them by numpy.asarray before",
-        )
+        raise without_address("cuda")
 
 
 def pointer_of(buffer: object) -> int:
@@ -102,11 +106,7 @@ def pointer_of(buffer: object) -> int:
         DeviceError: for a buffer of another device.
     """
     if not isinstance(buffer, CudaBuffer):
-        raise DeviceError(
-            "an array is not on the device cuda, where the program runs",
-            got=f"a buffer of {type(buffer).__module__}",
-            hint="make arrays after the device is chosen, or copy them by numpy.asarray",
-        )
+        raise foreign("cuda", buffer)
     return buffer.pointer
 
 
@@ -189,7 +189,8 @@ class CudaMemory:
                 if error.code != OUT_OF_MEMORY:
                     raise self._lost(error) from None
                 if attempt:
-                    raise self._full(size_bytes, str(error)) from None
+                    total_bytes, name = self.driver.total_bytes, self.driver.name
+                    raise device_full(size_bytes, total_bytes, name, str(error)) from None
                 self.trim()
         raise AssertionError("the second attempt returns or raises")
 
@@ -210,18 +211,8 @@ class CudaMemory:
         """
         with self.lock:
             self._collect()
-            limit = config.memory_limit_bytes
-            if limit and self.live_bytes + size_bytes > limit:
-                raise over_limit(size_bytes, self.live_bytes, limit)
-            if self.live_bytes + size_bytes > self.driver.total_bytes:
-                raise self._full(size_bytes, f"{self.live_bytes:,} bytes are in use")
-
-    def _full(self, size_bytes: int, reason: str) -> OutOfMemoryError:
-        return OutOfMemoryError(
-            f"{size_bytes:,} bytes do not fit on {self.driver.name}",
-            got=f"{reason}; it has {self.driver.total_bytes:,} bytes",
-            hint="delete arrays, or compute within tfn.jit, which keeps no intermediate array",
-        )
+            total_bytes, limit = self.driver.total_bytes, config.memory_limit_bytes
+            check_device(size_bytes, self.live_bytes, total_bytes, limit, self.driver.name)
 
     def _lost(self, error: CudaError) -> DeviceError:
         running = [k for number, kernels in self._recent if number > self.finished for k in kernels]

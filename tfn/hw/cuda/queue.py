@@ -139,7 +139,7 @@ class _Run:
             RUN[type(command)](self, command)
 
     def address(self, address: Address) -> int:
-        """Where an operand is, in the present iteration of the loops that move it."""
+        """The address of an operand, in the present iteration of the loops that move it."""
         moved = sum(self.loops[number] * step for number, step in address.strides)
         return self.bases[address.base] + address.offset + moved
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from tfn.config import config
 from tfn.dtypes import DType
-from tfn.errors import DeviceError, OutOfMemoryError
 from tfn.hw.buffer import Buffer
-from tfn.hw.memory import over_limit, unshared
+from tfn.hw.memory import check_device, device_full, foreign, unshared, without_address
 from tfn.hw.opencl.driver import Driver
 from tfn.trace.op import Shape
 
@@ -42,10 +41,7 @@ class DeviceBuffer:
         Raises:
             DeviceError: always.
         """
-        raise DeviceError(
-            "an array is on the device opencl, and the program runs on another",
-            hint="make arrays after the device is chosen, or copy them by numpy.asarray before",
-        )
+        raise without_address("opencl")
 
 
 def memory_of(buffer: object) -> Any:
@@ -55,11 +51,7 @@ def memory_of(buffer: object) -> Any:
         DeviceError: for a buffer of another device.
     """
     if not isinstance(buffer, DeviceBuffer):
-        raise DeviceError(
-            "an array is not on the device opencl, where the program runs",
-            got=f"a buffer of {type(buffer).__module__}",
-            hint="make arrays after the device is chosen, or copy them by numpy.asarray",
-        )
+        raise foreign("opencl", buffer)
     return buffer.memory
 
 
@@ -86,7 +78,8 @@ class OpenClMemory:
             flags = cl.mem_flags.READ_WRITE
             memory = cl.Buffer(self.driver.context, flags, max(size_bytes, 1))
         except (cl.MemoryError, cl.LogicError) as error:
-            raise self._full(size_bytes, str(error)) from None
+            total_bytes, name = self.driver.device.global_mem_size, self.driver.device.name.strip()
+            raise device_full(size_bytes, total_bytes, name, str(error)) from None
         return cast("Buffer", DeviceBuffer(memory, size_bytes, self))
 
     def check_room(self, size_bytes: int) -> None:
@@ -95,19 +88,9 @@ class OpenClMemory:
         Raises:
             OutOfMemoryError: if they would pass it.
         """
-        limit = config.memory_limit_bytes
-        if limit and self.live_bytes + size_bytes > limit:
-            raise over_limit(size_bytes, self.live_bytes, limit)
-        if self.live_bytes + size_bytes > self.driver.device.global_mem_size:
-            raise self._full(size_bytes, f"{self.live_bytes:,} bytes are in use")
-
-    def _full(self, size_bytes: int, reason: str) -> OutOfMemoryError:
-        device = self.driver.device
-        return OutOfMemoryError(
-            f"{size_bytes:,} bytes do not fit on {device.name.strip()}",
-            got=f"{reason}; it has {device.global_mem_size:,} bytes",
-            hint="delete arrays, or compute within tfn.jit, which keeps no intermediate array",
-        )
+        device, limit = self.driver.device, config.memory_limit_bytes
+        total_bytes, name = device.global_mem_size, device.name.strip()
+        check_device(size_bytes, self.live_bytes, total_bytes, limit, name)
 
     def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The elements of a NumPy array in row-major order.

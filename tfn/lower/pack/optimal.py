@@ -31,7 +31,7 @@ DEADLINE_SECONDS = 10.0
 """For one loop: a proof for 30 instructions takes a second, one for 200 may take for ever."""
 
 MAX_INSTRUCTIONS = 300
-"""Of a loop that is scheduled: the heuristic takes half a minute for more."""
+"""Instructions of the longest loop that is scheduled: more take the heuristic half a minute."""
 
 MAX_LITERALS = 8_000
 """Instructions times cycles of a problem for z3: to write down one of 8,000 takes some seconds."""

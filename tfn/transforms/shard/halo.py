@@ -41,7 +41,7 @@ from tfn.transforms.shard.collective_rules import collective
 
 
 class Place(NamedTuple):
-    """Where a device is among the parts of an axis.
+    """The number of a device among the parts of an axis.
 
     Attributes:
         number: of its part.

@@ -220,7 +220,7 @@ class Partitioner:
         return prod([self.sizes[name] for name in names])
 
     def _place(self, names: Names) -> Place:
-        """Where this device is among the parts of a factor: the first name is the major one."""
+        """This device's number among the parts of a factor; the first name is the major one."""
         number = self.index[names[0]]
         for name in names[1:]:
             number = number * self.sizes[name] + self.index[name]

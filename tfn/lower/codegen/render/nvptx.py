@@ -110,7 +110,7 @@ _PRODUCTS = {
     "float16":  ("m16n8k16.row.col.f32.f32", "<2 x half>", "float"),
     "int8":     ("m16n8k32.row.col.s8", "i32", "i32"),
 }
-"""Of each dtype the product of a warp, the type of 32 bits of an operand, and that of a sum."""
+"""The product of a warp for each dtype, the type of 32 bits of an operand, and that of a sum."""
 # fmt: on
 
 
