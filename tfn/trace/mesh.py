@@ -19,6 +19,7 @@ import numpy as np
 from tfn._support.frozen import frozen
 from tfn._support.members import plain
 from tfn.errors import ArgumentError, AxisError, DeviceError
+from tfn.trace import bind
 from tfn.trace.op import Shape
 from tfn.trace.processes import Hosts, blocks, processes
 from tfn.trace.sharding import Axis
@@ -51,6 +52,29 @@ class Device:
     def local_hardware_id(self) -> int:
         """The number of the device on its host."""
         return self.id - sum((processes.device_counts or ())[: self.process_index])
+
+    @property
+    def host_id(self) -> int:
+        """The process that it belongs to: an older name."""
+        return self.process_index
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes in use, their peak and limit, and more; see `tfn.eager.device_memory`.
+
+        Raises:
+            DeviceError: if this process has no such device.
+
+        Example:
+            >>> import tfn
+            >>> stats = tfn.devices()[0].memory_stats()
+            >>> stats["bytes_in_use"] <= stats["bytes_limit"]
+            True
+        """
+        return bind.memory_stats(self)
+
+    def live_buffers(self) -> list[Any]:
+        """The live arrays that have a part on the device."""
+        return bind.live_buffers(self)
 
     def __repr__(self) -> str:
         return f"{self.platform}:{self.id}"
@@ -239,6 +263,8 @@ class Mesh:
         self._hash = hash(self._key)
         self._before: list[Any] = []
         self._axes = self.abstract_mesh.axes
+        if self.abstract_mesh.explicit_axes:
+            bind.LAYOUTS.exist = True
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Mesh) and self._key == other._key)

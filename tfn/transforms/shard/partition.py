@@ -12,6 +12,8 @@ the op runs on parts, and what was reduced over divided factors is combined::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -20,7 +22,7 @@ from tfn.config import config
 from tfn.dtypes import FLOATS, INT32
 from tfn.errors import ArgumentError
 from tfn.trace.argument import Leaf, Param
-from tfn.trace.build import bitcast, several
+from tfn.trace.build import bitcast, broadcast_to, full_like, several, where
 from tfn.trace.inline import plain, sealed
 from tfn.trace.jaxpr import function, param
 from tfn.trace.mesh import mesh_of
@@ -110,8 +112,17 @@ class Partitioner:
             for axis in mesh
         }
 
-    def run(self, f: UOp, params: Mapping[UOp, Part], wishes: Sequence[Spec | None]) -> list[Part]:
-        """The parts of the outputs of a function, from those of its parameters."""
+    def run(
+        self,
+        f: UOp,
+        params: Mapping[UOp, Part],
+        wishes: Sequence[Spec | None],
+        partial: Sequence[Names] = (),
+    ) -> list[Part]:
+        """The parts of the outputs of a function, from those of its parameters.
+
+        The first outputs stay as they are if they have to be added up over `partial` axes.
+        """
         propagation = self.context.propagated(f, [part.spec for part in params.values()])
         wish = propagation.backward(wishes)
         parts: dict[UOp, Any] = dict(params)
@@ -122,21 +133,35 @@ class Partitioner:
             if not isinstance(part, Part):
                 return part
             if part.pending:
-                parts[u] = part = self._added_up(part, wish.get(u))
+                wanted = (
+                    wish.get(u) if u.op is not Op.GET else (wish.get(u.src[0]) or {}).get(u.arg)
+                )
+                parts[u] = part = self._added_up(part, wanted)
             return part._replace(shape=u.shape)
 
         for u in propagation.order:
             if u in parts:
+                continue
+            if u.op is Op.CONSTRAIN and u.arg.unreduced:
+                parts[u] = self._unreduced(u, parts[u.src[0]])
                 continue
             if u.op in SUMS:
                 unsettled = self._still_pending(u, [parts[s] for s in u.src])
                 if unsettled is not None:
                     parts[u] = unsettled
                     continue
-            operands = [settled(s) for s in u.src if s.op is not Op.FUNCTION]
+            operands = [
+                parts[s]._replace(shape=s.shape) if _stays_partial(u, s) else settled(s)
+                for s in u.src
+                if s.op is not Op.FUNCTION
+            ]
             rule: Rule = STRUCTURE.get(u.op, Partitioner._divide)
             parts[u] = rule(self, u, operands, wish.get(u))
-        return [settled(u) for u in f.src]
+        kept = [*partial, *[()] * (len(f.src) - len(partial))]
+        return [
+            parts[u] if names and parts[u].pending == names else settled(u)
+            for u, names in zip(f.src, kept, strict=True)
+        ]
 
     def _still_pending(self, u: UOp, operands: Sequence[Any]) -> Part | None:
         """A sum of partial results, itself partial, so that all are added up by one exchange."""
@@ -147,6 +172,25 @@ class Partitioner:
             return None
         graph = UOp(u.op, tuple(part.graph for part in operands))
         return Part(graph, first.spec, _manual(operands), first.pending)
+
+    def _unreduced(self, u: UOp, part: Part) -> Part:
+        """A value as parts that have to be added up: partial results as they are.
+
+        A value that is known already is that of the first device, and 0 on all others.
+        """
+        wanted = [n for n in u.arg.unreduced if self.sizes[n] > 1]
+        graph, spec, pending = part.graph, part.spec, part.pending
+        for name in [name for name in pending if name not in wanted]:
+            graph, spec = self._combined(graph, spec, name, Op.ADD, None)
+        rest = tuple([tuple([n for n in names if n not in wanted]) for names in spec])
+        part = self.to(Part(graph, spec, part.manual, shape=u.shape), rest)
+        target = constrained(replace(u.arg, unreduced=()), part.spec, u.shape)
+        part = self.to(part, automatic(target, sorted({*part.manual, *wanted})))
+        graph = part.graph
+        for name in [name for name in wanted if name not in pending]:
+            is_first = broadcast_to(self.index[name] <= 0, graph.shape)
+            graph = where(is_first, graph, full_like(graph, 0))
+        return part._replace(graph=graph, pending=tuple(wanted))
 
     def _added_up(self, part: Part, wish: Spec | None) -> Part:
         graph, spec = part.graph, part.spec
@@ -326,9 +370,16 @@ class Partitioner:
         return [token]
 
     def _function(
-        self, f: UOp, params: Sequence[Part], wishes: Sequence[Spec | None]
+        self,
+        f: UOp,
+        params: Sequence[Part],
+        wishes: Sequence[Spec | None],
+        partial: Sequence[Names] = (),
     ) -> tuple[tuple[Param, ...], list[Part]]:
-        """The parameters of a nested function of parts, and its outputs over them."""
+        """The parameters of a nested function of parts, and its outputs over them.
+
+        The first outputs may be `partial`: their parts are not added up over these axes.
+        """
         local_params = tuple(
             Param(i, part.graph.shape, part.graph.dtype) for i, part in enumerate(params)
         )
@@ -336,7 +387,7 @@ class Partitioner:
             param(p): part._replace(graph=param(q))
             for p, part, q in zip(f.arg.params, params, local_params, strict=True)
         }
-        return local_params, self.run(f, known, wishes)
+        return local_params, self.run(f, known, wishes, partial)
 
     def _scan(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg, wish = u.arg, wish or {}
@@ -345,11 +396,12 @@ class Partitioner:
         first, last = arg.consts, arg.consts + arg.carries
         manual = _manual(operands)
         operands = [part._replace(manual=manual) for part in operands]
+        partial = [part.pending for part in operands[first:last]]
         arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
         slices = [_slice(part) for part in arrays]
         ys = [wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))]
         carries = [
-            self.to(part, wish[i]) if wish.get(i) else part
+            self.to(part, wish[i]) if wish.get(i) and not part.pending else part
             for i, part in enumerate(operands[first:last])
         ]
         for settled in (False, True):
@@ -357,7 +409,13 @@ class Partitioner:
                 u.src[0],
                 [*operands[:first], *carries, *slices],
                 [*(part.spec for part in carries), *ys],
+                partial,
             )
+            if [part.pending for part in out[: arg.carries]] != partial:
+                added = [
+                    self._added_up(p, None)._replace(shape=p.shape) for p in operands[first:last]
+                ]
+                return self._scan(u, [*operands[:first], *added, *operands[last:]], wish)
             natural = [part.spec for part in out[: arg.carries]]
             if settled or natural == [part.spec for part in carries]:
                 break
@@ -374,7 +432,8 @@ class Partitioner:
         src = [part.graph for part in (*operands[:first], *carries, *arrays)]
         results = several(sealed(UOp(Op.SCAN, (body, *src), arg)))
         specs = [part.spec for part in carries] + [((), *part.spec) for part in ys_parts]
-        return [Part(y, spec, manual) for y, spec in zip(results, specs, strict=True)]
+        partial += [()] * len(ys_parts)
+        return [Part(y, *row) for y, *row in zip(results, specs, repeat(manual), partial)]
 
     def _running(self, u: UOp, operands: Sequence[Part]) -> list[Part]:
         """Sums up to each row, along an axis that is divided."""
@@ -448,6 +507,14 @@ def _appended(spec: Spec, axis: int, name: str) -> Spec:
 
 def _operands(u: UOp) -> list[UOp]:
     return [s for s in u.src if s.op is not Op.FUNCTION]
+
+
+def _stays_partial(u: UOp, s: UOp) -> bool:
+    """Whether an operand is the first carry of a loop that the user has said to be unreduced."""
+    if u.op is not Op.SCAN or s.op is not Op.CONSTRAIN or not s.arg.unreduced:
+        return False
+    first = 1 + u.arg.consts
+    return s in u.src[first : first + u.arg.carries] and s not in u.src[1:first]
 
 
 def _slice(part: Part) -> Part:
