@@ -153,6 +153,8 @@ class AbstractMesh:
         object.__setattr__(self, "axis_sizes", sizes)
         object.__setattr__(self, "axis_names", names)
         object.__setattr__(self, "axis_types", _types(self.axis_types, names))
+        if AxisType.Explicit in self.axis_types:
+            bind.LAYOUTS.exist = True
 
     @property
     def shape(self) -> dict[Any, int]:
@@ -263,8 +265,6 @@ class Mesh:
         self._hash = hash(self._key)
         self._before: list[Any] = []
         self._axes = self.abstract_mesh.axes
-        if self.abstract_mesh.explicit_axes:
-            bind.LAYOUTS.exist = True
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Mesh) and self._key == other._key)

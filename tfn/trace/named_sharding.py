@@ -253,8 +253,8 @@ class NamedSharding:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The devices, in the order of the mesh."""
-        return tuple(self.mesh.devices.flat)
+        """The devices, in the order of the mesh; none of an abstract one."""
+        return tuple(self.mesh.devices.flat) if isinstance(self.mesh, Mesh) else ()
 
     @property
     def is_fully_replicated(self) -> bool:

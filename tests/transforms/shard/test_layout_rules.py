@@ -114,7 +114,8 @@ TABLE: dict[str, tuple[Any, str]] = {
     "scan over a divided axis": (
         lambda v: lax.scan(lambda c, r: (c, r), 0.0, v["x"])[1], "runs over an axis"),
     "scan with another carry": (
-        lambda v: lax.scan(lambda c, r: (c + r, r), tnp.zeros(8), v["w"])[0], "must return a carry"),
+        lambda v: lax.scan(lambda c, r: (c + r, r), tnp.zeros(8), v["w"])[0],
+        "must return a carry"),
     "fori_loop": (lambda v: lax.fori_loop(0, 3, lambda i, c: c + 1, v["x"]), "f32[8@x,4]"),
     "while_loop": (
         lambda v: lax.while_loop(lambda c: c.sum() < 0, lambda c: c + 1, v["x"]), "f32[8@x,4]"),
@@ -204,8 +205,12 @@ def test_sums_of_a_loop_are_exchanged_once() -> None:
 
     f = tfn.jit(accumulated)
     np.testing.assert_allclose(f(ys, w), sum(np.asarray(y) @ np.asarray(w) for y in ys), rtol=1e-6)
-    exchanges = [line for line in str(tfn.show(f, ys, w, at="shards")).splitlines() if "time" in line]
-    assert exchanges == ["reduce_scatter over y: f32[2,4,8], 1 time, 128 bytes received by a device"]
+    exchanges = [
+        line for line in str(tfn.show(f, ys, w, at="shards")).splitlines() if "time" in line
+    ]
+    assert exchanges == [
+        "reduce_scatter over y: f32[2,4,8], 1 time, 128 bytes received by a device"
+    ]
 
     def read(ys: Any, w: Any) -> Any:
         """A loop that needs the sums in each step adds them up there."""
