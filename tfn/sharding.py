@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial, wraps
-from typing import Any
+from typing import Any, cast
 
 from tfn import tree
 from tfn.array import Array
@@ -133,8 +133,8 @@ def explicit_axes(
             )
         mesh = _mesh_of(args, in_sharding)
         typed = _retyped("explicit_axes", mesh, axes, AxisType.Explicit)
-        places = tree.map(
-            lambda place: NamedSharding(typed, getattr(place, "spec", place)),
+        places: Any = tree.map(
+            lambda place: NamedSharding(typed, cast(Any, getattr(place, "spec", place))),
             in_sharding,
             is_leaf=_is_place,
         )

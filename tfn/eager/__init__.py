@@ -16,7 +16,6 @@ Files in reading order:
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):  # programs on one device need neither
-    from tfn.eager import device_memory as device_memory
     from tfn.eager import placement as placement
     from tfn.eager import stacks as stacks
     from tfn.transforms.shard import layout as layout

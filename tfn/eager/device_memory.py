@@ -130,7 +130,7 @@ def limit_bytes(device: Device) -> int:
     return total // devices.local_device_count(device.platform)
 
 
-def check_room(device: Device, size_bytes: int) -> None:
+def check_share(device: Device, size_bytes: int) -> None:
     """Check the memory of one device before a program that is committed to it runs.
 
     A program over the devices of a mesh takes as much on each of them: the limit of the process

@@ -196,9 +196,7 @@ def check_layouts(jaxpr: Jaxpr, kinds: Sequence[Any]) -> bool:
         return True
     if eager.layout.is_resolved_outside():
         return False
-    layouts = [eager.layout.of_sharding(kind.sharding, len(kind.shape)) for kind in kinds]
-    if any(layouts):
-        eager.layout_rules.check_jaxpr(jaxpr, layouts)
+    eager.layout_rules.check_jaxpr(jaxpr, kinds)
     return True
 
 
@@ -361,7 +359,7 @@ def _call(
         new_bytes = _footprint(program, donated).new_bytes
         memory.check_room(new_bytes)
         if alone is not None:
-            eager.device_memory.check_room(alone, new_bytes)
+            bind.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     aliases = dict(program.aliases)

@@ -48,7 +48,8 @@ from tfn.transforms.shard import layout
 def sharding_of(x: Array) -> Sharding:
     """The sharding of an array; that of one which is not committed is the default device."""
     if x.kind is not None and x.kind.sharding is not None:
-        return x.kind.sharding
+        sharding: Sharding = x.kind.sharding
+        return sharding
     return SingleDeviceSharding(devices.current_device())
 
 
@@ -362,7 +363,7 @@ def put_value(value: Any, sharding: Sharding) -> Array:
     """
     if config.memory_limit_bytes and isinstance(sharding, SingleDeviceSharding):
         is_data = isinstance(value, np.ndarray) or (isinstance(value, Array) and not value.trace)
-        device_memory.check_room(sharding.device, value.nbytes if is_data else 0)
+        device_memory.check_share(sharding.device, value.nbytes if is_data else 0)
     if not isinstance(value, Array):
         if isinstance(value, np.ndarray):
             devices.check_exist(sharding)

@@ -271,6 +271,9 @@ class Transfer(Protocol):
     def live_buffers(self, device: Any) -> list[Any]:
         """The concrete Values that have a part on a device."""
 
+    def check_share(self, device: Any, size_bytes: int) -> None:
+        """Raise OutOfMemoryError if a device has no room for more in its share of the limit."""
+
 
 _RUNTIME: list[Callable[[], Runtime]] = []
 _TRANSFER: list[Callable[[], Transfer]] = []
@@ -300,6 +303,11 @@ def memory_stats(device: Any) -> dict[str, int]:
 def live_buffers(device: Any) -> list[Any]:
     """The concrete Values that have a part on a device."""
     return _TRANSFER[0]().live_buffers(device)
+
+
+def check_share(device: Any, size_bytes: int) -> None:
+    """Raise OutOfMemoryError if a device has no room for more in its share of the limit."""
+    _TRANSFER[0]().check_share(device, size_bytes)
 
 
 @cache

@@ -15,6 +15,7 @@ Files in reading order:
     layout            explicit axes: the division of a value as a part of its type
     layout_rules      the type of a result, from those of operands, or an error
     reshard           from one division to another by the cheapest exchanges
+    part              the part of a value that a device holds
     partition         from global values to the graphs that every device computes
     report            exchanges of a program, the bytes that they move, its text
     hosts             meshes over many processes: exchanges within them, and messages between them

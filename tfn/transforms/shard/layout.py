@@ -30,7 +30,6 @@ from tfn.trace.named_sharding import spec_of as named_spec
 from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import OPEN, Axis, Names, Partition, Spec
 from tfn.trace.uop import UOp
-from tfn.transforms import shard
 
 
 def undivided(ndim: int) -> Spec:
@@ -133,8 +132,8 @@ def of(value: Any) -> Layout | None:
         return None
     trace = getattr(value, "trace", None)
     if trace is not None:
-        result: Layout | None = shard.layout_rules.Reading(trace.layouts).of(value.uop)
-        return result
+        found: Layout | None = trace.layouts.get(value.uop)  # read when the value was made
+        return found
     return of_sharding(value.kind.sharding if value.kind else None, len(value.shape))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from tfn.errors import ShardingTypeError
 from tfn.trace import bind
+from tfn.trace.aval import Kind
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.regions import results
@@ -26,7 +27,16 @@ from tfn.trace.sharding import OPEN, Names, Partition, Spec
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.across import running_op
 from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors
-from tfn.transforms.shard.layout import Layout, is_resolved_outside, joined, like, of, show, within
+from tfn.transforms.shard.layout import (
+    Layout,
+    is_resolved_outside,
+    joined,
+    like,
+    of,
+    of_sharding,
+    show,
+    within,
+)
 from tfn.transforms.shard.propagate import assigned, even, is_divided, spec_of, undivided
 
 
@@ -41,8 +51,9 @@ def check(u: UOp, trace: bind.Trace, derived: bool = False) -> None:
     Reading(trace.layouts, not (derived or is_resolved_outside())).of(u)
 
 
-def check_jaxpr(jaxpr: Jaxpr, layouts: Sequence[Layout | None]) -> None:
-    """The same for the outputs of a function of arguments of these layouts."""
+def check_jaxpr(jaxpr: Jaxpr, kinds: Sequence[Kind]) -> None:
+    """The same for the outputs of a function of arguments of these kinds."""
+    layouts = [of_sharding(kind.sharding, len(kind.shape)) for kind in kinds]
     known = dict(zip(map(param, jaxpr.params), layouts, strict=True))
     reading = Reading(known, True)
     for u in jaxpr.outputs:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 from math import inf, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.config import config
@@ -28,13 +27,14 @@ from tfn.trace.jaxpr import function, param
 from tfn.trace.mesh import mesh_of
 from tfn.trace.named_sharding import NamedSharding
 from tfn.trace.named_sharding import spec_of as named_spec
-from tfn.trace.op import SEVERAL, Op, Shape
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, reshaped
 from tfn.transforms.shard.across import as_word, run_across
 from tfn.transforms.shard.collective_rules import collective
 from tfn.transforms.shard.factors import POINTWISE, Factors
 from tfn.transforms.shard.halo import Place
+from tfn.transforms.shard.part import Part, appended, manual_of, scattered, slice_of, stays_partial
 from tfn.transforms.shard.parts import Division, local
 from tfn.transforms.shard.propagate import (
     Assignment,
@@ -59,24 +59,6 @@ memory is about ten times as fast as what connects devices."""
 BYTES_PER_MULTIPLY_ADD = 0.02
 """The cost of a multiply-add in bytes received: a device computes 50 of them in the time in which
 a byte arrives (100 GFLOP/s beside 1 GB/s; on a GPU 2,000 and more)."""
-
-
-class Part(NamedTuple):
-    """The part of a value that this device holds.
-
-    Attributes:
-        graph: of the part.
-        spec: how the value is divided by the partitioner.
-        manual: the axes of the manual regions that it is in.
-        pending: the axes over which the parts have still to be added up.
-        shape: of the value; known where the part is read.
-    """
-
-    graph: UOp
-    spec: Spec
-    manual: frozenset[str] = frozenset()
-    pending: Names = ()
-    shape: Shape = ()
 
 
 @frozen
@@ -151,7 +133,7 @@ class Partitioner:
                     parts[u] = unsettled
                     continue
             operands = [
-                parts[s]._replace(shape=s.shape) if _stays_partial(u, s) else settled(s)
+                parts[s]._replace(shape=s.shape) if stays_partial(u, s) else settled(s)
                 for s in u.src
                 if s.op is not Op.FUNCTION
             ]
@@ -171,7 +153,7 @@ class Partitioner:
         ):
             return None
         graph = UOp(u.op, tuple(part.graph for part in operands))
-        return Part(graph, first.spec, _manual(operands), first.pending)
+        return Part(graph, first.spec, manual_of(operands), first.pending)
 
     def _unreduced(self, u: UOp, part: Part) -> Part:
         """A value as parts that have to be added up: partial results as they are.
@@ -213,7 +195,7 @@ class Partitioner:
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
         if u.op is Op.HOST and u.arg.inspects is not None:
             return self._told(u, operands)
-        manual = _manual(operands)
+        manual = manual_of(operands)
         if u.op in POINTWISE and (wish is None or is_divided(operands[0].spec)):
             divided = {part.spec for part in operands if is_divided(part.spec)}
             if len(divided) <= 1:  # nothing to choose: most ops of most programs
@@ -254,10 +236,10 @@ class Partitioner:
     ) -> tuple[UOp, Spec]:
         """Partial results along an axis of the mesh combined: scattered if that is asked for."""
         axis, index = self.axes[name], self.index[name]
-        at = _scattered(spec, name, wish) if op is Op.ADD else None
+        at = scattered(spec, name, wish) if op is Op.ADD else None
         if at is not None and x.shape[at] % axis.size == 0:
             out = collective(Exchange.SCATTER, split(x, at, axis.size), index, axis)
-            return out, _appended(spec, at, name)
+            return out, appended(spec, at, name)
         return collective(Exchange.REDUCE, x, index, axis, op=op, invariant=True), spec
 
     def _parts(self, names: Names) -> int:
@@ -309,10 +291,10 @@ class Partitioner:
         for factor, op in factors.reduced.items():
             for name in assignment.get(factor, ()):
                 n = self.sizes[name]
-                at = _scattered(spec, name, wish) if op is Op.ADD else None
+                at = scattered(spec, name, wish) if op is Op.ADD else None
                 total += (2 if at is None else 1) * local_bytes * (n - 1) / n
                 if at is not None:
-                    spec, local_bytes = _appended(spec, at, name), local_bytes / n
+                    spec, local_bytes = appended(spec, at, name), local_bytes / n
         parts = self._count(tuple(assignment.values()))
         for factor, crossing in factors.crossed.items():
             names = assignment.get(factor, ())
@@ -394,11 +376,11 @@ class Partitioner:
         if is_running(u, operands[-1].spec):
             return self._running(u, operands)
         first, last = arg.consts, arg.consts + arg.carries
-        manual = _manual(operands)
+        manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
         partial = [part.pending for part in operands[first:last]]
         arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
-        slices = [_slice(part) for part in arrays]
+        slices = [slice_of(part) for part in arrays]
         ys = [wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))]
         carries = [
             self.to(part, wish[i]) if wish.get(i) and not part.pending else part
@@ -433,18 +415,19 @@ class Partitioner:
         results = several(sealed(UOp(Op.SCAN, (body, *src), arg)))
         specs = [part.spec for part in carries] + [((), *part.spec) for part in ys_parts]
         partial += [()] * len(ys_parts)
-        return [Part(y, *row) for y, *row in zip(results, specs, repeat(manual), partial)]
+        rows = zip(results, specs, partial, strict=True)
+        return [Part(y, spec, manual, names) for y, spec, names in rows]
 
     def _running(self, u: UOp, operands: Sequence[Part]) -> list[Part]:
         """Sums up to each row, along an axis that is divided."""
-        (first, x), manual = operands, _manual(operands)
+        (first, x), manual = operands, manual_of(operands)
         first = self.to(first, x.spec[1:])
         total, *sums = run_across(u, first.graph, x.graph, self._place(x.spec[0]))
         return [Part(total, x.spec[1:], manual), *(Part(y, x.spec, manual) for y in sums)]
 
     def _while(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg = u.arg
-        manual = _manual(operands)
+        manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
         tests, rest = operands[: arg.cond_consts], operands[arg.cond_consts :]
         consts, carries = rest[: arg.body_consts], rest[arg.body_consts :]
@@ -459,7 +442,7 @@ class Partitioner:
 
     def _cond(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         wish, count = wish or {}, u.arg.branches
-        manual = _manual(operands)
+        manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
         wishes = [wish.get(i) for i in range(len(u.src[1].src))]
         specs: list[Spec] = []
@@ -483,45 +466,8 @@ class Partitioner:
         return [part._replace(graph=y) for y, part in zip(results, out, strict=True)]
 
 
-def _manual(parts: Sequence[Part]) -> frozenset[str]:
-    """The axes of the manual regions that operands are in."""
-    manual = frozenset[str]()
-    for part in parts:
-        if part.manual:
-            manual |= part.manual
-    return manual
-
-
-def _scattered(spec: Spec, name: str, wish: Spec | None) -> int | None:
-    """The axis of a result along which partial results may be scattered, as its users wish."""
-    if wish is None or len(wish) != len(spec):
-        return None
-    axes = (i for i, names in enumerate(spec) if wish[i][: len(names) + 1] == (*names, name))
-    return next(axes, None)
-
-
-def _appended(spec: Spec, axis: int, name: str) -> Spec:
-    """A spec of which one axis is divided once more."""
-    return (*spec[:axis], (*spec[axis], name), *spec[axis + 1 :])
-
-
 def _operands(u: UOp) -> list[UOp]:
     return [s for s in u.src if s.op is not Op.FUNCTION]
-
-
-def _stays_partial(u: UOp, s: UOp) -> bool:
-    """Whether an operand is the first carry of a loop that the user has said to be unreduced."""
-    if u.op is not Op.SCAN or s.op is not Op.CONSTRAIN or not s.arg.unreduced:
-        return False
-    first = 1 + u.arg.consts
-    return s in u.src[first : first + u.arg.carries] and s not in u.src[1:first]
-
-
-def _slice(part: Part) -> Part:
-    """One slice of an array that a scan runs over."""
-    graph = part.graph
-    row = UOp(Op.LEAF, (), Leaf(graph.shape[1:], graph.dtype))
-    return part._replace(graph=row, spec=part.spec[1:], shape=part.shape[1:])
 
 
 Rule = Callable[[Partitioner, UOp, Any, Any], Any]
