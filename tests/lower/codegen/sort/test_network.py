@@ -55,7 +55,9 @@ def test_code_does_not_grow_with_the_rows() -> None:
 
 
 @pytest.mark.parametrize(("rows", "size"), [(40, 5), (33, 20)])
-@pytest.mark.parametrize("target", [GRID, replace(HOST, scalars=frozenset({UINT64}))])
+@pytest.mark.parametrize(
+    "target", [GRID, replace(HOST, scalars=frozenset({UINT64})), replace(HOST, vector_bytes=128)]
+)
 def test_targets_without_vectors_of_words(target: object, rows: int, size: int) -> None:
     body = sorting(rows, size)
     items, tiles = instructions(body, target)  # type: ignore[arg-type]

@@ -208,7 +208,9 @@ def _sort_side_by_side(code: Builder, p: SortPlan, body: UOp, group: UOp, target
     node, used = _sort_and_outputs(body)
     key, memory = node.src[0], scratch(node, used)
     words = UOp(Op.PARAM, (), Param(len(used), memory.shape, p.word))
-    has_lanes = target.grid is None and p.word not in target.scalars
+    # A vector may take several registers, but no part of one.
+    fits = target.vector_bytes <= network.LANE_BYTES and p.word not in target.scalars
+    has_lanes = target.grid is None and fits
     blocks = -(-p.rows // p.lanes)
     per_group = -(-blocks // p.groups)
     end = build.minimum((group + 1) * per_group, const(blocks, INT64))
