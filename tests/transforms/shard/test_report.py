@@ -126,6 +126,29 @@ def test_a_device_holds_its_share_and_two_layers_at_most(depth: int) -> None:
     assert plan.output_bytes <= 3 * parameters / 8 + 64
 
 
+def test_gradients_of_what_all_steps_share_are_added_up_after_the_loop() -> None:
+    mesh = tfn.make_mesh((8,), ("data",), tfn.sharding.AxisType.Auto)
+    x, w = normal(6, 16, WIDTH), 0.1 * normal(WIDTH, WIDTH)
+    parts = put(x, mesh, None, "data")
+
+    def recurrent(w: Any, x: Any) -> Any:
+        step = lambda h, r: (tfn.numpy.tanh(r + h @ w), None)
+        return lax.scan(step, tfn.numpy.zeros((16, WIDTH)), x)[0].sum()
+
+    def accumulated(w: Any, x: Any) -> Any:
+        slope = tfn.grad(lambda w, r: (tfn.numpy.tanh(r @ w) ** 2).sum())
+        return lax.scan(lambda g, r: (g + slope(w, r), None), w, x)[0]
+
+    def read(w: Any, x: Any) -> Any:
+        slope = tfn.grad(lambda w, r: (tfn.numpy.tanh(r @ w) ** 2).sum())
+        return lax.scan(lambda g, r: (g + slope(w, r) * (g.sum() > 0), None), w, x)[0]
+
+    for f, times in ((tfn.grad(recurrent), 1), (accumulated, 1), (read, 6)):
+        run = tfn.jit(f)
+        assert moved(run, w, parts) == {("all_reduce", "data"): times}
+        np.testing.assert_allclose(run(w, parts), run(w, x), rtol=2e-5, atol=2e-5)
+
+
 def test_random_bits_move_nothing() -> None:
     mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     x = put(normal(64, 8), mesh, "x")
