@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from tfn.config import config
 from tfn.dtypes import FLOATS, INT64, UINT64
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import binding
@@ -69,6 +71,16 @@ def named(name: str) -> Target:
             f"there is no target {name!r}", hint="targets are host, " + ", ".join(TARGETS)
         )
     return TARGETS[name]
+
+
+def configured(target: Target) -> Target:
+    """The target as the settings want it: a processor may be `batch_invariant`, a grid never is.
+
+    Example:
+        >>> configured(named("x86-64-v3")).batch_invariant
+        False
+    """
+    return replace(target, batch_invariant=config.batch_invariant and target.grid is None)
 
 
 def cache_bytes(folder: Path = _CACHES) -> dict[int, int]:

@@ -25,7 +25,7 @@ from functools import reduce
 from math import lcm, prod
 from operator import add
 
-from tfn.dtypes import FLOAT32, INT32, DType, int8, int16, uint8
+from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, int8, int16, uint8
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
 from tfn.lower.graph.layout import (
     LINE_BYTES,
@@ -124,7 +124,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)
         elif u.op is Op.REDUCE:
-            u = changed("two-pass-reduce", u, two_pass_reduce(u))
+            u = changed("two-pass-reduce", u, two_pass_reduce(u, target))
         elif u.op is Op.CONCAT:
             u = changed("concat-tree", u, concat_tree(u))
         elif u.op is Op.DETACH:
@@ -143,12 +143,15 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
     if target.grid:
         is_split = bool(u.arg.contract_a) and not u.arg.batch_a
         return split_k(u, target, _unpacked) if is_split else u
-    packed: UOp = changed("pack-for-matrix-unit", u, pack_for_matrix_unit(u, target))
+    is_exact = build.accumulator(u.dtype) not in FLOATS
+    packed: UOp = u
+    if is_exact or not target.batch_invariant:
+        packed = changed("pack-for-matrix-unit", u, pack_for_matrix_unit(u, target))
     if packed is not u:
         return packed
     if not u.arg.contract_a or u.arg.batch_a:
         return _pack(u, target)
-    if _is_gemv(u, target):
+    if not target.batch_invariant and _is_gemv(u, target):
         packed = changed("gemv", u, gemv(u))
     else:
         packed = split_k(u, target, lambda dot: _pack(dot, target))

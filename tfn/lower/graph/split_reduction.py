@@ -143,6 +143,8 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     It pays where each of many register tiles would stream both operands from memory again, and
     the partial results are small beside them; or where there is too little else to share.
     """
+    if target.batch_invariant:
+        return 1
     read_bytes = sum(build.count(s.shape) * s.dtype.itemsize for s in u.src)
     written_bytes = build.count(u.shape) * build.accumulator(u.dtype).itemsize
     least = -(-2 * read_bytes // target.l2_bytes)
@@ -156,20 +158,25 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     return pieces if few_outputs or 2 * pieces * written_bytes <= read_bytes else 1
 
 
-def two_pass_reduce(u: UOp) -> UOp:
-    """A long reduction to few values -> partial results of fixed tiles, then theirs."""
+def two_pass_reduce(u: UOp, target: Target) -> UOp:
+    """A long reduction to few values -> partial results of fixed tiles, then theirs.
+
+    On a target that is `batch_invariant` the number of values does not count, nor how they lie.
+    """
     arg: Reduce = u.arg
     x = u.src[0]
     kept_axes = [axis for axis in range(x.ndim) if axis not in arg.axes]
     outputs, size = build.count(u.shape), build.count(tuple(x.shape[a] for a in arg.axes))
-    if outputs > MAX_OUTPUTS_TO_SPLIT or size < MIN_ELEMENTS_TO_SPLIT:
+    few = target.batch_invariant or outputs <= MAX_OUTPUTS_TO_SPLIT
+    if not few or size < MIN_ELEMENTS_TO_SPLIT:
         return u
     # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
     axis = next((a for a in arg.axes if x.shape[a] >= PARTIAL_RESULTS), None)
     if axis is None:
         return u
     n = x.shape[axis]
-    if len(arg.axes) == x.ndim and _is_contiguous(x):
+    whole = len(arg.axes) == x.ndim and not target.batch_invariant
+    if whole and _is_contiguous(x):
         x, axis, n, kept_axes = build.reshape(x, (size,)), 0, size, []
         axes: tuple[int, ...] = (0,)
         tiles = PARTIAL_RESULTS
