@@ -164,3 +164,35 @@ def test_columns_of_weights() -> None:
             np.testing.assert_array_equal(part, whole[:, :width])
             turned = tfn.jit(lambda a, b: a @ b.T)(a, np.ascontiguousarray(b.T[:width]))
             np.testing.assert_array_equal(turned, whole[:, :width])
+
+
+NUMBERS = ("NHWC", "HWIO", "NHWC")
+
+
+def slope(x: Any, ct: Any, groups: int) -> Any:
+    """The gradient of a convolution to its weights, whose window is the image."""
+
+    def conv(w: Any) -> Any:
+        return lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=NUMBERS, feature_group_count=groups
+        )
+
+    w = tnp.zeros((3, 3, x.shape[-1] // groups, ct.shape[-1]), x.dtype)
+    return tfn.vjp(conv, w)[1](ct)[0]
+
+
+@pytest.mark.parametrize("shape", [(32, 16, 16), (6, 33, 17), (5, 40, 40)])
+def test_weights_of_a_group_of_channels(shape: tuple[int, ...]) -> None:
+    """The sum over a batch is in pieces by its length, whatever channels and features there are."""
+    rng = np.random.default_rng(0)
+    run = tfn.jit(slope, static_argnums=2)
+    x, ct = (rng.standard_normal((*shape, n)).astype(np.float32) for n in (6, 24))
+    whole = np.asarray(run(x, ct, 2))
+    exact = np.asarray(run(x.astype(np.float64), ct.astype(np.float64), 2))
+    np.testing.assert_allclose(whole, exact, rtol=1e-4, atol=1e-2)
+    for group in (0, 1):
+        own = whole[..., 12 * group : 12 * group + 12]
+        a, b = x[..., 3 * group : 3 * group + 3], ct[..., 12 * group : 12 * group + 12]
+        np.testing.assert_array_equal(run(a.copy(), b.copy(), 1), own)
+        np.testing.assert_array_equal(run(a[..., :1].copy(), b.copy(), 1), own[:, :, :1])
+        np.testing.assert_array_equal(run(a.copy(), b[..., :1].copy(), 1), own[..., :1])

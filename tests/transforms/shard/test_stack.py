@@ -15,8 +15,8 @@ from tfn.config import config
 from tfn.sharding import NamedSharding
 from tfn.trace import oracle
 from tfn.trace.jaxpr import Jaxpr, param
-from tfn.trace.op import MANUAL, Op
 from tfn.trace.named_sharding import spec_of
+from tfn.trace.op import MANUAL, Op
 from tfn.trace.sharding import Axis, Exchange, Partition
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.program import partition, stacked

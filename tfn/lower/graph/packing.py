@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from math import lcm, prod
 from operator import add
 
@@ -113,7 +113,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 
     Bodies of loops and branches stay as they are: they are lowered by themselves.
     """
-    pack = _unpacked if target.grid else pack_b
+    pack = _unpacked if target.grid else partial(pack_b, target=target)
     new: dict[UOp, UOp] = {}
     for node in walk(outputs):
         is_body = node.op is Op.FUNCTION
@@ -162,7 +162,7 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
 
 def _pack(u: UOp, target: Target) -> UOp:
     """A contraction with its second operand copied, and in panels, where that pays."""
-    packed = changed("pack-b", u, pack_b(u))
+    packed = changed("pack-b", u, pack_b(u, target))
     panels: UOp = changed("pack-panels", packed, pack_panels(packed, target))
     return panels
 
@@ -171,13 +171,14 @@ def _unpacked(u: UOp) -> UOp:
     return u
 
 
-def pack_b(u: UOp) -> UOp:
+def pack_b(u: UOp, target: Target) -> UOp:
     """The second operand of a contraction, copied so that its free axis has stride one::
 
         dot[contract (1, 1)] a b    ->    dot[contract (1, 0)] a (barrier (transpose b))
 
     Vectors run along that axis.  The copy costs a pass over the operand, which pays for many rows;
-    for a few, sums along vectors are faster, if they are long.
+    for a few, sums along vectors are faster, if they are long.  Where vectors may not run along
+    sums, since the target is `batch_invariant`, it always pays.
     """
     if u.op not in (Op.DOT, Op.CONV):
         return u
@@ -198,6 +199,7 @@ def pack_b(u: UOp) -> UOp:
     # Even without a copy the order is canonical, which the passes after this one rely on.
     b = build.permute(b, order)
     min_rows = MIN_ROWS_TO_PACK if depth >= DEEP_K else MIN_ROWS_TO_PACK_SHALLOW
+    min_rows = 1 if target.batch_invariant else min_rows
     if rows >= min_rows and columns >= MIN_VECTOR_COLUMNS and not contiguous:
         b = UOp(Op.GBARRIER, (b,))
     if u.op is Op.CONV:
