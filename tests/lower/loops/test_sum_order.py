@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,3 +197,17 @@ def test_weights_of_a_group_of_channels(shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(run(a.copy(), b.copy(), 1), own)
         np.testing.assert_array_equal(run(a[..., :1].copy(), b.copy(), 1), own[:, :, :1])
         np.testing.assert_array_equal(run(a.copy(), b[..., :1].copy(), 1), own[..., :1])
+
+
+def test_the_setting_takes_effect_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A function that has run is compiled anew, and exported code gives the same bits."""
+    x = np.random.default_rng(0).standard_normal((70, 1000)).astype(np.float32)
+    run = tfn.jit(lambda x: x.sum(1))
+    ordered = np.asarray(run(x))
+    exported = tfn.load(tfn.export(run, x, path=tmp_path / "sums.so").files[0])
+    np.testing.assert_array_equal(exported(x), ordered)
+    monkeypatch.setattr(config, "batch_invariant", False)
+    assert not tfn.eager.run.device("cpu").target.batch_invariant
+    assert not np.array_equal(run(x), ordered)  # four vectors of partial sums, not one
+    monkeypatch.setattr(config, "batch_invariant", True)
+    np.testing.assert_array_equal(run(x), ordered)
