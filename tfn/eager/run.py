@@ -26,7 +26,7 @@ from tfn import dtypes, eager, lower
 from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
-from tfn.config import config
+from tfn.config import config, watch
 from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
@@ -36,6 +36,7 @@ from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
 from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.target import configured
 from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
 from tfn.hw.guards import DEBUG
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
@@ -109,8 +110,23 @@ def device(platform: str | None = None) -> Device:
         current.queue.serve(Array)
         if current.compiler:
             lower.pipeline.install_cache(KernelCache())
-        _DEVICES[name] = current
+        current = _DEVICES[name] = replace(current, target=configured(current.target))
     return current
+
+
+def _reconfigure() -> None:
+    """Changes the targets of all devices as the settings say; what was made for others is dropped.
+
+    Arrays stay, and so do memories and queues.
+    """
+    changed = {
+        name: replace(current, target=target)
+        for name, current in _DEVICES.items()
+        if (target := configured(current.target)) != current.target
+    }
+    if changed:
+        _DEVICES.update(changed)
+        forget()
 
 
 def no_device(name: str, got: str) -> DeviceError:
@@ -268,6 +284,9 @@ def forget() -> None:
     cache.clear()
     _LOADED.clear()
     lower.pipeline.forget()
+
+
+watch(_reconfigure)
 
 
 def cache_info() -> CacheInfo:
