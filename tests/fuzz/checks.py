@@ -111,7 +111,7 @@ def sharded(program: Program) -> None:
     random = Random(program.source())
     sizes = random.choice([(2,), (3,), (2, 2), (2, 3)])
     with device("cpu"), devices(math.prod(sizes)):
-        mesh = tfn.make_mesh(sizes, ("x", "y")[: len(sizes)])
+        mesh = tfn.make_mesh(sizes, ("x", "y")[: len(sizes)], tfn.sharding.AxisType.Auto)
         inputs = [
             tfn.device_put(x, tfn.NamedSharding(mesh, drawn_spec(random, x.shape, mesh)))
             for x in arrays(program.inputs)

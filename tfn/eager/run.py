@@ -177,8 +177,8 @@ def undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-Placed = tuple[Jaxpr, str | None, "Sequence[Kind] | None"]
-"""A program, its platform and the kinds of its results; see `placement.Placed`."""
+Placed = tuple[Jaxpr, str | None, Any, "Sequence[Kind] | None"]
+"""A program, its platform, its single device, the kinds of its results: `placement.Placed`."""
 
 
 def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
@@ -193,7 +193,7 @@ def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
     if on is not None or names_devices(jaxpr.function) or inspects(jaxpr.function):
         unplaced = [kind_of(p.shape, p.dtype) for p in jaxpr.params]
         return eager.placement.placed(jaxpr, unplaced, on)
-    return jaxpr, None, None
+    return jaxpr, None, None, None
 
 
 def check_place(what: str, kinds: Sequence[Any]) -> None:
@@ -206,6 +206,16 @@ def check_place(what: str, kinds: Sequence[Any]) -> None:
         eager.placement.common_place(what, kinds)
 
 
+def check_layouts(jaxpr: Jaxpr, kinds: Sequence[Any]) -> bool:
+    """See `bind.Runtime`."""
+    if not bind.LAYOUTS.exist or all(kind.sharding is None for kind in kinds):
+        return True
+    if eager.layout.is_resolved_outside():
+        return False
+    eager.layout_rules.check_jaxpr(jaxpr, kinds)
+    return True
+
+
 def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
     """The program of a Jaxpr: lowered, compiled and loaded once.
 
@@ -214,7 +224,7 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
         kinds: of its arguments, whose devices it is for; none for the default device.
         on: the shardings that the user has asked for, a `Request`.
     """
-    jaxpr, platform, _ = place(jaxpr, kinds, on)
+    jaxpr, platform, _, _ = place(jaxpr, kinds, on)
     return _loaded(runnable(jaxpr.function)[0], platform)
 
 
@@ -252,21 +262,28 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
     return loaded
 
 
-def ready(jaxpr: Jaxpr, platform: str | None = None, name: str = "") -> tuple[Loaded, Executable]:
+def ready(
+    jaxpr: Jaxpr, platform: str | None = None, name: str = "", alone: Any = None
+) -> tuple[Loaded, Executable]:
     """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound.
+
+    A program that is committed to one device of several runs on the threads of this one.
 
     Raises:
         ProgramMismatchError: if it has messages, and other processes are about to run another one.
     """
     function, hosts = runnable(jaxpr.function)
     loaded = _loaded(function, platform)
+    run = loaded.run
+    if alone is not None and config.devices > 1:
+        run = run.on_share(alone.local_hardware_id)
     if not hosts:
-        return loaded, loaded.run
+        return loaded, run
     messages = tuple([(i, host) for i, host in enumerate(hosts) if isinstance(host, Message)])
     if messages and messages not in loaded.agreed:
         _agree(loaded.program, messages, name)
         loaded.agreed.add(messages)
-    return loaded, loaded.run.with_callbacks(hosts)
+    return loaded, run.with_callbacks(hosts)
 
 
 def _agree(program: Program, messages: Sequence[tuple[int, Message]], name: str) -> None:
@@ -305,7 +322,7 @@ def cache_info() -> CacheInfo:
 
 def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> bind.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
-    jaxpr, platform, _ = place(jaxpr, kinds, on)
+    jaxpr, platform, _, _ = place(jaxpr, kinds, on)
     loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
     return loaded.compile_stats if loaded else bind.CompileStats()
 
@@ -354,11 +371,14 @@ def _call(
     on: Any = None,
     name: str = "",
 ) -> list[Array]:
-    jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], on)
-    loaded, run = ready(jaxpr, platform, name)
+    jaxpr, platform, alone, kinds = place(jaxpr, [x.kind for x in operands], on)
+    loaded, run = ready(jaxpr, platform, name, alone)
     program, memory = loaded.program, device(platform).memory
     if config.memory_limit_bytes:
-        memory.check_room(_footprint(program, donated).new_bytes)
+        new_bytes = _footprint(program, donated).new_bytes
+        memory.check_room(new_bytes)
+        if alone is not None:
+            bind.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     aliases = dict(program.aliases)
@@ -432,8 +452,10 @@ def entry(
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
     if config.debug_nans:
         return None
-    jaxpr, platform, results = place(jaxpr, kinds, on)
-    loaded, run = ready(jaxpr, platform, name)
+    jaxpr, platform, alone, results = place(jaxpr, kinds, on)
+    if alone is not None and config.memory_limit_bytes and config.devices > 1:
+        return None  # each call checks the memory of the device
+    loaded, run = ready(jaxpr, platform, name, alone)
     program = loaded.program
     weakness = (*given, *[None] * len(captured))
     kinds = kinds or [kind_of(*kind) for kind in program.inputs]
@@ -470,13 +492,15 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
         result = enter(*operands)
         if result is not NotImplemented:
             return result
+    keeps = True
     if jaxpr is None:
         check_place(op.value, key[3])
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
+        keeps = check_layouts(jaxpr, key[3])
     results = list(map(weaken, call(jaxpr, operands, name=op.value), repeat(weak)))
-    if enter is None:
+    if enter is None and keeps:
         takes, gives = range(len(operands)), range(len(results))
         result_tree = list(gives) if op in SEVERAL else 0
         weakness = [None] * len(takes), [weak] * len(gives)
@@ -590,8 +614,12 @@ def duplicate(x: Array) -> Array:
     return eager.stacks.duplicate(x, device(eager.stacks.platform_of(x)).memory)
 
 
-def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
-    """An Array that is a value of a running trace."""
+def wrap(
+    uop: UOp, trace: bind.Trace, known: bool, weak: bool = False, derived: bool = False
+) -> Array:
+    """An Array that is a value of a running trace; see `bind.Runtime`."""
+    if bind.LAYOUTS.exist:
+        eager.layout_rules.check(uop, trace, derived)
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)
     if source_lines.enabled():

@@ -59,9 +59,10 @@ class Leaf:
         name: what the user calls it, for error messages.
         is_input: whether it is an input of a trace, not a captured array.
         varying: the manual axes over which it is known to vary; see `transforms.shard.vary`.
+        layout: how it is divided over explicit axes of a mesh; see `transforms.shard.layout`.
     """
 
-    __slots__ = ("shape", "dtype", "value", "name", "is_input", "varying")
+    __slots__ = ("shape", "dtype", "value", "name", "is_input", "varying", "layout")
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Leaf:
         self.shape, self.dtype, self.value = shape, dtype, value
         self.name, self.is_input = name, is_input
         self.varying: frozenset[Any] = frozenset()
+        self.layout: Any = None
 
 
 @frozen

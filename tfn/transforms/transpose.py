@@ -380,7 +380,7 @@ TRANSPOSE: dict[Op, Rule] = {
     Op.COLLECTIVE: collective_rules.transpose,
     Op.SHARD: collective_rules.transpose_shard,
     Op.UNSHARD: collective_rules.transpose_unshard,
-    Op.CONSTRAIN: lambda u, ct, i: UOp(Op.CONSTRAIN, (ct,), u.arg),
+    Op.CONSTRAIN: lambda u, ct, i: UOp(Op.CONSTRAIN, (ct,), collective_rules.of_cotangent(u.arg)),
 }
 SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.SORT: _not_linear,
