@@ -3,12 +3,15 @@
     python benchmarks/libraries.py --suite equinox=/path/of/equinox/tests --side tfn
     python benchmarks/libraries.py --suite equinox=/path/of/equinox/tests --side jax --out jax.json
     python benchmarks/libraries.py --compare jax.json tfn.json
+    python benchmarks/libraries.py --suite diffrax=... --out tfn.json --resume --seconds 180
 
 A suite is run by the library's own pytest configuration, in a process for each file, from the
 folder above the tests; with ``--side tfn`` this process calls ``install_as_jax()`` first.  Each
 result is recorded by the name of the test.  `--compare` counts, of the tests that pass on JAX,
-those that pass on tfn.  Suites are not part of this repository: take them at a tag
-of the library's own.
+those that pass on tfn.  With `--resume` the tests whose results `--out` has are not run
+again, so that a long suite is run in pieces: a file that is stopped goes on with the test after the
+one that it was stopped in.  Suites are not part of this repository: take them at a tag of the
+library's own.
 """
 
 from __future__ import annotations
@@ -27,25 +30,32 @@ from typing import Any
 
 CHILD = """
 import json, sys
-out, side, *arguments = sys.argv[1:]
+out, side, known, *arguments = sys.argv[1:]
+known = set(json.loads(known))
 if side == "tfn":
     from tfn.compat import install_as_jax
     install_as_jax()
 import pytest
 
+def write(row):
+    with open(out, "a") as file:
+        file.write(json.dumps(row) + "\\n")
+
 class Record:
+    def pytest_collection_modifyitems(self, config, items):
+        items[:] = [item for item in items if item.nodeid not in known]
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        write([nodeid, "stopped", 0.0, "the file was stopped in this test"])
+
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
             text = str(report.longrepr)[-4000:] if report.failed else ""
-            with open(out, "a") as file:
-                row = [report.nodeid, report.outcome, report.duration, text]
-                file.write(json.dumps(row) + "\\n")
+            write([report.nodeid, report.outcome, report.duration, text])
 
     def pytest_collectreport(self, report):
         if report.failed:
-            with open(out, "a") as file:
-                row = [report.nodeid, "failed", 0.0, str(report.longrepr)[-4000:]]
-                file.write(json.dumps(row) + "\\n")
+            write([report.nodeid, "failed", 0.0, str(report.longrepr)[-4000:]])
 
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Record()]))
 """
@@ -59,12 +69,13 @@ def files_of(tests: Path) -> list[Path]:
 
 
 def run_file(
-    file: Path, root: Path, side: str, seconds: int, more: list[str]
+    file: Path, root: Path, side: str, seconds: int, more: list[str], known: list[str]
 ) -> dict[str, tuple[str, float, str]]:
     """The outcome, duration and error of each test of a file; a file that ends early says so."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "rows.jsonl"
-        command = [sys.executable, "-c", CHILD, str(out), side, str(file.relative_to(root)), *more]
+        name, skip = str(file.relative_to(root)), json.dumps(known)
+        command = [sys.executable, "-c", CHILD, str(out), side, skip, name, *more]
         begin = time.monotonic()
         try:
             done = subprocess.run(
@@ -76,7 +87,7 @@ def run_file(
         rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     results = {name: (outcome, taken, text) for name, outcome, taken, text in rows}
     if ended:
-        results[f"{file.relative_to(root)}::end"] = "failed", time.monotonic() - begin, ended
+        results[f"{name}::end"] = "failed", time.monotonic() - begin, ended
     return results
 
 
@@ -91,17 +102,21 @@ def version(package: str) -> str:
 def run_suite(name: str, tests: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """The results of a library's suite, with versions."""
     results: dict[str, tuple[str, float, str]] = {}
+    if arguments.resume and arguments.out.exists():
+        results = json.loads(arguments.out.read_text())["results"]
     for file in files_of(tests):
         if arguments.only and arguments.only not in str(file):
             continue
-        found = run_file(
-            file,
-            arguments.root or tests.parent,
-            arguments.side,
-            arguments.seconds,
-            arguments.pytest,
-        )
+        root = arguments.root or tests.parent
+        name = str(file.relative_to(root))
+        known = [row for row in results if row.partition("::")[0] == name]
+        if f"{name}::done" in known:
+            continue
+        results.pop(f"{name}::end", None)
+        found = run_file(file, root, arguments.side, arguments.seconds, arguments.pytest, known)
         results |= found
+        if f"{name}::end" not in found:
+            results[f"{name}::done"] = "done", 0.0, ""
         counts = Counter(outcome for outcome, *_ in found.values())
         print(f"{name} {file.name}: {dict(counts)}", flush=True)
         if arguments.out:
@@ -131,6 +146,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run the files whose path has this text")
     parser.add_argument("--root", type=Path, help="the folder to run in: that above the tests")
     parser.add_argument("--seconds", type=int, default=1200, help="the most time for a file")
+    parser.add_argument("--resume", action="store_true", help="go on from the results of --out")
     parser.add_argument("--out", type=Path, help="the file to write results to")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("JAX", "TFN"))
     arguments, arguments.pytest = parser.parse_known_args()

@@ -17,6 +17,7 @@ Files in reading order:
     monitoring     events and their listeners
     hijax          bases of types and primitives that a library defines
     private        private parts of JAX that libraries import
+    key_arrays     functions that move elements, of random keys
     keywords       keyword arguments under JAX's names
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns

@@ -105,7 +105,7 @@ class Key:
     @property
     def trace(self) -> object:
         """The trace that its words belong to; None if they are known."""
-        return self.data.trace
+        return getattr(self.data, "trace", None)  # trees may hold anything, such as types
 
     @property
     def weak_type(self) -> bool:
@@ -156,6 +156,11 @@ class Key:
     def copy(self) -> Key:
         """The same keys, in memory of their own."""
         return Key(self.data.copy())
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the words in bytes."""
+        return self.data.nbytes
 
     def block_until_ready(self) -> Key:
         """This key, when its words have been computed."""
