@@ -17,7 +17,7 @@ from tfn._support.frozen import frozen
 from tfn.compat.avals import ShapedArray
 from tfn.compat.primitives import Primitive, PrimitiveRules
 from tfn.eager import run
-from tfn.trace import bind, effects
+from tfn.trace import bind, refs
 from tfn.trace.argument import Leaf
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr as Closed
@@ -96,16 +96,15 @@ class Jaxpr:
     """A function of variables.
 
     Attributes:
-        function: the FUNCTION node: its parameters are the inputs, a token if there are effects,
-            and the constants.
+        function: the FUNCTION node: its parameters are the inputs, state, and the constants.
         inputs: the number of inputs.
-        has_effects: whether there is a token, which is the first result too.
+        cells: the state, whose values are the first results too.
         weak: which results have a weak dtype.
     """
 
     function: UOp
     inputs: int
-    has_effects: bool
+    cells: tuple[bind.Cell, ...]
     weak: tuple[bool, ...]
 
     @property
@@ -121,17 +120,17 @@ class Jaxpr:
     @property
     def constvars(self) -> list[Any]:
         """The variables of the constants."""
-        return view(self.function)[1][self.inputs + self.has_effects :]
+        return view(self.function)[1][self.inputs + len(self.cells) :]
 
     @property
     def outvars(self) -> list[Any]:
         """The results: variables and literals."""
-        return view(self.function)[2][self.has_effects :]
+        return view(self.function)[2][len(self.cells) :]
 
     @property
     def effects(self) -> frozenset[str]:
         """Whether there are side effects, as a set."""
-        return frozenset(["host"]) if self.has_effects else frozenset()
+        return frozenset(["host"]) if self.cells else frozenset()
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -209,10 +208,10 @@ def equation(node: UOp, operands: list[Any], outvars: list[Any]) -> JaxprEqn:
     """The equation of a node: of a primitive of the user under its own name."""
     if node.op is Op.CUSTOM and isinstance(node.arg.rules, PrimitiveRules):
         rules = node.arg.rules
-        inputs, outputs = operands[rules.captured :], outvars[rules.has_effects :]
+        inputs, outputs = operands[rules.captured :], outvars[len(rules.cells) :]
         return JaxprEqn(inputs, outputs, rules.primitive, dict(rules.params.items))
     functions = [
-        ClosedJaxpr(Jaxpr(s, len(s.arg.params), False, (False,) * len(s.src)))
+        ClosedJaxpr(Jaxpr(s, len(s.arg.params), (), (False,) * len(s.src)))
         for s in node.src
         if s.op is Op.FUNCTION
     ]
@@ -242,7 +241,7 @@ def make_jaxpr(
     @functools.wraps(fun)
     def trace(*args: Any, **kwargs: Any) -> Any:
         split = static.split(fun, args, kwargs)
-        leaves, structure = tree.flatten(split.dynamic)
+        leaves, structure = refs.flatten(split.dynamic)
         types = [
             x if isinstance(x, ShapeDtypeStruct) else typed(x, f"argument {i}")
             for i, x in enumerate(leaves)
@@ -270,10 +269,9 @@ def closed_jaxpr(
 ) -> tuple[ClosedJaxpr, Any]:
     """A function of leaves of these types, closed, and the types of its result."""
     recorded = record("make_jaxpr", fun, call, types, known=False)
-    token, begin = recorded.effects, recorded.trace.begin
-    inputs = [*recorded.inputs, begin] if begin and token else recorded.inputs
-    closed, captured = close([*token, *recorded.outputs], inputs)
-    jaxpr = Jaxpr(closed.function, len(recorded.inputs), bool(token), tuple(recorded.weak))
+    inputs = [*recorded.inputs, *recorded.before]
+    closed, captured = close([*recorded.after, *recorded.outputs], inputs)
+    jaxpr = Jaxpr(closed.function, len(recorded.inputs), recorded.cells, tuple(recorded.weak))
     out = tree.unflatten(
         recorded.structure,
         [
@@ -286,9 +284,9 @@ def closed_jaxpr(
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, **options: object) -> list[Any]:
     """The results of a jaxpr."""
-    token = [effects.token()] if jaxpr.has_effects else []
-    operands = [*map(run.asarray, args), *token, *map(run.asarray, consts)]
-    return bind.call(Closed(jaxpr.function), operands, jaxpr.weak, jaxpr.has_effects)
+    state = [cell.read() for cell in jaxpr.cells]
+    operands = [*map(run.asarray, args), *state, *map(run.asarray, consts)]
+    return bind.call(Closed(jaxpr.function), operands, jaxpr.weak, jaxpr.cells)
 
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:

@@ -8,7 +8,18 @@ import numpy as np
 
 from tfn._support.validate import no_out, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType, KeyType, finfo, part, promote
+from tfn.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    DType,
+    KeyType,
+    finfo,
+    part,
+    promote,
+)
 from tfn.eager.operands import (
     apply,
     array_of,
