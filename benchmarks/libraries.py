@@ -7,13 +7,13 @@
     python benchmarks/libraries.py --suite diffrax=... --like jax.json --out tfn.json --resume
 
 A suite is run by the library's own pytest configuration, in a process for each file, from the
-folder above the tests; with ``--side tfn`` this process calls ``install_as_jax()`` first.  Each
-result is recorded by the name of the test.  `--compare` counts, of the tests that pass on JAX,
-those that pass on tfn.  With `--resume` the tests whose results `--out` has are not run
-again, so that a long suite is run in pieces: a file that is stopped goes on with the test after the
-one that it was stopped in.  `--every` takes a sample of a suite, by a hash of the names; `--like`
-the tests that passed in another run.  Suites are not part of this repository: take them at a tag of the
-library's own.
+folder above the tests; with ``--side tfn`` this process calls ``install_as_jax()`` first. Each
+result is recorded by the name of the test. `--compare` counts, of the tests that pass on JAX, those
+that pass on tfn. With `--resume` the tests whose results `--out` has are not run again, so that a
+long suite is run in pieces: a file that is stopped goes on with the test after the one that it was
+stopped in. `--every` takes a sample of a suite, by a hash of the names; `--like` the tests that
+passed in another run. Suites are not part of this repository: take them at a tag of the library's
+own.
 """
 
 from __future__ import annotations

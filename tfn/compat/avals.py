@@ -18,7 +18,7 @@ from tfn.random.keys import Key
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
 from tfn.trace.op import Shape
-from tfn.trace.refs import Ref, new_ref
+from tfn.trace.refs import Ref
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 float0: DType = np.dtype([("float0", np.void, 0)])
@@ -127,7 +127,8 @@ def typeof(x: Any) -> Any:
     Example:
         >>> typeof(1.0).weak_type
         True
-        >>> typeof(new_ref(1.0))
+        >>> import tfn
+        >>> typeof(tfn.new_ref(1.0))
         Ref{float32[]}
     """
     if isinstance(x, Ref):

@@ -12,19 +12,21 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.compat.avals import ShapedArray
 from tfn.compat.primitives import Primitive, PrimitiveRules
 from tfn.eager import run
 from tfn.trace import bind, refs
-from tfn.trace.argument import Leaf
+from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr as Closed
-from tfn.trace.jaxpr import close, param, print_jaxpr
+from tfn.trace.jaxpr import close, function, inline, param, print_jaxpr
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.regions import results
-from tfn.trace.uop import UOp, remembered, walk
+from tfn.trace.uop import UOp, const, remembered, walk
 from tfn.transforms.arguments import Argnums, as_value
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Selection
@@ -80,15 +82,39 @@ def primitive_of(op: Op) -> Primitive:
 
 def bind_op(op: Op, *operands: Any, arg: Any = None, functions: Sequence[Any] = ()) -> Any:
     """The results of an operation with the argument and the functions of an equation."""
-    values = [run.asarray(x) for x in operands]
+    values = [constant(x) for x in operands]
     if op not in SEVERAL:
         return bind.bind(op, *values, arg=arg)
-    leaves = [UOp(Op.LEAF, (), Leaf(x.shape, x.dtype)) for x in values]
     bodies = [f.jaxpr.function for f in functions]
     at = 1 if op is Op.COND else 0
+    if op is Op.COND:  # what a branch has captured becomes an operand of all
+        consts = [[*map(run.asarray, f.consts)] for f in functions]
+        bodies = [_widened(f, i, consts) for i, f in enumerate(bodies)]
+        values += [x for own in consts for x in own]
+    leaves = [UOp(Op.LEAF, (), Leaf(x.shape, x.dtype)) for x in values]
     node = UOp(op, (*leaves[:at], *bodies, *leaves[at:]), arg)
     jaxpr, _ = close(several(node), leaves)
     return bind.call(jaxpr, values, [False] * len(jaxpr.outputs))
+
+
+def constant(x: Any) -> Any:
+    """An operand as a Value: a number is one of the innermost trace, as in the function's text."""
+    number = isinstance(x, (bool, int, float, complex, np.generic))
+    if not number or not bind.traces():
+        return run.asarray(x)
+    value = run.asarray(x)
+    scalar = const(np.asarray(x)[()].item(), value.dtype)
+    return bind.runtime().wrap(scalar, bind.traces()[-1], True, value.weak_type)
+
+
+def _widened(f: UOp, number: int, consts: Sequence[Sequence[Any]]) -> UOp:
+    """A branch that takes the captured values of all branches after its operands."""
+    count = len(f.arg.params) - len(consts[number])
+    own = count + sum(map(len, consts[:number]))
+    types = [*f.arg.params[:count], *(x for some in consts for x in some)]
+    params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types))
+    taken = [*params[:count], *params[own : own + len(consts[number])]]
+    return function(inline(Closed(f), [param(p) for p in taken]), params)
 
 
 @frozen
@@ -183,7 +209,7 @@ def view(function: UOp) -> tuple[list[JaxprEqn], list[Any], list[Any]]:
             atoms[node] = inside[node.src[0]][node.arg]
             continue
         if node.op is Op.CONST and node.shape == ():
-            value = node.arg.value
+            value = node.dtype.type(node.arg.value)
             atoms[node] = Literal(value, ShapedArray((), node.dtype))
             continue
         if node.op in SEVERAL:

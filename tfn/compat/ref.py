@@ -1,6 +1,6 @@
 """Functions of references, `jax.ref`, beside `new_ref` and `freeze`, and their type.
 
-    jax.ref.swap(ref, i, x)    ref[i], before ref[i] = x
+jax.ref.swap(ref, i, x)    ref[i], before ref[i] = x
 """
 
 from __future__ import annotations

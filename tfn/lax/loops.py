@@ -284,9 +284,7 @@ def _acting(
     nodes = [param(Param(i, x.shape, x.dtype)) for i, x in enumerate([*consts, *more, *start])]
     now = nodes[a + len(more) :]
     outputs = with_state(body, cells, nodes[a : a + len(more)], now[:k], now[k + 1 :])
-    turn = function(
-        [*condition(nodes[:a], outputs), *outputs[k:]], tuple(u.arg for u in nodes)
-    )
+    turn = function([*condition(nodes[:a], outputs), *outputs[k:]], tuple(u.arg for u in nodes))
     carried = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(start))
     going = function([param(carried[k])], carried)
     return going, turn, start

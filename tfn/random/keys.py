@@ -75,7 +75,7 @@ class Key:
     @property  # type: ignore[misc]  # of object it can be assigned, to no use
     def __class__(self) -> type[Any]:
         """The class that ``isinstance`` finds, beside Key itself; see `seen_as`."""
-        return _SEEN_AS[0]
+        return _SEEN_AS[0] if hasattr(self.data, "shape") else Key  # trees may hold anything
 
     def __init__(self, data: Array) -> None:
         object.__setattr__(self, "data", data)

@@ -282,7 +282,7 @@ def is_ref(x: object) -> bool:
 
 def among(leaves: Sequence[object]) -> bool:
     """Whether there is a reference among objects."""
-    return any([type(x) is Ref for x in leaves])
+    return any(map(is_ref, leaves))
 
 
 def flatten(x: object) -> tuple[list[Any], tree.Structure]:

@@ -339,9 +339,7 @@ class CustomDerivative:
                     )
 
 
-def enclosed(
-    recorded: Recording, indices: Sequence[UOp] = ()
-) -> tuple[UOp, list[bind.Value]]:
+def enclosed(recorded: Recording, indices: Sequence[UOp] = ()) -> tuple[UOp, list[bind.Value]]:
     """A recorded function, closed, and its operands before the inputs.
 
     These operands are the Values of `indices`, which it captured or not, other Values that it

@@ -81,6 +81,7 @@ class Unknown:
         raise self.error
 
 
+tree.register_node(Unknown, lambda f: ((), f.error), lambda error, _: Unknown(error))
 tree.register_node(
     LinearMap,
     lambda f: (f.residuals, (f.jaxpr, f.takes, f.gives, f.single)),

@@ -83,7 +83,8 @@ def vmap(
         leaves, structure = tree.flatten((args, kwargs))
         axes = mapped_axes("in_axes", in_axes, args) + [0] * len(tree.leaves(kwargs))
         if refs.among(leaves):
-            return _over_refs(function, leaves, structure, axes, (out_axes, *naming))
+            out: R = _over_refs(function, leaves, structure, axes, (out_axes, *naming))
+            return out
         names = names_of(structure)
         mapped = [
             Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
@@ -142,7 +143,9 @@ def _over_refs(
         out = function(*args, **kwargs)
         return out, [filled[i][...] for i in at]
 
-    held = [refs.Held(x) if refs.is_ref(x) and axis is None else x for x, axis in zip(leaves, axes)]
+    held: list[Any] = [
+        refs.Held(x) if refs.is_ref(x) and axis is None else x for x, axis in zip(leaves, axes)
+    ]
     inputs = [x[...] if refs.is_ref(x) else x for x in held]
     out_axes, *naming = options
     out, last = vmap(of_one, tuple(axes), (out_axes, [axes[i] for i in at]), *naming)(*inputs)
