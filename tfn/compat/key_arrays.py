@@ -2,7 +2,7 @@
 
     jnp.stack([key, key])  ->  Key(vmap(stack, -1, -1)(words, words))
 
-A function of the table `MOVES` moves keys as it moves numbers: in each of the two words alike.
+A function of the table `MOVES` moves keys as it moves numbers: word by word.
 """
 
 from __future__ import annotations

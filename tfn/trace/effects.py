@@ -13,7 +13,7 @@ is a result, so nothing on the way to it is dropped.  A loop carries the token, 
 pass it through, and effects happen in the order of the Python program.  A token has no
 tangent, so derivatives leave effects alone.  A program without effects has no token.
 
-A reference is state as well, and is treated alike: each trace that uses it takes its value and
+A reference is state as well, treated in the same way: each trace that uses it takes its value and
 returns the last one (`trace.refs`).  The token and references are the cells of a trace.
 
 A token is a boolean: whether the effect is to happen.  It is false only where `vmap` runs code that
