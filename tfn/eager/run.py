@@ -12,7 +12,7 @@ import gc
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
@@ -27,21 +27,16 @@ from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
 from tfn.config import config, watch
-from tfn.eager import nans
+from tfn.eager import nans, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
-from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of, user_place
-from tfn.hw import cuda, dsp, opencl
+from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
-from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.target import configured
 from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
-from tfn.hw.guards import DEBUG
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
-from tfn.hw.null import null
-from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
 from tfn.trace.argument import Param
@@ -55,40 +50,6 @@ from tfn.trace.op import SEVERAL, Op
 from tfn.trace.processes import Message, processes
 from tfn.trace.uop import UOp
 
-
-def _opencl() -> Device:
-    """Loads its files only now: most programs run on a processor without a driver."""
-    return opencl.device.opencl()
-
-
-def _dsp_fastrpc() -> Device:
-    return dsp.device.dsp_fastrpc()
-
-
-def _cuda() -> Device:
-    """Loads its files, and the driver of the GPU, only now."""
-    return cuda.device.cuda()
-
-
-def _cuda_debug() -> Device:
-    """The same GPU, with kernels that are waited for one by one."""
-    return cuda.device.cuda(cuda.device.DEBUG)
-
-
-def _dsp() -> Device:
-    """Loads its files only now, too."""
-    return dsp.device.dsp()
-
-
-# fmt: off
-MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "cuda": _cuda, "cuda-debug": _cuda_debug, "opencl": _opencl,
-    "dsp": _dsp, "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
-}
-# fmt: on
-"""The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
-DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
-"""Platforms whose devices are those of a driver: there may be none on this machine."""
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
@@ -103,9 +64,9 @@ def device(platform: str | None = None) -> Device:
     name = platform or config.device
     current = _DEVICES.get(name)
     if current is None:
-        maker = MAKERS.get(name)
+        maker = platforms.MAKERS.get(name)
         if maker is None:
-            raise no_device(name, f"config.device={name!r}")
+            raise platforms.no_device(name, f"config.device={name!r}")
         current = maker()
         current.queue.serve(Array)
         if current.compiler:
@@ -127,16 +88,6 @@ def _reconfigure() -> None:
     if changed:
         _DEVICES.update(changed)
         forget()
-
-
-def no_device(name: str, got: str) -> DeviceError:
-    """The error for a platform that does not exist."""
-    return DeviceError(
-        f"there is no device {name!r}",
-        got=got,
-        hint="config.device, or the environment variable TFN_DEVICE, is one "
-        "of " + ", ".join(MAKERS),
-    )
 
 
 class Loaded:

@@ -30,7 +30,7 @@ from tfn.eager.stacks import (
 from tfn.errors import DeviceError, ShapeError
 from tfn.hw.buffer import ALIGNMENT
 from tfn.trace import bind
-from tfn.trace.mesh import Device
+from tfn.trace.mesh import Device, Mesh, mesh_in_use, mesh_of
 from tfn.trace.named_sharding import (
     Index,
     NamedSharding,
@@ -344,6 +344,9 @@ def make_array_from_process_local_data(
 def place_of(what: str, place: Any) -> Sharding:
     """A sharding from itself, a device or its name, or a spec of the mesh that is set.
 
+    An abstract mesh stands for the one that is set, if that has its axes, or for the one that was
+    used last for these axes.
+
     Raises:
         DeviceError: for the name of no device.
         ArgumentError: for anything else, and for a spec without a mesh.
@@ -352,6 +355,12 @@ def place_of(what: str, place: Any) -> Sharding:
         place = devices.as_device(place)
     sharding = as_sharding(what, place)
     assert sharding is not None
+    if isinstance(sharding, NamedSharding) and not isinstance(sharding.mesh, Mesh):
+        mesh = mesh_in_use()
+        if mesh.abstract_mesh != sharding.mesh:
+            last = mesh_of(sharding.mesh.axes, devices.default_backend())
+            mesh = Mesh(last.devices, last.axis_names, sharding.mesh.axis_types)
+        return NamedSharding(mesh, sharding.spec)
     return sharding
 
 

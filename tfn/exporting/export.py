@@ -244,7 +244,7 @@ def closed(
     leaves, structure = tree.flatten(split.dynamic)
     paths = argument_names(jitted.function, structure, split.positions)
     traced = jitted.trace(*args, **kwargs)
-    if traced.has_effects:
+    if traced.cells:
         raise ExportError(
             f"{name_of(jitted.function)} has side effects, which an exported function cannot have",
             hint="leave out debug.print and callbacks, or guard them by a static argument",
