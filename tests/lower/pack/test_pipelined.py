@@ -106,9 +106,13 @@ def test_pipelining_changes_no_bits_on_the_dsp(case: str, monkeypatch: pytest.Mo
 
 
 GAINS = {
-    "int8 matmul": (39, 2, 30), "int8 relu": (15, 3, 11), "int16 axpy": (23, 2, 16),
-    "int32 axpy": (25, 2, 17), "saxpy": (14, 2, 10), "float32 dot": (8, 3, 7),
-}  # fmt: skip
+    "int8 matmul": (39, 2, 30),
+    "int8 relu": (15, 3, 11),
+    "int16 axpy": (23, 2, 16),
+    "int32 axpy": (25, 2, 17),
+    "saxpy": (14, 2, 10),
+    "float32 dot": (8, 3, 7),
+}
 """Packets of an iteration as LLVM makes them; stages, and packets that suffice with them."""
 
 

@@ -42,7 +42,7 @@ class Range:
 
     def largest(self) -> float:
         """Returns the largest magnitude of the range, which is concrete."""
-        return max(abs(self.low.item()), abs(self.high.item()))
+        return max(abs(float(self.low)), abs(float(self.high)))
 
     def symmetric(self, bits: int = 8) -> Quantization:
         """Returns the quantization with zero point 0 that covers the range; see `symmetric`."""

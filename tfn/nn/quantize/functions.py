@@ -41,8 +41,7 @@ EXP_BITS = 15
 RECIPROCAL_BITS = 30
 """Fractional bits of the reciprocal of a sum of exponentials."""
 PROBABILITY_BITS = 8
-PROBABILITIES = Quantization(np.float32(2.0**-PROBABILITY_BITS), np.int32(-128))
-"""The quantization of probabilities: from 0 to 255/256."""
+"""Fractional bits of probabilities, which are from 0 to 255/256: the int8 value is 128 less."""
 
 _STEPS = np.arange(256)
 _EXP_WHOLE = np.rint(np.exp(-1.0 * _STEPS) * 2**EXP_BITS).astype(np.int32)
@@ -52,7 +51,9 @@ _EXP_PART = np.rint(np.exp(-_STEPS / 256) * 2**EXP_BITS).astype(np.int32)
 def softmax(
     scores: Int32[Array, "*rows source"], mask: Bool[Array, "*#rows #source"] | None = None
 ) -> Int8[Array, "*rows source"]:
-    """Returns the probabilities of scores along the last axis, as values of `PROBABILITIES`.
+    """Returns the probabilities of scores along the last axis, as int8 values.
+
+    Their scale is ``2**-PROBABILITY_BITS``, their zero point -128.
 
     Args:
         scores: from ``-2**15`` to ``2**15 - 1``, with the scale `SCORES`.

@@ -184,9 +184,18 @@ def activations(
     active = feed.activation(wide)
     second = middle + feed.down(active)
     return {
-        "x": x, "query": query, "key": key, "value": value, "mixed": mixed, "first": first,
-        "middle": middle, "wide": wide, "active": active, "second": second, "y": feed_norm(second),
-    }  # fmt: skip
+        "x": x,
+        "query": query,
+        "key": key,
+        "value": value,
+        "mixed": mixed,
+        "first": first,
+        "middle": middle,
+        "wide": wide,
+        "active": active,
+        "second": second,
+        "y": feed_norm(second),
+    }
 
 
 @module
