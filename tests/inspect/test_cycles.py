@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +48,20 @@ def test_tune_by_cycles_never_changes_a_result(
     assert (np.asarray(f(x, y)) == before).all()
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cache folder for what is tuned, and nothing of it in later tests."""
+    monkeypatch.setattr(config, "cache_dir", str(tmp_path))
+    yield
+    run.forget()
+
+
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.skipif(
     not shutil.which("qemu-hexagon"), reason="qemu-hexagon is not installed: apt install qemu-user"
 )
-def test_tune_by_cycles_pipelines_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tune_by_cycles_pipelines_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """An int8 product takes 168,810 cycles as the model of the CPU has it, 96,855 tuned."""
-    monkeypatch.setattr(config, "cache_dir", str(tmp_path))
     monkeypatch.setattr(config, "device", "dsp")
     function, operands = FUNCTIONS["int8 matmul"]
     x, y = (np.arange(s.size).reshape(s.shape).astype(np.int8) for s in operands)
