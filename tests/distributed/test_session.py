@@ -19,7 +19,7 @@ from tfn.distributed.launchers import LAUNCHERS
 from tfn.distributed.session import Session
 from tfn.distributed.transport import Alone, Pending
 from tfn.errors import DistributedError
-from tfn.trace.processes import Hosts, Message, processes
+from tfn.trace.processes import HostGrid, Message, processes
 from tfn.trace.sharding import Exchange
 
 ULFM = ("--with-ft", "ulfm", "--mca", "pml", "ob1")
@@ -104,7 +104,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Session:
 def test_values_of_one_message_arrive_in_their_places(
     pair: Session, sizes: tuple[int, ...]
 ) -> None:
-    hosts = Hosts((2,), (0, 1))
+    hosts = HostGrid((2,), (0, 1))
     gather, exchange, move = (
         Message(kind, "d", 0, hosts, ((0, 1), (1, 0)))
         for kind in (Exchange.GATHER, Exchange.TRANSPOSE, Exchange.PERMUTE)
@@ -124,7 +124,7 @@ def test_values_of_one_message_arrive_in_their_places(
 
 
 def test_the_name_of_a_message_in_errors(pair: Session) -> None:
-    message = Message(Exchange.GATHER, "d", 0, Hosts((2,), (0, 1)))
+    message = Message(Exchange.GATHER, "d", 0, HostGrid((2,), (0, 1)))
     xs = [np.zeros((2, 3), "float32"), np.zeros(1, "int8")]
     assert module._label(message, xs) == "all_gather over d: f32[2,3], 1 more"
 
@@ -136,7 +136,7 @@ def test_an_error_of_mpi_fails_the_job(pair: Session) -> None:
 
 
 def test_programs_are_agreed_on_once(pair: Session) -> None:
-    hosts = Hosts((2,), (0, 1))
+    hosts = HostGrid((2,), (0, 1))
     for _ in range(2):
         module._agree(hosts, "step", "digest", "messages")
     assert len(pair.agreed) == 1

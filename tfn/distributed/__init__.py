@@ -18,6 +18,8 @@ Files in reading order:
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
+    from tfn.distributed.connection import Cluster as Cluster
+    from tfn.distributed.connection import connect as connect
     from tfn.distributed.multihost import assert_equal as assert_equal
     from tfn.distributed.multihost import broadcast_one_to_all as broadcast_one_to_all
     from tfn.distributed.multihost import (

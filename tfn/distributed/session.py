@@ -32,7 +32,7 @@ from tfn.distributed.mpi import MpiTransport
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
 from tfn.dtypes import SHORT
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
-from tfn.trace.processes import Arrays, Hosts, Message, processes
+from tfn.trace.processes import Arrays, HostGrid, Message, processes
 from tfn.trace.sharding import Exchange
 
 DEADLINE_S = 300.0
@@ -350,7 +350,7 @@ def _label(message: Message, operands: Arrays) -> str:
     return f"{message}: {shown}{more}"
 
 
-def _agree(hosts: Hosts, name: str, digest: str, messages: str) -> None:
+def _agree(hosts: HostGrid, name: str, digest: str, messages: str) -> None:
     """Check that all processes of a mesh are about to run one program.
 
     Raises:

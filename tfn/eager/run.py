@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -91,6 +91,36 @@ DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
+
+
+class Controller(Protocol):
+    """Runs programs in other processes; see `tfn.distributed.connect`."""
+
+    def call(
+        self,
+        jaxpr: Jaxpr,
+        operands: Sequence[Array],
+        donated: frozenset[int],
+        on: Any,
+        name: str,
+    ) -> list[Array]:
+        """A whole closed function: handles of its results."""
+
+    def put(self, x: Array, sharding: Any) -> Array:
+        """An array on the devices of a sharding."""
+
+
+CONTROLLERS: dict[str, Controller] = {}
+"""By platform: those whose devices belong to the workers of a cluster."""
+
+
+def controller(kinds: Sequence[Any], on: Any = None) -> Controller | None:
+    """The controller of the devices that a call runs on; None for those of this process."""
+    if not CONTROLLERS:
+        return None
+    places = [kind.sharding for kind in kinds if kind.sharding is not None]
+    place = places[0] if places else on.place if on else None
+    return CONTROLLERS.get(place.devices[0].platform if place else config.device)
 
 
 def device(platform: str | None = None) -> Device:
@@ -335,6 +365,8 @@ def _call(
     on: Any = None,
     name: str = "",
 ) -> list[Array]:
+    if CONTROLLERS and (elsewhere := controller([x.kind for x in operands], on)):
+        return elsewhere.call(jaxpr, operands, donated, on, name)
     jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], on)
     loaded, run = ready(jaxpr, platform, name)
     program, memory = loaded.program, device(platform).memory
@@ -411,7 +443,7 @@ def entry(
     name: str = "",
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
-    if config.debug_nans:
+    if config.debug_nans or (CONTROLLERS and controller(kinds, on)):
         return None
     jaxpr, platform, results = place(jaxpr, kinds, on)
     loaded, run = ready(jaxpr, platform, name)
