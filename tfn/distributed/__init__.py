@@ -2,17 +2,34 @@
 
     mpirun -n 2 python train.py        in it: tfn.distributed.initialize()
 
-Each process runs the same script and holds the devices of its host; `tfn.devices()` lists those of
-all.  A program over a mesh of them runs in all of its processes, and what crosses processes goes
-through the transport.
+    python -m tfn.distributed run -n 2 train.py                    and again after a fault
+    tfn.distributed.connect("ray", hosts="a:CPU*2,b:CPU*2")        in a script that runs once
+
+Each of many processes runs the same script and holds the devices of its host; `tfn.devices()` lists
+those of all.  A program over a mesh of them runs in all of its processes, and what crosses
+processes goes through the transport.
+
+A controller runs the script alone; the processes are its workers, and what it calls runs there.
 
 Files in reading order:
     launchers       rank and size, as what has started the process says them
     transport       what carries messages between processes, and waiting for it with a deadline
     mpi             the transport over MPI
     security        who may take part: a token, and a range of addresses
+    report          what a process tells its supervisor
     session         this process among the others: initialize, messages, agreement on programs
     multihost       values of all processes: gathered, broadcast, compared
+    specification   which hosts take part, read and checked
+    mpirun          the command that starts a job
+    supervisor      jobs that are started again after a fault
+    __main__        its command line
+    wire            messages of a controller to its workers
+    worker          the process that holds arrays and runs programs
+    agent           the process on each host that starts a worker and speaks with it
+    gang            agents on Ray
+    remote          the device of a cluster, as the controller sees it
+    controller      array operations as commands, sent together
+    connection      connect: the cluster, and its restart
 """
 
 from tfn._support.lazy import on_demand as _on_demand

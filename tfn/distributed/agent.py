@@ -57,17 +57,22 @@ class Agent:
     def start(self, processes: int, variables: dict[str, str]) -> None:
         """Run mpirun, which starts a worker on each host."""
         words = mpirun.command(["-m", "tfn.distributed.worker", self.folder], processes)
-        self.job = subprocess.Popen(
-            words,
-            env=mpirun.environment(**variables),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log("w"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with self._log("w") as log:
+            self.job = subprocess.Popen(
+                words,
+                env=mpirun.environment(**variables),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def _log(self, mode: str) -> Any:
         return open(os.path.join(self.folder, f"job-{self.rank}.log"), mode)
+
+    def process(self) -> int:
+        """The process of the agent itself."""
+        return os.getpid()
 
     def printed(self) -> str:
         """The end of what mpirun and the workers have printed."""

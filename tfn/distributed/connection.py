@@ -167,7 +167,7 @@ def connect(
             got=repr(_CONNECTED[0]) if _CONNECTED else "initialize() was called",
             hint="cluster.close() gives them back",
         )
-    if isinstance(steps_per_dispatch, bool) or not 1 <= steps_per_dispatch:
+    if isinstance(steps_per_dispatch, bool) or steps_per_dispatch < 1:
         raise ArgumentError(
             "a dispatch has at least one step", got=f"steps_per_dispatch={steps_per_dispatch!r}"
         )

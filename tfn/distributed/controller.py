@@ -38,6 +38,7 @@ from tfn.trace.mesh import mesh_of
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, Sharding
 from tfn.trace.place import Request
 from tfn.trace.processes import blocks
+from tfn.trace.sharding import stacked_shape, stacking
 from tfn.transforms.shard import program as partitioner
 
 IN_FLIGHT = 2
@@ -121,7 +122,7 @@ class Controller:
         if self.before is not None:
             config.device, config.devices = self.before
             for table in (run.MAKERS, run.CONTROLLERS, run._DEVICES):
-                table.pop(NAME, None)  # type: ignore[attr-defined]
+                table.pop(NAME, None)
             self.before = None
 
     def restart(self) -> None:
@@ -180,7 +181,7 @@ class Controller:
             buffer: Any = x.concrete().buffer
             fresh = not isinstance(buffer, RemoteBuffer) or buffer.number is None
             if fresh and x.kind is not None and x.kind.sharding is None:
-                data = buffer.data if isinstance(buffer, RemoteBuffer) else run.read(x)
+                data: Any = buffer.data if isinstance(buffer, RemoteBuffer) else run.read(x)
                 return self._placed(data, x, sharding)
             number, self.count = self.count, self.count + 1
             source = self._number(x)
@@ -192,7 +193,7 @@ class Controller:
         """The data of this process under a sharding, as the stack of its parts."""
         partition = stacks.is_divided(sharding, x.ndim)
         if partition is not None:
-            split, order = partitioner.stacking(partition, x.shape)
+            split, order = stacking(partition, x.shape)
             data = np.ascontiguousarray(data.reshape(split).transpose(order))
         buffer = as_buffer(RemoteBuffer(self, data.nbytes, data))
         return concrete(buffer, x.shape, x.dtype, x.weak_type, sharding)
@@ -401,7 +402,7 @@ def _joined(
     partition = stacks.is_divided(kind.sharding, len(kind.shape))
     if partition is None:
         return np.frombuffer(parts[0][1], kind.dtype).reshape(kind.shape).copy()
-    stack = np.empty(stacks.stacked_shape(partition, kind.shape), kind.dtype)
+    stack = np.empty(stacked_shape(partition, kind.shape), kind.dtype)
     for rank, data in parts:
         own = stack[_slices(kind, rank, owners)]
         own[...] = np.frombuffer(data, kind.dtype).reshape(own.shape)

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 
 from tfn.errors import MissingPackageError
 
-FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "pml", "ob1")
-"""So that a process which dies is an error in the others, instead of their end."""
+FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl", "self,sm,tcp")
+"""So that a process which dies is an error in the others, instead of their end.  The carriers are
+named because looking for those of other networks takes a second at each start, of 1.2 s."""
 ONE_MACHINE = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 """So that processes may outnumber the cores, and those which wait leave them to others."""
 AS_ROOT = {

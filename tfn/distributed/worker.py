@@ -32,6 +32,7 @@ from tfn.exporting.portable import Portable
 from tfn.exporting.serialize import deserialize
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.processes import processes
+from tfn.trace.sharding import stacked_shape
 
 
 class Worker:
@@ -77,7 +78,7 @@ class Worker:
             return
         sharding = wire.sharding_of(place, self.devices)
         partition, whole = stacks.own_part(sharding, shape)
-        own = whole if partition is None else stacks.stacked_shape(partition, whole)
+        own = whole if partition is None else stacked_shape(partition, whole)
         memory = run.device().memory
         buffer = memory.copy(np.frombuffer(data, dtype).reshape(own))
         self.arrays[number] = concrete(buffer, shape, dtype, False, sharding)
