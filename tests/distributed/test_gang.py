@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.distributed.jobs import LIMIT_S, ROOT, needs_mpi
-from tests.distributed.test_session import nobody_left
+from tests.distributed.test_session import none_left
 from tfn.distributed import gang
 from tfn.errors import MissingPackageError
 
@@ -36,7 +36,7 @@ def test_a_script_goes_on_after_an_agent_was_killed(tmp_path: Path) -> None:
         x = [float(v + sum(x)) for v in x]
     assert done.returncode == 0, done.stderr
     assert f"result {x} 1" in done.stdout
-    assert nobody_left(tmp_path)
+    assert none_left(tmp_path)
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,7 +169,7 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def nobody_left(folder: Path) -> bool:
+def none_left(folder: Path) -> bool:
     """Whether no process of a job is left: each has the job's folder in its environment."""
     for _ in range(10 * LEFT_S):
         found = []
@@ -198,7 +198,7 @@ def test_a_killed_process_is_an_error_in_the_others(tmp_path: Path) -> None:
             4,
         )
         assert row["collective"].startswith("all_gather over d") and row["host"]
-    assert nobody_left(tmp_path)
+    assert none_left(tmp_path)
 
 
 @needs_mpi
@@ -208,11 +208,11 @@ def test_a_process_that_does_not_come_is_an_error_at_the_deadline(tmp_path: Path
     assert done.returncode == 75 and "done" not in done.stdout, done.stderr
     (row,) = errors(done)
     assert (row["kind"], row["rank"], row["step"]) == ("CollectiveTimeoutError", 0, 5)
-    assert nobody_left(tmp_path)
+    assert none_left(tmp_path)
 
 
 @needs_mpi
 def test_an_error_of_one_process_ends_all(tmp_path: Path) -> None:
     done = run(2, "job_fault.py", "raises", "1", devices=1, folder=tmp_path)
     assert done.returncode == 1 and "a mistake of the user" in done.stderr
-    assert "done" not in done.stdout and nobody_left(tmp_path)
+    assert "done" not in done.stdout and none_left(tmp_path)

@@ -1,9 +1,8 @@
 """Many processes: the same program on the devices of many hosts.
 
-    mpirun -n 2 python train.py        in it: tfn.distributed.initialize()
-
-    python -m tfn.distributed run -n 2 train.py                    and again after a fault
-    tfn.distributed.connect("ray", hosts="a:CPU*2,b:CPU*2")        in a script that runs once
+    $ mpirun -n 2 python train.py                    in it: tfn.distributed.initialize()
+    $ python -m tfn.distributed run -n 2 train.py    the same, and again after a fault
+    connect("ray", hosts="a:CPU*2,b:CPU*2")          in a script that runs once
 
 Each of many processes runs the same script and holds the devices of its host; `tfn.devices()` lists
 those of all.  A program over a mesh of them runs in all of its processes, and what crosses

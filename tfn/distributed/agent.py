@@ -24,7 +24,7 @@ from tfn.distributed import mpirun, wire
 from tfn.errors import DistributedError, WorkerLostError
 
 TAIL_BYTES = 2000
-"""How much of what mpirun has printed an error tells."""
+"""The part of the output of mpirun that an error tells."""
 STOP_S = 2.0
 """Seconds in which mpirun ends after its workers were killed; it takes 0.02 s."""
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from tfn.config import config
+from tfn.config import config, launcher_variables
 from tfn.distributed import security
 from tfn.distributed.controller import Controller
 from tfn.distributed.gang import Gang, RayGang
@@ -228,7 +228,8 @@ def _variables(
     items: tuple[HostItem, ...], one_machine: bool, given: Mapping[str, str] | None
 ) -> dict[str, str]:
     """The environment of workers: those that share a machine share its cores."""
-    own = {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), os.getcwd()])}
-    if one_machine and "TFN_THREADS" not in os.environ:
+    known = launcher_variables(["PYTHONPATH", "TFN_THREADS"])
+    own = {"PYTHONPATH": os.pathsep.join([known.get("PYTHONPATH", ""), os.getcwd()])}
+    if one_machine and "TFN_THREADS" not in known:
         own["TFN_THREADS"] = str(max(1, (os.cpu_count() or 1) // len(items)))
     return own | dict(given or {})

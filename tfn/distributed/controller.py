@@ -271,7 +271,7 @@ class Controller:
     # Values.
 
     def forgotten(self, number: int) -> None:
-        """Nobody refers to an array any more."""
+        """Remember that an array has no references any more."""
         self.freed.append(number)
 
     def fetched(self, buffer: RemoteBuffer) -> np.ndarray[Any, Any]:

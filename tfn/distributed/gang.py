@@ -9,13 +9,13 @@ Source: the Ray documentation, "Actors", "Placement groups" and "Fault tolerance
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from tfn import config
 from tfn.distributed import wire
 from tfn.distributed.agent import Agent, make_folder, remove_folder
 from tfn.distributed.specification import HostItem, check
@@ -34,7 +34,7 @@ JOIN_S = 60.0
 """Seconds in which workers start and join: two take 1 s, 64 on two cores take a minute."""
 STOP_S = 5.0
 PRIORITY = ("WorkerLostError", "SecurityError", "ProgramMismatchError", "CollectiveTimeoutError")
-"""Which of several errors of one fault is told: the first is the cause of the others."""
+"""The order in which errors of one fault are told: the first is the cause of the others."""
 
 
 class Gang(Protocol):
@@ -60,11 +60,11 @@ class Gang(Protocol):
 
 def _ray(local: bool) -> Any:
     """Ray, which reads its settings when it is imported."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    config.default_variables(RAY_USAGE_STATS_ENABLED="0")
     if "ray" not in sys.modules:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        config.default_variables(RAY_AUTH_MODE="token")
         if local:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+            config.default_variables(RAY_AUTH_TOKEN=secrets.token_hex(32))
     try:
         import ray
     except ImportError:

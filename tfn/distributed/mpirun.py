@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 
+from tfn import config
 from tfn.errors import MissingPackageError
 
 FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl", "self,sm,tcp")
@@ -32,7 +33,8 @@ def mpirun() -> str:
         MissingPackageError: if there is none.
     """
     scripts = sysconfig.get_path("scripts")
-    found = shutil.which("mpirun", path=f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}")
+    path = config.launcher_variables(["PATH"]).get("PATH", "")
+    found = shutil.which("mpirun", path=f"{scripts}{os.pathsep}{path}")
     if found is None:
         raise MissingPackageError(
             "a job of several processes needs mpirun", hint="pip install 'tfn[mpi]'"
@@ -81,5 +83,4 @@ def command(
 
 def environment(**variables: str) -> Mapping[str, str]:
     """The environment of mpirun."""
-    known = {name: value for name, value in os.environ.items() if not name.startswith("OMPI_")}
-    return {**known, **(AS_ROOT if os.getuid() == 0 else {}), **variables}
+    return config.child_environment(**(AS_ROOT if os.getuid() == 0 else {}) | variables)

@@ -31,7 +31,7 @@ class Owner(Protocol):
     """The controller, as far as its buffers know it."""
 
     def forgotten(self, number: int) -> None:
-        """Nobody refers to an array any more."""
+        """Remember that an array has no references any more."""
 
     def fetched(self, buffer: RemoteBuffer) -> np.ndarray[Any, Any]:
         """The stack of the parts that workers have of an array."""

@@ -27,7 +27,7 @@ FACTS = ("host", "rank", "step", "collective", "committed")
 
 
 class Fault(NamedTuple):
-    """What has ended a process.
+    """The error that has ended a process.
 
     Attributes:
         kind: the name of the class of the error.

@@ -42,7 +42,7 @@ EXPORTED_TOO = ("TFN_CLUSTER_TOKEN_FILE", "TFN_CLUSTER_CIDR", "PYTHONPATH", "TFN
 
 @frozen
 class Plan:
-    """What runs where.
+    """The description of a job.
 
     Attributes:
         program: the arguments of Python: a script and its arguments.

@@ -5,7 +5,7 @@
     ("call", digest, operands, donated, on, results, ranks, name, first)
     ("put", number, place, result, ranks)         an array divided anew
     ("get", number, ranks)                        the data that a worker has of an array
-    ("free", numbers)                             arrays that nobody refers to any more
+    ("free", numbers)                             arrays without references
     ("progress", step, committed)                 for errors
 
 Arrays have numbers, programs their SHA-256; places are shardings by axes and numbers of devices.
@@ -29,7 +29,7 @@ pack: Callable[[Any], bytes] = encode
 unpack: Callable[[bytes], Any] = decode
 
 FACTS = ("host", "rank", "step", "collective", "committed")
-"""What an error of a job tells beside its text."""
+"""The attributes of an error of a job."""
 
 
 def place_record(sharding: Sharding | None) -> Any:

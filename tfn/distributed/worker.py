@@ -148,7 +148,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "free": Worker.free,
     "progress": Worker.progress,
 }
-"""What a controller can ask for; see `tfn.distributed.wire`."""
+"""The commands of a controller; see `tfn.distributed.wire`."""
 
 
 def _absent(ranks: Sequence[int] | None) -> bool:

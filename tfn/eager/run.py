@@ -97,12 +97,7 @@ class Controller(Protocol):
     """Runs programs in other processes; see `tfn.distributed.connect`."""
 
     def call(
-        self,
-        jaxpr: Jaxpr,
-        operands: Sequence[Array],
-        donated: frozenset[int],
-        on: Any,
-        name: str,
+        self, jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int], on: Any, name: str
     ) -> list[Array]:
         """A whole closed function: handles of its results."""
 
