@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +18,39 @@ import numpy as np
 
 import tfn
 from tfn import numpy as tnp
-from tfn.nn.checkpoint import Checkpoints
+from tfn.nn.checkpoint import Checkpoints, manifest
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
 
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 
-def act(folder: Path) -> None:
-    """What goes wrong, in the last process, once."""
-    how = folder / "how"
-    if tfn.process_index() == tfn.process_count() - 1 and how.exists():
-        text = how.read_text()
-        (folder / "hit").write_text(repr(time.time()))
-        how.unlink()
-        if text == "raises":
-            raise ValueError("a mistake of the user")
-        if text == "between":  # its parts are written, and the manifest is not
-            from tfn.nn.checkpoint import folder as module
+def fill(folder: Path) -> None:
+    """Take all room of the disk."""
+    with open(folder / "filler", "wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
 
-            module.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
-        else:
-            os.kill(os.getpid(), SIGNALS[text])
+
+def act(folder: Path) -> None:
+    """What goes wrong, once: in the last process, or in the first, which writes manifests."""
+    how = folder / "how"
+    text = how.read_text() if how.exists() else ""
+    actor = 0 if text in ("between", "full") else tfn.process_count() - 1
+    if not text or tfn.process_index() != actor:
+        return
+    (folder / "hit").write_text(repr(time.time()))
+    how.unlink()
+    if text == "raises":
+        raise ValueError("a mistake of the user")
+    if text == "between":  # parts are written, and then the manifest would be
+        manifest.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    elif text == "full":
+        fill(folder / "saved")
+    elif text == "link":
+        subprocess.run(["ip", "link", "set", "eth0", "down"], check=True)
+    else:
+        os.kill(os.getpid(), SIGNALS[text])
 
 
 def main() -> None:

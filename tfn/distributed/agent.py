@@ -74,6 +74,10 @@ class Agent:
         """The process of the agent itself."""
         return os.getpid()
 
+    def worker_pid(self) -> int:
+        """The process of the worker."""
+        return self.pid
+
     def printed(self) -> str:
         """The end of what mpirun and the workers have printed."""
         with suppress(OSError), self._log("r") as file:
