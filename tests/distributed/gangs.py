@@ -20,7 +20,7 @@ class ThreadGang:
     """Agents of this process."""
 
     def __init__(self, items: Sequence[HostItem], deadline_s: float, folder: str) -> None:
-        self.items, self.deadline_s, self.cache = items, deadline_s, folder
+        self.items, self.deadline_s, self.cache = tuple(items), deadline_s, folder
         self.hosts = tuple([item.host for item in items])
         self.folder = make_folder()
         self.agents: list[Agent] = [Agent(rank, self.folder) for rank in range(len(items))]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.distributed.jobs import ROOT, needs_mpi
+from tests.distributed.test_session import none_left
 from tfn.distributed import supervisor
 from tfn.distributed.specification import parse
 from tfn.distributed.supervisor import Plan, marked, supervise
@@ -51,7 +52,7 @@ def test_a_killed_job_goes_on_to_the_same_bits(job: Path, capfd: Any) -> None:
     status, got, lines = run(job / "killed", capfd, "killed")
     assert (status, got) == (0, want) and want
     assert len(lines) == 1 and lines[0].startswith("WorkerLostError: rank 1")
-    assert not [pid for pid in marked("") if pid]
+    assert none_left(job) and marked("no such mark") == []
 
 
 @needs_mpi

@@ -24,6 +24,7 @@ Files in reading order:
     __main__        its command line
     wire            messages of a controller to its workers
     worker          the process that holds arrays and runs programs
+    relay           a command on another host, through its agent
     agent           the process on each host that starts a worker and speaks with it
     gang            agents on Ray
     remote          the device of a cluster, as the controller sees it

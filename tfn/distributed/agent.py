@@ -13,14 +13,16 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from tfn.distributed import mpirun, wire
+from tfn.distributed import mpirun, relay, wire
 from tfn.errors import DistributedError, WorkerLostError
 
 TAIL_BYTES = 2000
@@ -43,6 +45,8 @@ class Agent:
         self.job: subprocess.Popen[bytes] | None = None
         self.worker: Connection | None = None
         self.listener: Listener | None = None
+        self.relay: Listener | None = None
+        self.daemons: list[subprocess.Popen[bytes]] = []
         self.ending = threading.Lock()
 
     def listen(self) -> str:
@@ -54,9 +58,33 @@ class Agent:
         self.listener = Listener(path, "AF_UNIX", backlog=1)
         return self.host
 
-    def start(self, processes: int, variables: dict[str, str]) -> None:
-        """Run mpirun, which starts a worker on each host."""
-        words = mpirun.command(["-m", "tfn.distributed.worker", self.folder], processes)
+    def start(
+        self,
+        processes: int,
+        variables: dict[str, str],
+        hosts: Sequence[str] = (),
+        network: str = "",
+        run_on: Callable[[str, str], int] | None = None,
+    ) -> None:
+        """Run mpirun, which starts a worker on each host.
+
+        Args:
+            processes: the number of workers.
+            variables: for their environment.
+            hosts: the host of each; none for workers of this machine.
+            network: the range of addresses to which MPI is bound.
+            run_on: runs a command of the shell on another host.
+        """
+        launcher = ""
+        if run_on is not None:
+            path = os.path.join(self.folder, "relay.sock")
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            self.relay = relay.serve(path, run_on)
+            launcher = f"{sys.executable} -m tfn.distributed.relay {path}"
+        program = ["-m", "tfn.distributed.worker", self.folder]
+        exported = list(variables) if hosts else []
+        words = mpirun.command(program, processes, hosts, launcher, network, exported)
         with self._log("w") as log:
             self.job = subprocess.Popen(
                 words,
@@ -69,6 +97,20 @@ class Agent:
 
     def _log(self, mode: str) -> Any:
         return open(os.path.join(self.folder, f"job-{self.rank}.log"), mode)
+
+    def command(self, text: str) -> int:
+        """Run a command of the shell on this host: the daemon of mpirun; its status."""
+        with self._log("a") as log:
+            started = subprocess.Popen(
+                ["/bin/sh", "-c", text],
+                env=mpirun.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.daemons.append(started)
+        return started.wait()
 
     def process(self) -> int:
         """The process of the agent itself."""
@@ -134,10 +176,14 @@ class Agent:
                 with suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
             self.pid = 0
-            for end in (self.worker, self.listener):
+            for end in (self.worker, self.listener, self.relay):
                 if end is not None:
                     end.close()
-            self.worker = self.listener = None
+            self.worker = self.listener = self.relay = None
+            for daemon in self.daemons:
+                with suppress(ProcessLookupError):
+                    os.killpg(daemon.pid, signal.SIGKILL)
+            self.daemons.clear()
             if self.job is not None:
                 try:
                     self.job.wait(STOP_S)

@@ -36,8 +36,13 @@ class Cluster:
     """
 
     def __init__(self, items: tuple[HostItem, ...], controller: Controller | None) -> None:
-        self.items, self.controller, self.restarts = items, controller, 0
+        self._items, self.controller, self.restarts = items, controller, 0
         self._before = config.devices
+
+    @property
+    def items(self) -> tuple[HostItem, ...]:
+        """The hosts that take part now, with their devices."""
+        return self.controller.gang.items if self.controller else self._items
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -132,6 +137,8 @@ def connect(
     *,
     steps_per_dispatch: int = 1,
     deadline_s: float = DEADLINE_S,
+    spares: str | None = None,
+    elastic: tuple[int, int] | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Cluster:
     """Makes the devices of many hosts those of this process.
@@ -147,6 +154,9 @@ def connect(
         steps_per_dispatch: how many jitted calls and operations go to the hosts together.  A value
             that is asked for is waited for at once.
         deadline_s: seconds for which a message between hosts is waited for, at most.
+        spares: hosts that take the places of those that are lost, after a fault.
+        elastic: the least and the largest number of hosts with which a restart goes on; as many as
+            at the beginning if left out.
         variables: for the environment of the workers.
 
     Raises:
@@ -188,7 +198,20 @@ def connect(
         )
     if address != "ray" and len(items) > 1:
         security.check_variables()
-    gang = RayGang(address, items, deadline_s, _variables(items, address == "ray", variables))
+    others = parse(spares) if spares else ()
+    if elastic is not None and not 1 <= elastic[0] <= len(items) <= elastic[1]:
+        raise HostSpecificationError(
+            "the limits of an elastic cluster contain the number of its hosts",
+            got=f"elastic={elastic}, {len(items)} hosts",
+        )
+    gang = RayGang(
+        address,
+        items,
+        deadline_s,
+        _variables(items, address == "ray", variables),
+        others,
+        elastic and elastic[0],
+    )
     return started(items, gang, steps_per_dispatch, deadline_s)
 
 
@@ -232,4 +255,6 @@ def _variables(
     own = {"PYTHONPATH": os.pathsep.join([known.get("PYTHONPATH", ""), os.getcwd()])}
     if one_machine and "TFN_THREADS" not in known:
         own["TFN_THREADS"] = str(max(1, (os.cpu_count() or 1) // len(items)))
+    if not one_machine:
+        own |= launcher_variables([security.TOKEN, security.TOKEN_FILE, security.RANGE])
     return own | dict(given or {})

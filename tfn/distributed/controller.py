@@ -86,15 +86,18 @@ class Controller:
     ) -> None:
         self.gang, self.steps, self.deadline_s = gang, steps_per_dispatch, deadline_s
         self.lock = RLock()
-        self.owners: tuple[int, ...] = tuple(
-            [rank for rank, item in enumerate(items) for _ in range(item.devices)]
-        )
-        self.size = len(items)
+        self._take_hosts(items)
         self.device = remote(self)
         self.count = 0
         self.before: tuple[str, int] | None = None
         self.dispatches = 0
         self._forget()
+
+    def _take_hosts(self, items: Sequence[HostItem]) -> None:
+        self.owners: tuple[int, ...] = tuple(
+            [rank for rank, item in enumerate(items) for _ in range(item.devices)]
+        )
+        self.size = len(items)
 
     def _forget(self) -> None:
         self.queue: list[Any] = []
@@ -131,6 +134,9 @@ class Controller:
             self.gang.stop()
             self._forget()
             self.gang.start()
+            self._take_hosts(self.gang.items)
+            if self.before is not None:
+                config.devices = len(self.owners)
 
     # The runtime.
 

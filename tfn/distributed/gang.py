@@ -13,11 +13,13 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from tfn import config
 from tfn.distributed import wire
 from tfn.distributed.agent import Agent, make_folder, remove_folder
+from tfn.distributed.security import RANGE
 from tfn.distributed.specification import HostItem, check
 from tfn.errors import (
     CollectiveTimeoutError,
@@ -41,6 +43,7 @@ class Gang(Protocol):
     """The workers of a cluster, which start and end together."""
 
     hosts: tuple[str, ...]
+    items: tuple[HostItem, ...]
 
     def start(self) -> None:
         """Start all workers, and wait until they have joined."""
@@ -74,6 +77,12 @@ def _ray(local: bool) -> Any:
     return ray
 
 
+def _run_on(agents: Mapping[str, Any], host: str, text: str) -> int:
+    """Run a command on a host, by its agent; in the process of the first agent."""
+    call = agents[host].command.options(concurrency_group="launch")
+    return int(_ray(local=False).get(call.remote(text)))
+
+
 class RayGang:
     """Agents and workers on Ray.
 
@@ -82,6 +91,8 @@ class RayGang:
         items: the hosts.
         deadline_s: seconds for which workers wait for each other.
         variables: for the environment of the workers.
+        spares: hosts that take the places of those that are lost.
+        least: the number of hosts with which it goes on; None for all.
     """
 
     def __init__(
@@ -90,7 +101,10 @@ class RayGang:
         items: Sequence[HostItem],
         deadline_s: float,
         variables: Mapping[str, str],
+        spares: Sequence[HostItem] = (),
+        least: int | None = None,
     ) -> None:
+        self.spares, self.least = list(spares), least
         self.local = address == "ray"
         self.ray, self.items, self.deadline_s = _ray(self.local), tuple(items), deadline_s
         self.variables, self.folder = dict(variables), make_folder()
@@ -105,12 +119,13 @@ class RayGang:
             for node in nodes:
                 for key in ("NodeManagerHostname", "NodeManagerAddress"):
                     cores[node[key]] = node["Resources"].get("CPU", 0)
-            check(self.items, cores)
+            check((*self.items, *self.spares), cores)
 
     def _initialize(self, address: str) -> None:
         options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
         if self.local:
-            options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            options |= {"address": "local", "include_dashboard": False}
+            options["_node_ip_address"] = "127.0.0.1"
         else:
             options["address"] = address.removeprefix("ray://")
         try:
@@ -122,23 +137,49 @@ class RayGang:
                 hint="ray start --head --port=6379 makes one; its token is in RAY_AUTH_TOKEN",
             ) from None
 
+    def _node(self, host: str) -> Any:
+        """The number of the node of a host; None if it has left the cluster."""
+        names = ("NodeManagerHostname", "NodeManagerAddress")
+        nodes = [node for node in self.ray.nodes() if node["Alive"]]
+        return next(
+            (node["NodeID"] for node in nodes if host in [node[name] for name in names]), None
+        )
+
+    def _replace_lost(self) -> None:
+        """Spares in the places of hosts that are gone, or fewer hosts.
+
+        Raises:
+            WorkerLostError: if too few are left.
+        """
+        kept, lost = [], []
+        for item, agent in zip(self.items, self.agents or [None] * len(self.items), strict=True):
+            if self.local or agent is not None or self._node(item.host) is not None:
+                kept.append((item, agent))
+                continue
+            lost.append(item.host)
+            while self.spares:
+                spare = self.spares.pop(0)
+                if self._node(spare.host) is not None:
+                    kept.append((spare, None))
+                    break
+        if lost and len(kept) < (self.least or len(self.items)):
+            raise WorkerLostError(
+                f"{len(kept)} hosts are left of the {len(self.items)} that the cluster needs",
+                got=f"lost: {', '.join(lost)}",
+                hint="connect(spares='host3:CPU*4', elastic=(1, 2)) names others, or takes fewer",
+                host=lost[0],
+            )
+        self.items = tuple([item for item, _ in kept])
+        self.agents = [agent for _, agent in kept]
+        self.hosts = tuple([item.host for item in self.items])
+
     def _agent(self, rank: int) -> Any:
         """A new agent on the host of a rank."""
-        actor = self.ray.remote(num_cpus=0, concurrency_groups={"control": 2})(Agent)
+        groups = {"control": 2, "launch": 4}
+        actor = self.ray.remote(num_cpus=0, concurrency_groups=groups)(Agent)
         options: dict[str, Any] = {}
         if not self.local:
-            host = self.items[rank].host
-            node = next(
-                (
-                    node["NodeID"]
-                    for node in self.ray.nodes()
-                    if node["Alive"]
-                    and host in (node["NodeManagerHostname"], node["NodeManagerAddress"])
-                ),
-                None,
-            )
-            if node is None:
-                raise WorkerLostError(f"the host {host} has left the cluster", host=host, rank=rank)
+            node = self._node(self.items[rank].host)
             strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
             options["scheduling_strategy"] = strategy(node, soft=False)
         return actor.options(**options).remote(rank, self.folder)
@@ -149,13 +190,18 @@ class RayGang:
         Raises:
             DistributedError: if a worker does not join.
         """
-        alive = self._alive()
+        self.agents = self._alive()
+        self._replace_lost()
         self.agents = [
-            agent if agent is not None else self._agent(rank)
-            for rank, agent in enumerate(alive or [None] * len(self.items))
+            self._agent(rank) if agent is None else agent for rank, agent in enumerate(self.agents)
         ]
         self._asked([agent.listen.remote() for agent in self.agents], JOIN_S)
-        begin = self.agents[0].start.remote(len(self.items), self.variables)
+        places: tuple[Any, ...] = ()
+        if not self.local and len(self.items) > 1:
+            by_host = dict(zip(self.hosts, self.agents, strict=True))
+            network = config.launcher_variables([RANGE])[RANGE]
+            places = self.hosts, network, partial(_run_on, by_host)
+        begin = self.agents[0].start.remote(len(self.items), self.variables, *places)
         deadline_ms = int(self.deadline_s * 1000)
         joining = [
             agent.join.remote(item.devices, deadline_ms, JOIN_S)
@@ -169,7 +215,7 @@ class RayGang:
             agent.printed.options(concurrency_group="control").remote() for agent in self.agents
         ]
         if not asked:
-            return []
+            return []  # none was started yet
         self.ray.wait(asked, num_returns=len(asked), timeout=STOP_S)
         found: list[Any] = []
         for agent, ref in zip(self.agents, asked, strict=True):
