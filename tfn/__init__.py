@@ -70,6 +70,9 @@ with _on_demand(globals()):
     from tfn.trace.mesh import set_mesh as set_mesh
     from tfn.trace.named_sharding import NamedSharding as NamedSharding
     from tfn.trace.named_sharding import P as P
+    from tfn.trace.refs import Ref as Ref
+    from tfn.trace.refs import freeze as freeze
+    from tfn.trace.refs import new_ref as new_ref
     from tfn.transforms import checkpoint_policies as checkpoint_policies
     from tfn.transforms.call import call as call
     from tfn.transforms.callback import io_callback as io_callback

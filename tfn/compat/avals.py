@@ -18,6 +18,7 @@ from tfn.random.keys import Key
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
 from tfn.trace.op import Shape
+from tfn.trace.refs import Ref
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 float0: DType = np.dtype([("float0", np.void, 0)])
@@ -108,13 +109,40 @@ class ShapedArray:
 AbstractValue = ShapedArray
 
 
+class AbstractRef:
+    """The type of a reference: that of the array that it holds."""
+
+    def __init__(self, inner_aval: Any, memory_space: Any = None, kind: Any = None) -> None:
+        self.inner_aval, self.memory_space, self.kind = inner_aval, memory_space, kind
+
+    shape = property(lambda self: self.inner_aval.shape)
+    dtype = property(lambda self: self.inner_aval.dtype)
+    ndim = property(lambda self: self.inner_aval.ndim)
+    size = property(lambda self: self.inner_aval.size)
+    weak_type = property(lambda self: False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AbstractRef) and self.inner_aval == other.inner_aval
+
+    def __hash__(self) -> int:
+        return hash(self.inner_aval)
+
+    def __repr__(self) -> str:
+        return f"Ref{{{self.inner_aval}}}"
+
+
 def typeof(x: Any) -> Any:
-    """The type of an array or a number.
+    """The type of an array, a number or a reference.
 
     Example:
         >>> typeof(1.0).weak_type
         True
+        >>> import tfn
+        >>> typeof(tfn.new_ref(1.0))
+        Ref{float32[]}
     """
+    if isinstance(x, Ref):
+        return AbstractRef(ShapedArray(x.shape, x.dtype))
     if isinstance(x, Key):
         return ShapedArray(x.shape, x.dtype)
     if isinstance(x, (Array, ShapeDtypeStruct)):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn._support.validate import shown
+from tfn.compat.key_arrays import MOVES, moving_keys
 from tfn.errors import NotAvailableError
 from tfn.numpy.creation import resolved
 from tfn.trace.named_sharding import PartitionSpec
@@ -185,13 +186,15 @@ def spellings(module: str, name: str) -> dict[str, str | None]:
 
 
 def adapted(module: str, name: str, function: Any) -> Any:
-    """A function that takes JAX's keywords too; itself, if it has no other ones.
+    """A function that takes JAX's keywords, and keys where it moves elements; else itself.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> adapted("jax.numpy", "sort", tnp.sort)(a=tnp.array([2, 1]), kind="stable").tolist()
         [1, 2]
     """
+    if name in MOVES.get(module, ()):
+        function = moving_keys(function)
     others = spellings(module, name)
     if not others or not callable(function):
         return function

@@ -12,7 +12,7 @@ import gc
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
@@ -26,21 +26,17 @@ from tfn import dtypes, eager, lower
 from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
-from tfn.config import config
-from tfn.eager import nans
+from tfn.config import config, watch
+from tfn.eager import nans, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
-from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of, user_place
-from tfn.hw import cuda, dsp, opencl
+from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
-from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.target import configured
 from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
-from tfn.hw.guards import DEBUG
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
-from tfn.hw.null import null
-from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
 from tfn.trace.argument import Param
@@ -54,40 +50,6 @@ from tfn.trace.op import SEVERAL, Op
 from tfn.trace.processes import Message, processes
 from tfn.trace.uop import UOp
 
-
-def _opencl() -> Device:
-    """Loads its files only now: most programs run on a processor without a driver."""
-    return opencl.device.opencl()
-
-
-def _dsp_fastrpc() -> Device:
-    return dsp.device.dsp_fastrpc()
-
-
-def _cuda() -> Device:
-    """Loads its files, and the driver of the GPU, only now."""
-    return cuda.device.cuda()
-
-
-def _cuda_debug() -> Device:
-    """The same GPU, with kernels that are waited for one by one."""
-    return cuda.device.cuda(cuda.device.DEBUG)
-
-
-def _dsp() -> Device:
-    """Loads its files only now, too."""
-    return dsp.device.dsp()
-
-
-# fmt: off
-MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "cuda": _cuda, "cuda-debug": _cuda_debug, "opencl": _opencl,
-    "dsp": _dsp, "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
-}
-# fmt: on
-"""The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
-DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
-"""Platforms whose devices are those of a driver: there may be none on this machine."""
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
@@ -102,25 +64,30 @@ def device(platform: str | None = None) -> Device:
     name = platform or config.device
     current = _DEVICES.get(name)
     if current is None:
-        maker = MAKERS.get(name)
+        maker = platforms.MAKERS.get(name)
         if maker is None:
-            raise no_device(name, f"config.device={name!r}")
+            raise platforms.no_device(name, f"config.device={name!r}")
         current = maker()
         current.queue.serve(Array)
         if current.compiler:
             lower.pipeline.install_cache(KernelCache())
-        _DEVICES[name] = current
+        current = _DEVICES[name] = replace(current, target=configured(current.target))
     return current
 
 
-def no_device(name: str, got: str) -> DeviceError:
-    """The error for a platform that does not exist."""
-    return DeviceError(
-        f"there is no device {name!r}",
-        got=got,
-        hint="config.device, or the environment variable TFN_DEVICE, is one "
-        "of " + ", ".join(MAKERS),
-    )
+def _reconfigure() -> None:
+    """Changes the targets of all devices as the settings say; what was made for others is dropped.
+
+    Arrays stay, and so do memories and queues.
+    """
+    changed = {
+        name: replace(current, target=target)
+        for name, current in _DEVICES.items()
+        if (target := configured(current.target)) != current.target
+    }
+    if changed:
+        _DEVICES.update(changed)
+        forget()
 
 
 class Loaded:
@@ -287,6 +254,9 @@ def forget() -> None:
     lower.pipeline.forget()
 
 
+watch(_reconfigure)
+
+
 def cache_info() -> CacheInfo:
     """The number and memory of the traces, programs and kernels that this process caches.
 
@@ -352,6 +322,10 @@ def _call(
     on: Any = None,
     name: str = "",
 ) -> list[Array]:
+    if platforms.CONTROLLERS and (
+        elsewhere := platforms.controller([x.kind for x in operands], on)
+    ):
+        return elsewhere.call(jaxpr, operands, donated, on, name)
     jaxpr, platform, alone, kinds = place(jaxpr, [x.kind for x in operands], on)
     loaded, run = ready(jaxpr, platform, name, alone)
     program, memory = loaded.program, device(platform).memory
@@ -431,7 +405,7 @@ def entry(
     name: str = "",
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
-    if config.debug_nans:
+    if config.debug_nans or (platforms.CONTROLLERS and platforms.controller(kinds, on)):
         return None
     jaxpr, platform, alone, results = place(jaxpr, kinds, on)
     if alone is not None and config.memory_limit_bytes and config.devices > 1:

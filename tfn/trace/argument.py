@@ -422,10 +422,15 @@ class Fold:
     Attributes:
         index: None, or the dtype of an argmax or argmin; then the body is a TUPLE of a value and
             its index, which rises from iteration to iteration, and the result is the index.
+        interleaved: whether the last axis of the reduced value is among the ranges: vectors run
+            along it.  Like `product` it is known before sizes are: see `Target.batch_invariant`.
+        product: whether it is that of a contraction, whose products are not rounded.
     """
 
     op: Op
     index: DType | None = None
+    interleaved: bool = False
+    product: bool = False
 
 
 @frozen

@@ -28,6 +28,23 @@ from tfn.trace.op import LOOPS, SEVERAL, Op, Shape
 from tfn.trace.uop import UOp, substitute, walk
 
 
+class Cell(Protocol):
+    """State that a program reads and writes: a reference, or the order of its side effects.
+
+    In each trace it is a value that the trace takes and one that it returns; see `trace.effects`.
+    """
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it outlives all traces, so that a program that uses it can be kept."""
+
+    def read(self) -> Any:
+        """The current Value, in the innermost running trace."""
+
+    def write(self, value: Any) -> None:
+        """Set the current Value, in the trace that it belongs to."""
+
+
 class Trace:
     """One run of a Python function on abstract values.
 
@@ -44,8 +61,7 @@ class Trace:
         known: whether its inputs may have values.
         uses_axes: whether it used a named axis from outside, so that the graph depends on its size.
         layouts: how values are divided over explicit axes of a mesh: see `transforms.shard.layout`.
-        begin, token: the first and the current effect token; None if there are no effects.  See
-            `trace.effects`.
+        cells: the state that it uses: the first and the current node of each; see `trace.effects`.
     """
 
     __slots__ = (
@@ -59,16 +75,14 @@ class Trace:
         "where",
         "known",
         "uses_axes",
-        "begin",
-        "token",
+        "cells",
         "places",
         "layouts",
     )
 
     def __init__(self, name: str, depth: int, known: bool = True) -> None:
         self.name, self.depth, self.known = name, depth, known
-        self.begin: UOp | None = None
-        self.token: UOp | None = None
+        self.cells: dict[Cell, tuple[UOp, UOp]] = {}
         self.live, self.concretized, self.uses_axes = True, False, False
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}  # a Value, or a list of the results of a node of several
@@ -83,9 +97,9 @@ class Trace:
         return self
 
     @property
-    def has_effects(self) -> bool:
-        """Whether it has recorded an effect."""
-        return self.token is not self.begin
+    def written(self) -> list[Cell]:
+        """The state that it has changed."""
+        return [cell for cell, (first, now) in self.cells.items() if first is not now]
 
 
 class Layouts:
@@ -454,12 +468,14 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
     of the trace happen too, or become those of the outer trace.
     """
     weak = weak or (False,) * len(outputs)
-    if trace.token is None or not trace.has_effects:
+    cells = trace.written
+    if not cells:
         return _evaluate(outputs, trace, weak)
-    *values, token = _evaluate([*outputs, trace.token], trace, (*weak, False))
-    if token.trace is not None:
-        token.trace.token = token.uop
-    return values
+    last = [trace.cells[cell][1] for cell in cells]
+    values = _evaluate([*outputs, *last], trace, (*weak, *(False for _ in cells)))
+    for cell, value in zip(cells, values[len(outputs) :], strict=True):
+        cell.write(value)
+    return values[: len(outputs)]
 
 
 def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> list[Any]:
@@ -499,22 +515,26 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
 
 
 def call(
-    jaxpr: Jaxpr, operands: Sequence[Value], weak: Sequence[bool], has_effects: bool = False
+    jaxpr: Jaxpr, operands: Sequence[Value], weak: Sequence[bool], cells: Sequence[Cell] = ()
 ) -> list[Any]:
     """A closed function on Values: inlined into the innermost trace among them, or run now.
 
-    If it has effects, the token of the trace is among the operands, and its first output is the
-    next token, which is not among the results.
+    The values of `cells` are among the operands, and its first outputs are the next ones, which are
+    not among the results.
     """
-    trace = innermost(operands)
+    trace, weak = innermost(operands), [*(False for _ in cells), *weak]
     if trace is None:
-        results = runtime().call(jaxpr, operands)[has_effects:]
-        return [runtime().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
-    known = all(value.trace is None or value.known for value in operands)
-    uops = inline(jaxpr, [lift(value, trace) for value in operands])
-    if has_effects:
-        trace.token, *uops = uops
-    return [runtime().wrap(u, trace, known, w, True) for u, w in zip(uops, weak, strict=True)]
+        results = runtime().call(jaxpr, operands)
+        results = [runtime().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
+    else:
+        known = all(value.trace is None or value.known for value in operands)
+        uops = inline(jaxpr, [lift(value, trace) for value in operands])
+        results = [
+            runtime().wrap(u, trace, known, w, True) for u, w in zip(uops, weak, strict=True)
+        ]
+    for cell, value in zip(cells, results):
+        cell.write(value)
+    return results[len(cells) :]
 
 
 def call_host(host: Host, operands: Sequence[Value]) -> list[Any]:

@@ -39,7 +39,7 @@ class Processes:
     index: int = 0
     device_counts: tuple[int, ...] | None = None
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
-    agree: Callable[[Hosts, str, str, str], None] | None = None
+    agree: Callable[[HostGrid, str, str, str], None] | None = None
 
     @property
     def count(self) -> int:
@@ -58,7 +58,7 @@ processes = Processes()
 
 
 @frozen
-class Hosts:
+class HostGrid:
     """The blocks of a mesh that processes hold.
 
     Attributes:
@@ -107,7 +107,7 @@ class Message:
     kind: Exchange
     name: str
     axis: int
-    hosts: Hosts
+    hosts: HostGrid
     pairs: tuple[tuple[int, int], ...] = ()
 
     def bound(self, results: Arrays, operands: Arrays) -> Callable[[], None]:
@@ -135,7 +135,7 @@ class Coordinates:
     The program is the same in all processes for that reason, and needs no further argument.
     """
 
-    hosts: Hosts
+    hosts: HostGrid
 
     def __call__(self, results: Arrays, operands: Arrays) -> None:
         """The number of this process's block along each axis."""
@@ -148,7 +148,7 @@ class Coordinates:
 
 
 @lru_cache(maxsize=256)
-def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
+def blocks(owners: tuple[int, ...], sizes: Shape) -> HostGrid:
     """The blocks of a mesh, from the process of each of its devices.
 
     Args:
@@ -160,7 +160,7 @@ def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
 
     Example:
         >>> blocks((0, 0, 1, 1), (4,)), blocks((0, 1, 0, 1), (2, 2))
-        (Hosts(sizes=(2,), ranks=(0, 1)), Hosts(sizes=(1, 2), ranks=(0, 1)))
+        (HostGrid(sizes=(2,), ranks=(0, 1)), HostGrid(sizes=(1, 2), ranks=(0, 1)))
     """
     grid = np.array(owners).reshape(sizes)
     block = []
@@ -174,7 +174,7 @@ def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
         for axis, b in enumerate(block):
             filled = filled.repeat(b, axis)
         if np.array_equal(filled, grid) and len(set(corners.flat)) == corners.size:
-            return Hosts(corners.shape, tuple(corners.ravel().tolist()))
+            return HostGrid(corners.shape, tuple(corners.ravel().tolist()))
     raise DeviceError(
         "the processes of a mesh do not hold blocks of it",
         got=f"a mesh of sizes {sizes} whose devices belong to processes {list(owners[:16])}",

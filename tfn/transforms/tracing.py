@@ -52,9 +52,19 @@ class Recording:
         return found
 
     @property
-    def effects(self) -> list[UOp]:
-        """The last effect token, as one more output, if there are effects."""
-        return [self.trace.token] if self.trace.token is not None and self.trace.has_effects else []
+    def cells(self) -> tuple[bind.Cell, ...]:
+        """The state that it uses: `before` are its values as inputs, `after` as outputs."""
+        return tuple(self.trace.cells)
+
+    @property
+    def before(self) -> list[UOp]:
+        """The leaves of the state that it begins with."""
+        return [first for first, _ in self.trace.cells.values()]
+
+    @property
+    def after(self) -> list[UOp]:
+        """The graphs of the state that it ends with."""
+        return [last for _, last in self.trace.cells.values()]
 
     @property
     def traced_aux(self) -> list[UOp]:

@@ -373,6 +373,7 @@ TRANSPOSE: dict[Op, Rule] = {
     Op.FFT: _fft,
     Op.GATHER: _gather,
     Op.SCATTER: _scatter,
+    Op.DETACH: lambda u, ct, i: UOp(Op.DETACH, (ct,)),
     Op.AFTER: lambda u, ct, i: ct,
     Op.GBARRIER: lambda u, ct, i: UOp(Op.GBARRIER, (ct,)),
 

@@ -14,7 +14,7 @@ from tfn.errors import ArgumentError
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, Op
-from tfn.trace.processes import Hosts
+from tfn.trace.processes import HostGrid
 from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, remembered, walk
 from tfn.transforms.body import closed
@@ -95,7 +95,7 @@ def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
 
 @remembered
 def _stacked(
-    f: UOp, params: tuple[Partition | None, ...], on: Hosts | None
+    f: UOp, params: tuple[Partition | None, ...], on: HostGrid | None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
     if on is None:
         part = _opened(f, params)
@@ -107,7 +107,7 @@ def _stacked(
 
 
 def stacked(
-    jaxpr: Jaxpr, params: Sequence[Partition | None], on: Hosts | None = None
+    jaxpr: Jaxpr, params: Sequence[Partition | None], on: HostGrid | None = None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
     """The program of all devices of this process, over stacks of parts; how results are divided.
 

@@ -17,6 +17,7 @@ from typing import Any
 from tfn import tree
 from tfn._support.validate import a_function
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
+from tfn.trace import effects
 from tfn.trace.mesh import AbstractMesh, Mesh, mesh_in_use
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec
 from tfn.trace.op import Op
@@ -196,7 +197,7 @@ class _Region:
                 return checked(self.name, function, tree.unflatten(structure, filled), {})
 
         recorded = record("shard_map", function, call, kinds, [names[i] for i in given], False)
-        outputs = [*recorded.outputs, *recorded.effects]
+        outputs = [*recorded.outputs, *recorded.after]
         numbers = tree.unflatten(recorded.structure, range(len(recorded.outputs)))
         given_outs = [
             PartitionSpec() if spec is None else spec
@@ -222,8 +223,10 @@ class _Region:
         }
         inside |= {frame.index.uop: UOp(Op.AXIS, (), frame.axis) for frame in frames}
         outputs = substitute(outputs, inside)
-        if recorded.effects:
-            recorded.trace.token = outputs.pop()
+        count = len(recorded.outputs)
+        for cell, last in zip(recorded.cells, outputs[count:], strict=True):
+            effects.set_current(recorded.trace, cell, last)
+        del outputs[count:]
         whole = [UOp(Op.UNSHARD, (y,), arg) for y, arg in zip(outputs, parts, strict=True)]
         (results,) = recorded.evaluate(whole, weak=recorded.weak)
         return tree.unflatten(recorded.structure, results)
