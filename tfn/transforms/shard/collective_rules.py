@@ -152,9 +152,11 @@ def _lanes_of_region(u: UOp, names: Names) -> UOp:
     manual = tuple([name for name in arg.manual if name not in names])
     unchecked = tuple([axis for axis in arg.unchecked if axis.name not in names])
     inner = replace(arg, manual=manual, unchecked=unchecked)
-    open_lanes = lambda x: UOp(
-        Op.CONSTRAIN, (x,), Partition(arg.mesh, (OPEN,) * x.ndim, lanes=names)
-    )
+
+    def open_lanes(x: UOp) -> UOp:
+        lanes = Partition(arg.mesh, (OPEN,) * x.ndim, lanes=names)
+        return UOp(Op.CONSTRAIN, (x,), lanes)
+
     if u.op is Op.SHARD:
         return UOp(Op.SHARD, (open_lanes(u.src[0]),), inner)
     return open_lanes(UOp(Op.UNSHARD, u.src, inner))
