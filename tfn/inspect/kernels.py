@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 
 from tfn._support.frozen import frozen
 from tfn.lower.fuse.ranges import IndexedKernel, Region
@@ -26,6 +27,27 @@ _UNNAMED = frozenset(
     {Op.GBARRIER, Op.CONST, Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.GET, Op.CAST, Op.DETACH}
 )
 """Ops that say little about a kernel."""
+
+
+def evaluations(body: UOp) -> dict[int, float]:
+    """The evaluations of each operand of a kernel over ranges: in all loops around its loads.
+
+    So often a value would be computed if it were not loaded; of several loads all count.
+    """
+    scopes: dict[UOp, set[UOp]] = {}
+    counts: dict[int, float] = {}
+    for u in reversed(list(walk([body]))):
+        scope = scopes.get(u, set())
+        if u.op is Op.STORE:
+            scope = scope | {r for r in walk([u.src[1]]) if r.op is Op.RANGE}
+        elif u.op is Op.FOLD:
+            scope = scope | set(u.src[1:])
+        elif u.op is Op.LOAD and u.src[0].op is Op.PARAM:
+            trips = float(prod(r.arg.size for r in scope))
+            counts[u.src[0].arg.index] = counts.get(u.src[0].arg.index, 0.0) + trips
+        for s in u.src:
+            scopes.setdefault(s, set()).update(scope)
+    return counts
 
 
 @frozen
@@ -87,7 +109,7 @@ def kernels_of(
             yield stage, nodes, work
 
 
-def by_body(graph: Graph, exchanges_of: Find) -> dict[UOp, KernelWork]:
+def by_body(graph: Graph, exchanges_of: Find = lambda nodes: ()) -> dict[UOp, KernelWork]:
     """The kernels of a function and of its loops by their bodies; of equal ones the first."""
     found: dict[UOp, KernelWork] = {}
     waiting = [graph]

@@ -118,6 +118,13 @@ class Trace:
     begin_ns: int
     profile: Profile | None = None
 
+    def __str__(self) -> str:
+        return "a trace that runs" if self.profile is None else str(self.profile)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: that of its profile."""
+        return str(self) if self.profile is None else self.profile._repr_html_()
+
 
 @contextmanager
 def trace(path: str | Path | None = None) -> Iterator[Trace]:
