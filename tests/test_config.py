@@ -30,12 +30,13 @@ def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read.devices == 8
     assert read.cache_limit_bytes == 2000
     assert not read.disk_cache and str(read.cache_dir) == "/nowhere"
-    assert len(Config.__dataclass_fields__) <= 9
+    assert len(Config.__dataclass_fields__) <= 10
 
 
 WRONG = {
     "device": [3, None],
     "devices": ["0", "many", 0, 4097, None],
+    "target": [3, None],
     "threads": ["abc", "-1", "1.5", "4097", -1, 1.5, True, None],
     "cache_dir": ["a\0b", 3, None],
     "disk_cache": ["2", "maybe", 2, None],
@@ -47,6 +48,7 @@ WRONG = {
 RIGHT = {
     "device": [("python", "python")],
     "devices": [("8", 8), (2, 2), ("", 1)],
+    "target": [("host", "host"), ("", "host")],
     "threads": [("7", 7), (" 7 ", 7), (np.int32(7), 7), ("", 0)],
     "cache_dir": [("/a", Path("/a")), ("b", Path.cwd() / "b"), (Path("/c"), Path("/c"))],
     "disk_cache": [("0", False), ("False", False), ("no", False), ("off", False), (0, False)],

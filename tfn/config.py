@@ -1,4 +1,4 @@
-"""Settings of the process: at most nine, the only readers of environment variables.
+"""Settings of the process: at most ten, the only readers of environment variables.
 
 Every setting that a pass reads is part of the cache key of its results.
 """
@@ -102,6 +102,8 @@ SETTINGS: dict[str, Setting] = {
     "device":             Setting("TFN_DEVICE", "cpu", _name, "the name of a device"),
     "devices":            Setting("TFN_DEVICES", "1", partial(_positive, most=MOST_DEVICES),
                                   f"a number from 1 to {MOST_DEVICES}"),
+    "target":             Setting("TFN_TARGET", "host", _name,
+                                  "host, or the name of a processor"),
     "threads":            Setting("TFN_THREADS", "0", partial(_count, most=MOST_THREADS),
                                   f"a number from 0, for one per core, to {MOST_THREADS}"),
     "cache_dir":          Setting("TFN_CACHE_DIR", "", _folder, "the path of a folder"),
@@ -153,6 +155,9 @@ class Config:
             fault has a name (TFN_DEVICE).
         devices: the number of devices of this process: they share its memory and its threads, and
             a mesh divides arrays among them (TFN_DEVICES).
+        target: the processor that the CPU device compiles for: ``host`` is this machine's; an older
+            one that it can stand for, such as ``x86-64-v3``, gives programs the code, and the bits,
+            that they have there (TFN_TARGET).  It is chosen before the first program.
         threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).
         cache_dir: folder of compiled objects (TFN_CACHE_DIR).  It is used only if it belongs to
             the user and no other user may write to it: its objects are executed.
@@ -168,6 +173,7 @@ class Config:
 
     device: str = field(default_factory=partial(_environment, "device"))
     devices: int = field(default_factory=partial(_environment, "devices"))
+    target: str = field(default_factory=partial(_environment, "target"))
     threads: int = field(default_factory=partial(_environment, "threads"))
     cache_dir: Path = field(default_factory=partial(_environment, "cache_dir"))
     disk_cache: bool = field(default_factory=partial(_environment, "disk_cache"))

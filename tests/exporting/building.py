@@ -70,6 +70,22 @@ def in_c(
     return split(ran.stdout, signature)
 
 
+def emulated(function: Callable[..., Any], *args: Any, folder: Path, target: str) -> Arrays:
+    """The results of a function as an object for another processor, run by qemu's emulator."""
+    made = tfn.export(function, *args, path=folder / "made.o", target=target)
+    signature = made.signature
+    main = MAIN.replace("NAME", signature.name).replace("CAPITAL", signature.name.upper())
+    (folder / "main.c").write_text(main)
+    build = [f"{target}-linux-gnu-gcc", "-static", "main.c", "made.o", "-o", "made"]
+    done = subprocess.run(build, cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[:3000]
+    data = b"".join(np.asarray(x).tobytes() for x in tfn.tree.leaves(args))
+    command = [f"qemu-{target}", folder / "made"]
+    ran = subprocess.run(command, input=data, capture_output=True, check=False)
+    assert not ran.returncode, (ran.returncode, ran.stderr.decode()[:3000])
+    return split(ran.stdout, signature)
+
+
 def split(data: bytes, signature: Any) -> Arrays:
     """The outputs that a process has written one after the other."""
     found: Arrays = []

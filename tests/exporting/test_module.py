@@ -15,10 +15,14 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.exporting.building import same_bits
+from tests.exporting.building import emulated, same_bits
+from tests.hw import op_table
+from tests.transforms.cases import run
 from tfn import lax
 from tfn.hw.compile.link import linker, lld
 from tfn.hw.cpu.target import TARGETS, host
+from tfn.trace import bind
+from tfn.trace.op import Op
 
 LOADER = Path(__file__).parents[2] / "examples" / "export" / "tfn.js"
 X = np.random.default_rng(0).standard_normal((7, 19)).astype(np.float32)
@@ -85,6 +89,26 @@ def test_libraries_for_other_processors_miss_nothing(target: str, tmp_path: Path
     """They are linked with no symbol left open."""
     made = tfn.export(much, X, np.int32(3), path=tmp_path / "much.so", target=target)
     assert made.files[0].stat().st_size > 1000
+
+
+@pytest.mark.parametrize("start", op_table.STARTS)
+@pytest.mark.parametrize("target", ["aarch64", "riscv64"])
+def test_operations_on_other_processors(target: str, start: int, tmp_path: Path) -> None:
+    """All ops that export, with derivatives and batches, as objects that qemu runs."""
+    if not (shutil.which(f"{target}-linux-gnu-gcc") and shutil.which(f"qemu-{target}")):
+        pytest.skip(f"needs gcc-{target}-linux-gnu and qemu-user")
+    names, outputs, values = op_table.cases(start, without=frozenset({Op.FFT, Op.HOST}))
+    want = run(outputs, values)
+    jaxpr, functions = op_table.closed(outputs, values)
+    assert not functions
+    got = emulated(
+        lambda *xs: bind.call(jaxpr, [*xs], [False] * len(want)),
+        *(np.asarray(x) for x in values.values()),
+        folder=tmp_path,
+        target=target,
+    )
+    for name, x, y in zip(names, got, want, strict=True):
+        np.testing.assert_allclose(x, np.asarray(y), rtol=1e-6, atol=1e-9, err_msg=name)
 
 
 @pytest.mark.skipif(linker(host()) is None, reason="there is no linker")

@@ -46,13 +46,15 @@ def everything(case: Case) -> tuple[list[UOp], dict[UOp, Any]]:
     return [*outputs, batch([y], many, SIZE)[0].full(SIZE)], values
 
 
-def cases(start: int) -> tuple[list[str], list[UOp], dict[UOp, Any]]:
+def cases(
+    start: int, without: frozenset[Op] = frozenset()
+) -> tuple[list[str], list[UOp], dict[UOp, Any]]:
     """Some cases: the name of each output, the outputs, and the values of their leaves."""
     outputs: list[UOp] = []
     names: list[str] = []
     values: dict[UOp, Any] = {}
     for case in CASES[start : start + CASES_PER_PROGRAM]:
-        if case.op not in STRUCTURE:
+        if case.op not in STRUCTURE | without:
             more, own = everything(case)
             outputs, values = [*outputs, *more], values | own
             names += [case.name] * len(more)

@@ -310,3 +310,18 @@ def test_fma_by_arithmetic_rounds_once(dtype: DType) -> None:
                 expected[i] = float(Fraction(a) * Fraction(b) + Fraction(c)) or a * b + c
     number = ~np.isnan(expected)
     assert got[number].tobytes() == expected[number].tobytes() and np.isnan(got[~number]).all()
+
+
+@pytest.mark.parametrize("large", [0, 1])
+def test_fma_by_arithmetic_takes_factors_near_the_largest_number(large: int) -> None:
+    """Their halves would overflow, although the product does not."""
+    random = np.random.default_rng(large)
+    scale = 2.0 ** random.integers(990, 1023, 2000)
+    x, y = ((1 + random.random(2000)) * s for s in (scale, 1 / scale))
+    z = -x * y * (1 + random.integers(-3, 4, 2000) * 2.0**-50)
+    values = [(x, y, z), (y, x, z)][large]
+    sources = tuple(param(i, v.dtype, v.shape) for i, v in enumerate(values))
+    root, leaves = UOp(Op.FMA, sources), dict(zip(sources, values, strict=True))
+    got = oracle.evaluate(decompose([root], frozenset({Op.FMA})), leaves)[0]
+    exact = [float(Fraction(a) * Fraction(b) + Fraction(c)) for a, b, c in zip(x, y, z)]
+    np.testing.assert_array_equal(got, exact)

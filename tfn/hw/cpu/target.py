@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from tfn.config import config, watch
 from tfn.dtypes import FLOATS, INT64, UINT64
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, DeviceError
 from tfn.hw.compile.llvm import binding
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
@@ -23,7 +25,8 @@ _VECTORS: dict[str, tuple[tuple[str, int, int], ...]] = {
     "arm64":   (("neon", 16, 32),),
 }
 _X86 = "x86_64-unknown-linux-gnu"
-_V3 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
+_V2 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt"
+_V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
 _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
 _HVX = "+hvxv67,+hvx-length128b"
 _ROUNDS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
@@ -37,6 +40,7 @@ _XTILEDATA = 18
 TARGETS: dict[str, Target] = {
     "x86-64":    Target(_X86, "x86-64", "", 16, 16,
                         lacks=_ROUNDS | _FUSES | _SCALES),
+    "x86-64-v2": Target(_X86, "x86-64-v2", _V2, 16, 16, lacks=_FUSES | _SCALES),
     "x86-64-v3": Target(_X86, "x86-64-v3", _V3, 32, 16),
     "x86-64-v4": Target(_X86, "x86-64-v4", _V4, 64, 32, lacks=frozenset()),
     "aarch64":   Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
@@ -53,7 +57,7 @@ TARGETS: dict[str, Target] = {
 
 
 def named(name: str) -> Target:
-    """A target of `TARGETS`, or ``host``: this machine.
+    """A target of `TARGETS`, or ``host``, for which this process compiles.
 
     Raises:
         ArgumentError: for a name that is not there.
@@ -96,7 +100,50 @@ def vectors(architecture: str, features: dict[str, bool]) -> tuple[int, int]:
 
 @cache
 def host() -> Target:
-    """The machine that this process runs on."""
+    """The processor that this process compiles for: this machine's, or the one of `config.target`.
+
+    Raises:
+        DeviceError: if this machine cannot run code for `config.target`.
+    """
+    name = config.target
+    watch(lambda: _keep(name))
+    return machine() if name == "host" else _as_if(named(name), name)
+
+
+def _keep(name: str) -> None:
+    """Refuses to change `config.target` once there is code for the target of that name."""
+    if config.target != name:
+        got, config.target = config.target, name
+        raise ArgumentError(
+            "config.target cannot change once the CPU device is in use",
+            got=f"{got!r} after {name!r}",
+            hint="assign it before the first program, or set TFN_TARGET in the environment",
+        )
+
+
+def _as_if(target: Target, name: str) -> Target:
+    """A target of `TARGETS` on this machine: with its system, and its caches."""
+    here = machine()
+    features = set(here.features.split(","))
+    missing = [f for f in target.features.split(",") if f and f not in features]
+    if missing or target.triple.split("-")[0] != here.triple.split("-")[0]:
+        raise DeviceError(
+            f"this machine cannot run code for {name}",
+            got=f"config.target={name!r}; {here.cpu} lacks {', '.join(missing) or target.triple}",
+            hint="export for another machine with tfn.export(..., target=...)",
+        )
+    return replace(
+        target,
+        triple=here.triple,
+        l1_bytes=here.l1_bytes,
+        l2_bytes=here.l2_bytes,
+        l3_bytes=here.l3_bytes,
+    )
+
+
+@cache
+def machine() -> Target:
+    """The machine that this process runs on, with all that its processor has."""
     llvm = binding()
     triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
     architecture = triple.split("-")[0]

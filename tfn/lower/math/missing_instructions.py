@@ -25,6 +25,9 @@ from tfn.trace.uop import UOp, const
 SPLITTER = 2.0**27 + 1
 """The factor that splits a float64 into halves of 26 bits, whose products are exact (Veltkamp)."""
 
+SPLITTABLE = 2.0**995
+"""The product of a larger float64 and `SPLITTER` may overflow."""
+
 
 def nearest(x: UOp) -> UOp:
     """The nearest integer, half to even."""
@@ -83,7 +86,7 @@ def fma(x: UOp, y: UOp, z: UOp) -> UOp:
     if x.dtype == FLOAT32:
         total, error = two_sum(cast(x, FLOAT64) * cast(y, FLOAT64), cast(z, FLOAT64))
         return cast(_round_to_odd(total, error), FLOAT32)
-    high, low = _two_product(x, y)
+    high, low = _two_product(*_splittable(x, y))
     rest, lowest = two_sum(z, low)
     first, second = two_sum(high, rest)
     exact = first + _round_to_odd(*two_sum(second, lowest))
@@ -91,6 +94,15 @@ def fma(x: UOp, y: UOp, z: UOp) -> UOp:
     twice_rounded = x * y + z
     is_finite = magnitude(exact) < float("inf")
     return where(is_finite, where(equal(exact, 0.0), twice_rounded, exact), twice_rounded)
+
+
+def _splittable(a: UOp, b: UOp) -> tuple[UOp, UOp]:
+    """Factors of the same product of which neither is above `SPLITTABLE`, if there are any."""
+    down, up = 2.0**-64, const(2.0**64, FLOAT64, a.shape)
+    from_b = where(magnitude(b) > SPLITTABLE, up, 1.0)
+    scale = where(magnitude(a) > SPLITTABLE, down, from_b)
+    from_a = where(magnitude(a) > SPLITTABLE, up, 1.0)
+    return a * scale, b * where(magnitude(b) > SPLITTABLE, down, from_a)
 
 
 def _two_product(a: UOp, b: UOp) -> tuple[UOp, UOp]:
