@@ -24,7 +24,7 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.regions import results
 from tfn.trace.sharding import OPEN, Names, Partition, Spec
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, remembered, walk
 from tfn.transforms.shard.across import running_op
 from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors
 from tfn.transforms.shard.layout import (
@@ -62,11 +62,21 @@ def check_jaxpr(jaxpr: Jaxpr, kinds: Sequence[Kind]) -> None:
 
 def settled(f: UOp, layouts: Sequence[Layout | None]) -> tuple[UOp, list[Layout | None]]:
     """A function with results that are divided as their types say, and their layouts."""
-    known = dict(zip(map(param, f.arg.params), layouts, strict=True))
-    reading = Reading(known)
+    changed, found = _settled(f, tuple(layouts))
+    return changed or f, found
+
+
+@remembered
+def _settled(f: UOp, layouts: tuple[Layout | None, ...]) -> tuple[UOp | None, list[Layout | None]]:
+    """None for a function that stays as it is: it must not remember itself, or it would never die.
+
+    Another one lives as long as the first: profiles make its program once more.
+    """
+    reading = Reading(dict(zip(map(param, f.arg.params), layouts, strict=True)))
     found = [reading.of(u) for u in f.src]
     outputs = [like(u, layout) for u, layout in zip(f.src, found, strict=True)]
-    return function(outputs, f.arg.params), found
+    changed = function(outputs, f.arg.params)
+    return (None if changed is f else changed), found
 
 
 _Found = Any  # a Layout, None, or a list of them for an op of several results
