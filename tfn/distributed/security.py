@@ -57,7 +57,7 @@ def membership(launcher: str, host: str, rank: int) -> Membership:
     def refused(what: str, got: str, hint: str) -> SecurityError:
         return SecurityError(f"{what} (host {host}, rank {rank})", got=got, hint=hint)
 
-    found = config.launcher_variables([TOKEN, TOKEN_FILE, RANGE, INTERFACES])
+    found = config.set_variables([TOKEN, TOKEN_FILE, RANGE, INTERFACES])
     token, network = found.get(TOKEN, ""), found.get(RANGE, "")
     if not token and TOKEN_FILE in found:
         try:
