@@ -54,6 +54,8 @@ class Trace:
         live: whether the function is still running.
         concretized: whether Python used a concrete value, so that the graph depends on values.
         captured: the leaf of each array from outside the trace, by identity.
+        apart: whether values of outer traces are told apart by identity too, so that two that are
+            computed in the same way, and constants, are captured each on its own.
         places: the user's line that made each value.
         memo: values already computed in a known trace.
         inner: the trace of a branch that runs inside: it records operations on values of this
@@ -67,6 +69,7 @@ class Trace:
         "name",
         "depth",
         "live",
+        "apart",
         "concretized",
         "captured",
         "memo",
@@ -81,7 +84,7 @@ class Trace:
     def __init__(self, name: str, depth: int, known: bool = True) -> None:
         self.name, self.depth, self.known = name, depth, known
         self.cells: dict[Cell, tuple[UOp, UOp]] = {}
-        self.live, self.concretized, self.uses_axes = True, False, False
+        self.live, self.concretized, self.uses_axes, self.apart = True, False, False, False
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}  # a Value, or a list of the results of a node of several
         self.inner: Trace | None = None
@@ -344,9 +347,10 @@ def lift(value: Value, trace: Trace) -> UOp:
     if owner is not None:
         check_live(value)
         assert value.uop is not None
-        key = outer = value.uop
-        if outer.op is Op.CONST or outer.op is Op.IOTA:
-            return outer
+        if not trace.apart:
+            key = outer = value.uop
+            if outer.op is Op.CONST or outer.op is Op.IOTA:
+                return outer
     leaf = trace.captured.get(key)
     if leaf is None:
         leaf = UOp(Op.LEAF, (), Leaf(value.shape, value.dtype, value, "a captured array"))
