@@ -296,6 +296,7 @@ def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Tra
     """A trace that runs during the block; see `Trace.inner` for that of a branch."""
     stack = traces()
     trace = Trace(name, len(stack) + 1, known)
+    trace.apart = bool(stack) and stack[-1].apart
     before = [(outer, outer.inner) for outer in stack] if branch else []
     for outer, _ in before:
         outer.inner = trace
