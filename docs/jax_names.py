@@ -33,7 +33,6 @@ DIFFERENT = {
     "jax.lax.approx_max_k": "misses none",
     "jax.lax.approx_min_k": "misses none",
     "jax.make_jaxpr": "the equations are tfn's operations",
-    "jax.live_arrays": "can be imported; arrays are counted by Python",
     "jax.named_scope": "a block as it is",
     "jax.profiler": "writes traces of tfn",
 }

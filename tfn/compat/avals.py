@@ -29,7 +29,7 @@ class ExtendedDType:
     """The base of dtypes that a library defines, of which tfn has no arrays."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShapedArray:
     """The type of an array.
 
@@ -52,15 +52,25 @@ class ShapedArray:
         sharding = self.sharding  # whose spec has an entry for each axis
         undivided = self.ndim - len(sharding.spec)
         if undivided > 0:
-            spec = PartitionSpec(*sharding.spec, *[None] * undivided)
+            spec = sharding.spec.update((*sharding.spec, *[None] * undivided))
             object.__setattr__(self, "sharding", NamedSharding(sharding.mesh, spec))
 
     def __str__(self) -> str:
         sizes = list(map(str, self.shape))
         for axis, part in enumerate(self.sharding.spec):
-            names = [n for n in names_of(part) if n in self.sharding.mesh.explicit_axes]
-            sizes[axis] += f"@{','.join(map(str, names))}" if names else ""
-        return f"{self.dtype.name}[{','.join(sizes)}]"
+            names = [str(n) for n in names_of(part) if n in self.sharding.mesh.explicit_axes]
+            several = f"({','.join(names)})" if len(names) > 1 else "".join(names)
+            sizes[axis] += f"@{several}" if names else ""
+        spec = self.sharding.spec
+        sums = [("U", spec.unreduced), ("R", spec.reduced)]
+        listed = [
+            f"{letter}:{','.join(sorted(map(str, names)))}" for letter, names in sums if names
+        ]
+        more = f"{{{', '.join(listed)}}}" if listed else ""
+        return f"{self.dtype.name}[{','.join(sizes)}]{more}"
+
+    def __repr__(self) -> str:
+        return f"ShapedArray({self}{', weak_type=True' if self.weak_type else ''})"
 
     def str_short(self, short_dtypes: bool = False, **options: object) -> str:
         """The type as ``float32[2,3]``."""
@@ -136,7 +146,7 @@ def typeof(x: Any) -> Any:
     if isinstance(x, Key):
         return ShapedArray(x.shape, x.dtype)
     if isinstance(x, (Array, ShapeDtypeStruct)):
-        sharding = getattr(x.kind, "sharding", None)
+        sharding = ShapeDtypeStruct.of(x).sharding if isinstance(x, Array) else x.sharding
         if isinstance(sharding, NamedSharding):
             return ShapedArray(x.shape, x.dtype, x.weak_type, sharding)
         return ShapedArray(x.shape, x.dtype, x.weak_type)

@@ -94,7 +94,7 @@ MODULES: dict[str, Names] = {
         "typeof": f"{AVALS}:typeof",
         "make_jaxpr": f"{JAXPRS}:make_jaxpr",
         "float0": f"{AVALS}:float0",
-    }, {"live_arrays": "arrays are counted by Python"}),
+    }),
     "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
         "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
         "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",

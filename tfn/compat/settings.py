@@ -9,7 +9,7 @@ from typing import Any
 from tfn import dtypes
 from tfn.compat.names import VERSION
 from tfn.config import config as tfn_config
-from tfn.config import set_variables
+from tfn.config import launcher_variables
 from tfn.errors import ArgumentError
 from tfn.trace import bind
 
@@ -74,7 +74,7 @@ def from_environment() -> None:
         ArgumentError: for a value that a setting cannot have.
     """
     names = {name.upper(): name for name in DEFAULTS}
-    for variable, text in set_variables(names).items():
+    for variable, text in launcher_variables(names).items():
         name = names[variable]
         config.update(name, _parsed(variable, text, DEFAULTS[name]))
 

@@ -40,7 +40,7 @@ def launch() -> Launch | None:
     Raises:
         DistributedError: if a variable is no number.
     """
-    variables = config.set_variables(name for pair in LAUNCHERS.values() for name in pair)
+    variables = config.launcher_variables(name for pair in LAUNCHERS.values() for name in pair)
     for launcher, (rank, size) in LAUNCHERS.items():
         if rank in variables and size in variables:
             texts = variables[rank], variables[size]

@@ -24,6 +24,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, substitute, walk
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.shard import layout
 from tfn.transforms.tracing import record
 
 
@@ -38,6 +39,7 @@ class Closed:
         weak: which results have a weak dtype.
         cells: state, whose values follow the captured ones, and come before the results.
         uses_axes: whether it was traced within named axes that it uses.
+        shardings: of the results, over explicit axes of a mesh.
     """
 
     function: UOp
@@ -46,12 +48,16 @@ class Closed:
     weak: tuple[bool, ...]
     cells: tuple[bind.Cell, ...] = ()
     uses_axes: bool = False
+    shardings: tuple[Any, ...] = ()
 
     @property
     def types(self) -> list[ShapeDtypeStruct]:
         """The types of the results."""
-        outputs = zip(self.function.src[len(self.cells) :], self.weak, strict=True)
-        return [ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in outputs]
+        outputs = zip(self.function.src[len(self.cells) :], self.weak, self.shardings, strict=True)
+        return [
+            ShapeDtypeStruct(u.shape, u.dtype, weak, sharding=sharding)
+            for u, weak, sharding in outputs
+        ]
 
     @property
     def size_bytes(self) -> int:
@@ -122,7 +128,11 @@ def _close(
     jaxpr, _ = close(outputs, [*captured, *inputs])
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak, uses_axes = recorded.structure, recorded.weak, recorded.trace.uses_axes
-    return Closed(jaxpr.function, values, structure, tuple(weak), recorded.cells, uses_axes)
+    found = [recorded.layout_of(u) for u in recorded.outputs]
+    shardings = tuple([None if at is None else at.sharding for at in found])
+    return Closed(
+        jaxpr.function, values, structure, tuple(weak), recorded.cells, uses_axes, shardings
+    )
 
 
 def perform(
@@ -258,6 +268,7 @@ def settle(
             wrong.append((name, old, new))
     if wrong:
         raise _mismatch(what, wrong)
+    layout.check_same(what, names, types, body.types)
     first = [
         v if v.dtype == t.dtype else bind.bind(Op.CAST, v, arg=t.dtype) for v, t in zip(init, types)
     ]
@@ -272,7 +283,7 @@ def _joined(old: ShapeDtypeStruct, new: ShapeDtypeStruct) -> ShapeDtypeStruct:
     """The type of a carry that was `old` and became `new`: only a weak one changes."""
     if not old.weak_type or old.shape != new.shape:
         return old
-    return ShapeDtypeStruct(old.shape, *_promoted(old, new))
+    return ShapeDtypeStruct(old.shape, *_promoted(old, new), sharding=old.sharding)
 
 
 def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:
@@ -319,6 +330,7 @@ def same_results(what: str, functions: Sequence[Function], branches: Sequence[Cl
                     if got.shape == expected.shape
                     else "reshape or broadcast it",
                 )
+        layout.check_branches(what, [name_of(functions[0]), name_of(f)], first.types, branch.types)
     return types
 
 

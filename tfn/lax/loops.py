@@ -36,6 +36,7 @@ from tfn.trace.uop import UOp
 from tfn.transforms.arguments import name_of, show
 from tfn.transforms.checkpoint import checkpoint, each_loop
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.shard import layout
 from tfn.transforms.vmap import vmap
 
 
@@ -93,8 +94,12 @@ def scan(
     arrays, names, over = values("xs", xs)
     steps = _length(arrays, names, length)
     start, paths, structure = values("carry", init)
-    slices = [replace(ShapeDtypeStruct.of(x), shape=x.shape[1:]) for x in arrays]
     where = f"scan ({name_of(f)})"
+    layouts = [layout.sliced(where, name, x) for name, x in zip(names, arrays)]
+    slices = [
+        replace(ShapeDtypeStruct.of(x), shape=x.shape[1:]).with_layout(at)
+        for x, at in zip(arrays, layouts)
+    ]
 
     def close_body(types: list[ShapeDtypeStruct]) -> tuple[Closed, tree.Structure]:
         both = tree.unflatten(structure, types), tree.unflatten(over, slices)

@@ -62,6 +62,7 @@ class Trace:
             trace too, so that they are executed only if the branch is chosen.
         known: whether its inputs may have values.
         uses_axes: whether it used a named axis from outside, so that the graph depends on its size.
+        layouts: how values are divided over explicit axes of a mesh: see `transforms.shard.layout`.
         cells: the state that it uses: the first and the current node of each; see `trace.effects`.
     """
 
@@ -79,6 +80,7 @@ class Trace:
         "uses_axes",
         "cells",
         "places",
+        "layouts",
     )
 
     def __init__(self, name: str, depth: int, known: bool = True) -> None:
@@ -89,6 +91,7 @@ class Trace:
         self.memo: dict[UOp, Any] = {}  # a Value, or a list of the results of a node of several
         self.inner: Trace | None = None
         self.places: dict[UOp, Line] = {}
+        self.layouts: dict[UOp, Any] = {}
         self.where = user_line()
 
     @property
@@ -100,6 +103,22 @@ class Trace:
     def written(self) -> list[Cell]:
         """The state that it has changed."""
         return [cell for cell, (first, now) in self.cells.items() if first is not now]
+
+
+class Layouts:
+    """Whether any mesh has explicit axes, whose shardings are a part of types.
+
+    Attributes:
+        exist: once a mesh has them.
+    """
+
+    __slots__ = ("exist",)
+
+    def __init__(self) -> None:
+        self.exist = False
+
+
+LAYOUTS = Layouts()
 
 
 class Typed(Protocol):
@@ -168,8 +187,14 @@ class Runtime(Protocol):
     def weaken(self, value: Any, weak: bool) -> Any:
         """The same Value with another weakness of its dtype."""
 
-    def wrap(self, uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Any:
-        """A Value of a running trace."""
+    def wrap(
+        self, uop: UOp, trace: Trace, known: bool, weak: bool = False, derived: bool = False
+    ) -> Any:
+        """A Value of a running trace.
+
+        One that is `derived` from a graph, not from an operation of the user, need not follow the
+        rules of explicit shardings.
+        """
 
     def check_room(self, size_bytes: int) -> None:
         """Raise OutOfMemoryError if there is not enough free memory."""
@@ -218,6 +243,12 @@ class Runtime(Protocol):
     def check_place(self, what: str, kinds: Sequence[Any]) -> None:
         """Raise DeviceError if arguments of these kinds are on different devices."""
 
+    def check_layouts(self, jaxpr: Jaxpr, kinds: Sequence[Any]) -> bool:
+        """Raise ShardingTypeError if no sharding of a result follows from explicit ones.
+
+        False if a wider operation says what the sharding is: then the rules do not count.
+        """
+
     def duplicate(self, value: Any) -> Any:
         """A concrete Value in memory of its own."""
 
@@ -251,6 +282,15 @@ class Transfer(Protocol):
     def device_put(self, x: Any, device: Any) -> Any:
         """A tree of Values on devices, or divided among them as shardings say."""
 
+    def memory_stats(self, device: Any) -> dict[str, int]:
+        """The memory of a device, under the names of JAX."""
+
+    def live_buffers(self, device: Any) -> list[Any]:
+        """The concrete Values that have a part on a device."""
+
+    def check_share(self, device: Any, size_bytes: int) -> None:
+        """Raise OutOfMemoryError if a device has no room for more in its share of the limit."""
+
 
 _RUNTIME: list[Callable[[], Runtime]] = []
 _TRANSFER: list[Callable[[], Transfer]] = []
@@ -270,6 +310,21 @@ def install(
 def device_put(x: Any, device: Any) -> Any:
     """A tree of Values on devices, or divided among them as shardings say."""
     return _TRANSFER[0]().device_put(x, device)
+
+
+def memory_stats(device: Any) -> dict[str, int]:
+    """The memory of a device, under the names of JAX."""
+    return _TRANSFER[0]().memory_stats(device)
+
+
+def live_buffers(device: Any) -> list[Any]:
+    """The concrete Values that have a part on a device."""
+    return _TRANSFER[0]().live_buffers(device)
+
+
+def check_share(device: Any, size_bytes: int) -> None:
+    """Raise OutOfMemoryError if a device has no room for more in its share of the limit."""
+    _TRANSFER[0]().check_share(device, size_bytes)
 
 
 @cache
@@ -443,7 +498,7 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
                 if not unknown.isdisjoint(node.src):
                     unknown.add(node)
         return [
-            runtime().wrap(new, outer, old not in unknown, is_weak)
+            runtime().wrap(new, outer, old not in unknown, is_weak, True)
             for old, new, is_weak in zip(
                 outputs, substitute(outputs, replace, order), weak, strict=True
             )
@@ -479,7 +534,9 @@ def call(
     else:
         known = all(value.trace is None or value.known for value in operands)
         uops = inline(jaxpr, [lift(value, trace) for value in operands])
-        results = [runtime().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
+        results = [
+            runtime().wrap(u, trace, known, w, True) for u, w in zip(uops, weak, strict=True)
+        ]
     for cell, value in zip(cells, results):
         cell.write(value)
     return results[len(cells) :]

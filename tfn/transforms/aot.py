@@ -104,6 +104,7 @@ class Traced:
         uses_axes: whether it was traced within named axes that it uses, so that it serves for one
             call alone.
         on: the shardings that the user has asked for, a `Request`.
+        layouts: the division of each result over explicit axes of a mesh; None for one on none.
     """
 
     jaxpr: Jaxpr
@@ -115,6 +116,7 @@ class Traced:
     takes: Takes
     uses_axes: bool = False
     on: Any = None
+    layouts: tuple[Any, ...] = ()
 
     @property
     def kinds(self) -> list[Kind]:
@@ -139,10 +141,9 @@ class Traced:
     @property
     def out_info(self) -> Any:
         """The types of the results, as a tree of `ShapeDtypeStruct`."""
-        results = zip(self.jaxpr.outputs[len(self.cells) :], self.weak, strict=True)
-        return tree.unflatten(
-            self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
-        )
+        results = zip(self.jaxpr.outputs[len(self.cells) :], self.weak, self.layouts, strict=True)
+        types = [ShapeDtypeStruct(u.shape, u.dtype, w).with_layout(at) for u, w, at in results]
+        return tree.unflatten(self.structure, types)
 
     @property
     def uses_refs(self) -> bool:
@@ -346,7 +347,7 @@ class Compiled:
     def output_shardings(self) -> Any:
         """The shardings of the result, as its tree; None for the default device."""
         traced = self.lowered.traced
-        _, _, kinds = bind.runtime().place(traced.jaxpr, traced.kinds, traced.on)
+        _, _, _, kinds = bind.runtime().place(traced.jaxpr, traced.kinds, traced.on)
         kinds = kinds or [kind_of(u.shape, u.dtype) for u in traced.jaxpr.outputs]
         shardings = [kind.sharding for kind in kinds[len(traced.cells) :]]
         return tree.unflatten(self.out_tree, shardings)

@@ -52,7 +52,7 @@ from tfn.transforms.arguments import (
     wraps,
 )
 from tfn.transforms.shapes import ShapeDtypeStruct
-from tfn.transforms.shard import axes, vary
+from tfn.transforms.shard import axes, layout, vary
 from tfn.transforms.shard.jit_shardings import Shardings, mesh_key
 from tfn.transforms.static_args import Names, Selection, Split
 from tfn.transforms.tracing import record
@@ -86,7 +86,8 @@ def closed(
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
     single, uses_axes = structure.is_leaf(), recorded.trace.uses_axes
-    return Traced(jaxpr, values, structure, weak, single, cells, arguments, uses_axes, on)
+    layouts = tuple([recorded.layout_of(u) for u in outputs])
+    return Traced(jaxpr, values, structure, weak, single, cells, arguments, uses_axes, on, layouts)
 
 
 @mutable
@@ -400,7 +401,7 @@ class Jitted(Generic[P, R_co]):
         """
         types = [v.kind or kind_of(v.shape, v.dtype) for v in values]
         kinds = tuple([(kind, v.weak_type) for kind, v in zip(types, values, strict=True)])
-        rest = structure, split.statics, kinds, *vary.key(values)
+        rest = structure, split.statics, kinds, *vary.key(values), *layout.key(values)
         key: Any = (*rest, *mesh_key(self._reads_mesh))
         entry = None if anew else self._entries.find(key)
         if entry is not None:

@@ -14,8 +14,9 @@ from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind
 from tfn.trace.uop import UOp
+from tfn.transforms import shard
 from tfn.transforms.arguments import Function, name_of, results, where
-from tfn.transforms.shard import vary
+from tfn.transforms.shard import layout, vary
 
 
 @frozen
@@ -42,6 +43,13 @@ class Recording:
         """The values of several lists of graphs, computed together; `weak` is for all of them."""
         flat = iter(bind.evaluate([u for group in groups for u in group], self.trace, weak))
         return [[next(flat) for _ in group] for group in groups]
+
+    def layout_of(self, u: UOp) -> layout.Layout | None:
+        """The division of a value over explicit axes of a mesh."""
+        if not bind.LAYOUTS.exist:
+            return None
+        found: layout.Layout | None = shard.layout_rules.Reading(self.trace.layouts).of(u)
+        return found
 
     @property
     def cells(self) -> tuple[bind.Cell, ...]:
@@ -101,6 +109,9 @@ def record(
         if vary.is_checked():
             for leaf, v in zip(leaves, values, strict=True):
                 leaf.uop.arg.varying = vary.of(v)
+        if bind.LAYOUTS.exist:
+            for leaf, v in zip(leaves, values, strict=True):
+                trace.layouts[leaf.uop] = leaf.uop.arg.layout = layout.of(v)
         try:
             out: Any = call(leaves)
         except TfnError as error:

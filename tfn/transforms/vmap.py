@@ -14,11 +14,11 @@ from typing import Any
 from tfn import tree
 from tfn._support.validate import a_function, integer, shown
 from tfn.dtypes import INT32
-from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
+from tfn.errors import ArgumentError, AxisError, ShapeError, ShardingTypeError, TreeError
 from tfn.trace import effects, refs
 from tfn.trace.build import cast, iota, moveaxis
 from tfn.trace.named_sharding import names_of as names_of_axes
-from tfn.trace.sharding import Axis
+from tfn.trace.sharding import Axis, Names
 from tfn.trace.uop import UOp
 from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show, wraps
@@ -27,6 +27,7 @@ from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes as named_axes
+from tfn.transforms.shard import layout
 from tfn.transforms.shard.axes import NamedAxis
 from tfn.transforms.shard.collective_rules import lanes_over
 from tfn.transforms.tracing import Recording, record
@@ -90,6 +91,7 @@ def vmap(
             Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
         ]
         size = mapped_size(mapped, axis_size, function)
+        over = mapped_over(mapped, function)
 
         named: list[NamedAxis] = []
 
@@ -111,8 +113,8 @@ def vmap(
         }
         lanes |= {a.index.uop: cast(iota((size,), 0), INT32) for a in named}
         graphs = [*recorded.outputs, *recorded.after]
-        if spmd_axis_name is not None:
-            graphs = lanes_over(graphs, names_of_axes(spmd_axis_name))
+        if over or spmd_axis_name is not None:
+            graphs = lanes_over(graphs, over or names_of_axes(spmd_axis_name))
         results = batch(graphs, lanes, size)
         count = len(recorded.outputs)
         _set_state(recorded, results[count:])
@@ -173,7 +175,7 @@ def _set_state(recorded: Recording, last: Sequence[Lanes]) -> None:
 class Mapped:
     """A leaf of the arguments that is mapped: its place, name, value and axis."""
 
-    __slots__ = ("at", "axis", "element", "name", "size", "value")
+    __slots__ = ("at", "axis", "element", "name", "over", "size", "value")
 
     def __init__(self, at: int, name: str, leaf: object, axis: int) -> None:
         self.at, self.name, self.value = at, name, as_value(leaf, name)
@@ -188,6 +190,10 @@ class Mapped:
         self.size = shape[self.axis]
         rest = shape[: self.axis] + shape[self.axis + 1 :]
         self.element = ShapeDtypeStruct(rest, self.value.dtype, self.value.weak_type)
+        self.over: Names = ()
+        if (divided := layout.of(self.value)) is not None:
+            self.over = divided.spec[self.axis]
+            self.element = self.element.with_layout(divided.without_axis(self.axis))
 
 
 def mapped_axes(what: str, prefix: object, full: object) -> list[int | None]:
@@ -241,6 +247,25 @@ def mapped_size(mapped: Sequence[Mapped], axis_size: int | None, function: Funct
             hint=f"the odd one is {odd}; give it another axis in in_axes, or None",
         )
     return sizes[0]
+
+
+def mapped_over(mapped: Sequence[Mapped], function: Function) -> Names:
+    """The explicit axes of a mesh that divide the mapped axes.
+
+    Raises:
+        ShardingTypeError: if they differ, naming two arguments.
+    """
+    different = {m.over: m for m in mapped}
+    if len(different) > 1:
+        shown_types = [
+            f"{m.name}: {layout.show(m.value, layout.of(m.value))}" for m in different.values()
+        ]
+        raise ShardingTypeError(
+            f"vmap of {name_of(function)} needs mapped axes that are divided in the same way",
+            got="; ".join(shown_types),
+            hint="tfn.reshard brings one of them to the sharding of the other",
+        )
+    return next(iter(different), ())
 
 
 def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: object, size: int) -> list[UOp]:
