@@ -179,7 +179,7 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
     return _loaded(runnable(jaxpr.function)[0], platform)
 
 
-def _loaded(function: UOp, platform: str | None) -> Loaded:
+def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
     on = device(platform)
     key = function, on.name
     loaded = _RECENT.find(key)
@@ -193,7 +193,8 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
             program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _unlowered(jaxpr)
         lowered_ns = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
-        events.add("lower", program.name, begin_ns, f"{len(program.kernels)} kernels", lowered_ns)
+        name, said = name or program.name, f"{len(program.kernels)} kernels"
+        events.add("lower", name, begin_ns, said, lowered_ns)
         run = on.load(program)
         after = on.compiler.counts if on.compiler else before
         size_bytes = PROGRAM_BYTES + len(program.text)
@@ -208,7 +209,7 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
             size_bytes,
         )
         origin = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
-        events.add("compile", program.name, lowered_ns, origin)
+        events.add("compile", name, lowered_ns, origin)
         loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
     return loaded
 
@@ -224,7 +225,7 @@ def ready(
         ProgramMismatchError: if it has messages, and other processes are about to run another one.
     """
     function, hosts = runnable(jaxpr.function)
-    loaded = _loaded(function, platform)
+    loaded = _loaded(function, platform, name)
     run = loaded.run
     if alone is not None and config.devices > 1:
         run = run.on_share(alone.local_hardware_id)
@@ -322,6 +323,10 @@ def _call(
     on: Any = None,
     name: str = "",
 ) -> list[Array]:
+    if platforms.CONTROLLERS and (
+        elsewhere := platforms.controller([x.kind for x in operands], on)
+    ):
+        return elsewhere.call(jaxpr, operands, donated, on, name)
     jaxpr, platform, alone, kinds = place(jaxpr, [x.kind for x in operands], on)
     loaded, run = ready(jaxpr, platform, name, alone)
     program, memory = loaded.program, device(platform).memory
@@ -401,7 +406,7 @@ def entry(
     name: str = "",
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
-    if config.debug_nans:
+    if config.debug_nans or (platforms.CONTROLLERS and platforms.controller(kinds, on)):
         return None
     jaxpr, platform, alone, results = place(jaxpr, kinds, on)
     if alone is not None and config.memory_limit_bytes and config.devices > 1:
