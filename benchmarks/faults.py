@@ -7,7 +7,7 @@ killed   kill -9 of a process            stopped   SIGSTOP of a process
 between  kill -9 of the first process when all parts are written, and the manifest is not
 full     no room on the disk             link      the link of a host goes down; no process dies
 agent    kill -9 of an agent of Ray      worker    kill -9 of a worker of Ray
-raylet   kill -9 of the raylet of a host, in namespaces
+halted   SIGSTOP of a worker of Ray       raylet    kill -9 of the raylet of a host, in namespaces
 
 A row: how many jobs have ended with the typed error, gone on to the bits of a job without a fault,
 and left no process; the median of the seconds from the fault to the first new step.
@@ -68,6 +68,7 @@ EXPECTED = {
     "link": "CollectiveTimeoutError|WorkerLostError",
     "agent": "WorkerLostError",
     "worker": "WorkerLostError",
+    "halted": "CollectiveTimeoutError",
     "raylet": "WorkerLostError",
 }
 """What the output of a job says of each kind of fault."""
@@ -179,7 +180,7 @@ def of_controller(kind: str, times: int, folder: Path) -> list[Outcome]:
     with tfn.distributed.connect(
         "ray",
         hosts="a:CPU*2,b:CPU*2",
-        deadline_s=DEADLINE_S * 5,
+        deadline_s=2 * DEADLINE_S,
         variables={"TFN_CACHE_DIR": str(folder / "cache"), "TMPDIR": str(folder)},
     ) as cluster:
         gang: Any = cluster.controller.gang  # type: ignore[union-attr]
@@ -206,7 +207,7 @@ def of_controller(kind: str, times: int, folder: Path) -> list[Outcome]:
                     call = ask.options(concurrency_group="control").remote()
                     pid = gang.ray.get(call)
                     hit.append(time.time())
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGSTOP if kind == "halted" else signal.SIGKILL)
             return np.asarray(x)
 
         want = train(False)
@@ -311,7 +312,7 @@ def of_nodes(times: int, folder: Path) -> list[Outcome]:
 
 def measure(kind: str, times: int, folder: Path) -> list[Outcome]:
     """The outcomes of several faults of a kind."""
-    if kind in ("agent", "worker"):
+    if kind in ("agent", "worker", "halted"):
         return of_controller(kind, times, folder)
     if kind == "raylet":
         return of_nodes(times, folder)
