@@ -28,7 +28,7 @@ from tfn.distributed import wire
 from tfn.distributed.gang import Gang
 from tfn.distributed.remote import KEPT_BYTES, NAME, RemoteBuffer, as_buffer, remote, size_bytes
 from tfn.distributed.specification import HostItem
-from tfn.eager import devices, placement, run, stacks
+from tfn.eager import devices, placement, platforms, run, stacks
 from tfn.eager.arrays import concrete
 from tfn.errors import DeletedArrayError, DistributedError, TfnError
 from tfn.exporting.portable import Portable
@@ -116,7 +116,7 @@ class Controller:
     def install(self) -> None:
         """Make the devices of the cluster those of this process."""
         self.before = config.device, config.devices
-        run.MAKERS[NAME] = lambda: self.device
+        platforms.MAKERS[NAME] = lambda: self.device
         run.CONTROLLERS[NAME] = self
         config.device, config.devices = NAME, len(self.owners)
 
@@ -124,7 +124,7 @@ class Controller:
         """Give this process its own devices back."""
         if self.before is not None:
             config.device, config.devices = self.before
-            for table in (run.MAKERS, run.CONTROLLERS, run._DEVICES):
+            for table in (platforms.MAKERS, run.CONTROLLERS, run._DEVICES):
                 table.pop(NAME, None)
             self.before = None
 
