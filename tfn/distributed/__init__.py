@@ -51,3 +51,4 @@ with _on_demand(globals()):
     from tfn.distributed.session import is_initialized as is_initialized
     from tfn.distributed.session import progress as progress
     from tfn.distributed.session import shutdown as shutdown
+    from tfn.distributed.session import synchronize_clocks as synchronize_clocks

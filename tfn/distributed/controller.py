@@ -117,14 +117,14 @@ class Controller:
         """Make the devices of the cluster those of this process."""
         self.before = config.device, config.devices
         platforms.MAKERS[NAME] = lambda: self.device
-        run.CONTROLLERS[NAME] = self
+        platforms.CONTROLLERS[NAME] = self
         config.device, config.devices = NAME, len(self.owners)
 
     def uninstall(self) -> None:
         """Give this process its own devices back."""
         if self.before is not None:
             config.device, config.devices = self.before
-            for table in (platforms.MAKERS, run.CONTROLLERS, run._DEVICES):
+            for table in (platforms.MAKERS, platforms.CONTROLLERS, run._DEVICES):
                 table.pop(NAME, None)
             self.before = None
 

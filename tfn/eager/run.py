@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -53,31 +53,6 @@ from tfn.trace.uop import UOp
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
-
-
-class Controller(Protocol):
-    """Runs programs in other processes; see `tfn.distributed.connect`."""
-
-    def call(
-        self, jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int], on: Any, name: str
-    ) -> list[Array]:
-        """A whole closed function: handles of its results."""
-
-    def put(self, x: Array, sharding: Any) -> Array:
-        """An array on the devices of a sharding."""
-
-
-CONTROLLERS: dict[str, Controller] = {}
-"""By platform: those whose devices belong to the workers of a cluster."""
-
-
-def controller(kinds: Sequence[Any], on: Any = None) -> Controller | None:
-    """The controller of the devices that a call runs on; None for those of this process."""
-    if not CONTROLLERS:
-        return None
-    places = [kind.sharding for kind in kinds if kind.sharding is not None]
-    place = places[0] if places else on.place if on else None
-    return CONTROLLERS.get(place.devices[0].platform if place else config.device)
 
 
 def device(platform: str | None = None) -> Device:
@@ -204,7 +179,7 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
     return _loaded(runnable(jaxpr.function)[0], platform)
 
 
-def _loaded(function: UOp, platform: str | None) -> Loaded:
+def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
     on = device(platform)
     key = function, on.name
     loaded = _RECENT.find(key)
@@ -218,7 +193,8 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
             program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _unlowered(jaxpr)
         lowered_ns = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
-        events.add("lower", program.name, begin_ns, f"{len(program.kernels)} kernels", lowered_ns)
+        name, said = name or program.name, f"{len(program.kernels)} kernels"
+        events.add("lower", name, begin_ns, said, lowered_ns)
         run = on.load(program)
         after = on.compiler.counts if on.compiler else before
         size_bytes = PROGRAM_BYTES + len(program.text)
@@ -233,7 +209,7 @@ def _loaded(function: UOp, platform: str | None) -> Loaded:
             size_bytes,
         )
         origin = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
-        events.add("compile", program.name, lowered_ns, origin)
+        events.add("compile", name, lowered_ns, origin)
         loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
     return loaded
 
@@ -249,7 +225,7 @@ def ready(
         ProgramMismatchError: if it has messages, and other processes are about to run another one.
     """
     function, hosts = runnable(jaxpr.function)
-    loaded = _loaded(function, platform)
+    loaded = _loaded(function, platform, name)
     run = loaded.run
     if alone is not None and config.devices > 1:
         run = run.on_share(alone.local_hardware_id)
@@ -347,7 +323,9 @@ def _call(
     on: Any = None,
     name: str = "",
 ) -> list[Array]:
-    if CONTROLLERS and (elsewhere := controller([x.kind for x in operands], on)):
+    if platforms.CONTROLLERS and (
+        elsewhere := platforms.controller([x.kind for x in operands], on)
+    ):
         return elsewhere.call(jaxpr, operands, donated, on, name)
     jaxpr, platform, alone, kinds = place(jaxpr, [x.kind for x in operands], on)
     loaded, run = ready(jaxpr, platform, name, alone)
@@ -428,7 +406,7 @@ def entry(
     name: str = "",
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
-    if config.debug_nans or (CONTROLLERS and controller(kinds, on)):
+    if config.debug_nans or (platforms.CONTROLLERS and platforms.controller(kinds, on)):
         return None
     jaxpr, platform, alone, results = place(jaxpr, kinds, on)
     if alone is not None and config.memory_limit_bytes and config.devices > 1:

@@ -24,6 +24,21 @@ from tfn.trace.sharding import Exchange
 Arrays = Sequence[np.ndarray]
 
 
+@frozen
+class Clock:
+    """The clock of this process, ``time.perf_counter_ns``, beside that of process 0.
+
+    Attributes:
+        job: a name of the job: the clocks of its processes were compared with each other.
+        ahead_ns: by how much this one is ahead.
+        error_ns: by how much that may be wrong.
+    """
+
+    job: str
+    ahead_ns: int
+    error_ns: int
+
+
 @mutable
 class Processes:
     """The processes that work together, as this one sees them.
@@ -34,12 +49,14 @@ class Processes:
         bind: ``(message, results, operands) -> call``: a message prepared for its memory.
         agree: ``(hosts, name, digest, messages)``: raises unless all processes of the hosts are
             about to run the same program, with the same messages in the same order.
+        clock: of this process, compared with that of process 0; None for one process alone.
     """
 
     index: int = 0
     device_counts: tuple[int, ...] | None = None
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
     agree: Callable[[HostGrid, str, str, str], None] | None = None
+    clock: Clock | None = None
 
     @property
     def count(self) -> int:
@@ -118,6 +135,11 @@ class Message:
     def __call__(self, results: Arrays, operands: Arrays) -> None:
         """The exchange, once."""
         self.bound(results, operands)()
+
+    def received_bytes(self, result_bytes: int) -> int:
+        """The bytes of the results that come from other processes."""
+        n = self.hosts.sizes[self.axis]
+        return result_bytes if self.kind is Exchange.PERMUTE else result_bytes * (n - 1) // n
 
     @property
     def __name__(self) -> str:

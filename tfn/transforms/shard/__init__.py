@@ -21,6 +21,7 @@ Files in reading order:
     hosts             meshes over many processes: exchanges within them, and messages between them
     stack             the devices of one process as axes of an ordinary program
     program           programs of one device and of all devices of a process
+    provenance        which nodes of a program of all devices come from which exchange
 """
 
 from tfn._support.lazy import on_demand as _on_demand
