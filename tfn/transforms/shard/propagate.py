@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -59,6 +59,26 @@ def assigned(
             if taken:
                 result[factor] = taken
                 used.update(taken)
+    return result
+
+
+def relocated(row: Row, spec: Spec, factors: Factors, sizes: Mapping[str, int]) -> Assignment:
+    """The factors divided as an operand is, and over the axes that cannot stay where they are.
+
+    An axis of the mesh that divides an axis of which the op needs the whole divides the longest
+    other one: an all-to-all before, instead of a gather.
+    """
+    parts = {f: prod([sizes[n] for n in names]) for f, names in zip(row, spec) if f is not None}
+    refused = {f for f in factors.crossed if factors.crossed[f].received(parts.get(f, 1)) == inf}
+    result = assigned([(row, spec)], factors, sizes, refused)
+    used = {name for names in result.values() for name in names}
+    free = [f for f in row if f is not None and f not in factors.crossed]
+    for name in [name for names in spec for name in names if name not in used]:
+        for factor in sorted(free, key=lambda f: -factors.sizes[f]):
+            names = (*result.get(factor, ()), name)
+            if factors.sizes[factor] % prod([sizes[n] for n in names]) == 0:
+                result[factor] = names
+                break
     return result
 
 
