@@ -155,6 +155,10 @@ class AxisNameError(AxisError, NameError):
     """A named axis that there is not, or is named twice."""
 
 
+class ShardingTypeError(TfnError, TypeError, ValueError):
+    """Arrays over explicit axes of a mesh, divided in a way from which no result follows."""
+
+
 class OutOfBoundsError(TfnError, IndexError):
     """A static index outside its axis."""
 
@@ -298,16 +302,20 @@ class SecurityError(DistributedError):
     """A process that may not take part in a job: its token, its address, what it sends."""
 
 
+class HostSpecificationError(DistributedError, ValueError):
+    """A specification of hosts that is not one, or that a cluster does not fulfil."""
+
+
+class HostError(DistributedError):
+    """A process that trains together with others, and was not heard of in time."""
+
+
 class StateError(TfnError, ValueError):
     """A file of saved arrays that is damaged, or lacks an array."""
 
 
 class DamagedError(StateError):
     """A file that is not what was written: cut off, altered, or gone."""
-
-
-class HostError(TfnError, RuntimeError):
-    """A process that trains together with others, and was not heard of in time."""
 
 
 class MissingPackageError(TfnError, ImportError):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
-from tfn._support import cache
+from tfn._support import cache, events
 from tfn._support.cache import MIN_ENTRIES, Cache
 from tfn.config import config
 
@@ -43,6 +44,14 @@ def test_the_limit_holds_for_any_number_of_entries(turns: int) -> None:
         assert cache.info().size_bytes <= 8000 and len(table) + len(other) <= 80
     assert table.find(9_999) == 9_999 and table.find(9_000) is None
     assert cache.info().turns > turns + 100 and cache.info().dropped > before + 10_000
+
+
+def test_evictions_are_events() -> None:
+    table, begin_ns = numbers(), time.perf_counter_ns()
+    for i in range(100):
+        table.keep(i, i)
+    said = [e.detail for e in events.events()[0] if e.kind == "cache" and e.begin_ns >= begin_ns]
+    assert said == ["40 entries, 4,000 bytes"]
 
 
 def test_used_entries_stay() -> None:

@@ -423,6 +423,9 @@ def program(choices: Choices) -> Program:
     values = {name: Value(x.numbers()) for name, x in arrays.items()}
     writer = Writer(choices, values, count(1), smooth)
     writer.write(1 + choices.below(MAX_STEPS), STOP_PROGRAM)
+    for _ in range(MAX_STEPS):
+        if not writer.lines:
+            writer.step()
     lines = tuple(writer.lines)
     made = [name for line in lines for name in line.names]
     read = {name for line in lines for name in line.reads(writer.values)}

@@ -6,8 +6,10 @@ from typing import Any
 
 import tfn
 from tests.inspect.viewer.programs import TARGET, floats, layer, rnn
-from tfn.inspect.kernels import by_body, of_program, title
+from tfn import numpy as jnp
+from tfn.inspect.kernels import by_body, evaluations, of_program, title
 from tfn.inspect.show import View
+from tfn.lower.fuse.ranges import IndexedKernel
 from tfn.trace.uop import walk
 
 
@@ -28,6 +30,17 @@ def test_each_launch_of_a_program_has_its_kernel() -> None:
     assert all(work.title and work.traffic_bytes for work in works)
     product = next(work for work in works if "dot_general" in work.title)
     assert product.flops >= 2 * 64 * 128 * 128 and "." in product.label
+
+
+def test_evaluations_are_in_all_loops_around_a_load() -> None:
+    """An operand of a product would be computed for each row or column of the other."""
+
+    def f(x: Any, w: Any) -> Any:
+        return jnp.tanh(x) @ w
+
+    *_, product = view(f, floats(8, 5), floats(5, 7)).stages
+    assert isinstance(product, IndexedKernel) and len(product.operands) == 3
+    assert evaluations(product.body) == {1: 8 * 5 * 7, 2: 8 * 5 * 7}
 
 
 def test_the_work_of_kernels_is_that_of_the_function() -> None:

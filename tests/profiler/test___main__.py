@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tfn import profiler
 from tfn.profiler.__main__ import main
 
 SCRIPT = """
@@ -33,6 +34,19 @@ def script(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     return path
+
+
+def test_traces_of_several_processes_are_merged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        with profiler.trace(tmp_path / f"{name}.json"), profiler.annotate(name):
+            pass
+    names = [str(tmp_path / f"{name}.json") for name in ("all", "a", "b")]
+    assert main(["merge", *names]) == 0
+    assert "written to" in capsys.readouterr().err
+    rows = json.loads((tmp_path / "all.json").read_text())["traceEvents"]
+    assert [row["name"] for row in rows if row["ph"] == "X"] == ["a", "b"]
 
 
 def test_a_script_runs_and_its_table_is_printed(

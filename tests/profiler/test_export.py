@@ -1,15 +1,25 @@
-"""Formats: Chrome traces, speedscope profiles that nest, CSV."""
+"""Formats: Chrome traces as Perfetto reads them, speedscope profiles by its schema, CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 
+import tfn
+from tests.perfetto import MISSING, Perfetto
+from tfn import numpy as jnp
+from tfn import profiler
 from tfn._support.events import Event
 from tfn.profiler.export import chrome_text, csv_text, speedscope_text, tracks
 
@@ -31,6 +41,53 @@ def test_chrome_traces_are_complete_events_in_microseconds() -> None:
     assert {row["name"] for row in heads} == {"process_name", "thread_name"}
     for row in data["traceEvents"]:
         assert {"ph", "pid", "tid", "name"} <= row.keys()
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_the_trace_processor_of_perfetto_reads_what_was_written(tmp_path: Path) -> None:
+    """Slices, how they nest, their tracks, times and arguments, and the counter of memory."""
+
+    @tfn.jit
+    def step(x: Any) -> Any:
+        tfn.debug.callback(lambda _: None, x[0])
+        return jnp.exp(x @ x).sum(axis=1)
+
+    x = jnp.ones((300, 300)) / 300
+    with profiler.trace(tmp_path / "step.json") as block:
+        for number in range(3):
+            with profiler.annotate("step of training", number=number):
+                step(x)
+    assert block.profile is not None
+    listed, begin_ns = block.profile.events, block.profile.begin_ns
+    assert {event.kind for event in listed} >= {"kernel", "program", "host", "annotation"}
+    with Perfetto((tmp_path / "step.json").read_bytes()) as trace:
+        wrong = "select name, value from stats where severity in ('error', 'data_loss') and value"
+        assert trace.query(wrong) == []
+        slices = trace.query(
+            "select category, s.name, ts, dur from slice s join thread_track on track_id = "
+            "thread_track.id join thread using (utid) order by ts, dur, s.name"
+        )
+        written = [
+            (event.kind, event.name, event.begin_ns - begin_ns, event.duration_ns)
+            for event in listed
+        ]
+        assert slices == sorted(written, key=lambda row: (row[2], row[3], row[1]))
+        names = trace.query("select name from thread where name is not null order by name")
+        assert names == [(name,) for name in sorted(tracks(listed))]
+        assert trace.query("select name from process where name is not null") == [("tfn",)]
+        nested = (
+            "select c.category, p.category, count(*) from slice c join slice p on c.parent_id = "
+            "p.id where c.category = 'program' group by 1, 2"
+        )
+        assert trace.query(nested) == [("program", "annotation", 3)]
+        counted = "select ts, value from counter join track on track_id = track.id order by ts"
+        live = [(e.end_ns - begin_ns, float(e.live_bytes)) for e in listed if e.live_bytes]
+        assert trace.query(counted) == sorted(live)
+        details = (
+            "select display_value from args join slice using (arg_set_id) where "
+            "args.key = 'args.detail' and category = 'annotation' order by ts"
+        )
+        assert trace.query(details) == [("number=0",), ("number=1",), ("number=2",)]
 
 
 def test_native_calls_of_several_threads_have_tracks_without_overlap() -> None:
@@ -79,6 +136,30 @@ def test_speedscope_profiles_open_and_close_in_order(listed: list[Event]) -> Non
                 assert stack.pop() == change["frame"]
         assert not stack and profile["endValue"] >= last
     assert opened == len(listed)
+
+
+SPEEDSCOPE = "speedscope@1.25.0"
+
+
+def test_speedscope_profiles_have_its_schema(tmp_path: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("there is no npm, by which speedscope's schema comes")
+    fetch = [npm, "pack", SPEEDSCOPE, "--prefer-offline", "--silent"]
+    got = subprocess.run(fetch, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    if got.returncode:
+        pytest.skip(f"npm cannot fetch speedscope: {got.stderr.strip()[:200]}")
+    with tarfile.open(next(tmp_path.glob("*.tgz"))) as package:
+        schema = package.extractfile("package/dist/release/file-format-schema.json")
+        assert schema is not None
+        valid = Draft7Validator(json.load(schema))
+    valid.validate(json.loads(speedscope_text(LISTED, 1000)))
+    with profiler.trace(tmp_path / "step.speedscope.json"):
+        tfn.jit(lambda x: (x @ x).sum())(jnp.ones((300, 300)))
+    written = json.loads((tmp_path / "step.speedscope.json").read_text())
+    valid.validate(written)
+    written["profiles"][0]["unit"] = "fortnights"
+    assert not valid.is_valid(written)
 
 
 def test_csv_has_a_line_for_each_event() -> None:

@@ -47,6 +47,14 @@ def test_a_trace_has_each_call_by_the_name_of_the_function() -> None:
         assert block.begin_ns <= event.begin_ns <= event.end_ns <= block.profile.end_ns
 
 
+def test_a_trace_is_shown_as_its_profile() -> None:
+    with profiler.trace() as block:
+        tfn.numpy.ones(3) + 1
+        assert str(block) == block._repr_html_() == "a trace that runs"
+    assert block.profile is not None and str(block) == str(block.profile)
+    assert block._repr_html_().startswith("<div><svg")
+
+
 def test_all_calls_are_counted_though_some_are_timed() -> None:
     @tfn.jit
     def fourfold(x: Any) -> Any:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.graph.complex_pairs import ComplexHostFunction
+from tfn.trace import source_lines
 from tfn.trace.argument import Custom, Host, HostSlot, Leaf, Param, VmapMethod, filled
 from tfn.trace.build import call, choose, repeat_while, scan, several
-from tfn.trace.inline import has, inlined, plain, runnable, sealed, unfold
+from tfn.trace.inline import has, inlined, plain, runnable, runnable_anew, sealed, unfold
 from tfn.trace.jaxpr import function, leaves, param
 from tfn.trace.op import Op
 from tfn.trace.oracle import evaluate
@@ -121,6 +123,19 @@ def test_runnable_functions_hold_no_user_functions():
         {Op.HOST: lambda u: several(UOp(Op.HOST, u.src, replace(u.arg, run=swapped[u.arg.run])))},
     )
     assert runnable(function(again, P[:2])) == (made, (other, negate))
+
+
+def test_runnable_functions_are_made_anew_for_their_lines():
+    def f(x):
+        tfn.debug.callback(print, x)
+        return x + 1
+
+    with source_lines.tracking():
+        jaxpr = tfn.make_jaxpr(f)(np.ones(3, np.float32))
+        made, _ = runnable(jaxpr.function)
+        assert made is not jaxpr.function and runnable_anew(jaxpr.function) is made
+    simple = tfn.make_jaxpr(lambda x: x + 1)(np.ones(3, np.float32)).function
+    assert runnable_anew(simple) is simple
 
 
 def test_runnable_returns_plain_functions_unchanged():

@@ -7,9 +7,11 @@ from typing import Any
 import tfn
 from tfn import errors
 from tfn import numpy as tnp
+from tfn.dtypes import FLOAT32
 from tfn.trace import source_lines
+from tfn.trace.argument import Leaf
 from tfn.trace.op import Op
-from tfn.trace.uop import walk
+from tfn.trace.uop import UOp, walk
 
 
 def f(x: Any) -> Any:
@@ -56,6 +58,13 @@ def test_jitted_functions_are_traced_anew_for_their_lines() -> None:
     assert noted[Op.TAN].endswith("y = tnp.tan(x)")
     assert value == float(outer(1.0))
     assert (jitted.cache_info().misses, outer.cache_info().misses) == misses
+
+
+def test_lines_can_be_put() -> None:
+    x = UOp(Op.LEAF, (), Leaf((3,), FLOAT32))
+    with source_lines.tracking():
+        source_lines.put(x, ("elsewhere.py", 7))
+        assert source_lines.line_of(x) == ("elsewhere.py", 7)
 
 
 def test_a_block_begins_without_lines() -> None:

@@ -17,11 +17,13 @@ recency of an entry is known to within half of the limit.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
+from tfn._support import events
 from tfn.config import config
 
 V = TypeVar("V")
@@ -154,6 +156,8 @@ def _caches() -> list[Cache[Any]]:
 
 def turn() -> None:
     """End a generation: drop the entries that were not used in it."""
+    begin_ns = time.perf_counter_ns()
+    dropped_bytes = _TOTAL.old_bytes
     dropped = []  # alive until the loop ends: the end of an entry may use a cache
     for cache in _caches():
         dropped.append(cache.old)
@@ -163,7 +167,11 @@ def turn() -> None:
         cache.shortcuts.clear()
     _TOTAL.old_bytes, _TOTAL.young_bytes = _TOTAL.young_bytes, 0
     _TOTAL.turns += 1
-    _TOTAL.dropped += sum(map(len, dropped))
+    entries = sum(map(len, dropped))
+    _TOTAL.dropped += entries
+    if entries:
+        said = f"{entries:,} entries, {dropped_bytes:,} bytes"
+        events.add("cache", "memory eviction", begin_ns, said)
 
 
 def clear() -> None:

@@ -28,8 +28,9 @@ class Event(NamedTuple):
     """Something that took time.
 
     Attributes:
-        kind: trace, lower, compile, program, kernel, wait, host or annotation; a wait is that of a
-            thread at the barrier after a kernel, until the last thread has finished it.
+        kind: trace, lower, compile, cache, program, kernel, collective, wait, host or annotation; a
+            wait is that of a thread at the barrier after a kernel, until the last thread has
+            finished it; a collective that is fused into a kernel takes no time of its own.
         name: of the function, program or block.
         begin_ns, end_ns: by the clock of `time.perf_counter_ns`.
         thread: that of `threading.get_ident`; 0 for calls of native entry points.
@@ -40,6 +41,7 @@ class Event(NamedTuple):
         live_bytes: of all arrays of the process at its end; 0 if that is not known.
         launch: of a kernel, its place among the launches of its program; -1 for other events.
         worker: the thread that ran a kernel, by its number among those of the program.
+        moved_bytes: that a device, or a process, receives in a collective; 0 for other events.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Event(NamedTuple):
     live_bytes: int = 0
     launch: int = -1
     worker: int = 0
+    moved_bytes: int = 0
 
     @property
     def duration_ns(self) -> int:
@@ -94,7 +97,7 @@ Native = Callable[[], tuple[list[CallRow], int]]
 """A log of native calls, the oldest first, and how many older ones have been dropped."""
 
 # Plain tuples of texts and numbers, which the garbage collector need not look at.
-_EVENTS: deque[tuple[str, str, int, int, int, str]] = deque(maxlen=MAX_EVENTS)
+_EVENTS: deque[tuple[str, str, int, int, int, str, int]] = deque(maxlen=MAX_EVENTS)
 _COUNT = itertools.count()
 _ADDED = [0]
 _ENABLED = [True]
@@ -127,12 +130,15 @@ def enable(on: bool, every: bool = False) -> None:
         switch()
 
 
-def add(kind: str, name: str, begin_ns: int, detail: str = "", end_ns: int = 0) -> None:
-    """Adds an event that began then, and ends now unless its end is given."""
+def add(
+    kind: str, name: str, begin_ns: int, detail: str = "", end_ns: int = 0, moved_bytes: int = 0
+) -> None:
+    """Adds an event that began then, and ends now unless its end is given; see `Event`."""
     if _ENABLED[0]:
         _ADDED[0] = next(_COUNT) + 1
         end_ns = end_ns or time.perf_counter_ns()
-        _EVENTS.append((kind, name, begin_ns, end_ns, threading.get_ident(), detail))
+        thread = threading.get_ident()
+        _EVENTS.append((kind, name, begin_ns, end_ns, thread, detail, moved_bytes))
 
 
 def number_of(name: str, program: Any) -> tuple[int, Named]:
@@ -157,7 +163,7 @@ def named(number: int) -> Named:
 
 def events() -> tuple[list[Event], int]:
     """All events of the rings, by their begin, and how many have been dropped in all."""
-    listed = [Event(*row) for row in list(_EVENTS)]
+    listed = [Event(*row[:-1], moved_bytes=row[-1]) for row in list(_EVENTS)]
     dropped = max(0, _ADDED[0] - len(listed))
     for native in NATIVE:
         calls, older = native()

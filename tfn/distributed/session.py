@@ -17,6 +17,7 @@ import os
 import secrets
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from math import prod
 from types import TracebackType
@@ -29,10 +30,12 @@ from tfn.config import config
 from tfn.distributed import security
 from tfn.distributed.launchers import launch
 from tfn.distributed.mpi import MpiTransport
+from tfn.distributed.report import Reporter
+from tfn.distributed.report import deadline_s as deadline_of_job
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
 from tfn.dtypes import SHORT
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
-from tfn.trace.processes import Arrays, Hosts, Message, processes
+from tfn.trace.processes import Arrays, Clock, HostGrid, Message, processes
 from tfn.trace.sharding import Exchange
 
 DEADLINE_S = 300.0
@@ -46,6 +49,8 @@ PACK_MAX_BYTES = 64 << 10
 """The largest value that is copied into one buffer with others: copying 64 KiB takes 5 us, and a
 message of its own takes as long to start on a network."""
 NAME_BYTES = 96
+CLOCK_ROUNDS = 16
+"""Messages each way by which clocks are compared: the fastest counts, and most are."""
 
 
 @mutable
@@ -64,6 +69,8 @@ class Session:
         failed: whether the job has had a fault.
         lost: whether the fault is a process that has died.
         hook: the function that printed uncaught errors before.
+        reporter: tells a supervisor.
+        job: a name that all processes of the job have, and no other.
     """
 
     transport: Transport
@@ -77,6 +84,8 @@ class Session:
     failed: bool = False
     lost: bool = False
     hook: Any = None
+    reporter: Any = None
+    job: str = ""
 
     @property
     def rank(self) -> int:
@@ -175,7 +184,7 @@ def initialize(
     num_processes: int | None = None,
     process_id: int | None = None,
     *,
-    deadline_s: float = DEADLINE_S,
+    deadline_s: float | None = None,
 ) -> None:
     """Join the other processes of the job that this one was started in.
 
@@ -187,7 +196,8 @@ def initialize(
         coordinator_address: accepted as in JAX, and not needed: MPI finds the other processes.
         num_processes: the number of processes, checked against that of the launcher.
         process_id: the number of this one, checked too.
-        deadline_s: seconds for which a message between processes is waited for, at most.
+        deadline_s: seconds for which a message between processes is waited for, at most; what a
+            supervisor says, or 300, if left out.
 
     Raises:
         DistributedError: if it was called before; if the launcher, MPI and the arguments disagree.
@@ -217,6 +227,8 @@ def initialize(
                 got=f"{name}={given}; {started.launcher if started else 'no launcher'}: {found}",
                 hint=f"mpirun -n {num_processes or 2} python ... starts processes; leave both out",
             )
+    if deadline_s is None:
+        deadline_s = deadline_of_job(DEADLINE_S)
     if started is None or size == 1:
         _SESSION.append(
             Session(Alone(), Alone(), (socket.gethostname(),), deadline_s, agreed=set())
@@ -257,6 +269,9 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = _bind, _agree
     _SESSION.append(own)
+    own.reporter = Reporter(own.rank)
+    own.job = hashlib.sha256(str(rows[0]["nonce"]).encode()).hexdigest()[:16]
+    synchronize_clocks()
     own.hook, sys.excepthook = sys.excepthook, _uncaught
     atexit.register(_leave)
 
@@ -273,6 +288,45 @@ def progress(step: int, committed: int | None = None) -> None:
     own.step = step
     if committed is not None:
         own.committed = committed
+    if own.reporter is not None:
+        own.reporter.step(step, own.committed)
+
+
+def synchronize_clocks() -> int:
+    """Compare the clocks of all processes, so that `tfn.profiler.merge` puts traces on one.
+
+    All processes call it; `initialize` does.  Clocks of different hosts drift apart by some
+    microseconds a second: compare them again before a trace that comes much later.
+
+    Returns:
+        The error in nanoseconds by which the difference to process 0 may be wrong.
+
+    Example:
+        >>> initialize()
+        >>> synchronize_clocks()
+        0
+        >>> shutdown()
+    """
+    own, ranks = session(), range(len(session().hosts))
+    if len(ranks) == 1:
+        return 0
+    own.current = "the comparison of clocks"
+    sent, got = np.zeros(1, "int64"), np.zeros(len(ranks), "int64")
+    latest = np.full(len(ranks), np.iinfo("int64").max)
+    for _ in range(CLOCK_ROUNDS):
+        sent[0] = time.perf_counter_ns()
+        own._gather(sent, got, ranks)
+        np.minimum(latest, time.perf_counter_ns() - got, out=latest)
+    rows = np.zeros((len(ranks), len(ranks)), "int64")
+    own._gather(latest, rows, ranks)
+    own.current = ""
+    # A message that was sent at t by another clock, and came at u by this one: the difference of
+    # the clocks is u - t less the way, which is not negative; so each direction gives a bound.
+    there, back = int(rows[own.rank, 0]), int(rows[0, own.rank])
+    error_ns = max(0, there + back) // 2 if own.rank else 0
+    ahead_ns = (there - back) // 2 if own.rank else 0
+    processes.clock = Clock(own.job, ahead_ns, error_ns)
+    return error_ns
 
 
 def shutdown() -> None:
@@ -350,7 +404,7 @@ def _label(message: Message, operands: Arrays) -> str:
     return f"{message}: {shown}{more}"
 
 
-def _agree(hosts: Hosts, name: str, digest: str, messages: str) -> None:
+def _agree(hosts: HostGrid, name: str, digest: str, messages: str) -> None:
     """Check that all processes of a mesh are about to run one program.
 
     Raises:
@@ -392,6 +446,7 @@ def _uncaught(
     """Print an uncaught error, and end the job: the others would wait for ever."""
     own = session()
     own.hook(kind, error, traceback)
+    own.reporter.fault(error)
     sys.stdout.flush()
     sys.stderr.flush()
     if not issubclass(kind, KeyboardInterrupt) or own.failed:
@@ -432,4 +487,4 @@ def _leave() -> None:
         own.transport.close(0)
     _SESSION.clear()
     processes.index, processes.device_counts = 0, None
-    processes.bind = processes.agree = None
+    processes.bind = processes.agree = processes.clock = None

@@ -11,11 +11,8 @@ from math import inf
 
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, CompileError
-from tfn.hw.compile.server import CompileServer
-from tfn.lower.pack import assembly, optimal
-from tfn.lower.pack.estimate import kernel_cycles
-from tfn.lower.pack.machine import MACHINES, Machine
-from tfn.lower.pack.table import heading, table
+from tfn.hw import compile
+from tfn.lower import pack
 from tfn.lower.program import Kernel
 from tfn.lower.target.target import Target
 
@@ -30,11 +27,11 @@ def architecture(target: Target) -> str:
         ArgumentError: if there is no table of its processors.
     """
     name = target.triple.split("-")[0]
-    if target.grid is not None or name not in MACHINES:
+    if target.grid is not None or name not in pack.MACHINES:
         raise ArgumentError(
             f"the slots and latencies of {name} are not known",
             got=f"the target {target.triple}",
-            hint="there are tables for " + ", ".join(MACHINES),
+            hint="there are tables for " + ", ".join(pack.MACHINES),
         )
     return name
 
@@ -44,8 +41,8 @@ class CycleModel:
 
     def __init__(self, target: Target) -> None:
         self._target, self._architecture = target, architecture(target)
-        self._machine: Machine = MACHINES[self._architecture]
-        self._server = CompileServer()
+        self._machine = pack.MACHINES[self._architecture]
+        self._server = compile.server.CompileServer()
 
     def __enter__(self) -> CycleModel:
         return self
@@ -59,7 +56,9 @@ class CycleModel:
             text = self._server.assembly(kernel.text, self._target)
         except CompileError:
             return inf
-        return kernel_cycles(text, kernel.text, kernel.tiles, self._architecture, self._machine)
+        return pack.kernel_cycles(
+            text, kernel.text, kernel.tiles, self._architecture, self._machine
+        )
 
 
 def schedules(kernels: Sequence[Kernel], target: Target) -> str:
@@ -69,16 +68,16 @@ def schedules(kernels: Sequence[Kernel], target: Target) -> str:
         ArgumentError: if there is no table of the processor.
     """
     name = architecture(target)
-    machine, server = MACHINES[name], CompileServer()
+    machine, server = pack.MACHINES[name], compile.server.CompileServer()
     lines = []
     for kernel in kernels:
-        counts = assembly.executions(kernel.text, kernel.tiles)
+        counts = pack.assembly.executions(kernel.text, kernel.tiles)
         lines.append(f"{kernel.name} on {machine.name}")
-        for loop in assembly.divided(server.assembly(kernel.text, target), name).loops:
-            found = optimal.schedule(loop, machine, SHOWN_SECONDS)
-            lines.append(heading(loop, machine, found))
+        for loop in pack.assembly.divided(server.assembly(kernel.text, target), name).loops:
+            found = pack.optimal.schedule(loop, machine, SHOWN_SECONDS)
+            lines.append(pack.table.heading(loop, machine, found))
             lines.append(f"runs {counts.get(loop.name, 1.0):,.0f} times in a launch")
             if found is not None:
-                lines.append(table(loop, machine, found))
+                lines.append(pack.table.table(loop, machine, found))
     server.close()
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 
 from tfn._support.frozen import frozen
 from tfn.lower.fuse.ranges import IndexedKernel, Region
@@ -15,6 +16,9 @@ from tfn.lower.target.target import Target
 from tfn.trace.build import count
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
+from tfn.transforms.shard import provenance
+from tfn.transforms.shard.provenance import Find
+from tfn.transforms.shard.report import Moved
 
 MAX_NAMED_OPS = 4
 """Operations in the title of a kernel."""
@@ -23,6 +27,27 @@ _UNNAMED = frozenset(
     {Op.GBARRIER, Op.CONST, Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.GET, Op.CAST, Op.DETACH}
 )
 """Ops that say little about a kernel."""
+
+
+def evaluations(body: UOp) -> dict[int, float]:
+    """The evaluations of each operand of a kernel over ranges: in all loops around its loads.
+
+    So often a value would be computed if it were not loaded; of several loads all count.
+    """
+    scopes: dict[UOp, set[UOp]] = {}
+    counts: dict[int, float] = {}
+    for u in reversed(list(walk([body]))):
+        scope = scopes.get(u, set())
+        if u.op is Op.STORE:
+            scope = scope | {r for r in walk([u.src[1]]) if r.op is Op.RANGE}
+        elif u.op is Op.FOLD:
+            scope = scope | set(u.src[1:])
+        elif u.op is Op.LOAD and u.src[0].op is Op.PARAM:
+            trips = float(prod(r.arg.size for r in scope))
+            counts[u.src[0].arg.index] = counts.get(u.src[0].arg.index, 0.0) + trips
+        for s in u.src:
+            scopes.setdefault(s, set()).update(scope)
+    return counts
 
 
 @frozen
@@ -34,12 +59,14 @@ class KernelWork:
         title: the operations of whole arrays that it fuses.
         flops: floating operations of one launch.
         traffic_bytes: that one launch reads and writes, each operand once.
+        exchanges: between devices of this process that are fused into it.
     """
 
     label: str
     title: str
     flops: float
     traffic_bytes: int
+    exchanges: tuple[Moved, ...] = ()
 
 
 def title(nodes: Iterable[UOp]) -> str:
@@ -56,10 +83,16 @@ def traffic_bytes(body: UOp) -> int:
     return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
 
 
-def kernels_of(graph: Graph) -> Iterator[tuple[IndexedKernel, list[UOp], KernelWork]]:
+def kernels_of(
+    graph: Graph, exchanges_of: Find = lambda nodes: ()
+) -> Iterator[tuple[IndexedKernel, list[UOp], KernelWork]]:
     """The kernels of one function in running order, each with its nodes; not those of its loops.
 
     Of the kernels behind one barrier the last one computes; a scatter is copied before.
+
+    Args:
+        graph: of the function.
+        exchanges_of: finds the exchanges of some nodes.
     """
     nodes_of = dict(graph.kernels)
     parts = Counter(stage.operands[0].arg for stage in graph.stages)
@@ -71,17 +104,18 @@ def kernels_of(graph: Graph) -> Iterator[tuple[IndexedKernel, list[UOp], KernelW
             computing = nodes if not parts[number] else []
             flops = sum(node_work(u).flops for u in computing)
             label = graph.number(number)
-            work = KernelWork(label, title(computing), flops, traffic_bytes(stage.body))
+            moved = exchanges_of(computing)
+            work = KernelWork(label, title(computing), flops, traffic_bytes(stage.body), moved)
             yield stage, nodes, work
 
 
-def by_body(graph: Graph) -> dict[UOp, KernelWork]:
+def by_body(graph: Graph, exchanges_of: Find = lambda nodes: ()) -> dict[UOp, KernelWork]:
     """The kernels of a function and of its loops by their bodies; of equal ones the first."""
     found: dict[UOp, KernelWork] = {}
     waiting = [graph]
     while waiting:
         one = waiting.pop(0)
-        for stage, _, work in kernels_of(one):
+        for stage, _, work in kernels_of(one, exchanges_of):
             found.setdefault(stage.body, work)
         for inner in one.inner.values():
             waiting += inner
@@ -95,8 +129,9 @@ def of_program(program: Program, target: Target) -> Sequence[KernelWork]:
         with_barriers: UOp = passes.boundaries(function, target)
         return with_barriers, passes.ranges(with_barriers, target)
 
-    real: UOp = passes.complex_pairs(program.function, target)
-    known = by_body(Graph(real, inside))
+    with provenance.tracking(program.function) as exchanges_of:
+        real: UOp = passes.complex_pairs(program.function, target)
+        known = by_body(Graph(real, inside), exchanges_of)
     works = []
     for launch in program.launches:
         body = launch.kernel.source or launch.kernel.body

@@ -26,6 +26,8 @@ COLORS = {
     "trace": "#8a63c9",
     "lower": "#b07fd6",
     "compile": "#d77bb8",
+    "cache": "#b9869f",
+    "collective": "#3aa0b5",
     "annotation": "#8793a6",
 }
 

@@ -9,6 +9,7 @@ Files in reading order:
     profile       events of a while: the latest ones, or those of a block; annotations
     kernel_events events of kernels with the names that people know
     tables        profiles as tables for terminals, and as HTML for notebooks
+    clocks        traces of several processes as one, on one clock
     export        profiles as Chrome and Perfetto traces, speedscope profiles and CSV
     pprof         profiles as protocol buffers of pprof
     kernel_times  kernels of a program, timed one by one, and what the machine could do
@@ -20,6 +21,7 @@ from tfn._support.events import enable as enable
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
+    from tfn.profiler.clocks import merge as merge
     from tfn.profiler.kernel_times import kernels as kernels
     from tfn.profiler.profile import Profile as Profile
     from tfn.profiler.profile import StepTraceAnnotation as StepTraceAnnotation

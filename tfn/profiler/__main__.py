@@ -2,6 +2,7 @@
 
 python -m tfn.profiler run train.py --steps 100
 python -m tfn.profiler run --save step.json --no-live train.py
+python -m tfn.profiler merge all.json trace.0.json trace.1.json
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tfn.profiler import tables
+from tfn.profiler.clocks import merge
 from tfn.profiler.profile import Profile, latest
 
 REFRESH_SECONDS = 1.0
@@ -44,8 +46,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     command.add_argument("script", help="the path of the script")
     command.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    command.set_defaults(act=_run)
+    command = commands.add_parser("merge", help="write the traces of several processes as one")
+    command.add_argument("path", help="of the file to write")
+    command.add_argument("paths", nargs="+", help="of .json traces")
+    command.set_defaults(act=_merge)
     options = parser.parse_args(arguments)
-    console = Console(stderr=True)
+    status: int = options.act(options, Console(stderr=True))
+    return status
+
+
+def _merge(options: argparse.Namespace, console: Console) -> int:
+    """Merges traces; returns the exit status."""
+    console.print(f"written to {merge(options.paths, options.path)}", highlight=False)
+    return 0
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    """Runs a script; returns its exit status."""
     begin_ns = time.perf_counter_ns()
     before = sys.argv, sys.path[:]
     sys.argv = [options.script, *options.arguments]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfn._support.events import Event
+from tfn.profiler import clocks
 
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -52,10 +52,10 @@ def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:
         listed: the events.
         begin_ns: the zero of its clock.
     """
-    process = os.getpid()
-    common: dict[str, Any] = {"pid": process}
+    own = clocks.process()
+    common: dict[str, Any] = {"pid": own["pid"]}
     rows: list[dict[str, Any]] = [
-        common | {"ph": "M", "name": "process_name", "tid": 0, "args": {"name": "tfn"}}
+        common | {"ph": "M", "name": "process_name", "tid": 0, "args": {"name": clocks.name(own)}}
     ]
     for number, (track, inside) in enumerate(tracks(listed).items(), 1):
         here = common | {"tid": number}
@@ -64,6 +64,8 @@ def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:
             args: dict[str, object] = {"detail": event.detail} if event.detail else {}
             if event.calls > 1:
                 args["stands for calls"] = event.calls
+            if event.moved_bytes:
+                args["bytes"] = event.moved_bytes
             rows.append(
                 here
                 | {
@@ -76,10 +78,12 @@ def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:
                 }
             )
             if event.live_bytes:
-                memory = {"ph": "C", "name": "bytes of arrays", "pid": process}
+                memory = common | {"ph": "C", "name": "bytes of arrays"}
                 at = {"ts": (event.end_ns - begin_ns) / 1000, "args": {"live": event.live_bytes}}
                 rows.append(memory | at)
-    return json.dumps({"traceEvents": rows, "displayTimeUnit": "ns"}, indent=None)
+    about = {"tfn": own | clocks.zero(begin_ns)}
+    data = {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": about}
+    return json.dumps(data, ensure_ascii=False)  # Perfetto shows escapes as they are
 
 
 def speedscope_text(listed: Iterable[Event], begin_ns: int) -> str:
@@ -105,7 +109,7 @@ def speedscope_text(listed: Iterable[Event], begin_ns: int) -> str:
         )
     shared = {"frames": [{"name": name} for name in frames]}
     data = {"$schema": SPEEDSCOPE_SCHEMA, "exporter": "tfn", "name": "tfn", "shared": shared}
-    return json.dumps(data | {"profiles": profiles})
+    return json.dumps(data | {"profiles": profiles}, ensure_ascii=False)
 
 
 def _nested(inside: Sequence[Event], frames: dict[str, int], begin_ns: int) -> list[dict[str, Any]]:
@@ -138,9 +142,10 @@ def csv_text(listed: Iterable[Event], begin_ns: int) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     heads = "kind", "name", "begin_ns", "duration_ns", "calls", "thread", "detail"
-    writer.writerow((*heads, "worker", "live_bytes"))
+    writer.writerow((*heads, "worker", "live_bytes", "moved_bytes"))
     for event in listed:
         begin = event.begin_ns - begin_ns
         row = (event.kind, event.name, begin, event.duration_ns, event.calls, event.thread)
-        writer.writerow((*row, event.detail, event.worker, event.live_bytes))
+        more = event.detail, event.worker, event.live_bytes, event.moved_bytes
+        writer.writerow((*row, *more))
     return text.getvalue()

@@ -1,7 +1,10 @@
 """Events of kernels with the names that people know: the function, and the operations it fuses.
 
-p0984f2...  ->  kernel  step 2 dot_general, tanh
-                wait    step
+p0984f2...  ->  kernel      step 2 dot_general, tanh
+                collective  all_reduce over data: f32[64,32], 12,288 bytes received by a device
+                wait        step
+
+A collective between devices of one process is a part of a kernel, and has no time of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from tfn._support.events import Event
 from tfn.eager import run
 from tfn.inspect.kernels import KernelWork, of_program
 from tfn.lower.program import Program
+from tfn.transforms.shard.report import Moved
 
 MAX_KNOWN = 64
 """Programs whose kernels are kept by name: their graphs are cut into kernels once more for it."""
@@ -36,21 +40,34 @@ def work_of(event: Event) -> KernelWork | None:
 def named(listed: Iterable[Event]) -> list[Event]:
     """The events; those of kernels and of waits get the names of their kernel and function.
 
-    Native code writes a digest for the program.  The function is that of the call around it.
+    Kernels that do exchanges of devices have events of these beside them.  Native code writes a
+    digest for the program.  The function is that of the call around it.
     """
     listed = list(listed)
     calls = [event for event in listed if event.kind == "program"]
     begins = [call.begin_ns for call in calls]
     result = []
     for event in listed:
+        fused: list[Event] = []
         if event.launch >= 0:
             function = _around(event, calls, begins) or event.name
             work = work_of(event)
             title = work.title if work else ""
             name = f"{function} {event.launch} {title}".rstrip()
             event = event._replace(name=name if event.kind == "kernel" else function)
-        result.append(event)
-    return result
+            if work and event.kind == "kernel" and event.worker == 0:
+                fused = [_collective(event, moved) for moved in work.exchanges]
+        result += [event, *fused]
+    return sorted(result, key=lambda event: event.begin_ns)
+
+
+def _collective(kernel: Event, moved: Moved) -> Event:
+    """An exchange of a kernel, as an event without a length at its begin."""
+    what, values = str(moved).split(": ", 1)
+    detail = f"{values}, fused into {kernel.name}"
+    thread, at_ns = kernel.thread, kernel.begin_ns
+    place = kernel.calls, 0, 0, kernel.launch, 0, moved.size_bytes
+    return Event("collective", what, at_ns, at_ns, thread, detail, *place)
 
 
 def _around(event: Event, calls: Sequence[Event], begins: Sequence[int]) -> str:

@@ -21,6 +21,7 @@ from tfn.errors import ArgumentError
 from tfn.profiler import export, tables
 from tfn.profiler.kernel_events import named
 from tfn.profiler.pprof import pprof
+from tfn.trace.processes import processes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,7 +51,8 @@ class Profile:
 
         ``.json`` is read by ui.perfetto.dev and chrome://tracing, ``.speedscope.json`` by
         speedscope.app, ``.pb.gz`` by pprof, ``.csv`` by spreadsheets, ``.html`` by browsers.  A
-        path without such a suffix is a folder, as in JAX, which gets a ``trace.json``.
+        path without such a suffix is a folder, as in JAX, which gets a ``trace.json``; of several
+        processes each writes one of its own, ``trace.0.json`` and so on, for `merge`.
 
         Example:
             >>> import tempfile
@@ -61,7 +63,8 @@ class Profile:
         suffix = next(filter(path.name.endswith, FORMATS), None)
         if suffix is None:
             path.mkdir(parents=True, exist_ok=True)
-            path, suffix = path / "trace.json", ".json"
+            number = f".{processes.index}" if processes.count > 1 else ""
+            path, suffix = path / f"trace{number}.json", ".json"
         data = FORMATS[suffix](self)
         path.write_bytes(data if isinstance(data, bytes) else data.encode())
         return path
@@ -114,6 +117,13 @@ class Trace:
     path: str | Path | None
     begin_ns: int
     profile: Profile | None = None
+
+    def __str__(self) -> str:
+        return "a trace that runs" if self.profile is None else str(self.profile)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: that of its profile."""
+        return str(self) if self.profile is None else self.profile._repr_html_()
 
 
 @contextmanager

@@ -105,6 +105,9 @@ def _times_ns(group: Sequence[Event], begins: Sequence[int]) -> list[int]:
 
 def _work(group: Sequence[Event]) -> tuple[float, float]:
     """Floating operations and bytes of one call, if all are calls of one program."""
+    if group[0].kind == "collective":  # one that is fused takes no time of its own
+        moved = sum(event.moved_bytes * event.calls for event in group)
+        return 0.0, moved / max(1, sum(event.calls for event in group))
     if group[0].kind != "program":
         kernel = work_of(group[0]) if group[0].kind == "kernel" else None
         return (kernel.flops, float(kernel.traffic_bytes)) if kernel else (0.0, 0.0)
@@ -129,7 +132,7 @@ def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, w
     text = io.StringIO()
     console = Console(width=width, file=text)
     console.print(table(listed, begin_ns, end_ns))
-    more = len(rows(listed)) - MAX_ROWS
+    more = len(rows(listed)) - len(_shown(listed))
     if more > 0:
         console.print(f"and {more} more", highlight=False)
     reasons = [f"{event.name}: {event.detail}" for event in listed if event.kind == "trace"]
@@ -140,6 +143,12 @@ def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, w
     return text.getvalue()
 
 
+def _shown(listed: Iterable[Event]) -> list[Row]:
+    """The rows that took most, and all collectives: those that are fused take no time."""
+    every = rows(listed)
+    return every[:MAX_ROWS] + [row for row in every[MAX_ROWS:] if row.kind == "collective"]
+
+
 def table(listed: Iterable[Event], begin_ns: int, end_ns: int) -> Table:
     """The table for rich."""
     grid = Table(box=None, pad_edge=False)
@@ -147,7 +156,7 @@ def table(listed: Iterable[Event], begin_ns: int, end_ns: int) -> Table:
         justify: Literal["left", "right"] = "left" if head in ("kind", "name") else "right"
         widest = MAX_NAME_CHARACTERS if head == "name" else None
         grid.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", max_width=widest)
-    for row in rows(listed)[:MAX_ROWS]:
+    for row in _shown(listed):
         grid.add_row(*_cells(row, end_ns - begin_ns))
     return grid
 
@@ -156,6 +165,9 @@ HEADS = ("kind", "name", "calls", "total", "share", "mean", "least", "most", "GF
 
 
 def _cells(row: Row, all_ns: int) -> tuple[str, ...]:
+    if row.kind == "collective" and not row.total_ns:
+        moved = f"{row.traffic_bytes:,.0f} B"
+        return row.kind, row.name, f"{row.calls:,}", "fused", "", moved, "", "", "", ""
     rates = [
         f"{amount * row.calls / row.total_ns:.1f}" if amount and row.total_ns else ""
         for amount in (row.flops, row.traffic_bytes)
@@ -188,7 +200,7 @@ def as_html(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
     listed = list(listed)
     head = "".join(f"<th>{name}</th>" for name in HEADS)
     body = []
-    for row in rows(listed)[:MAX_ROWS]:
+    for row in _shown(listed):
         cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row, end_ns - begin_ns))
         share = 100 * min(1.0, row.total_ns / max(1, end_ns - begin_ns))
         bar = f"linear-gradient(90deg, #8ab4f855 {share:.1f}%, transparent {share:.1f}%)"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from tfn.trace.argument import HostFunction, HostSlot, Param
 from tfn.trace.build import several
@@ -111,6 +112,12 @@ def _runnable(f: UOp) -> tuple[UOp, tuple[HostFunction, ...]] | None:
 
     outputs = unfold(plain(f).src, {Op.HOST: slotted, Op.KERNEL: unbatched})
     return function(outputs, f.arg.params), tuple(slots)
+
+
+def runnable_anew(f: UOp) -> UOp:
+    """The function of `runnable`, made once more, so that lines of the source are inherited."""
+    made = cast(Any, _runnable).__wrapped__(f)
+    return made[0] if made else f
 
 
 def sealed(node: UOp) -> UOp:

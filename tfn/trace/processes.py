@@ -24,6 +24,21 @@ from tfn.trace.sharding import Exchange
 Arrays = Sequence[np.ndarray]
 
 
+@frozen
+class Clock:
+    """The clock of this process, ``time.perf_counter_ns``, beside that of process 0.
+
+    Attributes:
+        job: a name of the job: the clocks of its processes were compared with each other.
+        ahead_ns: by how much this one is ahead.
+        error_ns: by how much that may be wrong.
+    """
+
+    job: str
+    ahead_ns: int
+    error_ns: int
+
+
 @mutable
 class Processes:
     """The processes that work together, as this one sees them.
@@ -34,12 +49,14 @@ class Processes:
         bind: ``(message, results, operands) -> call``: a message prepared for its memory.
         agree: ``(hosts, name, digest, messages)``: raises unless all processes of the hosts are
             about to run the same program, with the same messages in the same order.
+        clock: of this process, compared with that of process 0; None for one process alone.
     """
 
     index: int = 0
     device_counts: tuple[int, ...] | None = None
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
-    agree: Callable[[Hosts, str, str, str], None] | None = None
+    agree: Callable[[HostGrid, str, str, str], None] | None = None
+    clock: Clock | None = None
 
     @property
     def count(self) -> int:
@@ -58,7 +75,7 @@ processes = Processes()
 
 
 @frozen
-class Hosts:
+class HostGrid:
     """The blocks of a mesh that processes hold.
 
     Attributes:
@@ -107,7 +124,7 @@ class Message:
     kind: Exchange
     name: str
     axis: int
-    hosts: Hosts
+    hosts: HostGrid
     pairs: tuple[tuple[int, int], ...] = ()
 
     def bound(self, results: Arrays, operands: Arrays) -> Callable[[], None]:
@@ -118,6 +135,11 @@ class Message:
     def __call__(self, results: Arrays, operands: Arrays) -> None:
         """The exchange, once."""
         self.bound(results, operands)()
+
+    def received_bytes(self, result_bytes: int) -> int:
+        """The bytes of the results that come from other processes."""
+        n = self.hosts.sizes[self.axis]
+        return result_bytes if self.kind is Exchange.PERMUTE else result_bytes * (n - 1) // n
 
     @property
     def __name__(self) -> str:
@@ -135,7 +157,7 @@ class Coordinates:
     The program is the same in all processes for that reason, and needs no further argument.
     """
 
-    hosts: Hosts
+    hosts: HostGrid
 
     def __call__(self, results: Arrays, operands: Arrays) -> None:
         """The number of this process's block along each axis."""
@@ -148,7 +170,7 @@ class Coordinates:
 
 
 @lru_cache(maxsize=256)
-def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
+def blocks(owners: tuple[int, ...], sizes: Shape) -> HostGrid:
     """The blocks of a mesh, from the process of each of its devices.
 
     Args:
@@ -160,7 +182,7 @@ def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
 
     Example:
         >>> blocks((0, 0, 1, 1), (4,)), blocks((0, 1, 0, 1), (2, 2))
-        (Hosts(sizes=(2,), ranks=(0, 1)), Hosts(sizes=(1, 2), ranks=(0, 1)))
+        (HostGrid(sizes=(2,), ranks=(0, 1)), HostGrid(sizes=(1, 2), ranks=(0, 1)))
     """
     grid = np.array(owners).reshape(sizes)
     block = []
@@ -174,7 +196,7 @@ def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
         for axis, b in enumerate(block):
             filled = filled.repeat(b, axis)
         if np.array_equal(filled, grid) and len(set(corners.flat)) == corners.size:
-            return Hosts(corners.shape, tuple(corners.ravel().tolist()))
+            return HostGrid(corners.shape, tuple(corners.ravel().tolist()))
     raise DeviceError(
         "the processes of a mesh do not hold blocks of it",
         got=f"a mesh of sizes {sizes} whose devices belong to processes {list(owners[:16])}",

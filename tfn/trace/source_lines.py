@@ -52,6 +52,11 @@ def tracking() -> Iterator[None]:
         _TRACKING_BLOCKS[0] -= 1
 
 
+def put(node: Node, place: Line) -> None:
+    """Gives a line to a node."""
+    _LINES[node] = place
+
+
 def follow(replaced: Mapping[N, Node]) -> None:
     """Copies the lines of nodes to their replacements that have none."""
     for old, new in replaced.items():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from tests.hw.programs import SCALE
+from tfn._support import events
 from tfn.config import config
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import Counts, LlvmCompiler
@@ -97,6 +99,18 @@ def test_each_text_of_a_module_is_found_on_disk(compiler):
     again = other.compile_all([numbered(3), numbered(2)], HOST_FREE)
     assert again[1] == found[2] and b"scale3" in again[0] and b"scale2" not in again[0]
     assert other.counts == Counts(compiled=1, from_disk=2)
+
+
+def test_hits_and_misses_of_the_disk_are_events(compiler):
+    def told():
+        listed = [e for e in events.events()[0] if e.kind == "cache" and e.begin_ns >= begin_ns]
+        return [(event.name, event.detail.split(",")[0]) for event in listed]
+
+    begin_ns = time.perf_counter_ns()
+    compiler.compile(SCALE, HOST_FREE)
+    compiler.compile(SCALE, HOST_FREE)  # from memory, which is not worth an event
+    LlvmCompiler().compile(SCALE, HOST_FREE)
+    assert told() == [("disk miss", "1 texts compiled"), ("disk hit", "1 objects")]
 
 
 def test_a_missing_object_is_compiled_again(compiler, tmp_path):

@@ -10,12 +10,14 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tfn._support import events
 from tfn.config import config
 from tfn.hw.compile import object_cache, tuning_cache
 from tfn.hw.compile.kernel_cache import KernelCache
@@ -405,7 +407,10 @@ def aged(folder: Path) -> dict[str, str]:
 
 def test_the_oldest_are_pruned_first(folder: Path, aged: dict[str, str]) -> None:
     assert object_cache.fetch("objects", aged["e"]) is not None  # now the youngest
+    begin_ns = time.perf_counter_ns()
     object_cache.prune("objects", limit_bytes=2200)
+    (event,) = [e for e in events.events()[0] if e.kind == "cache" and e.begin_ns >= begin_ns]
+    assert event.name == "disk eviction" and event.detail.endswith("bytes of objects")
     assert sorted(p.stem for p in folder.iterdir()) == [aged["a"], aged["e"]]
 
 

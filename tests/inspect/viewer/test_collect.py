@@ -44,9 +44,11 @@ def test_each_kernel_has_its_reasons_and_its_lines() -> None:
 def test_each_boundary_has_both_costs() -> None:
     data = layer_data().data
     product = next(row for row in kernels(data) if "dot_general" in row["title"])
-    (_, _, _, readers, stored_ns, recomputed_ns) = product["reasons"][0]
-    assert readers >= 1 and stored_ns > 0
-    assert recomputed_ns == (readers - 1) * data["bodies"][product["body"]]["ns"]
+    (_, _, _, readers, stored_ns, recomputed_ns, times) = product["reasons"][0]
+    assert readers == 1 and stored_ns > 0
+    # The reader adds up rows of 256 numbers, and reads each number once more to divide it.
+    assert times == 257
+    assert recomputed_ns == round(256 * data["bodies"][product["body"]]["ns"])
 
 
 def test_the_backward_pass_has_the_lines_of_the_forward_pass() -> None:
@@ -121,6 +123,42 @@ def test_values_of_the_arena_have_their_maker_and_their_last_reader() -> None:
         assert value in made["writes"]
         assert value in next(row for row in kernels(data) if row["label"] == reader)["reads"]
         assert labels.index(maker) < labels.index(reader)
+
+
+def test_arguments_and_results_have_their_maker_and_their_last_reader() -> None:
+    data = layer_data().data
+    first, *_, last = kernels(data)
+    outside = {row[2]: row for row in data["outside"]}
+    assert list(outside) == ["argument 0", "argument 1", "result 0"]
+    assert outside["argument 1"][1:2] + outside["argument 1"][4:] == [
+        4 * 128 * 256,
+        "the caller",
+        first["label"],
+    ]
+    assert outside["result 0"][4:] == [last["label"], "the caller"]
+    line = data["lines"][outside["result 0"][3]][1]
+    text = {number: line for file in data["files"] for number, line in file["lines"]}
+    assert text[line].strip() == "return z / z.sum(axis=1, keepdims=True)"
+    unchanged = seen(lambda x, y: (y, x + 1), floats(3), floats(5)).data["outside"]
+    assert [row[4:] for row in unchanged] == [
+        ["the caller", "0"],
+        ["the caller", "none"],
+        ["the caller", "the caller"],
+        ["0", "the caller"],
+    ]
+
+
+def test_the_whole_program_is_there_after_each_pass() -> None:
+    collected = layer_data()
+    names = [row["name"] for row in collected.data["passes"]]
+    assert names[:3] == ["complex_pairs", "boundaries", "ranges"]
+    assert names[3:] == ["decompose", "split", "linearize", "prefetch"]
+    assert "dot_general" in collected.texts[-1]["boundaries"]
+    last = collected.data["bodies"].index(
+        next(body for body in collected.data["bodies"] if "tanh" in body["loops"])
+    )
+    assert "tanh" not in collected.texts[last]["decompose"]
+    assert "# " in collected.texts[last]["splits"] and "store" in collected.texts[last]["linear"]
 
 
 def test_recording_leaves_the_kernels_as_they_are() -> None:

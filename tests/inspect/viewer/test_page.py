@@ -122,13 +122,27 @@ def test_a_page_in_chromium(browser: Browser, tmp_path: Path) -> None:
     browser.click("#hits li")
     browser.wait("document.querySelector('.texts pre') !== null")
 
+    main = "document.getElementById('main').textContent"
+    browser.press("#tabs button", "Passes")
+    for name, rules, after in (
+        ("complex_pairs", "JAXPR → JAXPR", "dot_general"),
+        ("boundaries", "unfused-reductions", "barrier"),
+        ("ranges", "KERNELS → RANGES", "for r"),
+        ("decompose", "RANGES → RANGES", "fma("),
+        ("split", "RANGES → SPLIT", "lane r"),
+        ("linearize", "SPLIT → LINEAR", "store"),
+        ("prefetch", "LINEAR → LINEAR", "store"),
+    ):
+        browser.press(".stages button", name)
+        browser.wait(f"document.getElementById('graph').textContent.includes('{after}')")
+        assert rules in browser.js(main), name
     for tab, expected in {
         "Jaxpr": "dot_general",
-        "Passes": "boundaries: JAXPR",
         "Memory": "Arena of program",
     }.items():
         browser.press("#tabs button", tab)
-        assert expected in browser.js("document.getElementById('main').textContent")
+        assert expected in browser.js(main)
+    assert "argument 1" in browser.js(main) and "the caller" in browser.js(main)
     assert browser.js("document.querySelectorAll('svg rect').length") > 0
 
     ground = "getComputedStyle(document.body).backgroundColor"

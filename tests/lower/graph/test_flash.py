@@ -21,9 +21,11 @@ from tfn.lower.graph.intermediates import working_bytes
 from tfn.lower.graph.packing import prepare
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Loop
+from tfn.lower.report import cost
 from tfn.nn import dot_product_attention
 from tfn.trace import build
 from tfn.trace.inline import plain
+from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
@@ -220,6 +222,24 @@ def test_memory_of_long_sequences(f: Callable[..., Any]) -> None:
     backward = lower(tfn.make_jaxpr(gradient(f, 3))(x, x, x), near).arena_bytes
     assert forward < 2 * inputs < square / 4
     assert backward < 3 * inputs < square / 3
+
+
+def test_no_block_computes_what_all_blocks_share() -> None:
+    """Of k-means, chunked along the centres, each block would compute all distances again."""
+
+    def centers_of(points: Any, centers: Any) -> Any:
+        nearest = (points @ centers.T).argmin(axis=1)
+        belongs = nearest[:, None] == jnp.arange(len(centers))
+        return (belongs[:, :, None] * points[:, None, :]).sum(axis=0)
+
+    shapes = [(2048, 8), (128, 8)]
+    outputs = graphs(centers_of, shapes)
+    chunked = chunk_oversized(outputs, TINY)
+    (loop,) = loops(chunked)
+    assert loop.arg.carries == 1  # the sums over points, from block to block
+    before, after = (cost.work(function(nodes, ())).flops for nodes in (outputs, chunked))
+    assert after < 1.1 * before
+    check(centers_of, shapes, square=2048 * 128)
 
 
 def test_kernels_of_a_block() -> None:

@@ -9,3 +9,8 @@ In reading order:
     server: the same in one child for many texts.
     link: object files to shared libraries and WebAssembly.
 """
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.hw.compile import server as server

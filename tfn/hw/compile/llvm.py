@@ -13,10 +13,12 @@ import atexit
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import cache as once
 from typing import Any
 
+from tfn._support import events
 from tfn._support.cache import Cache
 from tfn.errors import CompileError
 from tfn.hw.compile import object_cache
@@ -194,12 +196,18 @@ class LlvmCompiler:
         """
         keys = [self.key(text, target, level) for text in texts]
         with LOCK:
+            begin_ns, before = time.perf_counter_ns(), self.counts.from_disk
             objects = {key: data for key in keys if (data := self._find(key)) is not None}
             missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in objects}
+            if from_disk := self.counts.from_disk - before:
+                events.add("cache", "disk hit", begin_ns, f"{from_disk} objects")
             if missing:
+                begin_ns = time.perf_counter_ns()
                 compiled = self._translate(list(missing.values()), target, level)
                 self.counts.compiled += len(missing)
                 objects |= dict.fromkeys(missing, compiled)
+                said = f"{len(missing)} texts compiled, {len(compiled):,} bytes"
+                events.add("cache", "disk miss", begin_ns, said)
                 self._store(list(missing), compiled)
             return [objects[key] for key in keys]
 

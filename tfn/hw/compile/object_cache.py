@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfn._support import events
 from tfn.config import config
 
 LIMIT_BYTES = 512 << 20
@@ -111,6 +112,7 @@ def prune(part: str, limit_bytes: int = LIMIT_BYTES) -> None:
     Raises:
         OSError: if the folder is not the user's own, or cannot be read.
     """
+    begin_ns, removed = time.perf_counter_ns(), []
     folder = _open(part)
     try:
         files, total, oldest = [], 0, time.time() - UNFINISHED_SECONDS
@@ -129,8 +131,12 @@ def prune(part: str, limit_bytes: int = LIMIT_BYTES) -> None:
             total -= size
             with suppress(OSError):
                 _remove(folder, name)
+                removed.append(size)
     finally:
         os.close(folder)
+        if removed:
+            said = f"{len(removed):,} files, {sum(removed):,} bytes of {part}"
+            events.add("cache", "disk eviction", begin_ns, said)
 
 
 def _head(key: str, data: bytes) -> bytes:

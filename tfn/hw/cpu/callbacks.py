@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from tfn._support import events
+from tfn.dtypes import SHORT
 from tfn.lower.program import HostCall
 from tfn.trace.argument import filled
+from tfn.trace.processes import Message
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)  # takes the interpreter's lock
 MAX_BINDINGS = 64
@@ -40,8 +42,20 @@ class Site:
                 function = getattr(function, wrapped, function)
         self.name = getattr(function, "__name__", type(function).__name__)
         self._results, self._types = len(call.host.results), call.types
+        self._describe(run)
         self.pointer_bytes = 8 * len(call.types)
         self._bound: dict[bytes, Callable[[], None]] = {}
+
+    def _describe(self, run: Any) -> None:
+        """The kind of its events, and what they say: a message of a program is a collective."""
+        self.kind, self.detail, self.moved_bytes = "host", "", 0
+        if isinstance(run, Message):
+            results, operands = self._types[: self._results], self._types[self._results :]
+            result_bytes = sum(prod(shape) * dtype.itemsize for shape, dtype in results)
+            self.kind, self.moved_bytes = "collective", run.received_bytes(result_bytes)
+            shown = (f"{SHORT[dtype]}[{','.join(map(str, shape))}]" for shape, dtype in operands)
+            received = f"{self.moved_bytes:,} bytes received by a process"
+            self.detail = f"{' '.join(shown)}: {received}"
 
     def bound(self, pointers: bytes) -> Callable[[], None]:
         """The call on arrays at these addresses."""
@@ -80,7 +94,7 @@ def _call(sites: Sequence[Site], failed: threading.local, number: int, pointers:
     begin_ns = time.perf_counter_ns()
     try:
         site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
-        events.add("host", site.name, begin_ns)
+        events.add(site.kind, site.name, begin_ns, site.detail, moved_bytes=site.moved_bytes)
         ctypes.memset(status, 1, 1)
     except BaseException as error:  # The caller raises it, of whatever class.
         ctypes.memset(status, 0, 1)  # An interrupt may also come after the last line above.

@@ -14,12 +14,12 @@ from tfn._support.frozen import mutable
 from tfn.hw.compile.llvm import assembly
 from tfn.hw.device import KernelTimer
 from tfn.inspect import plots
-from tfn.inspect.kernels import kernels_of
+from tfn.inspect.kernels import evaluations, kernels_of
 from tfn.inspect.show import View
 from tfn.inspect.viewer import steps
-from tfn.inspect.viewer.places import Places
+from tfn.inspect.viewer.places import UNKNOWN, Places
 from tfn.lower import pipeline
-from tfn.lower.fuse.ranges import Region
+from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.loops.cost_model import VECTOR_ACCESS_NS
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.memory.planner import LiveRange
@@ -30,13 +30,16 @@ from tfn.lower.report.print import instructions, memory, stages
 from tfn.lower.report.print.graph import Graph
 from tfn.lower.target.target import Target
 from tfn.trace.build import count
-from tfn.trace.jaxpr import equations
+from tfn.trace.jaxpr import Jaxpr, equations, param, print_jaxpr
 from tfn.trace.op import Op
 from tfn.trace.records import Record, collecting
 from tfn.trace.uop import UOp, walk
 
 MAX_REWRITES = 400
 """Rewrites of one pass that a page lists; it says how many more there were."""
+
+KERNEL_PASSES = "decompose", "split", "linearize", "prefetch", "sort"
+"""The passes of each kernel, in their order; a sort has one of its own."""
 
 Data = dict[str, Any]
 
@@ -100,15 +103,20 @@ def collect(
             _pass_row("complex_pairs", complex_records, names),
             _pass_row("boundaries", _decisions(cut_records), names),
             _pass_row("ranges", _simplifications(cut_records), names),
+            *(_stages_of(name) for name in KERNEL_PASSES if name in kernels.passes),
         ],
         "kernels": rows,
         "bodies": kernels.bodies,
         "laws": {rule: law for rule in sorted(rules) if (law := steps.law_of(rule))},
         "memory": list(_arenas(view.schedule, graph, places, "program")),
+        "outside": list(_outside(view.schedule, graph, places)),
         "schedule": view.text("memory"),
         "alternatives": list(alternatives),
     }
-    kernels.texts.append({"driver": program.text.rstrip()})
+    whole = {"driver": program.text.rstrip(), "boundaries": str(graph)}
+    if real is not view.jaxpr.function:
+        whole["complex_pairs"] = print_jaxpr(Jaxpr(real))
+    kernels.texts.append(whole)
     return Collected(data, kernels.texts)
 
 
@@ -121,10 +129,16 @@ def _decisions(records: Iterable[Record]) -> list[Record]:
 
 
 def _pass_row(name: str, records: Iterable[Record], names: dict[UOp, str]) -> Data:
-    step = getattr(passes, name)
     rows = steps.rewrites(records, names)
-    listed = {"rewrites": rows[:MAX_REWRITES], "more": max(0, len(rows) - MAX_REWRITES)}
-    return {"name": name, "before": step.before, "after": step.after} | listed
+    return _stages_of(name) | {
+        "rewrites": rows[:MAX_REWRITES],
+        "more": max(0, len(rows) - MAX_REWRITES),
+    }
+
+
+def _stages_of(name: str) -> Data:
+    step = getattr(passes, name)
+    return {"name": name, "before": step.before, "after": step.after}
 
 
 def _totals(view: View, program: Program) -> Data:
@@ -151,6 +165,7 @@ class _Kernels:
         bodies, texts: short and long texts of each distinct kernel.
         names: of the values of all functions.
         records: of all passes of kernels.
+        passes: the names of these passes.
     """
 
     def __init__(
@@ -173,6 +188,7 @@ class _Kernels:
         self.texts: list[dict[str, str]] = []
         self.numbers: dict[UOp, int] = {}
         self.records: list[Record] = []
+        self.passes: set[str] = set()
         self.names: dict[UOp, str] = {}
         self.reasons: dict[UOp, Record] = {}
         reasons = {one.before: one for one in records if one.reason}
@@ -215,7 +231,8 @@ class _Kernels:
                 "flops": work.flops,
                 "bytes": work.traffic_bytes,
                 "reasons": list(self._reasons(graph, written)),
-                "bytes_of": {graph.typed(u): count(u.shape) * u.dtype.itemsize for u in written},
+                "sizes": {graph.typed(u): (count(u.shape), _size_bytes(u)) for u in written},
+                "evaluations": dict(self._evaluations(stage, graph)),
             }
 
     def _reasons(self, graph: Graph, written: Iterable[UOp]) -> Iterator[list[Any]]:
@@ -224,6 +241,14 @@ class _Kernels:
             record = self.reasons.get(u)
             if record is not None:
                 yield [graph.typed(u), record.rule, record.reason]
+
+    def _evaluations(self, stage: IndexedKernel, graph: Graph) -> Iterator[tuple[str, float]]:
+        """The name of each operand that a kernel reads, and how often it would be computed."""
+        counts = evaluations(stage.body)
+        for i, u in enumerate(stage.operands):
+            if i >= stage.written:
+                # A kernel that sorts takes its operands as they are.
+                yield graph.typed(u), counts.get(i, float(count(u.shape)))
 
     def _body(self, body: UOp, operands: list[str]) -> int:
         """The number of a distinct body, whose texts are made at its first use."""
@@ -240,11 +265,13 @@ class _Kernels:
         simple = body.op is Op.SINK
         records: dict[str, list[Record]] = {}
         value: Any = body
+        after: dict[str, Any] = {}
         for step in passes.of_kernel(body):
             with collecting() as collected:
-                value = step(value, target)
+                after[step.name] = value = step(value, target)
             records[step.name] = collected
             self.records += collected
+        self.passes |= after.keys()
         names = {u: f"p{u.arg.index}" for u in walk([body]) if u.op is Op.PARAM}
         texts = {"llvm": kernel.text.rstrip()}
         if target.triple:  # devices without a compiler have a target without a machine
@@ -252,8 +279,12 @@ class _Kernels:
         loops = view.ranges(body, operands) if simple else stages.whole_kernel(body, operands)
         if simple:
             texts["splits"] = view.splits(body, operands)
+        if "decompose" in after and after["decompose"] is not body:
+            texts["decompose"] = view.ranges(after["decompose"], operands)
         if passes.of_kernel(body):
             texts["linear"] = instructions.instructions(value, operands)
+        if after.get("linearize") != after.get("prefetch"):
+            texts["linearize"] = instructions.instructions(after["linearize"], operands)
         decisions = steps.decisions(records.get("split", ()))
         row = {
             "name": kernel.name,
@@ -295,18 +326,23 @@ def _price_boundaries(rows: Sequence[Data], bodies: Sequence[Data], target: Targ
     """Adds to each reason the readers, and both costs: of memory, and of computing it in each.
 
     A value that goes through memory is written once and read by each reader.  A reader that
-    computes it runs the kernel that makes it; it is at least that, since some would run it for
-    each of their reads.
+    computes it does so in all loops around its loads: the kernel that makes it would be run as
+    often as there are such evaluations of each element, but for the one run that there is now.
     """
     readers = Counter(name for row in rows for name in set(row.get("reads", ())))
+    evaluated: Counter[str] = Counter()
     for row in rows:
+        evaluated.update(row.pop("evaluations", {}))
+    for row in rows:
+        sizes = row.pop("sizes", {})
         for reason in row.get("reasons", ()):
-            count_of = readers[reason[0]]
-            size_bytes = row["bytes_of"][reason[0]]
-            vectors = size_bytes / target.vector_bytes * (1 + count_of)
-            recomputed = bodies[row["body"]]["ns"] * max(0, count_of - 1)
-            reason += [count_of, round(vectors * VECTOR_ACCESS_NS), recomputed]
-        row.pop("bytes_of", None)
+            name = reason[0]
+            elements, size_bytes = sizes[name]
+            vectors = size_bytes / target.vector_bytes * (1 + readers[name])
+            times = evaluated[name] / max(1, elements)
+            recomputed_ns = bodies[row["body"]]["ns"] * max(0.0, times - 1)
+            stored_ns = round(vectors * VECTOR_ACCESS_NS)
+            reason += [readers[name], stored_ns, round(recomputed_ns), round(times, 2)]
 
 
 def roofline(data: Data, peak_flops_per_ns: float, peak_bytes_per_ns: float) -> str:
@@ -380,6 +416,29 @@ def _arenas(schedule: Schedule, graph: Graph, places: Places, name: str) -> Iter
     }
     for called, inner, inner_graph in tables.routines:
         yield from _arenas(inner, inner_graph, places, called)
+
+
+def _outside(schedule: Schedule, graph: Graph, places: Places) -> Iterator[list[Any]]:
+    """The arguments and results of a program: name, bytes, what it is, line, maker, last reader."""
+    tables = memory.Tables(schedule, graph)
+    tables.steps(schedule.routine.steps, schedule.scheduled, graph, 0)
+    kernels_by_step = [row[2].strip() for row in tables.rows if row[0].strip()]
+    views = schedule.scheduled.views
+    params = [param(p) for p in graph.function.arg.params]
+    for i, u in enumerate(params):
+        users = tables.users.get(views[u].allocation) if u in views else None
+        reader = kernels_by_step[max(users)] if users else "none"
+        yield [graph.typed(u), _size_bytes(u), f"argument {i}", UNKNOWN, "the caller", reader]
+    for i, u in enumerate(graph.function.src):
+        users = tables.users.get(views[u].allocation) if u in views else None
+        first, last = (kernels_by_step[at(users)] if users else "none" for at in (min, max))
+        maker = "the caller" if u in params else first
+        reader = "the caller" if last in (first, "none") else f"{last}, then the caller"
+        yield [graph.typed(u), _size_bytes(u), f"result {i}", places.of(u), maker, reader]
+
+
+def _size_bytes(u: UOp) -> int:
+    return count(u.shape) * u.dtype.itemsize
 
 
 def _peak(live_ranges: Iterable[LiveRange]) -> tuple[int, int]:

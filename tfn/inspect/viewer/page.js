@@ -90,7 +90,7 @@ function prepare(data) {
 }
 
 let versions = [], texts = null, program = null;
-const state = { tab: "Kernels", kernel: null, stage: "Why", beside: false, line: -1, slowest: false };
+const state = { tab: "Kernels", kernel: null, stage: "Why", beside: false, line: -1, slowest: false, pass: "" };
 const marks = { lines: new Map(), kernels: new Map(), equations: new Map(), values: new Map() };
 
 async function longTexts(kernel) {
@@ -290,12 +290,11 @@ function table(head, rows, numbers = []) {
 function why(kernel) {
   const box = element("div", { class: "prose" }), body = program.bodies[kernel.body];
   box.append(element("h3", {}, "Why it ends here"));
-  for (const [name, rule, reason, readers, stored, recomputed] of kernel.reasons) {
+  for (const [name, rule, reason, readers, stored, recomputed, times] of kernel.reasons) {
     box.append(element("p", {}, element("code", {}, name), ` is materialised by `, element("b", {}, rule), `: ${reason}.`));
     if (readers > 0) box.append(table(["alternative", "expected"], [
       [`through memory: written once, read by ${plural(readers, "kernel")}`, time(stored)],
-      readers > 1 ? [`computed by each reader: ${plural(readers - 1, "more run")}, at least`, time(recomputed)]
-        : ["computed by its reader", `ruled out by ${rule}`]], [1]));
+      [`computed where it is read: each element ${times.toLocaleString("en")} times`, `${time(recomputed)} more`]], [1]));
   }
   if (!kernel.reasons.length) box.append(element("p", {}, "It shares its kernel with another result."));
   if (body.decisions.length) box.append(element("h3", {}, "How its loops were chosen"));
@@ -349,6 +348,77 @@ function rewrites(kernel) {
   return box;
 }
 
+// A pass: the rules that fired, and the whole program after it.
+
+const MOST_REWRITES = 500;  // that are laid out at once: more would take a moment
+
+function rewritesOf(pass) {
+  const head = element("h3", {}, `${pass.name}: ${pass.before} → ${pass.after}`);
+  if (pass.rewrites) return [head,
+    element("p", {}, pass.rewrites.length ? plural(pass.rewrites.length + pass.more, "rewrite") : "It changed nothing by a rule."),
+    steps(pass.rewrites), pass.more ? element("p", {}, `and ${pass.more} more`) : null,
+    ...(pass.name === "boundaries" ? barriers() : [])];
+  const out = [head];
+  let listed = 0, all = 0;
+  program.bodies.forEach((body, number) => {
+    const rows = body.rewrites[pass.name] ?? [], room = MOST_REWRITES - listed;
+    all += rows.length;
+    if (!rows.length || room <= 0) return;
+    const labels = program.plain.filter(kernel => kernel.body === number).map(kernel => kernel.label);
+    const few = labels.length > 4 ? `${labels.slice(0, 4).join(", ")} and ${labels.length - 4} more` : labels.join(", ");
+    out.push(element("p", {}, element("b", {}, `kernel ${few}`), `: ${plural(rows.length, "rewrite")}`), steps(rows.slice(0, room)));
+    listed += Math.min(room, rows.length);
+  });
+  if (!all) out.push(element("p", {}, "It changed nothing by a rule: what it decides is under Kernels, Why."));
+  if (all > listed) out.push(element("p", {}, `and ${count(all - listed)} more, under Kernels`));
+  return out;
+}
+
+function barriers() {
+  const rows = program.plain.flatMap(kernel => kernel.reasons.map(([name, rule, reason]) =>
+    [name, kernel.label, element("b", {}, rule), reason]));
+  return [element("h3", {}, plural(rows.length, "barrier")), table(["value", "kernel", "rule", "reason"], rows.slice(0, MOST_REWRITES))];
+}
+
+const GRAPHS = {  // the text of a kernel after each of its passes, from its body and its long texts
+  ranges: body => body.loops,
+  decompose: (body, text) => text.decompose ?? body.loops,
+  split: (body, text) => text.splits,
+  linearize: (body, text) => text.linearize ?? text.linear,
+  prefetch: (body, text) => text.linear,
+  sort: (body, text) => text.splits ? undefined : text.linear,
+};
+
+async function graphAfter(name, pane) {
+  texts = texts ?? await unpacked("texts");
+  const own = texts[versions.indexOf(program)], whole = own[own.length - 1];
+  pane.append(element("h2", {}, `The whole program after ${name}`));
+  if (!GRAPHS[name]) {
+    const text = whole[name] ?? [program.jaxpr.head + " let", ...program.jaxpr.rows.map(([row]) => "  " + row), "in " + program.jaxpr.results + " }"].join("\n");
+    pane.append(code(text, "loops"));
+    return;
+  }
+  const first = new Map();
+  const size = program.bodies.reduce((sum, body, i) => sum + (GRAPHS[name](body, own[i]) ?? "").length, 0);
+  for (const kernel of program.kernels) {
+    const indent = `padding-left:${12 + 14 * kernel.depth}px`;
+    if (kernel.body === undefined) { pane.append(element("div", { class: "region", style: indent }, kernel.region)); continue; }
+    const text = GRAPHS[name](program.bodies[kernel.body], own[kernel.body]), known = first.get(kernel.body);
+    const head = element("div", { class: "part", style: indent }, element("b", {}, `kernel ${kernel.label}`), "  " + kernel.title);
+    if (known !== undefined) head.append(element("small", {}, `  as kernel ${known}`));
+    else first.set(kernel.body, kernel.label);
+    pane.append(head);
+    if (known === undefined) {
+      const pre = text === undefined ? element("pre", {}, "It does not go through this pass.")
+        : size <= MOST_COLOURED_CHARACTERS ? code(text, "loops") : element("pre", {}, text);
+      pre.className = "lazy";
+      pane.append(pre);
+    }
+    add(marks.kernels, kernel, head);
+    head.addEventListener("mouseenter", () => showKernel(kernel));
+  }
+}
+
 // The tabs.
 
 const TABS = {
@@ -373,22 +443,27 @@ const TABS = {
       right.append(row);
     }
     right.append(element("div", { class: "equation" }, "in " + program.jaxpr.results + " }"));
-    return element("div", { class: "panes", style: "grid-template-columns:38fr 62fr" }, source(), right);
+    return element("div", { class: "panes jaxpr" }, source(), right);
   },
   Passes() {
-    const box = element("div", { class: "pane prose" });
-    for (const pass of program.passes) {
-      box.append(element("h3", {}, `${pass.name}: ${pass.before} → ${pass.after}`),
-        element("p", {}, pass.rewrites.length ? plural(pass.rewrites.length + pass.more, "rewrite") : "It changed nothing by a rule."),
-        steps(pass.rewrites));
-      if (pass.more) box.append(element("p", {}, `and ${pass.more} more`));
-    }
-    return box;
+    const names = program.passes.map(pass => pass.name);
+    if (!names.includes(state.pass)) state.pass = names[1];
+    const choose = name => { state.pass = name; go("Passes"); };
+    const buttons = names.map(name => element("button",
+      { role: "tab", "aria-selected": String(name === state.pass), onclick: () => choose(name) }, name));
+    const pass = program.passes[names.indexOf(state.pass)];
+    const graph = element("section", { class: "pane", id: "graph", "aria-label": "After the pass" });
+    queueMicrotask(() => graphAfter(pass.name, graph));
+    return element("div", { class: "panes passes" },
+      element("section", { class: "pane prose", "aria-label": "Rewrites" },
+        element("div", { class: "stages", role: "tablist" }, ...buttons), ...rewritesOf(pass)),
+      graph);
   },
   Memory() {
     const box = element("div", { class: "pane arena" });
     box.append(element("h3", {}, "What if it were checkpointed in another way"), ...whatIf());
     for (const arena of program.memory) box.append(...arenaPicture(arena));
+    box.append(element("h3", {}, "Arguments and results, which are not in the arena"), outside());
     box.append(element("h3", {}, "Steps, and the place of each value"), element("pre", {}, program.schedule));
     return box;
   },
@@ -432,11 +507,24 @@ function arenaPicture(arena) {
   picture.append(svg("text", { x: 6, y: 20 }, "address"), svg("text", { x: 6, y: high - 26 }, size(arena.bytes)),
     svg("text", { x: 70, y: high - 8 }, "step 0"), svg("text", { x: wide - 70, y: high - 8 }, `step ${last - 1}`));
   const alive = arena.values.filter(v => v[3] <= arena.peak.at && arena.peak.at <= v[4]).sort((a, b) => b[1] - a[1]).slice(0, 8);
-  const place = line => line < 0 ? "" : `${program.files[program.lines[line][0]].name}:${program.lines[line][1]}`;
   return [element("h3", {}, `Arena of ${arena.name}: ${size(arena.bytes)}; ${size(arena.unshared)} if nothing were shared`),
     picture,
     element("p", {}, `At the peak, step ${arena.peak.at}, ${size(arena.peak.bytes)} are alive. The largest:`),
     table(["value", "bytes", "line", "made by kernel", "last used by"], alive.map(v => [v[0], size(v[1]), place(v[5]), v[6], v[7]]), [1])];
+}
+
+const place = line => line < 0 ? "" : `${program.files[program.lines[line][0]].name}:${program.lines[line][1]}`;
+
+function outside() {
+  const rows = program.outside.map(([name, bytes, what, line, maker, reader]) => {
+    const shown = element("span", {}, name);
+    if (line >= 0) {
+      shown.addEventListener("mouseenter", () => showLine(line));
+      add(marks.values, line, shown);
+    }
+    return [shown, size(bytes), what, place(line), maker, reader];
+  });
+  return table(["value", "bytes", "what", "line", "made by kernel", "last used by"], rows, [1]);
 }
 
 function whatIf() {

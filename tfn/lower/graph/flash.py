@@ -131,6 +131,12 @@ class Chunking:
             return self.sums[u]
         return [None] * len(u.src) if axis is None else source_axes(u, axis)
 
+    def recomputes(self) -> bool:
+        """Whether each block computes a contraction or a reduction that has no such axis."""
+        return any(
+            u.op in (Op.DOT, Op.REDUCE) and self.axes.get(u) is None for u in self.segment.interior
+        )
+
     def has_contraction_rows(self) -> bool:
         """Whether the axis is one of rows in some contraction, which pays off for many of them."""
         pairs = (self.source_axes(u, axis) for u, axis in self.axes.items() if u.op is Op.DOT)
@@ -154,11 +160,18 @@ def _pays(segment: Segment) -> bool:
 
 
 def _chunking(segment: Segment, target: Target) -> Chunking | None:
-    """The best axis: the first over which nothing is summed, else the longest."""
+    """The best axis: the first over which nothing is summed, else the longest.
+
+    None along which each block would compute anew what all blocks share: of k-means, chunked along
+    the centres, each block would compute all distances for itself.
+    """
     largest = max(segment.interior, key=working_bytes)
     candidates = (_along(segment, largest, axis) for axis, n in enumerate(largest.shape) if n > 1)
     chunkings = [c for c in candidates if c and _block_rows(c, target) < c.size]
+    chunkings = [c for c in chunkings if not c.recomputes()]
     parallel = next((c for c in chunkings if not c.sums), None)
+    if target.batch_invariant:  # a sum over blocks would depend on how many rows fit the cache
+        return parallel
     return parallel or max(chunkings, key=lambda c: c.size, default=None)
 
 

@@ -18,3 +18,13 @@ LLVM selects instructions; a schedule says in how few cycles a processor can run
 after iteration.  `tfn.show` prints it at the stage ``cycles``.  `tfn.tune` chooses register tiles
 and unrolling by it, and lets iterations overlap where LLVM then makes fewer packets.
 """
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.lower.pack import assembly as assembly
+    from tfn.lower.pack import optimal as optimal
+    from tfn.lower.pack import table as table
+    from tfn.lower.pack.estimate import kernel_cycles as kernel_cycles
+    from tfn.lower.pack.machine import MACHINES as MACHINES
+    from tfn.lower.pack.machine import Machine as Machine

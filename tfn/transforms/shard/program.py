@@ -7,14 +7,17 @@ stacked(jaxpr, params)     the program over stacks of parts, without collectives
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError
+from tfn.trace.inline import runnable, runnable_anew
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, Op
-from tfn.trace.processes import Hosts
+from tfn.trace.processes import HostGrid
 from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, remembered, walk
 from tfn.transforms.body import closed
@@ -95,19 +98,51 @@ def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
 
 @remembered
 def _stacked(
-    f: UOp, params: tuple[Partition | None, ...], on: Hosts | None
+    f: UOp, params: tuple[Partition | None, ...], on: HostGrid | None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
+    _, results, stack_again = _local(f, params, on)
+    jaxpr = stack_again()
+    _ORIGINS[runnable(jaxpr.function)[0]] = ref(f), params, on
+    return jaxpr, results
+
+
+def _local(
+    f: UOp, params: tuple[Partition | None, ...], on: HostGrid | None
+) -> tuple[Opened, tuple[Partition, ...], Callable[[], Jaxpr]]:
+    """The graphs of a device of this process, how results are divided, and what stacks them."""
     if on is None:
         part = _opened(f, params)
-        return stack.stacked(part), part.results
+        return part, part.results, lambda: stack.stacked(part)
     mesh = mesh_of(f, params)
     assert mesh is not None, "a program of many processes is over a mesh"
     _, local, results = hosts.opened(f, mesh, params, on)
-    return hosts.carried(stack.stacked(local), mesh, on), results
+    return local, results, lambda: hosts.carried(stack.stacked(local), mesh, on)
+
+
+_ORIGINS: WeakKeyDictionary[UOp, tuple[Any, ...]] = WeakKeyDictionary()
+"""For each program of all devices of a process, a weak reference to the function of global values,
+and the other arguments of `_stacked`."""
+
+
+def origin(function: UOp) -> tuple[Opened, Callable[[], UOp]] | None:
+    """The graphs of one device, and what makes the program of all devices from them once more.
+
+    Args:
+        function: of the program of all devices, `runnable`.
+
+    Returns:
+        None if it is of one device, or if the function of global values is gone.
+    """
+    known = _ORIGINS.get(function)
+    f = known[0]() if known is not None else None
+    if known is None or f is None:
+        return None
+    local, _, stack_again = _local(f, *known[1:])
+    return local, lambda: runnable_anew(stack_again().function)
 
 
 def stacked(
-    jaxpr: Jaxpr, params: Sequence[Partition | None], on: Hosts | None = None
+    jaxpr: Jaxpr, params: Sequence[Partition | None], on: HostGrid | None = None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
     """The program of all devices of this process, over stacks of parts; how results are divided.
 

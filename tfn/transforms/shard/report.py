@@ -88,6 +88,11 @@ def exchanges(program: UOp, times: int = 1) -> list[Moved]:
     return [*inside, *(_message(nodes, times) for nodes in together.values())]
 
 
+def exchange(u: UOp) -> Moved | None:
+    """The message of one exchange, once; None for other nodes, and for what moves nothing."""
+    return _message([u], 1) if _is_message(u) else None
+
+
 def _operands(u: UOp) -> tuple[UOp, ...]:
     return () if u.op is Op.FUNCTION else u.src
 
