@@ -284,7 +284,10 @@ def of_nodes(times: int, folder: Path) -> list[Outcome]:
             for number in (1, 2, 3):
                 node(number, launcher, folder)
                 time.sleep(5)
-            want = result_of(run("0"))
+            text = run("0")
+            want = result_of(text)
+            if not want:
+                raise SystemExit(f"a job without a fault has failed:\n{text}")
             for _ in range(times):
                 text = run("1")
                 again = re.search(r"stepping again after ([0-9.]+)", text)

@@ -62,7 +62,7 @@ def main() -> None:
             step = tfn.jit(lambda x: tnp.sin(x) + 0.01 * x.sum())
             for i in range(8):
                 x = step(x)
-                float(x[0])
+                float(x.sum())
                 if len(hit) == 1 and cluster.restarts:
                     hit.append(time.time())
                 if i == 3 and kill == "1" and not hit:
