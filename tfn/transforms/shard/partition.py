@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -298,8 +298,6 @@ class Partitioner:
         parts = self._count(tuple(assignment.values()))
         for factor, crossing in factors.crossed.items():
             names = assignment.get(factor, ())
-            if len(names) > 1 and not crossing.any_axes:
-                return inf
             if names:
                 its_parts = self._parts(names)
                 total += crossing.received(its_parts) * its_parts / parts
