@@ -81,7 +81,7 @@ def show(name: str, time_s: float, note: str = "") -> None:
 
 def calls() -> None:
     """A tiny jitted call, on one device and on eight."""
-    mesh = tfn.make_mesh((8,), ("x",))
+    mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     double = tfn.jit(lambda x: x + x)
     total = tfn.jit(
         tfn.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
@@ -103,7 +103,7 @@ def reductions() -> None:
     copied = 2 * REDUCED_BYTES / best_s(lambda: source.copy(), 9)
     print(f"{'copy of 64 MiB':34} {copied / 1e9:9.2f} GB/s")
     for n in (2, 4, 8):
-        mesh = tfn.make_mesh((n,), ("x",))
+        mesh = tfn.make_mesh((n,), ("x",), tfn.sharding.AxisType.Auto)
         run = tfn.jit(
             tfn.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
         )
@@ -117,7 +117,7 @@ def reductions() -> None:
 
 def mlp_step(devices: int) -> Callable[[], Any]:
     """A training step of an MLP, its batch over some devices."""
-    mesh = tfn.make_mesh((devices,), ("data",))
+    mesh = tfn.make_mesh((devices,), ("data",), tfn.sharding.AxisType.Auto)
     network = nn.MLP.init(random.key(0), WIDTHS)
     optimizer = optim.adam(1e-3)
     state = tfn.device_put((network, optimizer.init(network)), NamedSharding(mesh, P()))

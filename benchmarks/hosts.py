@@ -94,7 +94,7 @@ def measure(with_peers: bool) -> None:
 
     tfn.distributed.initialize(deadline_s=60)
     world, rank, size = MPI.COMM_WORLD, tfn.process_index(), tfn.process_count()
-    mesh = tfn.make_mesh((len(tfn.devices()),), ("d",))
+    mesh = tfn.make_mesh((len(tfn.devices()),), ("d",), tfn.sharding.AxisType.Auto)
     over = NamedSharding(mesh, P("d"))
     body = tfn.shard_map(lambda v: lax.psum(v, "d"), mesh=mesh, in_specs=P("d"), out_specs=P())
     others = peers(rank, size) if with_peers else {}

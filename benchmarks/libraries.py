@@ -3,12 +3,17 @@
     python benchmarks/libraries.py --suite equinox=/path/of/equinox/tests --side tfn
     python benchmarks/libraries.py --suite equinox=/path/of/equinox/tests --side jax --out jax.json
     python benchmarks/libraries.py --compare jax.json tfn.json
+    python benchmarks/libraries.py --suite diffrax=... --every 4 --out jax.json --side jax
+    python benchmarks/libraries.py --suite diffrax=... --like jax.json --out tfn.json --resume
 
 A suite is run by the library's own pytest configuration, in a process for each file, from the
-folder above the tests; with ``--side tfn`` this process calls ``install_as_jax()`` first.  Each
-result is recorded by the name of the test.  `--compare` counts, of the tests that pass on JAX,
-those that pass on tfn.  Suites are not part of this repository: take them at a tag
-of the library's own.
+folder above the tests; with ``--side tfn`` this process calls ``install_as_jax()`` first. Each
+result is recorded by the name of the test. `--compare` counts, of the tests that pass on JAX, those
+that pass on tfn. With `--resume` the tests whose results `--out` has are not run again, so that a
+long suite is run in pieces: a file that is stopped goes on with the test after the one that it was
+stopped in. `--every` takes a sample of a suite, by a hash of the names; `--like` the tests that
+passed in another run. Suites are not part of this repository: take them at a tag of the library's
+own.
 """
 
 from __future__ import annotations
@@ -26,29 +31,45 @@ from pathlib import Path
 from typing import Any
 
 CHILD = """
-import json, sys
-out, side, *arguments = sys.argv[1:]
+import json, sys, zlib
+out, side, choice, *arguments = sys.argv[1:]
+known, wanted, every = json.load(open(choice))
+known = set(known)
 if side == "tfn":
     from tfn.compat import install_as_jax
     install_as_jax()
 import pytest
 
+def write(row):
+    with open(out, "a") as file:
+        file.write(json.dumps(row) + "\\n")
+
+def chosen(name):
+    asked = zlib.crc32(name.encode()) % every == 0 if wanted is None else name in wanted
+    return asked and name not in known
+
 class Record:
+    def pytest_collection_modifyitems(self, config, items):
+        items[:] = [item for item in items if chosen(item.nodeid)]
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        write([nodeid, "stopped", 0.0, "the file was stopped in this test"])
+
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
             text = str(report.longrepr)[-4000:] if report.failed else ""
-            with open(out, "a") as file:
-                row = [report.nodeid, report.outcome, report.duration, text]
-                file.write(json.dumps(row) + "\\n")
+            write([report.nodeid, report.outcome, report.duration, text])
 
     def pytest_collectreport(self, report):
         if report.failed:
-            with open(out, "a") as file:
-                row = [report.nodeid, "failed", 0.0, str(report.longrepr)[-4000:]]
-                file.write(json.dumps(row) + "\\n")
+            write([report.nodeid, "failed", 0.0, str(report.longrepr)[-4000:]])
 
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Record()]))
 """
+
+
+LEAST_SECONDS = 20
+"""Time below which no file is begun: importing a library takes up to ten seconds."""
 
 
 def files_of(tests: Path) -> list[Path]:
@@ -59,12 +80,27 @@ def files_of(tests: Path) -> list[Path]:
 
 
 def run_file(
-    file: Path, root: Path, side: str, seconds: int, more: list[str]
+    file: Path, arguments: argparse.Namespace, root: Path, known: list[str]
 ) -> dict[str, tuple[str, float, str]]:
-    """The outcome, duration and error of each test of a file; a file that ends early says so."""
+    """The outcome, duration and error of each test of a file; a file that ends early says so.
+
+    Args:
+        file: the file with tests.
+        arguments: those of the command line.
+        root: the folder to run in.
+        known: the names of tests that are left out.
+    """
+    wanted, seconds = None, min(arguments.seconds, arguments.end - time.monotonic())
+    if arguments.like:
+        before = json.loads(arguments.like.read_text())["results"]
+        wanted = [test for test, row in before.items() if row[0] == "passed"]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "rows.jsonl"
-        command = [sys.executable, "-c", CHILD, str(out), side, str(file.relative_to(root)), *more]
+        choice = Path(folder) / "choice.json"
+        choice.write_text(json.dumps([known, wanted, arguments.every]))
+        name = str(file.relative_to(root))
+        which = [str(out), arguments.side, str(choice), name, *arguments.pytest]
+        command = [sys.executable, "-c", CHILD, *which]
         begin = time.monotonic()
         try:
             done = subprocess.run(
@@ -72,11 +108,11 @@ def run_file(
             )
             ended = "" if done.returncode in (0, 1, 5) else (done.stdout + done.stderr)[-4000:]
         except subprocess.TimeoutExpired:
-            ended = f"stopped after {seconds} s"
+            ended = f"stopped after {seconds:.0f} s"
         rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     results = {name: (outcome, taken, text) for name, outcome, taken, text in rows}
     if ended:
-        results[f"{file.relative_to(root)}::end"] = "failed", time.monotonic() - begin, ended
+        results[f"{name}::end"] = "failed", time.monotonic() - begin, ended
     return results
 
 
@@ -91,17 +127,23 @@ def version(package: str) -> str:
 def run_suite(name: str, tests: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """The results of a library's suite, with versions."""
     results: dict[str, tuple[str, float, str]] = {}
+    if arguments.resume and arguments.out.exists():
+        results = json.loads(arguments.out.read_text())["results"]
     for file in files_of(tests):
         if arguments.only and arguments.only not in str(file):
             continue
-        found = run_file(
-            file,
-            arguments.root or tests.parent,
-            arguments.side,
-            arguments.seconds,
-            arguments.pytest,
-        )
+        if arguments.end - time.monotonic() < LEAST_SECONDS:
+            break
+        root = arguments.root or tests.parent
+        name = str(file.relative_to(root))
+        known = [row for row in results if row.partition("::")[0] == name]
+        if f"{name}::done" in known:
+            continue
+        results.pop(f"{name}::end", None)
+        found = run_file(file, arguments, root, known)
         results |= found
+        if f"{name}::end" not in found:
+            results[f"{name}::done"] = "done", 0.0, ""
         counts = Counter(outcome for outcome, *_ in found.values())
         print(f"{name} {file.name}: {dict(counts)}", flush=True)
         if arguments.out:
@@ -131,9 +173,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run the files whose path has this text")
     parser.add_argument("--root", type=Path, help="the folder to run in: that above the tests")
     parser.add_argument("--seconds", type=int, default=1200, help="the most time for a file")
+    parser.add_argument("--every", type=int, default=1, help="run one test in so many")
+    parser.add_argument("--like", type=Path, help="run the tests that passed in these results")
+    parser.add_argument("--resume", action="store_true", help="go on from the results of --out")
     parser.add_argument("--out", type=Path, help="the file to write results to")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("JAX", "TFN"))
+    parser.add_argument("--total", type=int, default=86400, help="the most time for all files")
     arguments, arguments.pytest = parser.parse_known_args()
+    arguments.end = time.monotonic() + arguments.total
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if arguments.compare:
         print("| library | version | pass on jax | of those, on tfn | share |")

@@ -33,8 +33,6 @@ DIFFERENT = {
     "jax.lax.approx_max_k": "misses none",
     "jax.lax.approx_min_k": "misses none",
     "jax.make_jaxpr": "the equations are tfn's operations",
-    "jax.live_arrays": "can be imported; arrays are counted by Python",
-    "jax.Ref": "a class for isinstance: there are no mutable arrays",
     "jax.named_scope": "a block as it is",
     "jax.profiler": "writes traces of tfn",
 }
@@ -53,7 +51,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"^jax\.experimental\.(hijax|custom_partitioning|layout)\.",
      "arrays have types and layouts of tfn alone"),
     (r"^jax\.experimental\.", "bound to XLA's runtime, or experimental in JAX itself"),
-    (r"^jax\.ref\.|\.(new_ref|empty_ref|free_ref|freeze|ref)$", "tfn has no mutable arrays"),
     (r"^jax\.export\.", "tfn.export has its own format"),
     (r"^jax\.distributed\.", "not written"),
     (r"^jax\.profiler\.", "bound to XLA's profiler; tfn.profiler has its own"),

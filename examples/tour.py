@@ -99,7 +99,7 @@ def dispatch() -> str:
     finally:
         config.device = before
     near = abs(answers["cpu"] - answers["python"]) < 1e-4
-    return f"devices: {', '.join(tfn.run.MAKERS)}\ncpu and python agree: {near}"
+    return f"devices: {', '.join(tfn.eager.platforms.MAKERS)}\ncpu and python agree: {near}"
 
 
 def fusion() -> str:

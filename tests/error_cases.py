@@ -479,9 +479,116 @@ def shard_map_exchange_over_an_axis_that_is_not_manual():
     return shard_mapped(lambda x: lax.psum(x, "y"), X, axis_names={"x"})
 
 
+EXPLICIT = tfn.sharding.AbstractMesh((4, 2), ("x", "y"), tfn.sharding.AxisType.Explicit)
+
+
+def traced_over_explicit_axes(f, *specs):
+    """Trace a function of arrays f32[8,8] that are divided over explicit axes."""
+    shardings = [tfn.NamedSharding(EXPLICIT, spec) for spec in specs]
+    return tfn.eval_shape(
+        f, *(tfn.ShapeDtypeStruct((8, 8), "float32", sharding=s) for s in shardings)
+    )
+
+
+ROWS, COLUMNS, OTHER_ROWS = tfn.P("x"), tfn.P(None, "y"), tfn.P("y")
+
+
+def explicit_sum_of_arrays_divided_otherwise():
+    return traced_over_explicit_axes(lambda a, b: a + b, ROWS, OTHER_ROWS)
+
+
+def explicit_product_over_a_divided_axis():
+    return traced_over_explicit_axes(lambda a, b: a @ b, COLUMNS, OTHER_ROWS)
+
+
+def explicit_product_with_an_axis_twice():
+    return traced_over_explicit_axes(lambda a, b: a @ b, OTHER_ROWS, COLUMNS)
+
+
+def explicit_reshape_of_a_minor_axis():
+    return traced_over_explicit_axes(lambda a: a.reshape(64), COLUMNS)
+
+
+def explicit_reshape_that_does_not_divide():
+    return traced_over_explicit_axes(lambda a: a.reshape(2, 4, 8), ROWS)
+
+
+def explicit_sort_along_a_divided_axis():
+    return traced_over_explicit_axes(lambda a: tnp.sort(a, 0), ROWS)
+
+
+def explicit_lookup_in_a_divided_axis():
+    return traced_over_explicit_axes(lambda a: a[np.array([1, 2])], ROWS)
+
+
+def explicit_update_of_a_divided_axis():
+    return traced_over_explicit_axes(lambda a: a.at[1].set(0.0), ROWS)
+
+
+def explicit_lookup_of_divided_rows_by_divided_indices():
+    rows = lambda a, b: a[b.astype(int)[:, 0]]
+    return traced_over_explicit_axes(rows, COLUMNS, ROWS)
+
+
+def explicit_scan_over_a_divided_axis():
+    return traced_over_explicit_axes(lambda a: lax.scan(lambda c, x: (c, x), 0.0, a), ROWS)
+
+
+def explicit_carry_divided_otherwise():
+    def total(a):
+        return lax.scan(lambda c, x: (c + x, None), tnp.zeros(8), a)
+
+    return traced_over_explicit_axes(total, COLUMNS)
+
+
+def explicit_branches_divided_otherwise():
+    def either(a, b):
+        return lax.cond(a.sum() > 0, lambda: a, lambda: b)
+
+    return traced_over_explicit_axes(either, ROWS, COLUMNS)
+
+
+def explicit_lanes_divided_otherwise():
+    return traced_over_explicit_axes(tfn.vmap(tnp.add), ROWS, OTHER_ROWS)
+
+
+def explicit_constraint_that_does_not_hold():
+    columns = tfn.NamedSharding(EXPLICIT, COLUMNS)
+    return traced_over_explicit_axes(lambda a: lax.with_sharding_constraint(a, columns), ROWS)
+
+
+def explicit_function_of_unreduced_parts():
+    return traced_over_explicit_axes(tnp.exp, tfn.P("x", unreduced={"y"}))
+
+
+def explicit_sum_of_reduced_and_not():
+    return traced_over_explicit_axes(tnp.add, tfn.P("x", reduced={"y"}), ROWS)
+
+
+def spec_with_an_axis_in_two_roles():
+    return tfn.P("x", unreduced={"x"})
+
+
+def spec_with_a_name_for_a_set():
+    return tfn.P(None, reduced="x")
+
+
+def auto_axes_without_the_sharding_of_the_result():
+    return traced_over_explicit_axes(tfn.sharding.auto_axes(tnp.exp), ROWS)
+
+
+def auto_axes_over_an_axis_that_the_mesh_lacks():
+    exp = tfn.sharding.auto_axes(tnp.exp, axes="rows", out_sharding=over("x"))
+    return traced_over_explicit_axes(exp, ROWS)
+
+
+def explicit_axes_without_shardings():
+    return tfn.sharding.explicit_axes(tnp.exp)(X)
+
+
 CASES = [
     f
     for name, f in list(globals().items())
     if getattr(f, "__module__", "") == __name__
-    and name not in ("over_lanes", "over", "mesh", "shard_mapped")
+    and name not in ("over_lanes", "over", "mesh", "shard_mapped", "traced_over_explicit_axes")
 ]

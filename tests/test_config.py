@@ -30,7 +30,7 @@ def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read.devices == 8
     assert read.cache_limit_bytes == 2000
     assert not read.disk_cache and str(read.cache_dir) == "/nowhere"
-    assert len(Config.__dataclass_fields__) <= 10
+    assert len(Config.__dataclass_fields__) <= 11
 
 
 WRONG = {
@@ -41,6 +41,7 @@ WRONG = {
     "cache_dir": ["a\0b", 3, None],
     "disk_cache": ["2", "maybe", 2, None],
     "memory_limit_bytes": ["1G", "-1", str(1 << 63), -1, None],
+    "batch_invariant": ["y", 2, None],
     "key_reuse": ["y", 0.5],
     "debug_nans": ["-1", "nan"],
     "cache_limit_bytes": ["-1", "x"],
@@ -53,6 +54,7 @@ RIGHT = {
     "cache_dir": [("/a", Path("/a")), ("b", Path.cwd() / "b"), (Path("/c"), Path("/c"))],
     "disk_cache": [("0", False), ("False", False), ("no", False), ("off", False), (0, False)],
     "memory_limit_bytes": [("1000", 1000), (1 << 40, 1 << 40)],
+    "batch_invariant": [("1", True), ("", False), (False, False)],
     "key_reuse": [("1", True), ("TRUE", True), ("yes", True), ("on", True), (1, True)],
     "debug_nans": [("", False)],
     "cache_limit_bytes": [("", 512 << 20)],

@@ -143,3 +143,11 @@ def test_wide_types_can_be_narrowed() -> None:
     finally:
         dtypes.set_default_bits(32)
     assert dtypes.canonical("float64") == "float64"
+
+
+def test_a_name_of_a_dtype_has_a_name_as_classes_have() -> None:
+    assert [t.__name__ for t in (dtypes.float32, dtypes.bfloat16, dtypes.bool_)] == [
+        "float32",
+        "bfloat16",
+        "bool",
+    ]

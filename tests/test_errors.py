@@ -105,7 +105,7 @@ def test_our_own_mistakes_keep_all_frames():
     text = printed("tfn.lax.sin(None, None)\n")
     assert "TypeError" in text
     text = printed(
-        "from tfn import run\nrun.MAKERS = None\ntfn.config.config.device = 'x'\n1 + tnp.ones(2)"
+        "from tfn import run\nrun.device = None\ntfn.config.config.device = 'x'\n1 + tnp.ones(2)"
     )
     assert "run.py" in text
 

@@ -491,6 +491,10 @@ PARTIAL: dict[str, dict[str, str]] = {
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
     "tfn/transforms/shard/parts.py": {"LOCAL": "all other ops are the same on parts"},
     "tfn/transforms/shard/partition.py": {"STRUCTURE": "the others have a row in SHARD"},
+    "tfn/transforms/shard/layout_rules.py": {
+        "_STRUCTURE": "the others follow from the factors of SHARD",
+        "_KEPT": "the others are divided as SHARD says",
+    },
     "tfn/transforms/shard/vary.py": {"_RULES": "results of the others vary as their operands do"},
     "tfn/trace/spec.py": {"_OVER_RANGES": "the others may look as they like"},
 }

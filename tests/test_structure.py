@@ -36,8 +36,8 @@ MAY_IMPORT = {
 the data that `hw` sees of `lower`; the tour of the compiler is the one example that sees it."""
 
 LOWER = (
-    "target", "program", "index", "math", "loops", "graph", "codegen", "fuse", "memory",
-    "passes", "pipeline", "report", "pack",
+    "target", "program", "index", "math", "loops", "graph", "codegen", "pack", "fuse", "memory",
+    "passes", "pipeline", "report",
 )
 """The rooms of `lower`: each may import those before it."""
 # fmt: on

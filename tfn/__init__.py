@@ -30,6 +30,7 @@ with _on_demand(globals()):
     from tfn.eager import run as run
     from tfn.eager import shards as _shards  # noqa: F401  # installed below
     from tfn.eager import transfer as _transfer  # noqa: F401
+    from tfn.eager.device_memory import live_arrays as live_arrays
     from tfn.eager.devices import default_backend as default_backend
     from tfn.eager.devices import default_device as default_device
     from tfn.eager.devices import device_count as device_count
@@ -62,12 +63,16 @@ with _on_demand(globals()):
     from tfn.inspect.viewer.view import view as view
     from tfn.kernels import kernel as kernel
     from tfn.lower.target.target import Target as Target
+    from tfn.sharding import typeof as typeof
     from tfn.trace.mesh import Device as Device
     from tfn.trace.mesh import get_abstract_mesh as get_abstract_mesh
     from tfn.trace.mesh import get_mesh as get_mesh
     from tfn.trace.mesh import set_mesh as set_mesh
     from tfn.trace.named_sharding import NamedSharding as NamedSharding
     from tfn.trace.named_sharding import P as P
+    from tfn.trace.refs import Ref as Ref
+    from tfn.trace.refs import freeze as freeze
+    from tfn.trace.refs import new_ref as new_ref
     from tfn.transforms import checkpoint_policies as checkpoint_policies
     from tfn.transforms.call import call as call
     from tfn.transforms.callback import io_callback as io_callback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from tfn._support.validate import a_function
@@ -28,7 +29,8 @@ class AtIndex(Generic[T]):
     An index given twice counts twice in `add`, `subtract`, `multiply`, `min` and `max`.  `mode`
     says what an index outside the axis does: ``"drop"`` (the default) leaves the update out,
     ``"clip"`` moves it to the border; for `get`, ``"clip"`` is the default and ``"fill"`` gives
-    `fill_value`, by default NaN.
+    `fill_value`, by default NaN.  `out_sharding` says how the result is divided, where that does
+    not follow from the explicit shardings of the operands.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -41,9 +43,17 @@ class AtIndex(Generic[T]):
     def __init__(self, array: T, index: object) -> None:
         self.array, self.index = array, index
 
-    def _update(self, how: str, values: object, mode: str | None) -> T:
+    def _update(self, how: str, values: object, mode: str | None, hints: dict[str, Any]) -> T:
         functions = cast(Any, self.array).__array_namespace__()
-        return cast(T, functions.update(self.array, self.index, values, how, mode))
+        update = partial(functions.update, self.array, self.index, values, how, mode)
+        return self._divided(hints.get("out_sharding"), update)
+
+    def _divided(self, out_sharding: Any, make: Callable[[], Any]) -> T:
+        """The result, divided as `out_sharding` says if it is not None."""
+        if out_sharding is None:
+            return cast(T, make())
+        functions = cast(Any, self.array).__array_namespace__()
+        return cast(T, functions.resolved(out_sharding, make))
 
     def get(
         self,
@@ -51,48 +61,50 @@ class AtIndex(Generic[T]):
         mode: str | None = None,
         fill_value: object = None,
         out_sharding: object = None,
-        **hints: bool,
+        **hints: Any,
     ) -> T:
         """The elements, divided as `out_sharding` says if it is not None."""
         functions = cast(Any, self.array).__array_namespace__()
-        elements = functions.getitem(self.array, self.index, mode=mode, fill_value=fill_value)
-        return cast(T, elements if out_sharding is None else elements.to_device(out_sharding))
+        elements = partial(
+            functions.getitem, self.array, self.index, mode=mode, fill_value=fill_value
+        )
+        return self._divided(out_sharding, elements)
 
-    def set(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def set(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The elements replaced."""
-        return self._update("set", values, mode)
+        return self._update("set", values, mode, hints)
 
-    def add(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def add(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The values added to the elements."""
-        return self._update("add", values, mode)
+        return self._update("add", values, mode, hints)
 
-    def subtract(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def subtract(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The values subtracted from the elements."""
-        return self._update("subtract", values, mode)
+        return self._update("subtract", values, mode, hints)
 
-    def multiply(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def multiply(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The elements times the values."""
-        return self._update("multiply", values, mode)
+        return self._update("multiply", values, mode, hints)
 
-    def divide(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def divide(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The elements divided by the values."""
-        return self._update("divide", values, mode)
+        return self._update("divide", values, mode, hints)
 
-    def power(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def power(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The elements to the power of the values."""
-        return self._update("power", values, mode)
+        return self._update("power", values, mode, hints)
 
-    def min(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def min(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The smaller of elements and values."""
-        return self._update("min", values, mode)
+        return self._update("min", values, mode, hints)
 
-    def max(self, values: object, *, mode: str | None = None, **hints: bool) -> T:
+    def max(self, values: object, *, mode: str | None = None, **hints: Any) -> T:
         """The larger of elements and values."""
-        return self._update("max", values, mode)
+        return self._update("max", values, mode, hints)
 
     mul = multiply
 
-    def apply(self, function: Callable[[T], T], *, mode: str | None = None, **hints: bool) -> T:
+    def apply(self, function: Callable[[T], T], *, mode: str | None = None, **hints: Any) -> T:
         """The elements replaced by `function` of them.
 
         Raises:

@@ -145,10 +145,12 @@ def checkify(
             recorded = record("checkify", function, call, values, names, known=False)
             variables = [variable(value, value) for value in values]
             places = dict(zip(recorded.inputs, variables, strict=True))
-            graphs = substitute([*recorded.effects, *recorded.outputs], places)
+            cells = recorded.cells
+            graphs = substitute([*recorded.after, *recorded.outputs], places)
             outputs, failures, sites = runtime_checks.checked(graphs, frozenset(errors))
-        if recorded.effects:
-            recorded.trace.token = outputs.pop(0)
+        for cell, last in zip(cells, outputs):
+            effects.set_current(recorded.trace, cell, last)
+        outputs = outputs[len(cells) :]
         outcome = failures.flat(range(1, len(sites) + 1))
         weak = [*recorded.weak, *(False for _ in outcome)]
         results, (code, *payload) = recorded.evaluate(outputs, outcome, weak=weak)

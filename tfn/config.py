@@ -1,4 +1,4 @@
-"""Settings of the process: at most ten, the only readers of environment variables.
+"""Settings of the process: at most eleven, the only readers of environment variables.
 
 Every setting that a pass reads is part of the cache key of its results.
 """
@@ -110,6 +110,7 @@ SETTINGS: dict[str, Setting] = {
     "disk_cache":         Setting("TFN_DISK_CACHE", "1", _switch, _SWITCHED),
     "memory_limit_bytes": Setting("TFN_MEMORY_LIMIT", "0", partial(_count, most=MOST_BYTES),
                                   "a number of bytes, 0 for no limit"),
+    "batch_invariant":    Setting("TFN_BATCH_INVARIANT", "0", _switch, _SWITCHED),
     "key_reuse":          Setting("TFN_KEY_REUSE", "0", _switch, _SWITCHED),
     "debug_nans":         Setting("TFN_DEBUG_NANS", "0", _switch, _SWITCHED),
     "cache_limit_bytes":  Setting("TFN_CACHE_LIMIT", str(512 << 20),
@@ -164,6 +165,9 @@ class Config:
         disk_cache: whether compiled objects, and what `tune` has found, are kept on disk
             (TFN_DISK_CACHE).
         memory_limit_bytes: largest sum of live buffers, 0 for no limit (TFN_MEMORY_LIMIT).
+        batch_invariant: whether the order in which a sum is added on a processor follows from the
+            lengths of that sum alone, so that a row has the same bits in any batch, and a part on
+            any mesh (TFN_BATCH_INVARIANT).
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         debug_nans: whether each result is searched for NaN, and the operation named that made the
             first (TFN_DEBUG_NANS).
@@ -178,6 +182,7 @@ class Config:
     cache_dir: Path = field(default_factory=partial(_environment, "cache_dir"))
     disk_cache: bool = field(default_factory=partial(_environment, "disk_cache"))
     memory_limit_bytes: int = field(default_factory=partial(_environment, "memory_limit_bytes"))
+    batch_invariant: bool = field(default_factory=partial(_environment, "batch_invariant"))
     key_reuse: bool = field(default_factory=partial(_environment, "key_reuse"))
     debug_nans: bool = field(default_factory=partial(_environment, "debug_nans"))
     cache_limit_bytes: int = field(default_factory=partial(_environment, "cache_limit_bytes"))

@@ -31,6 +31,11 @@ class ScalarType:
         self.dtype = np.dtype(dtype)
         self.make = None
 
+    @property
+    def __name__(self) -> str:
+        """The name of the dtype, which classes of NumPy have too."""
+        return self.dtype.name
+
     def __call__(self, value: object) -> Any:
         """The value as an array of this dtype."""
         assert self.make is not None, "tfn/__init__.py installs the array constructor"

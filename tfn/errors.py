@@ -155,6 +155,10 @@ class AxisNameError(AxisError, NameError):
     """A named axis that there is not, or is named twice."""
 
 
+class ShardingTypeError(TfnError, TypeError, ValueError):
+    """Arrays over explicit axes of a mesh, divided in a way from which no result follows."""
+
+
 class OutOfBoundsError(TfnError, IndexError):
     """A static index outside its axis."""
 

@@ -18,7 +18,5 @@ def test_classes_can_be_derived_and_not_used():
     hijax.register_hitype(Change, type)
     with pytest.raises(NotAvailableError, match="get_state"):
         Get("get_state").bind(1)
-    with pytest.raises(NotAvailableError, match="mutable arrays"):
-        hijax.Ref(1)
     assert hijax.AvalQDD(1, 2).qdd == hijax.AvalMutableQDD(1, 2).mutable_qdd
     assert hijax.aval_property(abs).fget is hijax.aval_method(abs).fun

@@ -29,10 +29,17 @@ def test_advice_is_taken_and_changes_nothing():
 
 
 def test_what_cannot_be_done_is_refused():
+    total = keywords.adapted("jax.numpy", "prod", tnp.prod)
+    assert total(np.ones(3, "float32"), promote_integers=True).item() == 1.0
+    with pytest.raises(NotAvailableError, match="promote_integers"):
+        total(np.ones(3, "float32"), promote_integers=False)
+
+
+def test_results_are_divided_as_out_sharding_says():
     ones = keywords.adapted("jax.numpy", "ones_like", tnp.ones_like)
     assert ones(1.0, out_sharding=None).item() == 1.0
-    with pytest.raises(NotAvailableError, match="out_sharding"):
-        ones(1.0, out_sharding="x")
+    place = tfn.NamedSharding(tfn.make_mesh((1,), "x"), tfn.P("x"))
+    assert ones(np.zeros(2), out_sharding=place).sharding == place
 
 
 def test_functions_with_the_same_keywords_are_as_they_are():

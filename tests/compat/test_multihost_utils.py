@@ -21,7 +21,7 @@ def test_one_process_agrees_with_itself() -> None:
 
 @pytest.mark.usefixtures("eight_devices")
 def test_arrays_of_a_host_over_a_mesh_and_back() -> None:
-    mesh = tfn.make_mesh((8,), ("x",))
+    mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     values = {"a": np.arange(16.0), "b": np.ones((3, 8))}
     specs = {"a": tfn.P("x"), "b": tfn.P(None, "x")}
     divided = multihost_utils.host_local_array_to_global_array(values, mesh, specs)

@@ -46,7 +46,7 @@ def check_devices(me: int) -> None:
 
 
 def check_arrays(me: int) -> None:
-    mesh = tfn.make_mesh((2, 2), ("x", "y"))
+    mesh = tfn.make_mesh((2, 2), ("x", "y"), tfn.sharding.AxisType.Auto)
     assert mesh.is_multi_process and mesh.local_mesh.devices.tolist() == [tfn.local_devices()]
     data = np.arange(48, dtype="float32").reshape(8, 6)
     over = NamedSharding(mesh, P("x", "y"))
@@ -75,7 +75,7 @@ def check_arrays(me: int) -> None:
         y = tfn.device_put(x, NamedSharding(mesh, spec))
         assert np.array_equal(dist.process_allgather(y), data), spec
     assert np.array_equal(np.asarray(tfn.device_put(x, NamedSharding(mesh, P("y")))), data)
-    other = tfn.make_mesh((4,), ("z",))
+    other = tfn.make_mesh((4,), ("z",), tfn.sharding.AxisType.Auto)
     z = tfn.device_put(x, NamedSharding(other, P("z")))
     assert np.array_equal(dist.process_allgather(z), data)
     raises(DeviceError, "different meshes", lambda: x + z)
@@ -117,7 +117,10 @@ def check_values(me: int) -> None:
 
 
 def check_programs(me: int) -> None:
-    x = tfn.device_put(np.ones(8, "float32"), NamedSharding(tfn.make_mesh((4,), "d"), P("d")))
+    x = tfn.device_put(
+        np.ones(8, "float32"),
+        NamedSharding(tfn.make_mesh((4,), "d", tfn.sharding.AxisType.Auto), P("d")),
+    )
 
     def one(v: Any) -> Any:
         return v.sum()

@@ -134,7 +134,7 @@ def check(dtype: str, mesh: Mesh, sizes: tuple[int, ...]) -> int:
 def main() -> None:
     """Check all; the first process tells how many results were right."""
     tfn.distributed.initialize(deadline_s=60)
-    mesh = tfn.make_mesh((len(tfn.devices()),), ("d",))
+    mesh = tfn.make_mesh((len(tfn.devices()),), ("d",), tfn.sharding.AxisType.Auto)
     count = sum(check(dtype, mesh, SIZES) for dtype in sys.argv[1:] or DTYPES)
     count += check("float32", mesh, (LARGE // 4 // mesh.size + 1,))
     if tfn.process_index() == 0:

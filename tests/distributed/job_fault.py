@@ -40,7 +40,7 @@ def main() -> None:
     """Run the steps."""
     how, rank = sys.argv[1], int(sys.argv[2])
     tfn.distributed.initialize(deadline_s=float(os.environ.get("DEADLINE_S", "3")))
-    mesh = tfn.make_mesh((len(tfn.devices()),), ("d",))
+    mesh = tfn.make_mesh((len(tfn.devices()),), ("d",), tfn.sharding.AxisType.Auto)
     x = tfn.device_put(np.ones(mesh.size * 1000, "float32"), NamedSharding(mesh, P("d")))
     step: Any = tfn.jit(lambda x: x + 0 * x.sum())
     begin = time.time()

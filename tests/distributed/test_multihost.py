@@ -30,7 +30,7 @@ def test_one_process_has_all_values() -> None:
 
 @pytest.mark.usefixtures("eight_devices")
 def test_arrays_of_this_process_over_a_mesh() -> None:
-    mesh, x = tfn.make_mesh((8,), "d"), np.arange(16.0, dtype="float32")
+    mesh, x = tfn.make_mesh((8,), "d", tfn.sharding.AxisType.Auto), np.arange(16.0, dtype="float32")
     whole = multihost.host_local_array_to_global_array({"x": x}, mesh, P("d"))
     assert whole["x"].sharding == NamedSharding(mesh, P("d"))
     back = multihost.global_array_to_host_local_array(whole, mesh, P("d"))

@@ -12,14 +12,14 @@ import tfn.numpy as tnp
 from tfn import lax
 from tfn.eager import placement
 from tfn.errors import DeviceError
-from tfn.sharding import Mesh, SingleDeviceSharding
+from tfn.sharding import AxisType, Mesh, SingleDeviceSharding
 
 X = np.arange(32, dtype="float32").reshape(4, 8)
 pytestmark = pytest.mark.usefixtures("eight_devices")
 
 
 def mesh() -> Mesh:
-    return tfn.make_mesh((2, 4), ("x", "y"))
+    return tfn.make_mesh((2, 4), ("x", "y"), AxisType.Auto)
 
 
 def test_results_are_on_the_mesh_of_the_arguments() -> None:
@@ -44,7 +44,7 @@ def test_arguments_without_a_place_follow() -> None:
 
 def test_meshes_of_the_same_devices_meet() -> None:
     x = tfn.device_put(X, tfn.NamedSharding(mesh(), tfn.P("x", "y")))
-    flat = tfn.NamedSharding(tfn.make_mesh((8,), "z"), tfn.P(None, "z"))
+    flat = tfn.NamedSharding(tfn.make_mesh((8,), "z", AxisType.Auto), tfn.P(None, "z"))
     y = tfn.device_put(X, flat)
     assert np.array_equal(x + y, 2 * X) and (x + y).sharding.mesh == mesh()
     assert np.array_equal(y - x, 0 * X) and (y - x).sharding.mesh == flat.mesh

@@ -17,7 +17,7 @@ from tfn import Array
 from tfn._support import cache
 from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
-from tfn.eager import run
+from tfn.eager import platforms, run
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
 from tfn.hw.device import Device
 from tfn.hw.python import OracleExecutable, python
@@ -34,8 +34,8 @@ def test_devices_are_made_once_and_named(monkeypatch: Any) -> None:
         monkeypatch.setattr(config, "device", name)
         assert run.device() is run.device() and run.device().name == name
     monkeypatch.setattr(config, "device", "abacus")
-    listed = f"TFN_DEVICE, is one of {', '.join(run.MAKERS)}"
-    assert {"cpu", "cpu-debug", "cuda", "opencl", "dsp", "python", "null"} < set(run.MAKERS)
+    listed = f"TFN_DEVICE, is one of {', '.join(platforms.MAKERS)}"
+    assert {"cpu", "cpu-debug", "cuda", "opencl", "dsp", "python", "null"} < set(platforms.MAKERS)
     with pytest.raises(DeviceError, match=rf"abacus(.*\s)*.*{listed}"):
         run.device()
 
@@ -123,7 +123,7 @@ class Counting:
 
 def test_a_new_device_needs_its_row_and_nothing_else(monkeypatch: Any) -> None:
     queue = Counting()
-    monkeypatch.setitem(run.MAKERS, "counting", queue.device)
+    monkeypatch.setitem(platforms.MAKERS, "counting", queue.device)
     monkeypatch.setattr(run, "_DEVICES", {})
     monkeypatch.setattr(config, "device", "counting")
     x, kind = tnp.ones(3), kind_of((3,), FLOAT32)

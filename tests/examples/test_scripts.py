@@ -27,6 +27,7 @@ SAYS = {
     "mnist_in_c": r"mnist_in_c: 8 files in .+\n    cc ",
     "neural_ode": r"checkpoints are in .+\nneural_ode: later years .+ 20 steps",
     "per_example_grads": r"checkpoints are in .+\nprivate: test accuracy [\d.]+%",
+    "quantized_minilm": r"quantized_minilm: cosines differ from those of floats by 0\.0\d\d",
     "quantized_mnist": r"quantized_mnist: 154,031 integers, [\d.]+%",
     "sharded_gpt": r"sharded_gpt on data=2, fsdp=2, model=2: loss [\d.]+, 5 steps",
     "tour": r"3\. Transforms",

@@ -1,137 +1,180 @@
-"""Batches: programs drawn by hypothesis from one seed, up to the first that fails."""
+"""Batches: programs of successive numbers, each checked, and shrunk if it fails.
+
+A program, and the checks that it goes through, are functions of a seed and its number alone, so any
+process makes the same ones again.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
 from collections import Counter
-from pathlib import Path
-from typing import Any
-
-import hypothesis
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
 
 from tests.fuzz import coverage
 from tests.fuzz.checks import CHECKS, Inapplicable, check
-from tests.fuzz.keep import kept
-from tests.fuzz.programs import Broken, Program, programs
-from tfn.config import config
-
-PROGRAMS_PER_BATCH = 50
-"""Hypothesis forgets what it has seen between batches, and shrinks at most once a batch."""
+from tests.fuzz.choices import Choices, smallest
+from tests.fuzz.programs import Broken, Program, drawn, program
 
 SHRINK_SECONDS = 60.0
 """A failing program is shrunk for so long; then the smallest so far is kept."""
 
+CHECK_SECONDS = 60.0
+"""Time of the processor that one check of a program may take; the slowest took 4 (2 cores)."""
 
-class OutOfTime(KeyboardInterrupt):
-    """The end of the time, for all or for shrinking; hypothesis lets interrupts pass."""
+
+class TooLong(AssertionError):
+    """A program that does not end."""
 
 
-class Batch:
-    """Programs drawn from one seed, up to the first that fails, which is shrunk.
+class OutOfTime(Exception):
+    """The end of the time for shrinking."""
 
-    While a check runs, its program is a test in the folder `running`, for the case that it ends the
-    process.
+
+@dataclass
+class Failure:
+    """A program that failed a check, and with which message."""
+
+    check: str
+    program: Program | None
+    """None if the program ended the process that drew it."""
+    message: str
+    kind: str = ""
+    """The class of the error: a smaller program has to fail with the same."""
+
+
+@dataclass
+class Report:
+    """Counts of some programs, which are added to those of others."""
+
+    programs: int = 0
+    lines: int = 0
+    counts: coverage.Counts = field(default_factory=Counter)
+    checks: Counter[str] = field(default_factory=Counter)
+    """Programs by each check that they went through."""
+    totals: Counter[str] = field(default_factory=Counter)
+    """Programs by each dtype and each transform that is in them."""
+    seconds: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, other: Report) -> None:
+        """Adds the counts of another report."""
+        self.programs += other.programs
+        self.lines += other.lines
+        self.failures += other.failures
+        for name in ("counts", "checks", "totals", "seconds"):
+            getattr(self, name).update(getattr(other, name))
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TooLong after so much time of the processor, in the code of Python."""
+
+    def end(*_: object) -> None:
+        raise TooLong(f"no end after {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def chosen(seed: int, number: int) -> tuple[str, ...]:
+    """The checks of a program."""
+    random = Random(f"{seed}/{number}/checks")
+    return tuple(name for name, row in CHECKS.items() if 100 * random.random() < row.share)
+
+
+def run(
+    seed: int,
+    numbers: range,
+    only: str = "",
+    begin: Callable[[int, str], None] = lambda number, name: None,
+) -> Report:
+    """Draws and checks the programs of some numbers.
 
     Args:
-        deadline: when to stop, by `time.monotonic`.
         only: the one check to run, instead of some of all.
-        most: so many programs at most.
+        begin: told the number of a program and what is about to be done with it.
     """
+    report = Report()
+    for number in numbers:
+        choices = drawn(seed, number)
+        names = (only,) if only else chosen(seed, number)
+        failure = one(choices, names, report, partial(begin, number))
+        if failure is not None:
+            report.failures.append(shrunk(choices, failure, partial(begin, number)))
+    return report
 
-    def __init__(
-        self, deadline: float, running: Path, only: str = "", most: int = PROGRAMS_PER_BATCH
-    ) -> None:
-        self.deadline = deadline
-        self.running = running
-        self.only = only
-        self.most = most
-        self.programs = 0
-        self.lines = 0
-        self.counts: coverage.Counts = Counter()
-        self.seconds: Counter[str] = Counter()
-        self.failure: tuple[str, Program, str] | None = None
-        self.failed_at = 0.0
 
-    def run(self, seed: int) -> None:
-        """Draws and checks programs; what failed is in `failure`."""
-
-        @hypothesis.seed(seed)
-        @settings(
-            max_examples=self.most,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate, Phase.shrink],
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-            print_blob=False,
-        )
-        @hypothesis.given(st.data())
-        def test(data: st.DataObject) -> None:
-            self.one(data)
-
-        with contextlib.suppress(OutOfTime), contextlib.redirect_stdout(None):
-            try:
-                test()
-            except Exception as error:
-                if self.failure is None:
-                    raise RuntimeError("the fuzzer itself failed") from error
-        if self.failure is not None:
-            name, program, message = self.failure
-            self.failure = name, smallest_slice(name, program), message
-
-    def one(self, data: st.DataObject) -> None:
-        """Draws a program and runs the checks that it draws."""
-        now = time.monotonic()
-        if self.failure is None and now > self.deadline:
-            raise OutOfTime
-        if self.failure is not None and now > self.failed_at + SHRINK_SECONDS:
-            raise OutOfTime
+def one(
+    choices: Choices, names: tuple[str, ...], report: Report, begin: Callable[[str], None]
+) -> Failure | None:
+    """Draws a program, runs checks of it, and counts it, or returns the first failure."""
+    begin("line")
+    start = time.process_time()
+    try:
+        with time_limit(CHECK_SECONDS):
+            drawn = program(choices)
+    except Broken as error:
+        return Failure("line", error.program, str(error), type(error.__cause__).__name__)
+    report.seconds["draw"] += time.process_time() - start  # type: ignore[assignment]
+    done = []
+    for name in names:
+        begin(name)
+        start = time.process_time()
         try:
-            program = data.draw(programs())
-        except Broken as error:
-            self.fail("line", error.program, error)
-            raise
-        self.seconds["draw"] += time.monotonic() - now  # type: ignore[assignment]
-        chosen = (
-            (self.only,)
-            if self.only
-            else tuple(
-                name
-                for name, check in CHECKS.items()
-                if check.share == 100
-                or (check.share and data.draw(st.integers(0, 99)) < check.share)
-            )
-        )
-        if self.failure is not None:  # a smaller program has to fail in the same way
-            chosen = tuple(name for name in chosen if name == self.failure[0])
-        for name in chosen:
-            start = time.monotonic()
-            path = kept(self.running, name, program, "The process ended.")
-            try:
-                CHECKS[name].run(program)
-            except Inapplicable:
-                chosen = tuple(other for other in chosen if other != name)
-            except Exception as error:
-                self.fail(name, program, error)
-                raise
-            finally:
-                path.unlink(missing_ok=True)
-                self.seconds[name] += time.monotonic() - start  # type: ignore[assignment]
-        if self.failure is None and chosen:
-            self.programs += 1
-            self.lines += len(program.lines)
-            self.counts += coverage.counted(program, chosen)
+            with time_limit(CHECK_SECONDS):
+                CHECKS[name].run(drawn)
+            done.append(name)
+        except Inapplicable:
+            pass
+        except Exception as error:
+            kind = type(error).__name__
+            return Failure(name, drawn, f"{kind}: {error}", kind)
+        finally:
+            report.seconds[name] += time.process_time() - start  # type: ignore[assignment]
+    if done:
+        report.programs += 1
+        report.lines += len(drawn.lines)
+        report.checks.update(done)
+        report.totals.update(coverage.kinds(drawn))
+        report.counts.update(coverage.counted(drawn, tuple(done)))
+    return None
 
-    def fail(self, name: str, program: Program, error: Exception) -> None:
-        """Notes a failure, if it is smaller than the one before."""
-        if self.failure is None:
-            self.failed_at = time.monotonic()
-        if self.failure is None or len(program.source()) <= len(self.failure[1].source()):
-            self.failure = name, program, f"{type(error).__name__}: {error}"
+
+def shrunk(choices: Choices, failure: Failure, begin: Callable[[str], None]) -> Failure:
+    """The smallest program that is found in some time to fail a check with the same error."""
+    best, deadline = failure, time.monotonic() + SHRINK_SECONDS
+    names = () if failure.check == "line" else (failure.check,)
+
+    def failing(other: Choices) -> bool:
+        nonlocal best
+        if time.monotonic() > deadline:
+            raise OutOfTime
+        found = one(other, names, Report(), lambda name: begin(failure.check))
+        if found is None or (found.check, found.kind) != (failure.check, failure.kind):
+            return False
+        if _length(found) <= _length(best):
+            best = found
+        return True
+
+    with suppress(OutOfTime):
+        smallest(choices, failing)
+    if best.program is not None:
+        best.program = smallest_slice(best.check, best.program)
+    return best
+
+
+def _length(failure: Failure) -> int:
+    return len(failure.program.source()) if failure.program else 0
 
 
 def smallest_slice(name: str, program: Program) -> Program:
@@ -141,24 +184,8 @@ def smallest_slice(name: str, program: Program) -> Program:
     slices = [program.slice((output,)) for output in program.outputs]
     for part in sorted(slices, key=lambda part: len(part.source())):
         try:
-            check(name, part)
+            with time_limit(CHECK_SECONDS):
+                check(name, part)
         except Exception:
             return part
     return program
-
-
-def work(options: Any, job: int, deadline: float, running: Path, reports: Any) -> None:
-    """Batches of one process until the time or the number of programs is over; each is a report."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
-    config.disk_cache = False  # no program comes twice
-    number, programs = job, 0
-    share = -(-options.programs // options.jobs)
-    while time.monotonic() < deadline and programs < share:
-        batch = Batch(deadline, running, options.only, min(PROGRAMS_PER_BATCH, share - programs))
-        batch.run(options.seed * 1_000_003 + number)
-        programs += batch.programs
-        reports.put(
-            (batch.programs, batch.lines, batch.counts, batch.seconds, batch.failure, number)
-        )
-        number += options.jobs
-    reports.put(None)

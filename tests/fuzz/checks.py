@@ -111,7 +111,7 @@ def sharded(program: Program) -> None:
     random = Random(program.source())
     sizes = random.choice([(2,), (3,), (2, 2), (2, 3)])
     with device("cpu"), devices(math.prod(sizes)):
-        mesh = tfn.make_mesh(sizes, ("x", "y")[: len(sizes)])
+        mesh = tfn.make_mesh(sizes, ("x", "y")[: len(sizes)], tfn.sharding.AxisType.Auto)
         inputs = [
             tfn.device_put(x, tfn.NamedSharding(mesh, drawn_spec(random, x.shape, mesh)))
             for x in arrays(program.inputs)
@@ -284,7 +284,7 @@ def _require_differences(
 
 @dataclass(frozen=True)
 class Check:
-    """A way to run a program; `share` programs of a hundred run it, if no other number is said."""
+    """A way to run a program; `share` programs of a hundred run it."""
 
     run: Callable[[Program], None]
     share: int
@@ -294,7 +294,7 @@ CHECKS = {
     "jit": Check(jit, 100),
     "guarded": Check(guarded, 5),
     "eager": Check(eager, 15),
-    "oracle": Check(oracle, 15),
+    "oracle": Check(oracle, 50),
     "vmap": Check(vmap, 20),
     "gradient": Check(gradient, 40),
     "adjoint": Check(adjoint, 40),

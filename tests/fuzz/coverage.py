@@ -30,6 +30,14 @@ def counted(program: Program, checks: tuple[str, ...]) -> Counts:
     return Counter(cells)
 
 
+def kinds(program: Program) -> set[str]:
+    """Dtypes and transforms that are in a program, those that its functions are written for too."""
+    found = {dtype for _, dtype, _ in program.uses}
+    for step, _, inside in program.uses:
+        found |= {*inside, *({step} & TRANSFORMS.keys())}
+    return found
+
+
 def excuse(step: str, column: str) -> str | None:
     """Why a cell is empty for ever; None if it is to be filled."""
     row = STEPS.get(step) or TRANSFORMS[step]

@@ -1,4 +1,4 @@
-"""The writer of programs: hypothesis draws steps, and each line is evaluated as it is written.
+"""The writer of programs: choices decide about steps, and each line is evaluated as it is written.
 
     x = Input("float32", (3, 5), "normal", 7)     inputs: dtypes, shapes, kinds of numbers
     v1 = xp.tanh(x)                               lines, most of them one step each
@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
+from random import Random
 from textwrap import indent
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from hypothesis import strategies as st
 
+from tests.fuzz.choices import Choices
 from tests.fuzz.steps import DISCRETE, EXACT, STEPS
 from tests.fuzz.transforms import TRANSFORMS, Function
 from tests.fuzz.values import (
@@ -29,6 +30,7 @@ from tests.fuzz.values import (
     COMPLEX,
     DTYPES,
     FLOATS,
+    LARGEST,
     SIGNED,
     UNSIGNED,
     Numbers,
@@ -44,7 +46,6 @@ from tests.fuzz.values import (
 )
 
 SIZES = (1, 2, 3, 5, 7, 17, 0, 33, 130)
-LARGEST = 10_000
 MAX_STEPS = 14
 """About a third of the steps finds no operands, or gives nothing that can be compared."""
 MAX_STEPS_OF_FUNCTION = 3
@@ -188,14 +189,14 @@ class Writer:
 
     def __init__(
         self,
-        draw: st.DrawFn,
+        choices: Choices,
         values: dict[str, Value],
         numbers: count[int],
         smooth: bool,
         inside: tuple[str, ...] = (),
         smooth_program: bool | None = None,
     ) -> None:
-        self.draw = draw
+        self.choices = choices
         self.values = values
         self.numbers = numbers
         self.smooth = smooth
@@ -211,7 +212,7 @@ class Writer:
 
     def one_of(self, *choices: Any) -> Any:
         """One of several."""
-        return choices[0] if len(choices) == 1 else self.draw(st.sampled_from(choices))
+        return self.choices.one_of(choices)
 
     def value(
         self,
@@ -245,7 +246,8 @@ class Writer:
 
     def axis(self, name: str) -> int:
         """An axis, counted from either end."""
-        return int(self.draw(st.integers(-self.ndim(name), self.ndim(name) - 1)))
+        axis = self.choices.below(2 * self.ndim(name))
+        return axis if axis < self.ndim(name) else axis - 2 * self.ndim(name)
 
     def broadcasts(
         self,
@@ -281,14 +283,14 @@ class Writer:
         names = [f"p{next(self.numbers)}" for _ in samples]
         outer = self.values if not closed and self.one_of(False, True) else {}
         child = Writer(
-            self.draw,
+            self.choices,
             {**outer, **dict(zip(names, samples))},
             self.numbers,
             self.smooth or smooth,
             (*self.inside, transform),
             self.smooth_program,
         )
-        self.draw(steps(child, MAX_STEPS_OF_FUNCTION, STOP_FUNCTION))
+        child.write(MAX_STEPS_OF_FUNCTION, STOP_FUNCTION)
         made = [line.names[0] for line in child.lines]
         result = next((v for v in made[::-1] if child.dtype(v) in gives), names[0])
         body = "\n".join([*(line.source for line in child.lines), f"return {result}"])
@@ -305,10 +307,18 @@ class Writer:
 
     # Steps.
 
+    def write(self, largest: int, stop: int) -> None:
+        """So many steps at most, each of which can be left out alone; one in `stop` is the last."""
+        for _ in range(largest):
+            with self.choices.span():
+                if self.choices.below(stop + 1) == 0:
+                    return
+                self.step()
+
     def step(self) -> None:
         """One more line, if there are operands for it."""
         self.functions = []
-        if len(self.inside) < MAX_DEPTH and self.draw(st.integers(0, 9)) > 6:
+        if len(self.inside) < MAX_DEPTH and self.choices.below(10) > 6:
             name = self.one_of(*TRANSFORMS)
             try:
                 expression, exact = TRANSFORMS[name].write(self)
@@ -357,8 +367,6 @@ class Writer:
         except Exception as error:
             raise Broken(line, self.values, error) from error
         value = made[name]
-        if value.numbers.size > LARGEST or value.ndim > 5:
-            return
         if value.weak:
             line = replace(line, source=f"{functions}{name} = ({expression}).astype({value.dtype})")
             made = {name: replace(value, weak=False)}
@@ -372,51 +380,56 @@ class Writer:
             self.uses += function.uses
 
 
-@st.composite
-def inputs(draw: st.DrawFn, smooth: bool) -> dict[str, Input]:
+def shape(choices: Choices) -> tuple[int, ...]:
+    """A shape of up to three axes."""
+    while True:
+        sizes = tuple(choices.one_of(SIZES) for _ in range(choices.below(4)))
+        if prod(sizes) <= LARGEST:
+            return sizes
+
+
+def inputs(choices: Choices, smooth: bool) -> dict[str, Input]:
     """Two arrays of floats, one of integers, one of truths, one of any dtype."""
-    shapes = (
-        st.lists(st.sampled_from(SIZES), max_size=3)
-        .filter(lambda shape: prod(shape) <= LARGEST)
-        .map(tuple)
-    )
     # Whole numbers lie on kinks, where differences of either side are no derivative.
-    kinds = st.sampled_from(("normal", "strided", *(() if smooth else ("whole", "special"))))
-    floats = st.sampled_from(("float32", *FLOATS))
-    integers = st.sampled_from(("int32", "int64", *SIGNED, *UNSIGNED))
-    dtype = draw(floats)
-    shape = draw(shapes)
+    kinds = ("normal", "strided", *(() if smooth else ("whole", "special")))
+    dtype = choices.one_of(("float32", *FLOATS))
+    common = shape(choices)
     dtypes = {
         "x": dtype,
-        "y": draw(st.sampled_from((dtype, *FLOATS))),
-        "k": draw(integers),
+        "y": choices.one_of((dtype, *FLOATS)),
+        "k": choices.one_of(("int32", "int64", *SIGNED, *UNSIGNED)),
         "m": BOOL[0],
-        "z": draw(st.sampled_from((*COMPLEX, *DTYPES))),
+        "z": choices.one_of((*COMPLEX, *DTYPES)),
     }
     return {
         name: Input(
             dtypes[name],
-            shape if name == "m" else draw(st.one_of(st.just(shape), shapes)),
-            draw(kinds),
-            draw(st.integers(0, 99)),
+            common if name == "m" or choices.below(2) == 0 else shape(choices),
+            choices.one_of(kinds),
+            choices.below(100),
         )
         for name in dtypes
     }
 
 
-@st.composite
-def programs(draw: st.DrawFn, max_steps: int = MAX_STEPS) -> Program:
-    """A program with the values that are read by none of its lines as outputs."""
-    smooth = draw(st.booleans())
-    arrays = draw(inputs(smooth))
-    writer = Writer(
-        draw, {name: Value(x.numbers()) for name, x in arrays.items()}, count(1), smooth
-    )
-    draw(steps(writer, max_steps, STOP_PROGRAM))
+def program(choices: Choices) -> Program:
+    """A program with the values that are read by none of its lines as outputs.
+
+    Raises:
+        Broken: the oracle has no value of a line, or a wrong one.
+    """
+    smooth = choices.below(2) == 1
+    arrays = inputs(choices, smooth)
+    values = {name: Value(x.numbers()) for name, x in arrays.items()}
+    writer = Writer(choices, values, count(1), smooth)
+    writer.write(1 + choices.below(MAX_STEPS), STOP_PROGRAM)
+    for _ in range(MAX_STEPS):
+        if not writer.lines:
+            writer.step()
     lines = tuple(writer.lines)
     made = [name for line in lines for name in line.names]
     read = {name for line in lines for name in line.reads(writer.values)}
-    program = Program(
+    whole = Program(
         arrays,
         lines,
         tuple(name for name in made if name not in read) or ("x",),
@@ -424,21 +437,9 @@ def programs(draw: st.DrawFn, max_steps: int = MAX_STEPS) -> Program:
         tuple(writer.uses),
         writer.values,
     )
-    return program.slice(program.outputs)
+    return whole.slice(whole.outputs)
 
 
-@st.composite
-def steps(draw: st.DrawFn, writer: Writer, largest: int, stop: int) -> None:
-    """Steps of a writer, each of which hypothesis can remove alone; one in `stop` is the last."""
-    for _ in range(largest):
-        if not draw(step(writer, stop)):
-            return
-
-
-@st.composite
-def step(draw: st.DrawFn, writer: Writer, stop: int) -> bool:
-    """One step, or none at the end."""
-    if draw(st.integers(0, stop)) == 0:
-        return False
-    writer.step()
-    return True
+def drawn(seed: int, number: int) -> Choices:
+    """The choices of a program by its number, which are the same everywhere."""
+    return Choices(Random(f"{seed}/{number}"))

@@ -19,9 +19,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import strategies as st
 
-from tests.fuzz.values import BOOL, COMPLEX, DTYPES, FLOATS, SIGNED, UNSIGNED
+from tests.fuzz.values import BOOL, COMPLEX, DTYPES, FLOATS, LARGEST, SIGNED, UNSIGNED
 
 if TYPE_CHECKING:
     from tests.fuzz.programs import Writer
@@ -92,10 +91,15 @@ def inner(template: str, takes: tuple[str, ...] = ARITHMETIC, empty: bool = True
     def write(w: Writer) -> str:
         a = w.value(takes, least=1, fits=lambda v: v.shape[-1] > 0)
         n = w.shape(a)[-1]
+        rows = prod(w.shape(a)[:-1])
         b = w.value(
             (w.dtype(a),),
             least=1,
-            fits=lambda v: v.shape[-1] == n and (empty or v.numbers.size > 0),
+            fits=lambda v: (
+                v.shape[-1] == n
+                and (empty or v.numbers.size > 0)
+                and rows * prod(v.shape[:-1]) <= LARGEST
+            ),
         )
         return template.format(a=a, b=b, n=n)
 
@@ -136,7 +140,7 @@ def reduction(
 
 def transposed(w: Writer) -> str:
     a = w.value(DTYPES, least=1)
-    return f"xp.transpose({a}, {w.draw(st.permutations(range(w.ndim(a))))})"
+    return f"xp.transpose({a}, {w.choices.permutation(w.ndim(a))})"
 
 
 def reshaped(w: Writer) -> str:

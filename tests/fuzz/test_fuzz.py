@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.exporting import building
 from tests.exporting.building import needs_cc
-from tests.fuzz import checks, coverage
-from tests.fuzz.batches import Batch
+from tests.fuzz import checks, coverage, jobs, ledger
+from tests.fuzz.batches import run
+from tests.fuzz.choices import Choices, smallest
 from tests.fuzz.keep import kept
-from tests.fuzz.programs import Broken, Input, Line, Program, programs
+from tests.fuzz.programs import Broken, Input, Line, Program, drawn, program
 from tests.fuzz.steps import STEPS
 from tests.fuzz.transforms import TRANSFORMS
 from tests.fuzz.values import (
+    DTYPES,
     Disagreement,
     Unfit,
     Value,
@@ -97,26 +102,39 @@ def test_zeros_of_both_signs() -> None:
     assert not has_both_zeros([zeros(-0.0, -1.0), zeros(-0.0, np.nan), Value(np.zeros(2, int))])
 
 
-def test_programs_are_the_same_for_a_seed() -> None:
-    def drawn() -> list[str]:
-        sources: list[str] = []
+def test_programs_are_the_same_for_a_number() -> None:
+    def sources() -> list[str]:
+        return [program(drawn(5, number)).source() for number in range(5)]
 
-        @seed(5)
-        @settings(
-            max_examples=5,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-            database=None,
-            derandomize=False,
-        )
-        @given(programs())
-        def draw(program: Program) -> None:
-            sources.append(program.source())
+    assert sources() == sources()
+    assert len(set(sources())) == 5
 
-        draw()
-        return sources
 
-    assert drawn() == drawn()
+def test_choices_that_are_given_come_first_and_then_zeros() -> None:
+    choices = Choices(given=(3, 9))
+    assert [choices.below(5) for _ in range(3)] == [3, 4, 0]
+    assert choices.permutation(3) == (0, 1, 2)
+    assert choices.made == [3, 4, 0, 0, 0, 0]
+
+
+def test_choices_shrink_to_the_fewest_and_smallest_that_fail() -> None:
+    def numbers(choices: Choices) -> list[int]:
+        made = []
+        for _ in range(20):
+            with choices.span():
+                if choices.below(9) == 0:
+                    break
+                made.append(choices.below(1000) + choices.below(7))
+        return made
+
+    def failing(choices: Choices) -> bool:
+        return max(numbers(choices), default=0) > 150
+
+    start = Choices(Random("7"))
+    assert failing(start)
+    least = smallest(start, failing)
+    assert numbers(Choices(given=least.made)) == [151]
+    assert least.made[0] == 1
 
 
 def test_failures_are_shrunk_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,25 +144,95 @@ def test_failures_are_shrunk_and_kept(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(checks, "CHECKS", {"jit": checks.Check(jit, 100)})
     monkeypatch.setattr("tests.fuzz.batches.CHECKS", checks.CHECKS)
-    monkeypatch.setattr("tests.fuzz.batches.SHRINK_SECONDS", 2)
-    batch = Batch(float("inf"), tmp_path / "running")
-    batch.run(0)
-    assert batch.failure is not None
-    name, program, message = batch.failure
-    assert (name, len(program.lines), message) == ("jit", 1, "Disagreement: no numpy")
-    assert not list((tmp_path / "running").iterdir())
-    path = kept(tmp_path, name, program, message)
+    monkeypatch.setattr("tests.fuzz.batches.SHRINK_SECONDS", 5)
+    stages: list[tuple[int, str]] = []
+    report = run(0, range(8), begin=lambda number, stage: stages.append((number, stage)))
+    assert (7, "line") in stages and (7, "jit") in stages
+    assert report.failures and report.programs + len(report.failures) == 8
+    failure = report.failures[0]
+    assert failure.program is not None
+    assert (failure.check, len(failure.program.lines)) == ("jit", 1)
+    assert failure.message == "Disagreement: no numpy"
+    path = kept(tmp_path, failure.check, failure.program, failure.message)
     tests = [f for n, f in runpy.run_path(str(path)).items() if n.startswith("test_")]
     with pytest.raises(Disagreement, match="no numpy"):
         tests[0]()
 
 
+def test_programs_that_do_not_end_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def jit(program: Program) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr("tests.fuzz.batches.CHECKS", {"jit": checks.Check(jit, 100)})
+    monkeypatch.setattr("tests.fuzz.batches.CHECK_SECONDS", 0.2)
+    monkeypatch.setattr("tests.fuzz.batches.SHRINK_SECONDS", 0)
+    (failure,) = run(0, range(1)).failures
+    assert (failure.kind, failure.message) == ("TooLong", "TooLong: no end after 0 s")
+
+
+def job_of(plan: jobs.Plan, first: int, ending: str) -> jobs.Job:
+    """A job of this process, with another process in its place that ended in some way."""
+    job = object.__new__(jobs.Job)
+    job.plan, job.status = plan, [first, jobs.STAGES.index("jit"), time.monotonic()]
+    job.process = subprocess.Popen([sys.executable, "-c", ending])  # type: ignore[assignment]
+    job.process.exitcode = job.process.wait()  # type: ignore[attr-defined]
+    return job
+
+
+def test_programs_that_end_their_process_are_failures() -> None:
+    plan = jobs.Plan(seed=5, deadline=0, programs=9, jobs=1)
+    failure = job_of(plan, 3, "import os; os.abort()").failure(hung=False)
+    assert failure.check == "jit" and failure.program is not None
+    assert failure.message == "program 3 of seed 5 ended the process, code -6"
+    assert failure.program.source() == program(drawn(5, 3)).source()
+
+
+def test_jobs_that_are_killed_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = jobs.Plan(seed=5, deadline=time.monotonic() + 60, programs=4, jobs=1, only="oracle")
+    begun: list[int] = []
+
+    class Job(jobs.Job):
+        def __init__(self, plan: jobs.Plan, first: int) -> None:
+            super().__init__(plan, first)
+            begun.append(first)
+            if first == 0:
+                self.process.kill()
+
+    monkeypatch.setattr(jobs, "Job", Job)
+    reports = [report for report, _ in jobs.follow(plan, lambda: None)]
+    assert begun == [0, 1]
+    assert [failure.kind for report in reports for failure in report.failures] == ["crash"]
+    assert sum(report.programs for report in reports) == 3
+
+
+def test_ledgers_add_up_the_runs_of_a_version(tmp_path: Path) -> None:
+    file, report = tmp_path / "folder" / "ledger.json", run(0, range(4), only="oracle")
+    ledger.check_fresh(file, 1)
+    for seed in (1, 2, 2):  # a run writes itself again and again
+        ledger.write(file, seed, report, largest_bytes=seed)
+    (version,) = ledger.versions(file)
+    assert version == ledger.version()
+    total, runs, failures, largest_bytes = ledger.read(file, version)
+    assert (runs, failures, largest_bytes) == (2, [], 2)
+    assert total.programs == 2 * report.programs == 8
+    assert total.checks == Counter({"oracle": 8})
+    assert total.counts["where", "bool"] == 2 * report.counts["where", "bool"]
+    assert sum(total.counts.values()) == 2 * sum(report.counts.values())
+    with pytest.raises(SystemExit, match="take another seed"):
+        ledger.check_fresh(file, 2)
+    assert [table.row_count for table in ledger.tables(total)] == [
+        len(DTYPES),
+        len(TRANSFORMS),
+        len(checks.CHECKS),
+    ]
+
+
 @needs_cc
-def test_exported_c_of_some_programs_under_sanitizers(tmp_path: Path) -> None:
-    batch = Batch(float("inf"), tmp_path, only="sanitize", most=6)
-    batch.run(0)
-    assert batch.failure is None, batch.failure
-    assert batch.programs > 3
+def test_exported_c_of_some_programs_under_sanitizers() -> None:
+    report = run(0, range(6), only="sanitize")
+    assert not report.failures, report.failures
+    assert report.programs > 3
 
 
 @needs_cc
@@ -158,7 +246,7 @@ def test_sanitizers_see_a_write_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -
         checks.check("sanitize", program)
 
 
-def test_programs_that_cannot_be_exported_are_not_counted(tmp_path: Path) -> None:
+def test_programs_that_cannot_be_exported_are_not_counted() -> None:
     line = Line(("v1",), "v1 = xp.fft.fft(x).real")
     program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))
     with pytest.raises(checks.Inapplicable):
@@ -179,27 +267,21 @@ def test_broken_lines_are_programs_of_their_own() -> None:
         *("pure_callback", "io_callback"),
     ],
 )
-def test_rare_steps_are_drawn_and_agree(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rare_steps_are_drawn_and_agree(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     others = ("transpose", "cast to integer", "cast float")
     monkeypatch.setattr("tests.fuzz.programs.STEPS", {n: STEPS[n] for n in (step, *others)})
-    batch = Batch(float("inf"), tmp_path, only="jit", most=16)
-    batch.run(0)
-    assert batch.failure is None, batch.failure
-    assert batch.counts[step, "jit"]
+    report = run(0, range(16), only="jit")
+    assert not report.failures, report.failures
+    assert report.counts[step, "jit"]
 
 
 @pytest.mark.parametrize("transform", ["custom_vjp", "custom_jvp"])
-def test_custom_rules_are_drawn_and_agree(
-    transform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_custom_rules_are_drawn_and_agree(transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = {name: TRANSFORMS[name] for name in (transform, "grad", "vmap")}
     monkeypatch.setattr("tests.fuzz.programs.TRANSFORMS", drawn)
-    batch = Batch(float("inf"), tmp_path, only="jit", most=60)
-    batch.run(0)
-    assert batch.failure is None, batch.failure
-    assert batch.counts[transform, "jit"]
+    report = run(0, range(25), only="jit")
+    assert not report.failures, report.failures
+    assert report.counts[transform, "jit"]
 
 
 def test_coverage_counts_steps_by_dtype_and_transform() -> None:

@@ -49,6 +49,9 @@ DTYPES = (*BOOL, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX)
 LIMIT = {"float16": 60.0, "bfloat16": 1e4, "float32": 1e4, "float64": 1e8, "complex64": 1e3}
 """Largest magnitude of a rounded value: its square, summed over an array, must not overflow."""
 
+LARGEST, MAX_AXES = 10_000, 5
+"""Elements and axes of a value, at most."""
+
 MAX_RELATIVE_ERROR = 0.1
 """A value with a larger error, relative to the largest number beside it and 0.1, tells nothing."""
 
@@ -238,11 +241,13 @@ def evaluate(
         ulp: unit in the last place of the coarsest dtype inside the functions of the line, or 0.
 
     Raises:
-        Unfit: the line is ill conditioned on these operands.
+        Unfit: the line is ill conditioned on these operands, or a value is too large.
         Disagreement: the oracle is wrong.
     """
     with np.errstate(all="ignore"):
         results = narrow(source, names, values)
+        if any(value.numbers.size > LARGEST or value.ndim > MAX_AXES for value in results):
+            raise Unfit
         reads = {name: values[name] for name in operands(source, values)}
         if exact:
             if by_numpy:

@@ -17,7 +17,7 @@ def test_pictures(
     capsys: pytest.CaptureFixture[str], golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config, "device", "cpu")  # another name has another width
-    mesh = tfn.make_mesh((2, 4), ("x", "y"))
+    mesh = tfn.make_mesh((2, 4), ("x", "y"), tfn.sharding.AxisType.Auto)
     for spec in (tfn.P("x", "y"), tfn.P("x"), tfn.P(None, "y"), tfn.P("y", "x"), tfn.P()):
         print(spec)
         sharding = tfn.NamedSharding(mesh, spec)
@@ -28,7 +28,7 @@ def test_pictures(
 
 
 def test_shardings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = tfn.NamedSharding(tfn.make_mesh((8,), "x"), tfn.P("x"))
+    rows = tfn.NamedSharding(tfn.make_mesh((8,), "x", tfn.sharding.AxisType.Auto), tfn.P("x"))
     x, seen = tfn.device_put(np.ones(8), rows), []
     tfn.debug.inspect_array_sharding({"x": x, "y": x}, callback=seen.append)
     tfn.grad(lambda v: tfn.debug.inspect_array_sharding(v, callback=seen.append) or v.sum())(x)
@@ -40,7 +40,7 @@ def test_shardings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_shardings_of_traced_values_are_told_once_they_are_chosen() -> None:
-    rows = tfn.NamedSharding(tfn.make_mesh((8,), "x"), tfn.P("x"))
+    rows = tfn.NamedSharding(tfn.make_mesh((8,), "x", tfn.sharding.AxisType.Auto), tfn.P("x"))
     x, seen = tfn.device_put(np.ones((8, 2), "float32"), rows), []
 
     def total(v: tfn.Array) -> tfn.Array:

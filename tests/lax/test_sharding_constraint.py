@@ -17,7 +17,9 @@ pytestmark = pytest.mark.usefixtures("eight_devices")
 
 
 def over(*spec: object) -> NamedSharding:
-    return NamedSharding(tfn.make_mesh((2, 4), ("x", "y")), tfn.P(*spec))
+    return NamedSharding(
+        tfn.make_mesh((2, 4), ("x", "y"), tfn.sharding.AxisType.Auto), tfn.P(*spec)
+    )
 
 
 def test_values_stay_and_are_divided() -> None:

@@ -161,7 +161,7 @@ def test_all_hosts_take_the_same_checkpoint(tmp_path: Path) -> None:
 
 def saved(place: Path) -> Path:
     config.devices = 4
-    mesh = tfn.make_mesh((2, 2), ("data", "model"))
+    mesh = tfn.make_mesh((2, 2), ("data", "model"), tfn.sharding.AxisType.Auto)
     big = jnp.arange(200_000.0).reshape(1000, 200)
     tree = {
         "w": tfn.device_put(big, NamedSharding(mesh, P("data", "model"))),

@@ -156,7 +156,7 @@ def test_each_host_reads_the_rows_of_its_devices(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config, "devices", 8)
-    mesh = tfn.make_mesh((4, 2), ("data", "model"))
+    mesh = tfn.make_mesh((4, 2), ("data", "model"), tfn.sharding.AxisType.Auto)
     (whole,) = rows(Batches(ARRAYS, 8, KEY).stream(epochs=1), 1)
     for spec in (P("data"), P("model"), P(("model", "data")), P(), P(None, "model")):
         place = NamedSharding(mesh, spec)
@@ -175,7 +175,9 @@ def test_each_host_reads_the_rows_of_its_devices(
 
 def test_batches_on_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "devices", 4)
-    place = NamedSharding(tfn.make_mesh((2, 2), ("data", "model")), P("data", "model"))
+    place = NamedSharding(
+        tfn.make_mesh((2, 2), ("data", "model"), tfn.sharding.AxisType.Auto), P("data", "model")
+    )
     plain = Batches(ARRAYS, 4, KEY)
     halved = lambda batch: {"x": batch["x"] / 2, "y": batch["y"]}
     for transform in (None, halved):
@@ -191,7 +193,7 @@ def test_batches_that_do_not_divide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "devices", 4)
     with pytest.raises(ArgumentError, match="divided among the hosts"):
         Batches(ARRAYS, 4, hosts=Hosts(0, 3))
-    place = NamedSharding(tfn.make_mesh((4,), "data"), P("data"))
+    place = NamedSharding(tfn.make_mesh((4,), "data", tfn.sharding.AxisType.Auto), P("data"))
     with pytest.raises(ShapeError, match="6"):
         Batches(ARRAYS, 6, sharding=place)
     with pytest.raises(ArgumentError, match="no device"):

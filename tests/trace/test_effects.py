@@ -56,8 +56,8 @@ def test_which_operands_and_results_are_tokens() -> None:
 
 def test_a_trace_without_effects_has_no_token() -> None:
     with bind.tracing("f") as trace:
-        assert trace.token is None and not trace.has_effects
+        assert not trace.cells
         effects.token()
-        assert not trace.has_effects
+        assert not trace.written
         act(1.0)
-        assert trace.has_effects
+        assert trace.written == [effects.TOKEN]

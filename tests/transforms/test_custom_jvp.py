@@ -98,6 +98,24 @@ def test_inside(loop: Any, slope: float) -> None:
     check(tfn.vmap(tfn.grad(loop))(tnp.array([1.0, 1.0])), tnp.full(2, slope))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: lax.cond(x > 0, lambda v: v * v, lambda v: 3 * v, x),
+        lambda x: lax.while_loop(lambda v: v < 10, lambda v: v * v + 1, x, max_steps=9),
+        lambda x: lax.cond(x > 9, lambda v: 1 / v, lambda v: v * v, x),  # no lane takes the first
+    ],
+)
+def test_rules_that_branch_within_lanes_have_a_reverse_mode(f: Any) -> None:
+    """Operands of branches that a lane has not taken are detached, tangents too."""
+    custom = tfn.custom_jvp(f)
+    custom.defjvp(lambda primals, tangents: tfn.jvp(f, primals, tangents))
+    xs, cts = tnp.array([-1.5, 2.0, 0.5]), tnp.array([1.0, 2.0, 3.0])
+    for g in (tfn.vmap(custom), tfn.jit(tfn.vmap(custom))):
+        check(tfn.vjp(g, xs)[1](cts)[0], tfn.vjp(tfn.vmap(f), xs)[1](cts)[0])
+        check(tfn.jvp(g, (xs,), (cts,))[1], tfn.vjp(tfn.vmap(f), xs)[1](cts)[0])
+
+
 def test_python_branches_on_known_values() -> None:
     @tfn.custom_jvp
     def f(x: Any) -> Any:

@@ -72,6 +72,38 @@ def test_lanes_stop_one_by_one(mapped: str) -> None:
         assert [y[i] for y in together] == apart
 
 
+def test_writes_of_lanes_that_have_stopped_are_dropped() -> None:
+    array = leaf(np.zeros(5))
+    row = fresh(array)
+    write = build.scatter(row, build.reshape(n, (1,)), build.reshape(x, (1,)), Op.WHERE)
+    step = closed([n + 1, write, x + 1], [n, row, x])
+    test = closed([n < 4], [n, row, x])
+    loop = build.repeat_while(test, step, [], [], [n, array, x])
+    begin = np.array([0, 3, 9], np.int32)
+    first = leaf(begin)
+    found = batch(loop, {n: first}, 3)
+    (made,) = [u for u in walk([found[1].graph]) if u.op is Op.WHILE]
+    assert not any(u.op is Op.WHERE and u.shape == (3, 5) for u in walk(made.src[1].src))
+    at = {first: begin, array: np.zeros(5), x: np.array(1.0)}
+    count, rows, last = run([y.full(3) for y in found], at)
+    assert count.tolist() == [4, 4, 9] and last.tolist() == [5, 2, 1]
+    assert rows.tolist() == [[1, 2, 3, 4, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
+
+
+def test_arrays_that_change_places_are_masked_whole() -> None:
+    one, two = leaf(np.zeros(2)), leaf(np.ones(2))
+    a, b = fresh(one), fresh(two)
+    write = build.scatter(a, build.reshape(n, (1,)), build.reshape(x, (1,)), Op.WHERE)
+    step = closed([n + 1, write, write, x], [n, a, b, x])
+    test = closed([n < 1], [n, a, b, x])
+    loop = build.repeat_while(test, step, [], [], [n, one, two, x])
+    begin = np.array([0, 1], np.int32)
+    first = leaf(begin)
+    at = {first: begin, one: np.zeros(2), two: np.ones(2), x: np.array(7.0)}
+    _, left, right, _ = run([y.full(2) for y in batch(loop, {n: first}, 2)], at)
+    assert left.tolist() == [[7, 0], [0, 0]] and right.tolist() == [[7, 0], [1, 1]]
+
+
 def test_a_condition_that_is_the_same_in_all_lanes_stays_one() -> None:
     lanes = leaf(np.ones(3))
     count, last = batch(loop(FEW), {x: lanes}, 3)

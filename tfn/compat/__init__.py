@@ -15,8 +15,10 @@ Files in reading order:
     mesh_utils     devices arranged for a mesh, by hosts
     multihost_utils  agreement of processes, of which there is one
     monitoring     events and their listeners
+    ref            functions of references, and their type
     hijax          bases of types and primitives that a library defines
     private        private parts of JAX that libraries import
+    key_arrays     functions that move elements, of random keys
     keywords       keyword arguments under JAX's names
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns

@@ -18,6 +18,7 @@ from tfn.random.keys import Key
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
 from tfn.trace.op import Shape
+from tfn.trace.refs import Ref
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 float0: DType = np.dtype([("float0", np.void, 0)])
@@ -28,7 +29,7 @@ class ExtendedDType:
     """The base of dtypes that a library defines, of which tfn has no arrays."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShapedArray:
     """The type of an array.
 
@@ -51,15 +52,25 @@ class ShapedArray:
         sharding = self.sharding  # whose spec has an entry for each axis
         undivided = self.ndim - len(sharding.spec)
         if undivided > 0:
-            spec = PartitionSpec(*sharding.spec, *[None] * undivided)
+            spec = sharding.spec.update((*sharding.spec, *[None] * undivided))
             object.__setattr__(self, "sharding", NamedSharding(sharding.mesh, spec))
 
     def __str__(self) -> str:
         sizes = list(map(str, self.shape))
         for axis, part in enumerate(self.sharding.spec):
-            names = [n for n in names_of(part) if n in self.sharding.mesh.explicit_axes]
-            sizes[axis] += f"@{','.join(map(str, names))}" if names else ""
-        return f"{self.dtype.name}[{','.join(sizes)}]"
+            names = [str(n) for n in names_of(part) if n in self.sharding.mesh.explicit_axes]
+            several = f"({','.join(names)})" if len(names) > 1 else "".join(names)
+            sizes[axis] += f"@{several}" if names else ""
+        spec = self.sharding.spec
+        sums = [("U", spec.unreduced), ("R", spec.reduced)]
+        listed = [
+            f"{letter}:{','.join(sorted(map(str, names)))}" for letter, names in sums if names
+        ]
+        more = f"{{{', '.join(listed)}}}" if listed else ""
+        return f"{self.dtype.name}[{','.join(sizes)}]{more}"
+
+    def __repr__(self) -> str:
+        return f"ShapedArray({self}{', weak_type=True' if self.weak_type else ''})"
 
     def str_short(self, short_dtypes: bool = False, **options: object) -> str:
         """The type as ``float32[2,3]``."""
@@ -98,17 +109,44 @@ class ShapedArray:
 AbstractValue = ShapedArray
 
 
+class AbstractRef:
+    """The type of a reference: that of the array that it holds."""
+
+    def __init__(self, inner_aval: Any, memory_space: Any = None, kind: Any = None) -> None:
+        self.inner_aval, self.memory_space, self.kind = inner_aval, memory_space, kind
+
+    shape = property(lambda self: self.inner_aval.shape)
+    dtype = property(lambda self: self.inner_aval.dtype)
+    ndim = property(lambda self: self.inner_aval.ndim)
+    size = property(lambda self: self.inner_aval.size)
+    weak_type = property(lambda self: False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AbstractRef) and self.inner_aval == other.inner_aval
+
+    def __hash__(self) -> int:
+        return hash(self.inner_aval)
+
+    def __repr__(self) -> str:
+        return f"Ref{{{self.inner_aval}}}"
+
+
 def typeof(x: Any) -> Any:
-    """The type of an array or a number.
+    """The type of an array, a number or a reference.
 
     Example:
         >>> typeof(1.0).weak_type
         True
+        >>> import tfn
+        >>> typeof(tfn.new_ref(1.0))
+        Ref{float32[]}
     """
+    if isinstance(x, Ref):
+        return AbstractRef(ShapedArray(x.shape, x.dtype))
     if isinstance(x, Key):
         return ShapedArray(x.shape, x.dtype)
     if isinstance(x, (Array, ShapeDtypeStruct)):
-        sharding = getattr(x.kind, "sharding", None)
+        sharding = ShapeDtypeStruct.of(x).sharding if isinstance(x, Array) else x.sharding
         if isinstance(sharding, NamedSharding):
             return ShapedArray(x.shape, x.dtype, x.weak_type, sharding)
         return ShapedArray(x.shape, x.dtype, x.weak_type)

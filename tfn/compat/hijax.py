@@ -42,19 +42,6 @@ class MutableHiType:
     """The base of types of values that change."""
 
 
-class Ref:
-    """A mutable array, of which there are none."""
-
-    def __init__(self, *values: object) -> None:
-        raise NotAvailableError(
-            "tfn has no mutable arrays", got="a jax.Ref", hint="return new values instead"
-        )
-
-
-class AbstractRef:
-    """The type of a mutable array, of which there are none."""
-
-
 def register_hitype(value: type, typeof: Callable[[Any], Any]) -> None:
     """Does nothing: no value of such a type can be an argument."""
 

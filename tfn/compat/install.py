@@ -17,6 +17,7 @@ from tfn.compat.names import MODULES, Names
 from tfn.compat.settings import config, narrow
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
+from tfn.trace.refs import Ref
 
 
 def install_as_jax() -> None:
@@ -44,6 +45,7 @@ def install_as_jax() -> None:
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
     Array.aval = property(typeof)  # type: ignore[attr-defined]  # what JAX's arrays have
+    Ref.aval = property(typeof)  # type: ignore[attr-defined]
     Array._trace = property(lambda x: x.trace)  # type: ignore[attr-defined]  # and its tracers
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)

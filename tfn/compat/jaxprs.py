@@ -12,19 +12,21 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.compat.avals import ShapedArray
 from tfn.compat.primitives import Primitive, PrimitiveRules
 from tfn.eager import run
-from tfn.trace import bind, effects
-from tfn.trace.argument import Leaf
+from tfn.trace import bind, refs
+from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr as Closed
-from tfn.trace.jaxpr import close, param, print_jaxpr
+from tfn.trace.jaxpr import close, function, inline, param, print_jaxpr
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.regions import results
-from tfn.trace.uop import UOp, remembered, walk
+from tfn.trace.uop import UOp, const, remembered, walk
 from tfn.transforms.arguments import Argnums, as_value
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Selection
@@ -80,15 +82,39 @@ def primitive_of(op: Op) -> Primitive:
 
 def bind_op(op: Op, *operands: Any, arg: Any = None, functions: Sequence[Any] = ()) -> Any:
     """The results of an operation with the argument and the functions of an equation."""
-    values = [run.asarray(x) for x in operands]
+    values = [constant(x) for x in operands]
     if op not in SEVERAL:
         return bind.bind(op, *values, arg=arg)
-    leaves = [UOp(Op.LEAF, (), Leaf(x.shape, x.dtype)) for x in values]
     bodies = [f.jaxpr.function for f in functions]
     at = 1 if op is Op.COND else 0
+    if op is Op.COND:  # what a branch has captured becomes an operand of all
+        consts = [[*map(run.asarray, f.consts)] for f in functions]
+        bodies = [_widened(f, i, consts) for i, f in enumerate(bodies)]
+        values += [x for own in consts for x in own]
+    leaves = [UOp(Op.LEAF, (), Leaf(x.shape, x.dtype)) for x in values]
     node = UOp(op, (*leaves[:at], *bodies, *leaves[at:]), arg)
     jaxpr, _ = close(several(node), leaves)
     return bind.call(jaxpr, values, [False] * len(jaxpr.outputs))
+
+
+def constant(x: Any) -> Any:
+    """An operand as a Value: a number is one of the innermost trace, as in the function's text."""
+    number = isinstance(x, (bool, int, float, complex, np.generic))
+    if not number or not bind.traces():
+        return run.asarray(x)
+    value = run.asarray(x)
+    scalar = const(np.asarray(x)[()].item(), value.dtype)
+    return bind.runtime().wrap(scalar, bind.traces()[-1], True, value.weak_type)
+
+
+def _widened(f: UOp, number: int, consts: Sequence[Sequence[Any]]) -> UOp:
+    """A branch that takes the captured values of all branches after its operands."""
+    count = len(f.arg.params) - len(consts[number])
+    own = count + sum(map(len, consts[:number]))
+    types = [*f.arg.params[:count], *(x for some in consts for x in some)]
+    params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types))
+    taken = [*params[:count], *params[own : own + len(consts[number])]]
+    return function(inline(Closed(f), [param(p) for p in taken]), params)
 
 
 @frozen
@@ -96,16 +122,15 @@ class Jaxpr:
     """A function of variables.
 
     Attributes:
-        function: the FUNCTION node: its parameters are the inputs, a token if there are effects,
-            and the constants.
+        function: the FUNCTION node: its parameters are the inputs, state, and the constants.
         inputs: the number of inputs.
-        has_effects: whether there is a token, which is the first result too.
+        cells: the state, whose values are the first results too.
         weak: which results have a weak dtype.
     """
 
     function: UOp
     inputs: int
-    has_effects: bool
+    cells: tuple[bind.Cell, ...]
     weak: tuple[bool, ...]
 
     @property
@@ -121,17 +146,17 @@ class Jaxpr:
     @property
     def constvars(self) -> list[Any]:
         """The variables of the constants."""
-        return view(self.function)[1][self.inputs + self.has_effects :]
+        return view(self.function)[1][self.inputs + len(self.cells) :]
 
     @property
     def outvars(self) -> list[Any]:
         """The results: variables and literals."""
-        return view(self.function)[2][self.has_effects :]
+        return view(self.function)[2][len(self.cells) :]
 
     @property
     def effects(self) -> frozenset[str]:
         """Whether there are side effects, as a set."""
-        return frozenset(["host"]) if self.has_effects else frozenset()
+        return frozenset(["host"]) if self.cells else frozenset()
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -184,7 +209,7 @@ def view(function: UOp) -> tuple[list[JaxprEqn], list[Any], list[Any]]:
             atoms[node] = inside[node.src[0]][node.arg]
             continue
         if node.op is Op.CONST and node.shape == ():
-            value = node.arg.value
+            value = node.dtype.type(node.arg.value)
             atoms[node] = Literal(value, ShapedArray((), node.dtype))
             continue
         if node.op in SEVERAL:
@@ -209,10 +234,10 @@ def equation(node: UOp, operands: list[Any], outvars: list[Any]) -> JaxprEqn:
     """The equation of a node: of a primitive of the user under its own name."""
     if node.op is Op.CUSTOM and isinstance(node.arg.rules, PrimitiveRules):
         rules = node.arg.rules
-        inputs, outputs = operands[rules.captured :], outvars[rules.has_effects :]
+        inputs, outputs = operands[rules.captured :], outvars[len(rules.cells) :]
         return JaxprEqn(inputs, outputs, rules.primitive, dict(rules.params.items))
     functions = [
-        ClosedJaxpr(Jaxpr(s, len(s.arg.params), False, (False,) * len(s.src)))
+        ClosedJaxpr(Jaxpr(s, len(s.arg.params), (), (False,) * len(s.src)))
         for s in node.src
         if s.op is Op.FUNCTION
     ]
@@ -242,7 +267,7 @@ def make_jaxpr(
     @functools.wraps(fun)
     def trace(*args: Any, **kwargs: Any) -> Any:
         split = static.split(fun, args, kwargs)
-        leaves, structure = tree.flatten(split.dynamic)
+        leaves, structure = refs.flatten(split.dynamic)
         types = [
             x if isinstance(x, ShapeDtypeStruct) else typed(x, f"argument {i}")
             for i, x in enumerate(leaves)
@@ -270,10 +295,9 @@ def closed_jaxpr(
 ) -> tuple[ClosedJaxpr, Any]:
     """A function of leaves of these types, closed, and the types of its result."""
     recorded = record("make_jaxpr", fun, call, types, known=False)
-    token, begin = recorded.effects, recorded.trace.begin
-    inputs = [*recorded.inputs, begin] if begin and token else recorded.inputs
-    closed, captured = close([*token, *recorded.outputs], inputs)
-    jaxpr = Jaxpr(closed.function, len(recorded.inputs), bool(token), tuple(recorded.weak))
+    inputs = [*recorded.inputs, *recorded.before]
+    closed, captured = close([*recorded.after, *recorded.outputs], inputs)
+    jaxpr = Jaxpr(closed.function, len(recorded.inputs), recorded.cells, tuple(recorded.weak))
     out = tree.unflatten(
         recorded.structure,
         [
@@ -286,9 +310,9 @@ def closed_jaxpr(
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, **options: object) -> list[Any]:
     """The results of a jaxpr."""
-    token = [effects.token()] if jaxpr.has_effects else []
-    operands = [*map(run.asarray, args), *token, *map(run.asarray, consts)]
-    return bind.call(Closed(jaxpr.function), operands, jaxpr.weak, jaxpr.has_effects)
+    state = [cell.read() for cell in jaxpr.cells]
+    operands = [*map(run.asarray, args), *state, *map(run.asarray, consts)]
+    return bind.call(Closed(jaxpr.function), operands, jaxpr.weak, jaxpr.cells)
 
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn._support.validate import shown
+from tfn.compat.key_arrays import MOVES, moving_keys
 from tfn.errors import NotAvailableError
+from tfn.numpy.creation import resolved
 from tfn.trace.named_sharding import PartitionSpec
 
 # fmt: off
@@ -127,11 +129,21 @@ IGNORED: dict[str, dict[str, str]] = {
 
 ONLY_NONE: dict[str, dict[str, str]] = {
     "jax.numpy": {
-        "out_sharding": "array asarray bincount full_like ones_like zeros_like ravel repeat "
-                        "percentile broadcast_to",
         "weights": "percentile nanpercentile quantile nanquantile",
         "preferred_element_type": "inner vecdot",
         "promote_integers": "sum prod",
+    },
+    "jax.lax": {
+        "group_offset": "ragged_dot",
+    },
+    "jax": {"reduce_axes": "grad value_and_grad vjp linear_transpose"},
+}
+"""By module: arguments that are accepted where they ask for nothing: None, (), or True."""
+
+SHARDED: dict[str, dict[str, str]] = {
+    "jax.numpy": {
+        "out_sharding": "array asarray bincount full_like ones_like zeros_like ravel repeat "
+                        "percentile broadcast_to",
     },
     "jax.random": {
         "out_sharding": "ball bernoulli beta bits categorical cauchy chisquare dirichlet "
@@ -146,11 +158,9 @@ ONLY_NONE: dict[str, dict[str, str]] = {
         "out_sharding": "broadcast broadcast_in_dim conv_general_dilated ragged_dot reduce "
                         "reduce_sum rng_bit_generator",
         "sharding": "full full_like",
-        "group_offset": "ragged_dot",
     },
-    "jax": {"reduce_axes": "grad value_and_grad vjp linear_transpose"},
 }
-"""By module: arguments that are accepted where they ask for nothing: None, (), or True."""
+"""By module: arguments that say how a result is divided, and the functions that take them."""
 # fmt: on
 
 
@@ -170,21 +180,26 @@ def spellings(module: str, name: str) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for pair in _keys(RENAMED, module, name):
         theirs, found[theirs] = pair.split("=")
-    return found | dict.fromkeys([*_keys(IGNORED, module, name), *_keys(ONLY_NONE, module, name)])
+    return found | dict.fromkeys(
+        key for table in (IGNORED, ONLY_NONE, SHARDED) for key in _keys(table, module, name)
+    )
 
 
 def adapted(module: str, name: str, function: Any) -> Any:
-    """A function that takes JAX's keywords too; itself, if it has no other ones.
+    """A function that takes JAX's keywords, and keys where it moves elements; else itself.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> adapted("jax.numpy", "sort", tnp.sort)(a=tnp.array([2, 1]), kind="stable").tolist()
         [1, 2]
     """
+    if name in MOVES.get(module, ()):
+        function = moving_keys(function)
     others = spellings(module, name)
     if not others or not callable(function):
         return function
-    call = _taking(function, f"{module}.{name}", others, set(_keys(ONLY_NONE, module, name)))
+    empty, sharded = (set(_keys(table, module, name)) for table in (ONLY_NONE, SHARDED))
+    call = _taking(function, f"{module}.{name}", others, empty, sharded)
     call.__module__, call.__qualname__ = module, name  # where pickle finds it
     return call
 
@@ -197,18 +212,27 @@ def _asks_for_nothing(value: object) -> bool:
 
 
 def _taking(
-    function: Callable[..., Any], title: str, others: dict[str, str | None], empty: set[str]
+    function: Callable[..., Any],
+    title: str,
+    others: dict[str, str | None],
+    empty: set[str],
+    sharded: set[str],
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        place = None
         for key in kwargs.keys() & others.keys():
             value, own = kwargs.pop(key), others[key]
-            if own is not None:
+            if key in sharded:
+                place = value
+            elif own is not None:
                 kwargs[own] = value
             elif key in empty and not _asks_for_nothing(value):
                 raise NotAvailableError(
                     f"{title} has no {key}", got=f"{key}={shown(value)}", hint="leave it out"
                 )
+        if place is not None:
+            return resolved(place, lambda: function(*args, **kwargs))
         return function(*args, **kwargs)
 
     return call

@@ -94,8 +94,7 @@ MODULES: dict[str, Names] = {
         "typeof": f"{AVALS}:typeof",
         "make_jaxpr": f"{JAXPRS}:make_jaxpr",
         "float0": f"{AVALS}:float0",
-        "Ref": f"{HIJAX}:Ref",
-    }, {"new_ref": "tfn has no mutable arrays", "live_arrays": "arrays are counted by Python"}),
+    }),
     "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
         "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
         "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
@@ -183,7 +182,8 @@ MODULES: dict[str, Names] = {
     "jax._src.tree_util": Names(TREE, {"_registry": f"{PRIVATE}:REGISTRY"}),
     "jax._src.checkify": Names("tfn.checkify"),
     "jax._src.state": Names(),
-    "jax._src.state.types": Names(None, _from(HIJAX, "AbstractRef")),
+    "jax._src.state.types": Names(None, _from(AVALS, "AbstractRef")),
+    "jax.ref": Names("tfn.compat.ref"),
     "jax.sharding": Names("tfn.sharding"),
     "jax.debug": Names("tfn.debug"),
     "jax.custom_derivatives": Names("tfn.custom_derivatives", {

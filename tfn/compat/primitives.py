@@ -17,7 +17,7 @@ from tfn.compat.avals import ShapedArray, typeof
 from tfn.compat.zeros import UndefinedPrimal, Zero
 from tfn.eager import run
 from tfn.errors import ArgumentError, MissingRuleError
-from tfn.trace import bind
+from tfn.trace import bind, effects
 from tfn.trace.build import moveaxis
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -189,10 +189,10 @@ def _recorded(primitive: Primitive, values: list[Any], params: dict[str, Any]) -
             got=f"{[ShapedArray(*t) for t in found]} instead of {types}",
             hint="both say shape and dtype of each result",
         )
-    f, before, has_effects = enclosed(recorded)
+    f, before = enclosed(recorded)
     takes = tuple(map(ShapeDtypeStruct.of, values))
-    rules = PrimitiveRules(primitive, Params(params), takes, len(before), has_effects)
-    return custom(primitive.name, f, [*before, *values], rules, recorded.weak, has_effects)
+    rules = PrimitiveRules(primitive, Params(params), takes, len(before), recorded.cells)
+    return custom(primitive.name, f, [*before, *values], rules, recorded.weak, recorded.cells)
 
 
 class Params:
@@ -245,14 +245,15 @@ class PrimitiveRules:
 
     Attributes:
         takes: the types of the operands.
-        captured: the number of operands before them: captured values, and a token.
+        captured: the number of operands before them: captured values, and state.
+        cells: the state, whose values are the last of these, and the first results.
     """
 
     primitive: Primitive
     params: Params
     takes: tuple[ShapeDtypeStruct, ...]
     captured: int
-    has_effects: bool
+    cells: tuple[bind.Cell, ...]
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents that the rule of `primitive_jvps` gives."""
@@ -267,7 +268,7 @@ class PrimitiveRules:
             ]
             _, dys = rule(tuple(xs), tuple(dxs), **self.params.items)
             slopes = [graph_of(trace, dy) for dy in self.primitive.results(dys)]
-        return [None] * self.has_effects + slopes
+        return [None] * len(self.cells) + slopes
 
     def transpose(
         self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
@@ -277,7 +278,7 @@ class PrimitiveRules:
         first = 1 + self.captured
         if rule is None or any(i < first for i in differentiated):
             return custom_rules.through(pull, u, cts, differentiated)
-        results = u.src[0].src[self.has_effects :]
+        results = u.src[0].src[len(self.cells) :]
         with rule_trace(rule) as trace:
             xs: list[Any] = as_values(trace, u.src[first:], self.takes)
             for i in differentiated:
@@ -286,7 +287,7 @@ class PrimitiveRules:
                 Zero(ShapedArray(y.shape, y.dtype))
                 if ct is None
                 else as_values(trace, [ct], [ShapeDtypeStruct(ct.shape, ct.dtype)])[0]
-                for ct, y in zip(cts[self.has_effects :], results, strict=True)
+                for ct, y in zip(cts[len(self.cells) :], results, strict=True)
             ]
             whole = arriving if self.primitive.multiple_results else arriving[0]
             back = rule(whole, *xs, **self.params.items)
@@ -303,8 +304,8 @@ class PrimitiveRules:
         if rule is None or any(mapped[1:first]):
             return custom_rules.lanes(batch, u, src, mapped, size)
         with rule_trace(rule) as trace:
-            if self.has_effects:
-                trace.begin = trace.token = src[self.captured]
+            for cell, now in zip(self.cells, src[first - len(self.cells) :]):
+                effects.set_current(trace, cell, now)
             wide = [
                 ShapeDtypeStruct((size, *t.shape), t.dtype, t.weak_type) if many else t
                 for t, many in zip(self.takes, mapped[first:], strict=True)
@@ -317,8 +318,7 @@ class PrimitiveRules:
             elif out_axes is None or isinstance(out_axes, int):
                 out_axes = [out_axes] * len(out)
             lanes = [_lanes(trace, y, axis) for y, axis in zip(out, out_axes, strict=True)]
-            if self.has_effects and trace.token is not None:
-                lanes = [Lanes(trace.token, False), *lanes]
+            lanes = [*(Lanes(trace.cells[cell][1], False) for cell in self.cells), *lanes]
         return lanes
 
     def _batcher(self, size: int) -> Rule | None:

@@ -3,10 +3,12 @@
 Files in reading order:
     operands  arguments become Arrays: dtype promotion, broadcasting, axes, shapes
     arrays    Arrays as they are constructed: on a buffer, or as a value of a trace
+    platforms the devices by name
     run       programs: lowered, compiled, loaded, cached, executed on the default device
     placement programs where their arguments are: over the devices of a mesh, or on one of them
     stacks    the buffer of a divided array: the stack of its parts
     devices   the devices of this process, and the default one
+    device_memory  live arrays, and the memory of each device
     shards    the parts of arrays that are divided among devices
     transfer  device_put, device_get, block_until_ready
     nans      the operation that produced the first NaN, for `config.debug_nans`
@@ -17,3 +19,5 @@ from tfn._support.lazy import on_demand as _on_demand
 with _on_demand(globals()):  # programs on one device need neither
     from tfn.eager import placement as placement
     from tfn.eager import stacks as stacks
+    from tfn.transforms.shard import layout as layout
+    from tfn.transforms.shard import layout_rules as layout_rules

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from tfn.config import config
-from tfn.eager import run
+from tfn.eager import platforms, run
 from tfn.errors import DeviceError
 from tfn.trace.mesh import Device, Mesh, arranged
 from tfn.trace.named_sharding import NamedSharding, SingleDeviceSharding
@@ -39,9 +39,9 @@ def devices(backend: str | None = None) -> list[Device]:
         [cpu:0]
     """
     platform = backend or config.device
-    if platform not in run.MAKERS:
-        raise run.no_device(platform, f"devices({backend!r})")
-    if platform in run.DRIVEN:
+    if platform not in platforms.MAKERS:
+        raise platforms.no_device(platform, f"devices({backend!r})")
+    if platform in platforms.DRIVEN:
         run.device(platform)
     if processes.device_counts is not None:
         return list(_of_processes(platform, processes.rows))

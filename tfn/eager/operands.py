@@ -81,13 +81,15 @@ def apply(
         node = body(*[bind.lift(x, trace) for x in operands], *static)
         traced: Array = bind.runtime().wrap(node, trace, all(x.known for x in operands), weak)
         return traced
+    keeps = True
     if jaxpr is None:
         names = [v.value for v in static if isinstance(v, Op)]
         bind.runtime().check_place(names[0] if names else body.__name__.strip("_"), key[3])
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
+        keeps = bind.runtime().check_layouts(jaxpr, key[3])
     result = weaken(bind.runtime().call(jaxpr, operands)[0], weak)
-    if enter is None:
+    if enter is None and keeps:
         takes, given = range(len(operands)), [None] * len(operands)
         entry = bind.runtime().entry(jaxpr, takes, 0, given, [weak], kinds=key[3])
         _PROGRAMS.keep(key, (jaxpr, entry))

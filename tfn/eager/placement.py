@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tfn.config import config
 from tfn.errors import DeviceError
+from tfn.trace import bind
 from tfn.trace.argument import Param
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import permute, reshape
@@ -29,6 +30,7 @@ from tfn.trace.place import common_place as common_place
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
 from tfn.trace.uop import UOp, remembered
 from tfn.transforms.callback import inspected
+from tfn.transforms.shard import layout, layout_rules
 from tfn.transforms.shard import program as partitioner
 
 
@@ -38,11 +40,13 @@ class Placed(NamedTuple):
     Attributes:
         jaxpr: of stacks of parts.
         platform: of the devices; None for the default one.
+        device: the one that it runs on, if it is committed to a single one.
         results: the kinds of the results: of whole arrays, with their shardings.
     """
 
     jaxpr: Jaxpr
     platform: str | None
+    device: Device | None
     results: tuple[Kind, ...]
 
 
@@ -81,6 +85,12 @@ def _placed(
     place: Sharding | None,
     asked: tuple[Sharding | None, ...],
 ) -> Placed:
+    layouts: list[layout.Layout | None] = []
+    if bind.LAYOUTS.exist:
+        pairs = zip(shardings, f.arg.params, strict=True)
+        f, layouts = layout_rules.settled(
+            f, [layout.of_sharding(s, len(p.shape)) for s, p in pairs]
+        )
     jaxpr = Jaxpr(f)
     mesh = place.mesh if isinstance(place, NamedSharding) else None
     if isinstance(place, SingleDeviceSharding) and names_devices(f):
@@ -107,8 +117,8 @@ def _placed(
         mesh = mesh_of(axes, place.devices[0].platform if place else config.device)
     if mesh is None:
         if inspects(f):
-            alone = place or SingleDeviceSharding(Device(config.device, 0))
-            jaxpr = Jaxpr(function(inspected(f.src, alone), f.arg.params))
+            where = place or SingleDeviceSharding(Device(config.device, 0))
+            jaxpr = Jaxpr(function(inspected(f.src, where), f.arg.params))
         results: Sequence[Partition | None] = [None] * len(jaxpr.outputs)
     else:
         jaxpr, results = partitioner.stacked(jaxpr, partitions, mesh.hosts)
@@ -118,11 +128,20 @@ def _placed(
     kinds = []
     for i, (u, result) in enumerate(zip(f.src, results, strict=True)):
         sharding = (result and given.get((result, u.shape))) or result_sharding(result, place)
+        if (
+            sharding
+            and i < len(layouts)
+            and (sums := layouts[i])
+            and isinstance(sharding, NamedSharding)
+        ):
+            spec = sharding.spec.update(unreduced=sums.unreduced, reduced=sums.reduced)
+            sharding = sharding if spec == sharding.spec else sharding.with_spec(spec)
         exact = asked[i] if asked else None
         if exact and sharding and sharding.is_equivalent_to(exact, u.ndim):
             sharding = exact
         kinds.append(kind_of(u.shape, u.dtype, sharding))
-    return Placed(jaxpr, place.devices[0].platform if place else None, tuple(kinds))
+    alone = place.device if isinstance(place, SingleDeviceSharding) else None
+    return Placed(jaxpr, place.devices[0].platform if place else None, alone, tuple(kinds))
 
 
 def of_mesh(jaxpr: Jaxpr, partitions: list[Partition | None], axes: tuple[Axis, ...]) -> Jaxpr:

@@ -12,7 +12,7 @@ import gc
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
@@ -26,21 +26,17 @@ from tfn import dtypes, eager, lower
 from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
-from tfn.config import config
-from tfn.eager import nans
+from tfn.config import config, watch
+from tfn.eager import nans, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
-from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of, user_place
-from tfn.hw import cuda, dsp, opencl
+from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
-from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.target import configured
 from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
-from tfn.hw.guards import DEBUG
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
-from tfn.hw.null import null
-from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
 from tfn.trace.argument import Param
@@ -54,40 +50,6 @@ from tfn.trace.op import SEVERAL, Op
 from tfn.trace.processes import Message, processes
 from tfn.trace.uop import UOp
 
-
-def _opencl() -> Device:
-    """Loads its files only now: most programs run on a processor without a driver."""
-    return opencl.device.opencl()
-
-
-def _dsp_fastrpc() -> Device:
-    return dsp.device.dsp_fastrpc()
-
-
-def _cuda() -> Device:
-    """Loads its files, and the driver of the GPU, only now."""
-    return cuda.device.cuda()
-
-
-def _cuda_debug() -> Device:
-    """The same GPU, with kernels that are waited for one by one."""
-    return cuda.device.cuda(cuda.device.DEBUG)
-
-
-def _dsp() -> Device:
-    """Loads its files only now, too."""
-    return dsp.device.dsp()
-
-
-# fmt: off
-MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "cuda": _cuda, "cuda-debug": _cuda_debug, "opencl": _opencl,
-    "dsp": _dsp, "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
-}
-# fmt: on
-"""The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
-DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
-"""Platforms whose devices are those of a driver: there may be none on this machine."""
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
@@ -102,25 +64,30 @@ def device(platform: str | None = None) -> Device:
     name = platform or config.device
     current = _DEVICES.get(name)
     if current is None:
-        maker = MAKERS.get(name)
+        maker = platforms.MAKERS.get(name)
         if maker is None:
-            raise no_device(name, f"config.device={name!r}")
+            raise platforms.no_device(name, f"config.device={name!r}")
         current = maker()
         current.queue.serve(Array)
         if current.compiler:
             lower.pipeline.install_cache(KernelCache())
-        _DEVICES[name] = current
+        current = _DEVICES[name] = replace(current, target=configured(current.target))
     return current
 
 
-def no_device(name: str, got: str) -> DeviceError:
-    """The error for a platform that does not exist."""
-    return DeviceError(
-        f"there is no device {name!r}",
-        got=got,
-        hint="config.device, or the environment variable TFN_DEVICE, is one "
-        "of " + ", ".join(MAKERS),
-    )
+def _reconfigure() -> None:
+    """Changes the targets of all devices as the settings say; what was made for others is dropped.
+
+    Arrays stay, and so do memories and queues.
+    """
+    changed = {
+        name: replace(current, target=target)
+        for name, current in _DEVICES.items()
+        if (target := configured(current.target)) != current.target
+    }
+    if changed:
+        _DEVICES.update(changed)
+        forget()
 
 
 class Loaded:
@@ -161,8 +128,8 @@ def undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-Placed = tuple[Jaxpr, str | None, "Sequence[Kind] | None"]
-"""A program, its platform and the kinds of its results; see `placement.Placed`."""
+Placed = tuple[Jaxpr, str | None, Any, "Sequence[Kind] | None"]
+"""A program, its platform, its single device, the kinds of its results: `placement.Placed`."""
 
 
 def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
@@ -177,7 +144,7 @@ def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
     if on is not None or names_devices(jaxpr.function) or inspects(jaxpr.function):
         unplaced = [kind_of(p.shape, p.dtype) for p in jaxpr.params]
         return eager.placement.placed(jaxpr, unplaced, on)
-    return jaxpr, None, None
+    return jaxpr, None, None, None
 
 
 def check_place(what: str, kinds: Sequence[Any]) -> None:
@@ -190,6 +157,16 @@ def check_place(what: str, kinds: Sequence[Any]) -> None:
         eager.placement.common_place(what, kinds)
 
 
+def check_layouts(jaxpr: Jaxpr, kinds: Sequence[Any]) -> bool:
+    """See `bind.Runtime`."""
+    if not bind.LAYOUTS.exist or all(kind.sharding is None for kind in kinds):
+        return True
+    if eager.layout.is_resolved_outside():
+        return False
+    eager.layout_rules.check_jaxpr(jaxpr, kinds)
+    return True
+
+
 def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
     """The program of a Jaxpr: lowered, compiled and loaded once.
 
@@ -198,7 +175,7 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
         kinds: of its arguments, whose devices it is for; none for the default device.
         on: the shardings that the user has asked for, a `Request`.
     """
-    jaxpr, platform, _ = place(jaxpr, kinds, on)
+    jaxpr, platform, _, _ = place(jaxpr, kinds, on)
     return _loaded(runnable(jaxpr.function)[0], platform)
 
 
@@ -237,21 +214,28 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
     return loaded
 
 
-def ready(jaxpr: Jaxpr, platform: str | None = None, name: str = "") -> tuple[Loaded, Executable]:
+def ready(
+    jaxpr: Jaxpr, platform: str | None = None, name: str = "", alone: Any = None
+) -> tuple[Loaded, Executable]:
     """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound.
+
+    A program that is committed to one device of several runs on the threads of this one.
 
     Raises:
         ProgramMismatchError: if it has messages, and other processes are about to run another one.
     """
     function, hosts = runnable(jaxpr.function)
     loaded = _loaded(function, platform, name)
+    run = loaded.run
+    if alone is not None and config.devices > 1:
+        run = run.on_share(alone.local_hardware_id)
     if not hosts:
-        return loaded, loaded.run
+        return loaded, run
     messages = tuple([(i, host) for i, host in enumerate(hosts) if isinstance(host, Message)])
     if messages and messages not in loaded.agreed:
         _agree(loaded.program, messages, name)
         loaded.agreed.add(messages)
-    return loaded, loaded.run.with_callbacks(hosts)
+    return loaded, run.with_callbacks(hosts)
 
 
 def _agree(program: Program, messages: Sequence[tuple[int, Message]], name: str) -> None:
@@ -271,6 +255,9 @@ def forget() -> None:
     lower.pipeline.forget()
 
 
+watch(_reconfigure)
+
+
 def cache_info() -> CacheInfo:
     """The number and memory of the traces, programs and kernels that this process caches.
 
@@ -287,7 +274,7 @@ def cache_info() -> CacheInfo:
 
 def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> bind.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
-    jaxpr, platform, _ = place(jaxpr, kinds, on)
+    jaxpr, platform, _, _ = place(jaxpr, kinds, on)
     loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
     return loaded.compile_stats if loaded else bind.CompileStats()
 
@@ -336,11 +323,14 @@ def _call(
     on: Any = None,
     name: str = "",
 ) -> list[Array]:
-    jaxpr, platform, kinds = place(jaxpr, [x.kind for x in operands], on)
-    loaded, run = ready(jaxpr, platform, name)
+    jaxpr, platform, alone, kinds = place(jaxpr, [x.kind for x in operands], on)
+    loaded, run = ready(jaxpr, platform, name, alone)
     program, memory = loaded.program, device(platform).memory
     if config.memory_limit_bytes:
-        memory.check_room(_footprint(program, donated).new_bytes)
+        new_bytes = _footprint(program, donated).new_bytes
+        memory.check_room(new_bytes)
+        if alone is not None:
+            bind.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     aliases = dict(program.aliases)
@@ -414,8 +404,10 @@ def entry(
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
     if config.debug_nans:
         return None
-    jaxpr, platform, results = place(jaxpr, kinds, on)
-    loaded, run = ready(jaxpr, platform, name)
+    jaxpr, platform, alone, results = place(jaxpr, kinds, on)
+    if alone is not None and config.memory_limit_bytes and config.devices > 1:
+        return None  # each call checks the memory of the device
+    loaded, run = ready(jaxpr, platform, name, alone)
     program = loaded.program
     weakness = (*given, *[None] * len(captured))
     kinds = kinds or [kind_of(*kind) for kind in program.inputs]
@@ -452,13 +444,15 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
         result = enter(*operands)
         if result is not NotImplemented:
             return result
+    keeps = True
     if jaxpr is None:
         check_place(op.value, key[3])
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
+        keeps = check_layouts(jaxpr, key[3])
     results = list(map(weaken, call(jaxpr, operands, name=op.value), repeat(weak)))
-    if enter is None:
+    if enter is None and keeps:
         takes, gives = range(len(operands)), range(len(results))
         result_tree = list(gives) if op in SEVERAL else 0
         weakness = [None] * len(takes), [weak] * len(gives)
@@ -572,8 +566,12 @@ def duplicate(x: Array) -> Array:
     return eager.stacks.duplicate(x, device(eager.stacks.platform_of(x)).memory)
 
 
-def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
-    """An Array that is a value of a running trace."""
+def wrap(
+    uop: UOp, trace: bind.Trace, known: bool, weak: bool = False, derived: bool = False
+) -> Array:
+    """An Array that is a value of a running trace; see `bind.Runtime`."""
+    if bind.LAYOUTS.exist:
+        eager.layout_rules.check(uop, trace, derived)
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)
     if source_lines.enabled():

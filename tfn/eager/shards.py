@@ -16,7 +16,8 @@ import numpy as np
 
 from tfn import dtypes
 from tfn.array import Array
-from tfn.eager import devices, run
+from tfn.config import config
+from tfn.eager import device_memory, devices, run
 from tfn.eager.arrays import concrete
 from tfn.eager.stacks import (
     hosts_of,
@@ -29,7 +30,7 @@ from tfn.eager.stacks import (
 from tfn.errors import DeviceError, ShapeError
 from tfn.hw.buffer import ALIGNMENT
 from tfn.trace import bind
-from tfn.trace.mesh import Device
+from tfn.trace.mesh import Device, Mesh, mesh_in_use, mesh_of
 from tfn.trace.named_sharding import (
     Index,
     NamedSharding,
@@ -41,12 +42,14 @@ from tfn.trace.named_sharding import (
 from tfn.trace.op import Op, Shape
 from tfn.trace.processes import processes
 from tfn.trace.sharding import Partition, stacked_shape, stacking
+from tfn.transforms.shard import layout
 
 
 def sharding_of(x: Array) -> Sharding:
     """The sharding of an array; that of one which is not committed is the default device."""
     if x.kind is not None and x.kind.sharding is not None:
-        return x.kind.sharding
+        sharding: Sharding = x.kind.sharding
+        return sharding
     return SingleDeviceSharding(devices.current_device())
 
 
@@ -341,6 +344,9 @@ def make_array_from_process_local_data(
 def place_of(what: str, place: Any) -> Sharding:
     """A sharding from itself, a device or its name, or a spec of the mesh that is set.
 
+    An abstract mesh stands for the one that is set, if that has its axes, or for the one that was
+    used last for these axes.
+
     Raises:
         DeviceError: for the name of no device.
         ArgumentError: for anything else, and for a spec without a mesh.
@@ -349,11 +355,24 @@ def place_of(what: str, place: Any) -> Sharding:
         place = devices.as_device(place)
     sharding = as_sharding(what, place)
     assert sharding is not None
+    if isinstance(sharding, NamedSharding) and not isinstance(sharding.mesh, Mesh):
+        mesh = mesh_in_use()
+        if mesh.abstract_mesh != sharding.mesh:
+            last = mesh_of(sharding.mesh.axes, devices.default_backend())
+            mesh = Mesh(last.devices, last.axis_names, sharding.mesh.axis_types)
+        return NamedSharding(mesh, sharding.spec)
     return sharding
 
 
 def put_value(value: Any, sharding: Sharding) -> Array:
-    """An array or a number on the devices of a sharding."""
+    """An array or a number on the devices of a sharding.
+
+    Raises:
+        OutOfMemoryError: if it does not fit into the memory of a single device.
+    """
+    if config.memory_limit_bytes and isinstance(sharding, SingleDeviceSharding):
+        is_data = isinstance(value, np.ndarray) or (isinstance(value, Array) and not value.trace)
+        device_memory.check_share(sharding.device, value.nbytes if is_data else 0)
     if not isinstance(value, Array):
         if isinstance(value, np.ndarray):
             devices.check_exist(sharding)
@@ -372,6 +391,8 @@ def constrain_value(value: Any, sharding: Sharding) -> Array:
     can be without.
     """
     value = value if isinstance(value, Array) else run.asarray(value)
+    if isinstance(sharding, NamedSharding):
+        layout.check_asserted(value, sharding)
     if value.trace is not None:
         return constrained(value, sharding, padded=True)
     if isinstance(sharding, NamedSharding):

@@ -10,6 +10,9 @@ import numpy as np
 from tfn import tree
 from tfn.array import Array
 from tfn.eager import run, shards
+from tfn.eager.device_memory import check_share as check_share
+from tfn.eager.device_memory import live_buffers as live_buffers
+from tfn.eager.device_memory import memory_stats as memory_stats
 from tfn.errors import ArgumentError
 from tfn.transforms.shard.jit_shardings import spread
 

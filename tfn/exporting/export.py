@@ -31,7 +31,7 @@ from tfn.exporting.source import source
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.cpu.target import host
+from tfn.hw.cpu.target import configured, host
 from tfn.hw.cpu.target import named as target_named
 from tfn.inspect.verify import report
 from tfn.lower import pipeline
@@ -157,7 +157,7 @@ def export(
             hint="kinds are " + ", ".join(SUFFIXES) + ", and suffixes of the path say them",
         )
     if not isinstance(target, Target):
-        target = target_named(target or ("wasm32" if kind == "wasm" else "host"))
+        target = configured(target_named(target or ("wasm32" if kind == "wasm" else "host")))
     if (kind == "wasm") != target.triple.startswith("wasm") and kind != "c":
         raise ArgumentError(
             f"{kind} cannot be made for {target.triple}",
@@ -244,7 +244,7 @@ def closed(
     leaves, structure = tree.flatten(split.dynamic)
     paths = argument_names(jitted.function, structure, split.positions)
     traced = jitted.trace(*args, **kwargs)
-    if traced.has_effects:
+    if traced.cells:
         raise ExportError(
             f"{name_of(jitted.function)} has side effects, which an exported function cannot have",
             hint="leave out debug.print and callbacks, or guard them by a static argument",

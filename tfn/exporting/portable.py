@@ -183,7 +183,7 @@ def portable(function: Callable[..., Any]) -> Callable[..., Portable]:
 
     def make(*args: Any, **kwargs: Any) -> Portable:
         traced = jitted.trace(*args, **kwargs)
-        if traced.has_effects:
+        if traced.cells:
             raise ExportError(
                 f"{name_of(jitted.function)} has effects outside of it, which bytes do not hold",
                 hint="leave out debug.print and callbacks, or guard them by a static argument",

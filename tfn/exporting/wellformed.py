@@ -194,7 +194,9 @@ def _partition(x: Any, symbols: Symbols) -> bool:
     mesh = [axis.name for axis in x.mesh]
     used = [name for names in x.spec if names != OPEN for name in names]
     named = len({*mesh}) == len(mesh) and len({*used}) == len(used)
-    known = {*used, *x.manual, *x.lanes} <= {*mesh} and {*x.unchecked} <= {*x.mesh}
+    known = {*used, *x.manual, *x.lanes, *x.explicit, *x.unreduced, *x.reduced} <= {*mesh} and {
+        *x.unchecked
+    } <= {*x.mesh}
     return named and known and prod([axis.size for axis in x.mesh]) <= SIZE_LIMIT
 
 
@@ -258,6 +260,9 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
         "manual": _each(_text),
         "unchecked": _each(lambda x, symbols: _record(Axis)(x, symbols)),
         "lanes": _each(_text),
+        "explicit": _each(_text),
+        "unreduced": _each(_text),
+        "reduced": _each(_text),
     },
 }
 """The kinds of the fields of arguments."""

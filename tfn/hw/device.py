@@ -99,6 +99,9 @@ class Executable(Protocol):
     def with_callbacks(self, functions: Sequence[object]) -> Executable:
         """The same program with functions of the host in its slots."""
 
+    def on_share(self, number: int) -> Executable:
+        """The same program on the threads of one of the devices of this process, by number."""
+
     def entry(
         self,
         inputs: Sequence[EntryInput],
@@ -119,6 +122,11 @@ class Executable(Protocol):
             keep: an object that lives as long as the entry.
             number: of the program in the event log.
         """
+
+
+def no_share(self: Executable, number: int) -> Executable:
+    """Itself: the `on_share` of the executables of a device that runs on no threads of the host."""
+    return self
 
 
 def no_entry(

@@ -16,7 +16,7 @@ from tfn.dtypes import INEXACT, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.device import Device, Executable, no_entry
+from tfn.hw.device import Device, Executable, no_entry, no_share
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -100,7 +100,7 @@ class NullExecutable:
         """The same: nothing is called."""
         return self
 
-    entry = no_entry
+    entry, on_share = no_entry, no_share
 
 
 class NullQueue:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import Device, Executable, no_entry
+from tfn.hw.device import Device, Executable, no_entry, no_share
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -42,7 +42,7 @@ class OracleExecutable:
         outputs = unfold(self.function.src, {Op.HOST: filling})
         return OracleExecutable(UOp(Op.FUNCTION, tuple(outputs), self.function.arg))
 
-    entry = no_entry
+    entry, on_share = no_entry, no_share
 
 
 class OracleQueue:

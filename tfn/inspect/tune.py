@@ -14,6 +14,7 @@ import io
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from tfn.inspect import search_tree
 from tfn.inspect.cycles import CycleModel
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
-from tfn.lower.loops.beam_search import Tree, Trial, search
+from tfn.lower.loops.beam_search import Measure, SearchResult, Tree, Trial, search
 from tfn.lower.passes import passes
 from tfn.lower.program import Kernel, OptOp, all_launches
 from tfn.lower.target.target import Target
@@ -42,6 +43,11 @@ from tfn.transforms.jit import Jitted, jit
 MAX_TIME_RATIO = 0.97
 """A kernel is replaced if it takes less than this fraction of the time before: differences below
 3% are within the noise of the timer."""
+
+PIPELINED = 3
+"""Nests of a search, the best ones, whose innermost loops are pipelined too: the best with
+overlapping iterations is seldom the best without, and each takes as many measurements as there are
+numbers of stages."""
 
 
 @frozen
@@ -230,6 +236,7 @@ def _search_kernel(
         return None if late else timer.measure(pipeline.kernel_of_nest(n, target), buffers)
 
     winner = search(plain, target, measure, candidates, tree=tree)
+    winner = _pipelined(plain, target, winner, measure, tree)
     better = winner.ns < MAX_TIME_RATIO * winner.heuristic_ns
     opts = winner.opts if better else default.opts
     if opts != cached_opts:
@@ -239,9 +246,43 @@ def _search_kernel(
     return Row(default.name, launches, *times, default.opts, opts, tuple(tree.values()))
 
 
+def _pipelined(
+    plain: loop_nest.Nest, target: Target, found: SearchResult, measure: Measure, tree: Tree
+) -> SearchResult:
+    """The result of a search, or one of its best nests with pipelined loops if that is faster."""
+    timed = [(trial.ns, opts) for opts, trial in tree.items() if trial.ns is not None]
+    timed.sort(key=lambda pair: pair[0])
+    count = 0
+    for _, opts in timed:
+        if opt_ops.stages(opts):  # of an earlier search
+            continue
+        texts = {pipeline.kernel_of_nest(_replayed(plain, opts), target).name}
+        for stages in range(1, opt_ops.MAX_STAGES + 1):
+            nest = _replayed(plain, (*opts, opt_ops.Pipeline(stages)))
+            name = pipeline.kernel_of_nest(nest, target).name
+            if name in texts:  # loops that cannot be read, or run too seldom
+                continue
+            texts.add(name)
+            ns = measure(nest)
+            if ns is None:
+                return found
+            tree[nest.opts] = Trial(nest.opts, opts, tree[opts].estimated, ns=ns)
+            found = replace(found, measured=found.measured + 1)
+            if ns < found.ns:
+                found = replace(found, opts=nest.opts, ns=ns)
+        count += len(texts) > 1
+        if count == PIPELINED:
+            break
+    return found
+
+
+def _replayed(plain: loop_nest.Nest, opts: Sequence[OptOp]) -> loop_nest.Nest:
+    return loop_nest.simplified(opt_ops.replay(plain, opts))
+
+
 def _replay(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:
     """Applies cached opt-ops; no nest if there are none, or if this version lacks one of them."""
     if rows is not None:
         with suppress(SplitError):
-            return [loop_nest.simplified(opt_ops.replay(plain, opt_ops.from_rows(rows)))]
+            return [_replayed(plain, opt_ops.from_rows(rows))]
     return []

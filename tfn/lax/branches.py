@@ -13,7 +13,6 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax.closed_functions import closed, perform, same_results, values, with_common_captures
 from tfn.lax.elementwise import clamp, convert_element_type, ne
 from tfn.lax.operand import array, show
-from tfn.trace import effects
 from tfn.trace.build import cast, choose
 from tfn.trace.jaxpr import function
 from tfn.transforms.arguments import name_of
@@ -136,13 +135,14 @@ def _choose(
     result_types = same_results(
         f"{what} ({', '.join(map(name_of, functions))})", functions, branches
     )
-    bodies, captured, has_effects = with_common_captures(branches)
-    dtypes = [*([BOOL] if has_effects else []), *(t.dtype for t in result_types)]
+    bodies, captured, cells = with_common_captures(branches)
+    state = [cell.read() for cell in cells]
+    dtypes = [*(x.dtype for x in state), *(t.dtype for t in result_types)]
     bodies = [function(list(map(cast, f.src, dtypes)), f.arg.params) for f in bodies]
     results = perform(
         lambda nodes: choose(nodes[0], bodies, nodes[1:]),
-        [index, *captured, *([effects.token()] if has_effects else []), *leaves],
+        [index, *captured, *state, *leaves],
         [t.weak_type for t in result_types],
-        has_effects,
+        cells,
     )
     return tree.unflatten(branches[0].structure, results)

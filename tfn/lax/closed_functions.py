@@ -14,16 +14,17 @@ from weakref import WeakKeyDictionary
 from tfn import tree
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import frozen
-from tfn.dtypes import BOOL, promote
+from tfn.dtypes import promote
 from tfn.eager.operands import number_as
 from tfn.errors import DTypeError, ShapeError, TfnError, TreeError
-from tfn.trace import bind, build
+from tfn.trace import bind, build, refs
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, substitute, walk
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.shard import layout
 from tfn.transforms.tracing import record
 
 
@@ -36,23 +37,27 @@ class Closed:
         captured: the Values it closed over.
         structure: of the result.
         weak: which results have a weak dtype.
-        has_effects: whether a token follows the captured values, and another one comes before the
-            results.
+        cells: state, whose values follow the captured ones, and come before the results.
         uses_axes: whether it was traced within named axes that it uses.
+        shardings: of the results, over explicit axes of a mesh.
     """
 
     function: UOp
     captured: tuple[Any, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
-    has_effects: bool = False
+    cells: tuple[bind.Cell, ...] = ()
     uses_axes: bool = False
+    shardings: tuple[Any, ...] = ()
 
     @property
     def types(self) -> list[ShapeDtypeStruct]:
         """The types of the results."""
-        outputs = zip(self.function.src[self.has_effects :], self.weak, strict=True)
-        return [ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in outputs]
+        outputs = zip(self.function.src[len(self.cells) :], self.weak, self.shardings, strict=True)
+        return [
+            ShapeDtypeStruct(u.shape, u.dtype, weak, sharding=sharding)
+            for u, weak, sharding in outputs
+        ]
 
     @property
     def size_bytes(self) -> int:
@@ -65,7 +70,7 @@ class Closed:
     def inputs(self) -> tuple[Param, ...]:
         """The parameters that are not captured."""
         params: tuple[Param, ...] = self.function.arg.params
-        return params[len(self.captured) + self.has_effects :]
+        return params[len(self.captured) + len(self.cells) :]
 
 
 _CLOSED: WeakKeyDictionary[Function, Cache[Closed]] = WeakKeyDictionary()
@@ -92,6 +97,7 @@ def closed(
     if result is None:
         result = _close(what, f, types, structure, branch)
         inside = any(value.trace is not None for value in result.captured)
+        inside = inside or not all(cell.lasting for cell in result.cells)
         if not inside and not result.uses_axes:
             if cache is None:
                 cache = _CLOSED[f] = Cache("functions in loops", lambda closed: closed.size_bytes)
@@ -116,31 +122,34 @@ def _close(
         known=False,
         branch=branch,
     )
-    token, begin = recorded.effects, recorded.trace.begin
-    inputs = [begin, *recorded.inputs] if begin and token else recorded.inputs
-    outputs, inner = [*token, *recorded.outputs], set(inputs)
+    inputs = [*recorded.before, *recorded.inputs]
+    outputs, inner = [*recorded.after, *recorded.outputs], set(inputs)
     captured = [leaf for leaf in leaves(outputs) if leaf not in inner]
     jaxpr, _ = close(outputs, [*captured, *inputs])
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak, uses_axes = recorded.structure, recorded.weak, recorded.trace.uses_axes
-    return Closed(jaxpr.function, values, structure, tuple(weak), bool(token), uses_axes)
+    found = [recorded.layout_of(u) for u in recorded.outputs]
+    shardings = tuple([None if at is None else at.sharding for at in found])
+    return Closed(
+        jaxpr.function, values, structure, tuple(weak), recorded.cells, uses_axes, shardings
+    )
 
 
 def perform(
     make: Callable[[list[UOp]], list[UOp]],
     operands: Sequence[Any],
     weak: Sequence[bool],
-    has_effects: bool = False,
+    cells: Sequence[bind.Cell] = (),
 ) -> list[Any]:
     """Returns the results of a graph over operands: recorded in a trace, or run as one program."""
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     outputs = make([param(p) for p in params])
-    return bind.call(Jaxpr(function(outputs, params)), operands, weak, has_effects)
+    return bind.call(Jaxpr(function(outputs, params)), operands, weak, cells)
 
 
 def values(name: str, argument: Any) -> tuple[list[Any], list[str], tree.Structure]:
     """Returns the leaves of an argument as Values, the path of each, and their structure."""
-    flat, structure = tree.flatten(argument)
+    flat, structure = refs.flatten(argument)
     names = [name + text for _, text in tree.places(structure)]
     return [as_value(x, n) for x, n in zip(flat, names, strict=True)], names, structure
 
@@ -160,12 +169,13 @@ def with_numbers(operands: Sequence[Any], begin: int, argument: object) -> list[
     return replaced
 
 
-def with_common_captures(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any], bool]:
-    """Gives all functions the same list of captured values.
+def with_common_captures(
+    functions: Sequence[Closed],
+) -> tuple[list[UOp], list[Any], tuple[bind.Cell, ...]]:
+    """Gives all functions the same list of captured values, and the same state.
 
     Returns:
-        The functions, the captured values, and whether any function has effects: then all of them
-        take a token and return one.
+        The functions, the captured values, and the state that any function uses.
     """
     order: dict[Any, int] = {}
     captured: list[Any] = []
@@ -173,17 +183,32 @@ def with_common_captures(functions: Sequence[Closed]) -> tuple[list[UOp], list[A
         for value in f.captured:
             if order.setdefault(identity(value), len(order)) == len(captured):
                 captured.append(value)
+    cells = tuple(dict.fromkeys(cell for f in functions for cell in f.cells))
+    state = [ShapeDtypeStruct.of(cell.read()) for cell in cells]
     widened = []
-    has_effects = any(f.has_effects for f in functions)
     for f in functions:
-        types = [*captured, *([ShapeDtypeStruct((), BOOL)] if has_effects else []), *f.inputs]
+        types = [*captured, *state, *f.inputs]
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types))
-        places = [order[identity(value)] for value in f.captured]
-        places += range(len(captured) + (has_effects and not f.has_effects), len(params))
-        outputs = inlined(f.function, [param(params[i]) for i in places])
-        same = [param(params[len(captured)])] if has_effects and not f.has_effects else []
-        widened.append(function([*same, *outputs], params))
-    return widened, captured, has_effects
+        nodes = [param(p) for p in params]
+        middle, end = len(captured), len(captured) + len(cells)
+        own = [nodes[order[identity(value)]] for value in f.captured]
+        outputs = with_state(f, cells, own, nodes[middle:end], nodes[end:])
+        widened.append(function(outputs, params))
+    return widened, captured, cells
+
+
+def with_state(
+    f: Closed,
+    cells: Sequence[bind.Cell],
+    captured: Sequence[UOp],
+    state: Sequence[UOp],
+    inputs: Sequence[UOp],
+) -> list[UOp]:
+    """The next state, and the results, of a function that leaves some of the state alone."""
+    now = dict(zip(cells, state, strict=True))
+    outputs = inlined(f.function, [*captured, *(now[cell] for cell in f.cells), *inputs])
+    now |= zip(f.cells, outputs)
+    return [*now.values(), *outputs[len(f.cells) :]]
 
 
 def identity(value: Any) -> Any:
@@ -230,10 +255,8 @@ def settle(
         if wider == types:
             break
         types = wider
-    token, outputs = (
-        body.function.src[: body.has_effects],
-        list(body.function.src[body.has_effects :]),
-    )
+    count = len(body.cells)
+    state, outputs = body.function.src[:count], list(body.function.src[count:])
     wrong = []
     for i, (name, old, new) in enumerate(zip(names, types, body.types)):
         fits = old.shape == new.shape and (
@@ -245,10 +268,11 @@ def settle(
             wrong.append((name, old, new))
     if wrong:
         raise _mismatch(what, wrong)
+    layout.check_same(what, names, types, body.types)
     first = [
         v if v.dtype == t.dtype else bind.bind(Op.CAST, v, arg=t.dtype) for v, t in zip(init, types)
     ]
-    return first, body, function([*token, *outputs], body.function.arg.params)
+    return first, body, function([*state, *outputs], body.function.arg.params)
 
 
 def _promoted(a: ShapeDtypeStruct, b: ShapeDtypeStruct) -> tuple[Any, bool]:
@@ -259,7 +283,7 @@ def _joined(old: ShapeDtypeStruct, new: ShapeDtypeStruct) -> ShapeDtypeStruct:
     """The type of a carry that was `old` and became `new`: only a weak one changes."""
     if not old.weak_type or old.shape != new.shape:
         return old
-    return ShapeDtypeStruct(old.shape, *_promoted(old, new))
+    return ShapeDtypeStruct(old.shape, *_promoted(old, new), sharding=old.sharding)
 
 
 def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:
@@ -306,6 +330,7 @@ def same_results(what: str, functions: Sequence[Function], branches: Sequence[Cl
                     if got.shape == expected.shape
                     else "reshape or broadcast it",
                 )
+        layout.check_branches(what, [name_of(functions[0]), name_of(f)], first.types, branch.types)
     return types
 
 

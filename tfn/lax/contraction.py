@@ -22,7 +22,7 @@ from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, iota, rev, transpose
 from tfn.lax.operand import array, show
-from tfn.numpy.creation import on_device
+from tfn.numpy.creation import resolved
 from tfn.numpy.cumulative import running
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot
@@ -85,9 +85,9 @@ def dot_general(
         (5, 2, 2)
     """
     if out_sharding is not None:
-        return on_device(
-            dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
+        return resolved(
             out_sharding,
+            lambda: dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
         )
     a, b = array(lhs), array(rhs)
     try:
@@ -161,7 +161,7 @@ def dot(
         [6.0, 6.0]
     """
     if out_sharding is not None:
-        return on_device(dot(lhs, rhs, precision, preferred_element_type), out_sharding)
+        return resolved(out_sharding, lambda: dot(lhs, rhs, precision, preferred_element_type))
     a, b = array(lhs), array(rhs)
     if not 1 <= len(a.shape) <= 2 or not 1 <= len(b.shape) <= 2:
         raise ShapeError(

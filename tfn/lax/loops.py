@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tfn import tree
@@ -15,18 +16,27 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS, promote_types
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import loop_blocks
-from tfn.lax.closed_functions import Closed, closed, inlined, perform, settle, values, with_numbers
+from tfn.lax.closed_functions import (
+    Closed,
+    closed,
+    perform,
+    settle,
+    values,
+    with_numbers,
+    with_state,
+)
 from tfn.lax.elementwise import convert_element_type
 from tfn.lax.loop_blocks import LoopPlan, checkpointed, unrolled
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
-from tfn.trace import build, effects
+from tfn.trace import bind, build, refs
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import name_of, show
 from tfn.transforms.checkpoint import checkpoint, each_loop
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.shard import layout
 from tfn.transforms.vmap import vmap
 
 
@@ -77,13 +87,19 @@ def scan(
         (6, [0, 1, 3, 6])
     """
     a_function("scan", "f", f)
+    if refs.among(tree.leaves(xs)):
+        return _over_refs(f, init, xs, partial(scan, length=length, reverse=reverse, unroll=unroll))
     if each_loop():
         f = checkpoint(f)
     arrays, names, over = values("xs", xs)
     steps = _length(arrays, names, length)
     start, paths, structure = values("carry", init)
-    slices = [replace(ShapeDtypeStruct.of(x), shape=x.shape[1:]) for x in arrays]
     where = f"scan ({name_of(f)})"
+    layouts = [layout.sliced(where, name, x) for name, x in zip(names, arrays)]
+    slices = [
+        replace(ShapeDtypeStruct.of(x), shape=x.shape[1:]).with_layout(at)
+        for x, at in zip(arrays, layouts)
+    ]
 
     def close_body(types: list[ShapeDtypeStruct]) -> tuple[Closed, tree.Structure]:
         both = tree.unflatten(structure, types), tree.unflatten(over, slices)
@@ -101,18 +117,37 @@ def scan(
     plan = LoopPlan(steps, reverse, unrolled(unroll, steps), checkpointed(checkpoint_every, steps))
     weak = body.weak
 
-    token = [effects.token()] if body.has_effects else []
-    before, last = len(body.captured), len(body.captured) + len(token) + len(first)
+    state = [cell.read() for cell in body.cells]
+    before, last = len(body.captured), len(body.captured) + len(state) + len(first)
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, carries, stacked = nodes[:before], nodes[before:last], nodes[last:]
         return loop_blocks.scan(step, consts, carries, stacked, plan)
 
-    operands = [*body.captured, *token, *first, *arrays]
-    operands = with_numbers(operands, before + len(token), init)
-    results = perform(make, operands, weak, body.has_effects)
+    operands = [*body.captured, *state, *first, *arrays]
+    operands = with_numbers(operands, before + len(state), init)
+    results = perform(make, operands, weak, body.cells)
     carry, ys = results[: len(first)], results[len(first) :]
     return tree.unflatten(structure, carry), tree.unflatten(body.structure.child(1), ys)
+
+
+def _over_refs(
+    f: Callable[[Any, Any], tuple[Any, Any]], init: object, xs: object, loop: Callable[..., Any]
+) -> Any:
+    """A scan over references: each step has one to a slice, whose last value is an output too."""
+    leaves, structure = tree.flatten(xs)
+
+    def step(carry: Any, slices: list[Any]) -> Any:
+        parts = [refs.new_ref(x) if refs.is_ref(y) else x for x, y in zip(slices, leaves)]
+        carry, y = f(carry, tree.unflatten(structure, parts))
+        return carry, (y, [x[...] if refs.is_ref(x) else None for x in parts])
+
+    arrays = [x[...] if refs.is_ref(x) else x for x in leaves]
+    carry, (ys, last) = loop(step, init, arrays)
+    for ref, value in zip(leaves, last, strict=True):
+        if refs.is_ref(ref):
+            ref[...] = value
+    return carry, ys
 
 
 def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -> int:
@@ -206,13 +241,16 @@ def while_loop(
             got=got or "nothing",
             hint="compare, and reduce with .any() or .all()",
         )
-    a, b, has_effects = len(test.captured), len(body.captured), test.has_effects or body.has_effects
+    a, b = len(test.captured), len(body.captured)
+    cells = tuple(dict.fromkeys([*test.cells, *body.cells]))
+    count = len(cells)
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
         cond, step = test.function, body_function
-        if has_effects:
-            cond, step, carries = _acting(test, body, body_function, consts, more, carries)
+        if cells:
+            stepping = replace(body, function=body_function)
+            cond, step, carries = _acting(test, stepping, cells, consts, more, carries)
             consts, more = [], [*consts, *more]
         if max_steps is not None:
             every = checkpointed(checkpoint_every, max_steps) or max(max_steps, 1)
@@ -220,47 +258,41 @@ def while_loop(
         else:
             names = paths if len(paths) == len(carries) else ()
             outputs = build.repeat_while(cond, step, consts, more, carries, names)
-        return [outputs[0], *outputs[2:]] if has_effects else outputs
+        return [*outputs[:count], *outputs[count + 1 :]] if cells else outputs
 
-    token = [effects.token()] if has_effects else []
-    operands = [*test.captured, *body.captured, *token, *first]
-    operands = with_numbers(operands, a + b + has_effects, init_val)
-    results = perform(make, operands, body.weak, has_effects)
+    state = [cell.read() for cell in cells]
+    operands = [*test.captured, *body.captured, *state, *first]
+    operands = with_numbers(operands, a + b + count, init_val)
+    results = perform(make, operands, body.weak, cells)
     return tree.unflatten(structure, results)
 
 
 def _acting(
     test: Closed,
     body: Closed,
-    step: UOp,
+    cells: Sequence[bind.Cell],
     consts: Sequence[UOp],
     more: Sequence[UOp],
     carries: Sequence[UOp],
 ) -> tuple[UOp, UOp, list[UOp]]:
-    """Rewrites a loop with effects to carry a token and its condition, whose effects occur once.
+    """Rewrites a loop with effects to carry state and its condition, whose effects occur once.
 
-    `step` is the function of the body; the first of the carries is the token.  The result is the
-    condition, the body, which takes all consts, and the first carries.
+    The first of the carries are the values of `cells`.  The result is the condition, the body,
+    which takes all consts, and the first carries.
     """
+    k, a = len(cells), len(consts)
 
-    def condition(constants: Sequence[UOp], token: UOp, state: Sequence[UOp]) -> list[UOp]:
-        operands = [*constants, *([token] if test.has_effects else []), *state]
-        return [token, *inlined(test.function, operands)][-2:]
+    def condition(constants: Sequence[UOp], carried: Sequence[UOp]) -> list[UOp]:
+        return with_state(test, cells, constants, carried[:k], carried[k:])
 
-    token, *first = carries
-    types = [*consts, *more, token, *condition(consts, token, first)[1:], *first]
-    nodes = [param(Param(i, x.shape, x.dtype)) for i, x in enumerate(types)]
-    a, b = len(consts), len(consts) + len(more)
-    now, state = nodes[b], nodes[b + 2 :]
-    results = [now, *inlined(step, [*nodes[a:b], *([now] if body.has_effects else []), *state])]
-    outputs = results[body.has_effects :]
-    turn = function(
-        [*condition(nodes[:a], outputs[0], outputs[1:]), *outputs[1:]],
-        tuple(u.arg for u in nodes),
-    )
-    carried = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types[b:]))
-    going = function([param(carried[1])], carried)
-    return going, turn, [*condition(consts, token, first), *first]
+    start = [*condition(consts, carries), *carries[k:]]
+    nodes = [param(Param(i, x.shape, x.dtype)) for i, x in enumerate([*consts, *more, *start])]
+    now = nodes[a + len(more) :]
+    outputs = with_state(body, cells, nodes[a : a + len(more)], now[:k], now[k + 1 :])
+    turn = function([*condition(nodes[:a], outputs), *outputs[k:]], tuple(u.arg for u in nodes))
+    carried = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(start))
+    going = function([param(carried[k])], carried)
+    return going, turn, start
 
 
 def fori_loop(
@@ -307,10 +339,10 @@ def fori_loop(
         return body, body.structure
 
     first, body, body_function = settle(where, start, paths, structure, close_body)
-    n, has_effects = len(body.captured), int(body.has_effects)
-    i = param(body_function.arg.params[n + has_effects])
+    n, count = len(body.captured), len(body.cells)
+    i = param(body_function.arg.params[n + count])
     step = function(
-        [*body_function.src[:has_effects], i + 1, *body_function.src[has_effects:]],
+        [*body_function.src[:count], i + 1, *body_function.src[count:]],
         body_function.arg.params,
     )
     low, high = convert_element_type(low, dtype), convert_element_type(high, dtype)
@@ -322,20 +354,20 @@ def fori_loop(
             steps, unroll=unrolled(unroll, steps), every=checkpointed(checkpoint_every, steps)
         )
         outputs = loop_blocks.scan(step, consts, carries, [], plan)
-        return outputs[:has_effects] + outputs[has_effects + 1 :]
+        return outputs[:count] + outputs[count + 1 :]
 
     def unknown(nodes: list[UOp]) -> list[UOp]:
         end, consts, carries = nodes[0], nodes[1 : 1 + n], nodes[1 + n :]
         params = tuple(Param(k, u.shape, u.dtype) for k, u in enumerate([end, *carries]))
-        test = function([param(params[1 + has_effects]) < param(params[0])], params)
+        test = function([param(params[1 + count]) < param(params[0])], params)
         outputs = build.repeat_while(test, step, [end], consts, carries)
-        return outputs[:has_effects] + outputs[has_effects + 1 :]
+        return outputs[:count] + outputs[count + 1 :]
 
-    token = [effects.token()] if has_effects else []
+    state = [cell.read() for cell in body.cells]
     if low.trace is None and high.trace is None:
-        operands = [*body.captured, *token, low, *first]
-        operands = with_numbers(operands, n + has_effects, (int(low), init_val))
-        results = perform(forward, operands, body.weak, body.has_effects)
+        operands = [*body.captured, *state, low, *first]
+        operands = with_numbers(operands, n + count, (int(low), init_val))
+        results = perform(forward, operands, body.weak, body.cells)
     elif unroll not in (None, 1, False) or checkpoint_every is not None:
         raise ArgumentError(
             "fori_loop can only be unrolled or checkpointed if its bounds are known",
@@ -343,9 +375,9 @@ def fori_loop(
             hint="mark the bounds static in jit, or leave these out",
         )
     else:
-        operands = [high, *body.captured, *token, low, *first]
-        operands = with_numbers(operands, 1 + n + has_effects, (lower, init_val))
-        results = perform(unknown, operands, body.weak, body.has_effects)
+        operands = [high, *body.captured, *state, low, *first]
+        operands = with_numbers(operands, 1 + n + count, (lower, init_val))
+        results = perform(unknown, operands, body.weak, body.cells)
     return tree.unflatten(structure, results)
 
 

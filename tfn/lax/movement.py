@@ -18,7 +18,7 @@ from tfn.eager.operands import Axes, a_shape, broadcast_shape, one_axis, some_ax
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array, arrays, expand, literal, scalar, show
 from tfn.numpy.concatenation import arrays_of
-from tfn.numpy.creation import make, on_device
+from tfn.numpy.creation import make, resolved
 from tfn.trace.argument import Iota, Pad, Shrink
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
@@ -130,7 +130,7 @@ def broadcasted_iota(
         [[0, 0], [1, 1]]
     """
     if out_sharding is not None:
-        return on_device(broadcasted_iota(dtype, shape, dimension), out_sharding)
+        return resolved(out_sharding, lambda: broadcasted_iota(dtype, shape, dimension))
     shape = a_shape("broadcasted_iota", shape)
     axis = one_axis("broadcasted_iota", dimension, len(shape))
     return broadcast_in_dim(iota(dtype, shape[axis]), shape, (axis,))
@@ -162,7 +162,7 @@ def reshape(
         [[0, 1], [2, 3]]
     """
     if out_sharding is not None:
-        return on_device(reshape(x, new_sizes, dimensions), out_sharding)
+        return resolved(out_sharding, lambda: reshape(x, new_sizes, dimensions))
     x = array(x) if dimensions is None else transpose(x, dimensions)
     shape = a_shape("reshape", new_sizes)
     return x if x.shape == shape else bind(Op.RESHAPE, x, arg=shape)

@@ -161,6 +161,10 @@ def monoid(computation: Computation, x: Array) -> Op:
     return op
 
 
+_INFINITE = {Op.MAX: -float("inf"), Op.MIN: float("inf")}
+"""The initial values that change no maximum and no minimum, of whatever dtype."""
+
+
 def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) -> Array:
     number = isinstance(init_value, (bool, int, float, complex))
     if isinstance(init_value, np.generic):  # float64 is a Python float, float32 is none
@@ -169,6 +173,8 @@ def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) 
         rank("a reduction", array(init_value), 0, 0, "as initial value")
     if number and init_value == identity(op, out.dtype):
         return out
+    if number and init_value == _INFINITE.get(op) and out.dtype in INTEGERS:
+        return out  # less, or greater, than all integers
     combined: Array = computation(out, init_value)
     return combined
 

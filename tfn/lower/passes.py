@@ -66,7 +66,9 @@ def _split(n: loop_nest.Nest, target: Target) -> loop_nest.Nest:
 
 def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     fma = Op.FMA not in target.lacks
-    return grid.linearize(n, fma, target.grid) if target.grid else linearize.linearize(n, fma)
+    if target.grid:
+        return grid.linearize(n, fma, target.grid)
+    return linearize.linearize(n, fma, rounds_products=target.batch_invariant)
 
 
 def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:

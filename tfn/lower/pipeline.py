@@ -30,6 +30,7 @@ from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.schedule import Schedule
+from tfn.lower.pack.pipelined import pipelined
 from tfn.lower.passes import passes, tile_count
 from tfn.lower.program import (
     CachedKernel,
@@ -220,7 +221,7 @@ def instructions(
     """
     language = language or language_of(target)
     for items in _possible_instructions(kernel, _restricted(target, language)):
-        render = partial(_render_kernel, language, items)
+        render = partial(_render_kernel, language, target, items, opt_ops.stages(kernel.opts))
         if language.name_by_digest("k", render)[0] == kernel.name:
             return items  # the name is a digest of the text that they become
     raise CompileError(
@@ -235,8 +236,13 @@ def _restricted(target: Target, language: Language) -> Target:
     return replace(target, lacks=target.lacks | language.lacks) if language.lacks else target
 
 
-def _render_kernel(language: Language, items: Sequence[UOp], name: str) -> str:
-    return language.kernel(name, items)
+def _render_kernel(
+    language: Language, target: Target, items: Sequence[UOp], stages: int, name: str
+) -> str:
+    text = language.kernel(name, items)
+    if not stages or target.grid or not language.symbol_prefix:
+        return text
+    return pipelined(text, target.triple.split("-")[0], stages)
 
 
 def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
@@ -344,7 +350,8 @@ def kernel_of_nest(
     """The kernel of a nest whose opt-ops have been applied."""
     language = language or language_of(target)
     items = _instructions_of_nest(n, target)
-    name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
+    render = partial(_render_kernel, language, target, items, opt_ops.stages(n.opts))
+    name, text = language.name_by_digest("k", render)
     return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, threads=_threads(items))
 
 

@@ -134,6 +134,7 @@ with _on_demand(globals()):
         hstack as hstack, repeat as repeat, roll as roll, split as split, stack as stack,
         tile as tile, unstack as unstack, vsplit as vsplit, vstack as vstack,
     )
+    from tfn.numpy.creation import resolved as resolved
     from tfn.numpy.padding import pad as pad
     from tfn.numpy.contraction import (
         cross as cross, dot as dot, einsum as einsum, inner as inner, kron as kron,

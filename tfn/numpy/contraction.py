@@ -16,7 +16,7 @@ from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.complex import conj
-from tfn.numpy.creation import on_device
+from tfn.numpy.creation import resolved
 from tfn.numpy.manipulation import moveaxis
 from tfn.trace import build
 from tfn.trace.argument import Dot
@@ -92,7 +92,9 @@ def dot(
         Array(11., dtype=float32)
     """
     if out_sharding is not None:
-        return on_device(dot(x, y, preferred_element_type=preferred_element_type), out_sharding)
+        return resolved(
+            out_sharding, lambda: dot(x, y, preferred_element_type=preferred_element_type)
+        )
     x, y = array_of("dot", x), array_of("dot", y)
     if x.ndim and y.ndim:
         _fits("dot", x, y, x.ndim - 1, max(y.ndim - 2, 0))
@@ -148,7 +150,9 @@ def matmul(
         (7, 2, 5)
     """
     if out_sharding is not None:
-        return on_device(matmul(x, y, preferred_element_type=preferred_element_type), out_sharding)
+        return resolved(
+            out_sharding, lambda: matmul(x, y, preferred_element_type=preferred_element_type)
+        )
     x, y = array_of("matmul", x), array_of("matmul", y)
     if not x.ndim or not y.ndim:
         hint = "use * for a product with a scalar"
@@ -214,8 +218,9 @@ def tensordot(
         (3, 5)
     """
     if out_sharding is not None:
-        return on_device(
-            tensordot(x, y, axes, preferred_element_type=preferred_element_type), out_sharding
+        return resolved(
+            out_sharding,
+            lambda: tensordot(x, y, axes, preferred_element_type=preferred_element_type),
         )
     x, y = array_of("tensordot", x), array_of("tensordot", y)
     if isinstance(axes, (tuple, list)):
@@ -477,9 +482,9 @@ def einsum(
     """
     no_out("einsum", out)
     if out_sharding is not None:
-        return on_device(
-            einsum(subscripts, *operands, preferred_element_type=preferred_element_type),
+        return resolved(
             out_sharding,
+            lambda: einsum(subscripts, *operands, preferred_element_type=preferred_element_type),
         )
     if not isinstance(subscripts, str):
         raise ArgumentError(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tfn import eager
 from tfn._support.dlpack import HAS_VERSIONS
 from tfn._support.validate import integer, shown, unfit
 from tfn.array import Array, ArrayLike
@@ -68,6 +69,16 @@ def on_device(x: T, device: Any) -> T:
     """
     result: T = bind.device_put(x, device)
     return result
+
+
+def resolved(out_sharding: Any, make: Callable[[], T]) -> T:
+    """The result of a function, divided as `out_sharding` says, where operands do not say it.
+
+    Raises:
+        ArgumentError: for what is no sharding, and for a spec without a mesh.
+    """
+    with eager.layout.resolved_outside():
+        return on_device(make(), out_sharding)
 
 
 def array(

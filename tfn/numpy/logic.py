@@ -8,7 +8,18 @@ import numpy as np
 
 from tfn._support.validate import no_out, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType, finfo, part, promote
+from tfn.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    DType,
+    KeyType,
+    finfo,
+    part,
+    promote,
+)
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -116,7 +127,7 @@ def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x == y; NaN equals nothing.
+    """Whether x == y; NaN equals nothing.  Random keys can be compared too.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -126,11 +137,14 @@ def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> equal(tnp.array([1.0, float("nan")]), tnp.array([1.0, float("nan")]))
         Array([ True, False], dtype=bool)
     """
+    if isinstance(getattr(x, "dtype", None), KeyType):
+        same: Array = x == y  # type: ignore[assignment]  # keys compare as arrays do
+        return same
     return compare(Op.EQ, "equal", x, y)
 
 
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x != y.
+    """Whether x != y.  Random keys can be compared too.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -140,6 +154,8 @@ def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> not_equal(tnp.array([1, 2]), 2)
         Array([ True, False], dtype=bool)
     """
+    if isinstance(getattr(x, "dtype", None), KeyType):
+        return logical_not(equal(x, y))
     return compare(Op.NE, "not_equal", x, y)
 
 

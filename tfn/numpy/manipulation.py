@@ -21,7 +21,7 @@ from tfn.eager.operands import (
     two_axes,
 )
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.numpy.creation import asarray, duplicate, on_device
+from tfn.numpy.creation import asarray, duplicate, resolved
 from tfn.trace import bind, build
 from tfn.trace.build import broadcast_to as spread
 from tfn.trace.build import cast, permute, shrink
@@ -68,7 +68,7 @@ def reshape(
         (2, 3)
     """
     if out_sharding is not None:
-        return on_device(reshape(x, shape, order, copy=copy), out_sharding)
+        return resolved(out_sharding, lambda: reshape(x, shape, order, copy=copy))
     x = array_of("reshape", x)
     x = duplicate(x) if copy else x
     sizes = _new_shape(x.shape, shape)

@@ -75,7 +75,7 @@ class Key:
     @property  # type: ignore[misc]  # of object it can be assigned, to no use
     def __class__(self) -> type[Any]:
         """The class that ``isinstance`` finds, beside Key itself; see `seen_as`."""
-        return _SEEN_AS[0]
+        return _SEEN_AS[0] if hasattr(self.data, "shape") else Key  # trees may hold anything
 
     def __init__(self, data: Array) -> None:
         object.__setattr__(self, "data", data)
@@ -105,7 +105,7 @@ class Key:
     @property
     def trace(self) -> object:
         """The trace that its words belong to; None if they are known."""
-        return self.data.trace
+        return getattr(self.data, "trace", None)  # trees may hold anything, such as types
 
     @property
     def weak_type(self) -> bool:
@@ -156,6 +156,11 @@ class Key:
     def copy(self) -> Key:
         """The same keys, in memory of their own."""
         return Key(self.data.copy())
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the words in bytes."""
+        return self.data.nbytes
 
     def block_until_ready(self) -> Key:
         """This key, when its words have been computed."""

@@ -23,6 +23,7 @@ Files in reading order:
     inline          operations replaced by their meaning, in nested functions too
     bind            dispatch: record an operation in a trace, or execute it at once
     effects         effect tokens: side effects ordered by data dependence
+    refs            references: mutable arrays, as state that traces take and return
     concretization  errors where Python needs a value that is not known while tracing
     oracle          reference semantics: the meaning of every operation on plain NumPy
     interpreter     reference interpreter of kernels, on plain NumPy too

@@ -59,9 +59,10 @@ class Leaf:
         name: what the user calls it, for error messages.
         is_input: whether it is an input of a trace, not a captured array.
         varying: the manual axes over which it is known to vary; see `transforms.shard.vary`.
+        layout: how it is divided over explicit axes of a mesh; see `transforms.shard.layout`.
     """
 
-    __slots__ = ("shape", "dtype", "value", "name", "is_input", "varying")
+    __slots__ = ("shape", "dtype", "value", "name", "is_input", "varying", "layout")
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Leaf:
         self.shape, self.dtype, self.value = shape, dtype, value
         self.name, self.is_input = name, is_input
         self.varying: frozenset[Any] = frozenset()
+        self.layout: Any = None
 
 
 @frozen
@@ -420,10 +422,15 @@ class Fold:
     Attributes:
         index: None, or the dtype of an argmax or argmin; then the body is a TUPLE of a value and
             its index, which rises from iteration to iteration, and the result is the index.
+        interleaved: whether the last axis of the reduced value is among the ranges: vectors run
+            along it.  Like `product` it is known before sizes are: see `Target.batch_invariant`.
+        product: whether it is that of a contraction, whose products are not rounded.
     """
 
     op: Op
     index: DType | None = None
+    interleaved: bool = False
+    product: bool = False
 
 
 @frozen

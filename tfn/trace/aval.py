@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tfn.dtypes import DType
 from tfn.trace.op import Shape
 
-if TYPE_CHECKING:  # `import tfn` does not load it
-    from tfn.trace.named_sharding import Sharding
+Sharding = Any
+"""A sharding of `trace.named_sharding`, which `import tfn` does not load."""
 
 
 class Kind:
@@ -45,7 +45,7 @@ class Kind:
         return f"Kind({self.shape}, {self.dtype}{place})"
 
 
-_Key = tuple[Shape, DType, "Sharding | None"]
+_Key = tuple[Shape, DType, Sharding | None]
 _KINDS: dict[_Key, weakref.ref[Kind]] = {}
 
 

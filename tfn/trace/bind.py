@@ -28,6 +28,23 @@ from tfn.trace.op import LOOPS, SEVERAL, Op, Shape
 from tfn.trace.uop import UOp, substitute, walk
 
 
+class Cell(Protocol):
+    """State that a program reads and writes: a reference, or the order of its side effects.
+
+    In each trace it is a value that the trace takes and one that it returns; see `trace.effects`.
+    """
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it outlives all traces, so that a program that uses it can be kept."""
+
+    def read(self) -> Any:
+        """The current Value, in the innermost running trace."""
+
+    def write(self, value: Any) -> None:
+        """Set the current Value, in the trace that it belongs to."""
+
+
 class Trace:
     """One run of a Python function on abstract values.
 
@@ -43,8 +60,8 @@ class Trace:
             trace too, so that they are executed only if the branch is chosen.
         known: whether its inputs may have values.
         uses_axes: whether it used a named axis from outside, so that the graph depends on its size.
-        begin, token: the first and the current effect token; None if there are no effects.  See
-            `trace.effects`.
+        layouts: how values are divided over explicit axes of a mesh: see `transforms.shard.layout`.
+        cells: the state that it uses: the first and the current node of each; see `trace.effects`.
     """
 
     __slots__ = (
@@ -58,20 +75,20 @@ class Trace:
         "where",
         "known",
         "uses_axes",
-        "begin",
-        "token",
+        "cells",
         "places",
+        "layouts",
     )
 
     def __init__(self, name: str, depth: int, known: bool = True) -> None:
         self.name, self.depth, self.known = name, depth, known
-        self.begin: UOp | None = None
-        self.token: UOp | None = None
+        self.cells: dict[Cell, tuple[UOp, UOp]] = {}
         self.live, self.concretized, self.uses_axes = True, False, False
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}  # a Value, or a list of the results of a node of several
         self.inner: Trace | None = None
         self.places: dict[UOp, Line] = {}
+        self.layouts: dict[UOp, Any] = {}
         self.where = user_line()
 
     @property
@@ -80,9 +97,25 @@ class Trace:
         return self
 
     @property
-    def has_effects(self) -> bool:
-        """Whether it has recorded an effect."""
-        return self.token is not self.begin
+    def written(self) -> list[Cell]:
+        """The state that it has changed."""
+        return [cell for cell, (first, now) in self.cells.items() if first is not now]
+
+
+class Layouts:
+    """Whether any mesh has explicit axes, whose shardings are a part of types.
+
+    Attributes:
+        exist: once a mesh has them.
+    """
+
+    __slots__ = ("exist",)
+
+    def __init__(self) -> None:
+        self.exist = False
+
+
+LAYOUTS = Layouts()
 
 
 class Typed(Protocol):
@@ -151,8 +184,14 @@ class Runtime(Protocol):
     def weaken(self, value: Any, weak: bool) -> Any:
         """The same Value with another weakness of its dtype."""
 
-    def wrap(self, uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Any:
-        """A Value of a running trace."""
+    def wrap(
+        self, uop: UOp, trace: Trace, known: bool, weak: bool = False, derived: bool = False
+    ) -> Any:
+        """A Value of a running trace.
+
+        One that is `derived` from a graph, not from an operation of the user, need not follow the
+        rules of explicit shardings.
+        """
 
     def check_room(self, size_bytes: int) -> None:
         """Raise OutOfMemoryError if there is not enough free memory."""
@@ -201,6 +240,12 @@ class Runtime(Protocol):
     def check_place(self, what: str, kinds: Sequence[Any]) -> None:
         """Raise DeviceError if arguments of these kinds are on different devices."""
 
+    def check_layouts(self, jaxpr: Jaxpr, kinds: Sequence[Any]) -> bool:
+        """Raise ShardingTypeError if no sharding of a result follows from explicit ones.
+
+        False if a wider operation says what the sharding is: then the rules do not count.
+        """
+
     def duplicate(self, value: Any) -> Any:
         """A concrete Value in memory of its own."""
 
@@ -234,6 +279,15 @@ class Transfer(Protocol):
     def device_put(self, x: Any, device: Any) -> Any:
         """A tree of Values on devices, or divided among them as shardings say."""
 
+    def memory_stats(self, device: Any) -> dict[str, int]:
+        """The memory of a device, under the names of JAX."""
+
+    def live_buffers(self, device: Any) -> list[Any]:
+        """The concrete Values that have a part on a device."""
+
+    def check_share(self, device: Any, size_bytes: int) -> None:
+        """Raise OutOfMemoryError if a device has no room for more in its share of the limit."""
+
 
 _RUNTIME: list[Callable[[], Runtime]] = []
 _TRANSFER: list[Callable[[], Transfer]] = []
@@ -253,6 +307,21 @@ def install(
 def device_put(x: Any, device: Any) -> Any:
     """A tree of Values on devices, or divided among them as shardings say."""
     return _TRANSFER[0]().device_put(x, device)
+
+
+def memory_stats(device: Any) -> dict[str, int]:
+    """The memory of a device, under the names of JAX."""
+    return _TRANSFER[0]().memory_stats(device)
+
+
+def live_buffers(device: Any) -> list[Any]:
+    """The concrete Values that have a part on a device."""
+    return _TRANSFER[0]().live_buffers(device)
+
+
+def check_share(device: Any, size_bytes: int) -> None:
+    """Raise OutOfMemoryError if a device has no room for more in its share of the limit."""
+    _TRANSFER[0]().check_share(device, size_bytes)
 
 
 @cache
@@ -399,12 +468,14 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
     of the trace happen too, or become those of the outer trace.
     """
     weak = weak or (False,) * len(outputs)
-    if trace.token is None or not trace.has_effects:
+    cells = trace.written
+    if not cells:
         return _evaluate(outputs, trace, weak)
-    *values, token = _evaluate([*outputs, trace.token], trace, (*weak, False))
-    if token.trace is not None:
-        token.trace.token = token.uop
-    return values
+    last = [trace.cells[cell][1] for cell in cells]
+    values = _evaluate([*outputs, *last], trace, (*weak, *(False for _ in cells)))
+    for cell, value in zip(cells, values[len(outputs) :], strict=True):
+        cell.write(value)
+    return values[: len(outputs)]
 
 
 def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> list[Any]:
@@ -422,7 +493,7 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
                 if not unknown.isdisjoint(node.src):
                     unknown.add(node)
         return [
-            runtime().wrap(new, outer, old not in unknown, is_weak)
+            runtime().wrap(new, outer, old not in unknown, is_weak, True)
             for old, new, is_weak in zip(
                 outputs, substitute(outputs, replace, order), weak, strict=True
             )
@@ -444,22 +515,26 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
 
 
 def call(
-    jaxpr: Jaxpr, operands: Sequence[Value], weak: Sequence[bool], has_effects: bool = False
+    jaxpr: Jaxpr, operands: Sequence[Value], weak: Sequence[bool], cells: Sequence[Cell] = ()
 ) -> list[Any]:
     """A closed function on Values: inlined into the innermost trace among them, or run now.
 
-    If it has effects, the token of the trace is among the operands, and its first output is the
-    next token, which is not among the results.
+    The values of `cells` are among the operands, and its first outputs are the next ones, which are
+    not among the results.
     """
-    trace = innermost(operands)
+    trace, weak = innermost(operands), [*(False for _ in cells), *weak]
     if trace is None:
-        results = runtime().call(jaxpr, operands)[has_effects:]
-        return [runtime().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
-    known = all(value.trace is None or value.known for value in operands)
-    uops = inline(jaxpr, [lift(value, trace) for value in operands])
-    if has_effects:
-        trace.token, *uops = uops
-    return [runtime().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
+        results = runtime().call(jaxpr, operands)
+        results = [runtime().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
+    else:
+        known = all(value.trace is None or value.known for value in operands)
+        uops = inline(jaxpr, [lift(value, trace) for value in operands])
+        results = [
+            runtime().wrap(u, trace, known, w, True) for u, w in zip(uops, weak, strict=True)
+        ]
+    for cell, value in zip(cells, results):
+        cell.write(value)
+    return results[len(cells) :]
 
 
 def call_host(host: Host, operands: Sequence[Value]) -> list[Any]:

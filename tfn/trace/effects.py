@@ -13,28 +13,54 @@ is a result, so nothing on the way to it is dropped.  A loop carries the token, 
 pass it through, and effects happen in the order of the Python program.  A token has no
 tangent, so derivatives leave effects alone.  A program without effects has no token.
 
+A reference is state as well, treated in the same way: each trace that uses it takes its value and
+returns the last one (`trace.refs`).  The token and references are the cells of a trace.
+
 A token is a boolean: whether the effect is to happen.  It is false only where `vmap` runs code that
 some lanes do not take: a branch that they have not chosen, steps after their loop has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfn.dtypes import BOOL
+from tfn._support.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.argument import Host, Leaf
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, remembered, walk
 
 
+@frozen
+class Token:
+    """The order of side effects, as state: see the top of this file."""
+
+    @property
+    def lasting(self) -> bool:
+        """True."""
+        return True
+
+    def read(self) -> bind.Value:
+        """The current token of the innermost running trace; a concrete one if there is none."""
+        return token()
+
+    def write(self, value: bind.Value) -> None:
+        """Set the current token of a trace; that of no trace stays true."""
+        if value.trace is not None:
+            assert value.uop is not None
+            set_current(value.trace, TOKEN, value.uop)
+
+
+TOKEN = Token()
+
+
 def token() -> bind.Value:
     """The current token of the innermost running trace; a concrete one if there is none."""
     running = bind.traces()
-    return _token(running, len(running) - 1)
+    return _current(TOKEN, running, len(running) - 1, None, first)
 
 
 def first() -> bind.Value:
@@ -43,16 +69,37 @@ def first() -> bind.Value:
     return outermost
 
 
-def _token(running: Sequence[bind.Trace], at: int) -> bind.Value:
-    if at < 0:
-        return first()
+def current(
+    cell: bind.Cell, home: bind.Trace | None, outermost: Callable[[], bind.Value]
+) -> bind.Value:
+    """The value of a cell in the innermost running trace; `outermost` is that in its home."""
+    running = bind.traces()
+    return _current(cell, running, len(running) - 1, home, outermost)
+
+
+def _current(
+    cell: bind.Cell,
+    running: Sequence[bind.Trace],
+    at: int,
+    home: bind.Trace | None,
+    outermost: Callable[[], bind.Value],
+) -> bind.Value:
+    if at < 0 or running[at] is home:
+        return outermost()
     trace = running[at]
-    if trace.token is None:
-        leaf = Leaf((), BOOL, _token(running, at - 1), "effects")
-        trace.begin = trace.token = UOp(Op.LEAF, (), leaf)
+    if cell not in trace.cells:
+        outer = _current(cell, running, at - 1, home, outermost)
+        leaf = UOp(Op.LEAF, (), Leaf(outer.shape, outer.dtype, outer, "effects"))
+        trace.cells[cell] = leaf, leaf
     known = all(outer.known for outer in running[: at + 1])
-    current: bind.Value = bind.runtime().wrap(trace.token, trace, known)
-    return current
+    value: bind.Value = bind.runtime().wrap(trace.cells[cell][1], trace, known)
+    return value
+
+
+def set_current(trace: bind.Trace, cell: bind.Cell, uop: UOp) -> None:
+    """Set the current node of a cell in a trace that uses it."""
+    begin, _ = trace.cells.get(cell, (uop, uop))
+    trace.cells[cell] = begin, uop
 
 
 def outside(entry: bind.Entry, part: int | None = None) -> bind.Entry:
@@ -81,7 +128,7 @@ def act(host: Host, operands: Sequence[bind.Value]) -> list[bind.Value]:
         return bind.call_host(host, [token(), *operands])[1:]
     before, trace = token(), running[-1]
     node = UOp(Op.HOST, tuple([bind.lift(x, trace) for x in (before, *operands)]), host)
-    trace.token = UOp(Op.GET, (node,), 0)
+    set_current(trace, TOKEN, UOp(Op.GET, (node,), 0))
     known = before.known and all(x.trace is None or x.known for x in operands)
     count = len(host.results)
     return [bind.runtime().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)]

@@ -19,6 +19,7 @@ import numpy as np
 from tfn._support.frozen import frozen
 from tfn._support.members import plain
 from tfn.errors import ArgumentError, AxisError, DeviceError
+from tfn.trace import bind
 from tfn.trace.op import Shape
 from tfn.trace.processes import Hosts, blocks, processes
 from tfn.trace.sharding import Axis
@@ -51,6 +52,29 @@ class Device:
     def local_hardware_id(self) -> int:
         """The number of the device on its host."""
         return self.id - sum((processes.device_counts or ())[: self.process_index])
+
+    @property
+    def host_id(self) -> int:
+        """The process that it belongs to: an older name."""
+        return self.process_index
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes in use, their peak and limit, and more; see `tfn.eager.device_memory`.
+
+        Raises:
+            DeviceError: if this process has no such device.
+
+        Example:
+            >>> import tfn
+            >>> stats = tfn.devices()[0].memory_stats()
+            >>> stats["bytes_in_use"] <= stats["bytes_limit"]
+            True
+        """
+        return bind.memory_stats(self)
+
+    def live_buffers(self) -> list[Any]:
+        """The live arrays that have a part on the device."""
+        return bind.live_buffers(self)
 
     def __repr__(self) -> str:
         return f"{self.platform}:{self.id}"
@@ -129,6 +153,8 @@ class AbstractMesh:
         object.__setattr__(self, "axis_sizes", sizes)
         object.__setattr__(self, "axis_names", names)
         object.__setattr__(self, "axis_types", _types(self.axis_types, names))
+        if AxisType.Explicit in self.axis_types:
+            bind.LAYOUTS.exist = True
 
     @property
     def shape(self) -> dict[Any, int]:

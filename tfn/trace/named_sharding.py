@@ -8,7 +8,7 @@ The sharding of an array is a part of its type; see `trace.aval`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -44,17 +44,47 @@ class PartitionSpec:
     An entry is None for an axis that is not divided, the name of an axis of the mesh, or a tuple
     of names, the major one first.  Axes that are left out are not divided.
 
+    Args:
+        unreduced: explicit axes of the mesh over which the parts of a sum have still to be added
+            up, as a contraction leaves them; `reshard` to another spec adds them up.
+        reduced: explicit axes over which each device has the same, and over which the parts of
+            its cotangent are unreduced.
+
+    Raises:
+        ArgumentError: for a name that divides an axis and is unreduced or reduced, too.
+
     Example:
         >>> PartitionSpec("x", None, ("y", "z"))
         P('x', None, ('y', 'z'))
+        >>> PartitionSpec("x", unreduced={"y"})
+        P('x', unreduced={'y'})
     """
 
-    __slots__ = ("_hash", "_parts")
+    __slots__ = ("_hash", "_parts", "reduced", "unreduced")
     UNCONSTRAINED = UNCONSTRAINED
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
 
-    def __init__(self, *partitions: Any) -> None:
+    def __init__(
+        self,
+        *partitions: Any,
+        unreduced: Collection[Any] = frozenset(),
+        reduced: Collection[Any] = frozenset(),
+    ) -> None:
         self._parts = tuple([_entry(part) for part in partitions])
-        self._hash = hash(self._parts)
+        self.unreduced, self.reduced = (
+            _names_in("unreduced", unreduced),
+            _names_in("reduced", reduced),
+        )
+        used = [name for part in self._parts for name in names_of(part)]
+        both = (self.unreduced & self.reduced) or (self.unreduced | self.reduced) & {*used}
+        if both:
+            raise ArgumentError(
+                f"a PartitionSpec has {sorted(both, key=str)[0]!r} in two roles",
+                got=repr(self),
+                hint="an axis of a mesh divides an axis of the array, or is unreduced, or reduced",
+            )
+        self._hash = hash((self._parts, self.unreduced, self.reduced))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._parts)
@@ -66,19 +96,24 @@ class PartitionSpec:
         return self._parts[index]
 
     def __add__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*self, *other)
+        return self.update(partitions=(*self, *other))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionSpec) and self._parts == other._parts
+        if not isinstance(other, PartitionSpec):
+            return False
+        sums = self.unreduced == other.unreduced and self.reduced == other.reduced
+        return self._parts == other._parts and sums
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> Any:
-        return PartitionSpec, self._parts
+        return _spec, (self._parts, self.unreduced, self.reduced)
 
     def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self._parts))})"
+        sums = [("unreduced", self.unreduced), ("reduced", self.reduced)]
+        listed = [f"{what}={{{', '.join(sorted(map(repr, s)))}}}" for what, s in sums if s]
+        return f"P({', '.join([*map(repr, self._parts), *listed])})"
 
     def index(self, value: Any) -> int:
         """The axis whose entry is `value`."""
@@ -93,12 +128,32 @@ class PartitionSpec:
         """Its entries."""
         return self._parts
 
-    def update(self, partitions: Any) -> PartitionSpec:
-        """A spec of other entries."""
-        return PartitionSpec(*partitions)
+    def update(
+        self, partitions: Any = None, unreduced: Any = None, reduced: Any = None
+    ) -> PartitionSpec:
+        """A spec of other entries, or of other axes to be added up."""
+        return _spec(
+            self._parts if partitions is None else partitions,
+            self.unreduced if unreduced is None else unreduced,
+            self.reduced if reduced is None else reduced,
+        )
 
 
 P = PartitionSpec
+
+
+def _spec(parts: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+    return PartitionSpec(*parts, unreduced=unreduced, reduced=reduced)
+
+
+def _names_in(what: str, names: Any) -> frozenset[Any]:
+    if isinstance(names, (str, type(None))):
+        raise ArgumentError(
+            f"{what} of a PartitionSpec is a set of names",
+            got=f"{what}={names!r}",
+            hint=f"write {what}={{{names!r}}}",
+        )
+    return frozenset(names)
 
 
 def _entry(part: Any) -> Any:
@@ -158,7 +213,8 @@ class NamedSharding:
                 hint="NamedSharding(mesh, PartitionSpec('x', None))",
             )
         used: list[Any] = []
-        for name in [name for part in spec for name in names_of(part)]:
+        divided = [name for part in spec for name in names_of(part)]
+        for name in (*divided, *sorted(spec.unreduced | spec.reduced, key=str)):
             if name not in mesh.shape:
                 raise AxisError(
                     f"{spec} divides over the axis {name!r}, which the mesh does not have",
@@ -197,8 +253,8 @@ class NamedSharding:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The devices, in the order of the mesh."""
-        return tuple(self.mesh.devices.flat)
+        """The devices, in the order of the mesh; none of an abstract one."""
+        return tuple(self.mesh.devices.flat) if isinstance(self.mesh, Mesh) else ()
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -246,7 +302,14 @@ class NamedSharding:
         left = [part is UNCONSTRAINED for part in self.spec]
         left += [False] * (len(shape) - len(left))
         spec = [OPEN if free else names for free, names in zip(left, partition.spec, strict=True)]
-        return Partition(partition.mesh, tuple(spec))
+        mesh = self.mesh.abstract_mesh
+        return Partition(
+            partition.mesh,
+            tuple(spec),
+            explicit=mesh.explicit_axes,
+            unreduced=tuple([n for n in mesh.axis_names if n in self.spec.unreduced]),
+            reduced=tuple([n for n in mesh.axis_names if n in self.spec.reduced]),
+        )
 
     def shard_shape(self, global_shape: Sequence[int]) -> Shape:
         """The shape of the part that one device has.

@@ -67,7 +67,7 @@ def common_place(what: str, kinds: Sequence[Kind], names: Sequence[str] = ()) ->
     first: tuple[int, Sharding] | None = None
     for i, kind in enumerate(kinds):
         sharding = kind.sharding
-        if sharding is None:
+        if sharding is None or not sharding.devices:
             continue
         if first is None:
             first = i, sharding

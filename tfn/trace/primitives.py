@@ -365,7 +365,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.HOST: Primitive(_nothing),
     Op.GET: Primitive(_get),
     Op.FUNCTION: Primitive(_nothing),
-    Op.DETACH: Primitive(_same_as_first),
+    Op.DETACH: Primitive(_same_as_first, linear=(0,)),  # its value; its derivative is 0
     Op.AFTER: Primitive(_same_as_first, linear=(0,)),
     Op.GBARRIER: Primitive(_same_as_first, linear=(0,)),
 

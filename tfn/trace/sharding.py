@@ -117,6 +117,9 @@ class Partition:
             to be equal: their cotangents are added up, as those of ``check_vma=False`` are.
         lanes: of CONSTRAIN, while a function is mapped: the axes of the mesh over which the lanes
             are to be divided.
+        explicit: the axes of the mesh that are a part of the types of values.
+        unreduced: of CONSTRAIN: the axes of the mesh over which parts have still to be added up.
+        reduced: of CONSTRAIN: the axes over which the parts of a cotangent have to be added up.
     """
 
     mesh: tuple[Axis, ...]
@@ -124,13 +127,17 @@ class Partition:
     manual: Names = ()
     unchecked: tuple[Axis, ...] = ()
     lanes: Names = ()
+    explicit: Names = ()
+    unreduced: Names = ()
+    reduced: Names = ()
 
     def __str__(self) -> str:
         """Its text in a print: ``((x),()) of x:4 y:2``, then what is known of manual axes."""
         spec = ",".join([f"({' '.join(map(str, names))})" for names in self.spec])
         manual = f", manual {' '.join(map(str, self.manual))}" if self.manual else ""
         unchecked = f", unchecked {' '.join(map(str, self.unchecked))}" if self.unchecked else ""
-        return f"({spec}) of {' '.join(map(str, self.mesh))}{manual}{unchecked}"
+        more = f", unreduced {' '.join(map(str, self.unreduced))}" if self.unreduced else ""
+        return f"({spec}) of {' '.join(map(str, self.mesh))}{manual}{unchecked}{more}"
 
     def parts(self, axis: int) -> int:
         """The number of parts of an axis of the value."""

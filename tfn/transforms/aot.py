@@ -99,12 +99,12 @@ class Traced:
         structure: of the result.
         weak: which results have a weak dtype.
         single: whether the result is one array.
-        has_effects: if true, a token follows the leaves of the arguments, and
-            another one comes before the results.
+        cells: state, whose values follow the leaves of the arguments, and come before the results.
         takes: its arguments.
         uses_axes: whether it was traced within named axes that it uses, so that it serves for one
             call alone.
         on: the shardings that the user has asked for, a `Request`.
+        layouts: the division of each result over explicit axes of a mesh; None for one on none.
     """
 
     jaxpr: Jaxpr
@@ -112,23 +112,27 @@ class Traced:
     structure: tree.Structure
     weak: tuple[bool, ...]
     single: bool
-    has_effects: bool
+    cells: tuple[bind.Cell, ...]
     takes: Takes
     uses_axes: bool = False
     on: Any = None
+    layouts: tuple[Any, ...] = ()
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds of the parameters: arguments, the token, what was captured."""
-        token = self.jaxpr.params[len(self.takes.types) :][: self.has_effects]
+        """The kinds of the parameters: arguments, state, what was captured."""
+        state = self.jaxpr.params[len(self.takes.types) :][: len(self.cells)]
         return [
             *(t.kind for t in self.takes.types),
-            *(kind_of(p.shape, p.dtype) for p in token),
+            *(kind_of(p.shape, p.dtype) for p in state),
             *(v.kind or kind_of(v.shape, v.dtype) for v in self.captured),
         ]
 
     def finish(self, results: list[Any]) -> Any:
-        """The results of the program as the function returned them."""
+        """The results of the program as the function returned them; its state is set."""
+        for cell, value in zip(self.cells, results):
+            cell.write(value)
+        results = results[len(self.cells) :]
         if True in self.weak:
             pairs = zip(results, self.weak, strict=True)
             results = [bind.runtime().weaken(value, weak) for value, weak in pairs]
@@ -137,10 +141,14 @@ class Traced:
     @property
     def out_info(self) -> Any:
         """The types of the results, as a tree of `ShapeDtypeStruct`."""
-        results = zip(self.jaxpr.outputs[self.has_effects :], self.weak, strict=True)
-        return tree.unflatten(
-            self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
-        )
+        results = zip(self.jaxpr.outputs[len(self.cells) :], self.weak, self.layouts, strict=True)
+        types = [ShapeDtypeStruct(u.shape, u.dtype, w).with_layout(at) for u, w, at in results]
+        return tree.unflatten(self.structure, types)
+
+    @property
+    def uses_refs(self) -> bool:
+        """Whether there is state beside the order of side effects: a call reads and writes it."""
+        return any(cell is not effects.TOKEN for cell in self.cells)
 
     @property
     def fun_name(self) -> str:
@@ -252,7 +260,7 @@ class Lowered:
         bind.runtime().footprint(traced.jaxpr, kinds=traced.kinds, on=traced.on)
         leaves, results = len(traced.takes.types), len(traced.weak)
         entry = None
-        if not traced.has_effects:
+        if not traced.cells:
             entry = bind.runtime().entry(
                 traced.jaxpr,
                 [list(range(leaves))],
@@ -304,12 +312,11 @@ class Compiled:
             results = self.entry(values)
             if results is not NotImplemented:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
-        token = [effects.first()] if traced.has_effects else []
-        operands = [*values, *token, *traced.captured]
+        operands = [*values, *(cell.read() for cell in traced.cells), *traced.captured]
         results = bind.runtime().call(
             traced.jaxpr, operands, traced.takes.donated, traced.on, traced.fun_name
         )
-        return traced.finish(results[traced.has_effects :])
+        return traced.finish(results)
 
     def as_text(self, stage: str = "assembly") -> str:
         """The function at a stage of its compilation; `show` lists them.
@@ -340,9 +347,9 @@ class Compiled:
     def output_shardings(self) -> Any:
         """The shardings of the result, as its tree; None for the default device."""
         traced = self.lowered.traced
-        _, _, kinds = bind.runtime().place(traced.jaxpr, traced.kinds, traced.on)
+        _, _, _, kinds = bind.runtime().place(traced.jaxpr, traced.kinds, traced.on)
         kinds = kinds or [kind_of(u.shape, u.dtype) for u in traced.jaxpr.outputs]
-        shardings = [kind.sharding for kind in kinds[traced.has_effects :]]
+        shardings = [kind.sharding for kind in kinds[len(traced.cells) :]]
         return tree.unflatten(self.out_tree, shardings)
 
     def memory_analysis(self) -> Any:

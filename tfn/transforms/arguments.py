@@ -18,7 +18,7 @@ from tfn._support.frozen import frozen
 from tfn._support.validate import several
 from tfn.dtypes import INEXACT, SHORT, DType
 from tfn.errors import ArgumentError, GradientError, NumberError, TfnError
-from tfn.trace import bind
+from tfn.trace import bind, refs
 from tfn.transforms.annotations import checked
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -155,7 +155,7 @@ def results(out: object, function: Function) -> tuple[list[bind.Value], tree.Str
     Raises:
         ArgumentError: naming the path of a result that is not an array or a number.
     """
-    flat, structure = tree.flatten(out)
+    flat, structure = refs.flatten_results(out)
 
     def name(i: int) -> str:
         return f"the result{tree.places(structure)[i][1]} of {name_of(function)}"
@@ -216,7 +216,7 @@ class Chosen:
         types: bool = False,
     ) -> Chosen:
         """The leaves of the arguments at `positions`; with `types`, some may be mere types."""
-        leaves, structure = tree.flatten(tuple([args[at] for at in positions]))
+        leaves, structure = refs.flatten(tuple([args[at] for at in positions]))
 
         def name(i: int) -> str:
             return leaf_name(function, structure, positions, i)

@@ -24,7 +24,7 @@ from tfn import tree
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, shown
 from tfn.errors import ArgumentError
-from tfn.trace import bind
+from tfn.trace import bind, refs
 from tfn.trace.argument import Linear
 from tfn.trace.build import after, several
 from tfn.trace.inline import unfold
@@ -288,7 +288,7 @@ def checkpoint(
     @wraps(fun)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         split = static.split(fun, args, kwargs, hashed=False)
-        flat, structure = tree.flatten(split.dynamic)
+        flat, structure = refs.flatten(split.dynamic)
         names = argument_names(fun, structure, split.positions)
         values = [as_value(x, name) for x, name in zip(flat, names, strict=True)]
         if bind.innermost(values) is None:
@@ -299,8 +299,8 @@ def checkpoint(
             return function(*new_args, **new_kwargs)
 
         recorded = record("checkpoint", fun, call, values, names)
-        f, before, has_effects = enclosed(recorded)
-        results = custom(name_of(fun), f, [*before, *values], own, recorded.weak, has_effects)
+        f, before = enclosed(recorded)
+        results = custom(name_of(fun), f, [*before, *values], own, recorded.weak, recorded.cells)
         result: R = tree.unflatten(recorded.structure, results)
         return result
 

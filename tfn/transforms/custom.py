@@ -23,12 +23,13 @@ from tfn.errors import (
     ArgumentError,
     DTypeError,
     GradientError,
+    NotAvailableError,
     ShapeError,
     TfnError,
     TreeError,
     UnexpectedTracerError,
 )
-from tfn.trace import bind, effects
+from tfn.trace import bind, effects, refs
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
@@ -95,6 +96,13 @@ def rule_of_call(rule: Function, call: Call, indices: Sequence[UOp]) -> Iterator
         axes = [NamedAxis(a[0], x, trace, *a[1:]) for a, x in zip(call.axes, values, strict=True)]
         with named(axes):
             yield trace
+        refs = [cell for cell in trace.written if cell is not effects.TOKEN]
+        if refs:
+            raise NotAvailableError(
+                f"the rule {name_of(rule)} writes to a reference from outside",
+                got=repr(refs[0]),
+                hint="return the value; a rule may write to references that it makes",
+            )
 
 
 def as_values(
@@ -123,8 +131,8 @@ class Call:
         takes: the types of their leaves.
         axes: that could be named, each with its kind; the indices along them are the first
             operands, so that the rules, which run later, can name them too.
-        captured: the number of operands that are such indices, captured values, or a token.
-        has_effects: if true, a token is the first result.
+        captured: the number of operands that are such indices, captured values, or state.
+        states: the number of cells, whose values are the first results.
         gives: the type of the result.
     """
 
@@ -134,7 +142,7 @@ class Call:
     takes: tuple[ShapeDtypeStruct, ...]
     axes: tuple[Kind, ...]
     captured: int
-    has_effects: bool
+    states: int
     gives: Vectors
 
     def primals(self, u: UOp, tangents: Tangents) -> tuple[tuple[UOp, ...], Tangents]:
@@ -252,7 +260,7 @@ class CustomDerivative:
         fixed = Fixed(tuple(at), tuple(args[i] for i in at))
         self._refuse_traced(fixed)
         dynamic = tuple(x for i, x in enumerate(args) if i not in self.fixed.positions)
-        flat, structure = tree.flatten(dynamic)
+        flat, structure = refs.flatten(dynamic)
 
         def names() -> list[str]:
             positions = [i for i in range(len(args)) if i not in at]
@@ -274,7 +282,7 @@ class CustomDerivative:
             for value in values:
                 if value.trace is not None:
                     value.trace.concretized = True
-        closed, before, has_effects = enclosed(recorded, indices)
+        closed, before = enclosed(recorded, indices)
         gives = tuple(
             ShapeDtypeStruct(u.shape, u.dtype, weak)
             for u, weak in zip(recorded.outputs, recorded.weak, strict=True)
@@ -287,11 +295,11 @@ class CustomDerivative:
             takes,
             axes,
             len(before),
-            has_effects,
+            len(recorded.cells),
             Vectors(recorded.structure, gives, "tangent"),
         )
         results = custom(
-            name_of(f), closed, [*before, *values], self.rules(call), recorded.weak, has_effects
+            name_of(f), closed, [*before, *values], self.rules(call), recorded.weak, recorded.cells
         )
         return tree.unflatten(recorded.structure, results)
 
@@ -331,21 +339,18 @@ class CustomDerivative:
                     )
 
 
-def enclosed(
-    recorded: Recording, indices: Sequence[UOp] = ()
-) -> tuple[UOp, list[bind.Value], bool]:
-    """A recorded function, closed; its operands before the inputs; whether it has effects.
+def enclosed(recorded: Recording, indices: Sequence[UOp] = ()) -> tuple[UOp, list[bind.Value]]:
+    """A recorded function, closed, and its operands before the inputs.
 
     These operands are the Values of `indices`, which it captured or not, other Values that it
-    captured, and, if it has effects, a token.
+    captured, and those of the state that it uses.
     """
-    token, begin = recorded.effects, recorded.trace.begin
-    inputs = [begin, *recorded.inputs] if begin and token else recorded.inputs
-    outputs, inner = [*token, *recorded.outputs], {*inputs, *indices}
+    inputs = [*recorded.before, *recorded.inputs]
+    outputs, inner = [*recorded.after, *recorded.outputs], {*inputs, *indices}
     captured = [*indices, *(u for u in leaves(outputs) if u not in inner)]
     jaxpr, _ = close(outputs, [*captured, *inputs])
-    before = [u.arg.value for u in captured] + ([effects.token()] if token else [])
-    return jaxpr.function, before, bool(token)
+    state = [cell.read() for cell in recorded.cells]
+    return jaxpr.function, [*(u.arg.value for u in captured), *state]
 
 
 def custom(
@@ -354,15 +359,15 @@ def custom(
     operands: Sequence[bind.Value],
     rules: Rules,
     weak: Sequence[bool],
-    has_effects: bool = False,
+    cells: Sequence[bind.Cell] = (),
 ) -> list[Any]:
     """The results of a FUNCTION with rules of its own, for Values.
 
-    If it has effects, a token is its first result, and is not among those returned.
+    Its first results are the next values of `cells`, and are not among those returned.
     """
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     node = UOp(Op.CUSTOM, (f, *map(param, params)), Custom(name, rules))
-    return bind.call(Jaxpr(function(several(node), params)), operands, weak, has_effects)
+    return bind.call(Jaxpr(function(several(node), params)), operands, weak, cells)
 
 
 def same_result(call: Call, out: object, rule: Function, what: str) -> None:

@@ -61,7 +61,7 @@ class JvpRules:
             slots = call.gives.slots
             full = [
                 zeros(s.shape, s.dtype) if ct is None else ct
-                for ct, s in zip(cts[call.has_effects :], slots, strict=True)
+                for ct, s in zip(cts[call.states :], slots, strict=True)
             ]
             xs: list[Any] = as_values(trace, u.src[first:], call.takes)
             for i in differentiated:
@@ -100,7 +100,7 @@ class JvpRules:
             y, dy = pair(f"the jvp of {call.name}", "(result, tangent)", out, hint)
             same_result(call, y, rule, "the jvp")
             slopes = [as_graph(trace, leaf) for leaf in call.gives.every(dy)]
-            return [None] * call.has_effects + slopes
+            return [None] * call.states + slopes
 
 
 class custom_jvp(Generic[P, R_co]):

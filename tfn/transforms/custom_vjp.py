@@ -12,7 +12,7 @@ from tfn._support.frozen import frozen
 from tfn._support.validate import a_function
 from tfn.dtypes import BOOL
 from tfn.errors import GradientError
-from tfn.trace import bind
+from tfn.trace import bind, effects
 from tfn.trace.argument import Linear, Param
 from tfn.trace.build import after, several, zeros
 from tfn.trace.op import Op
@@ -101,7 +101,7 @@ class VjpRules:
         node = UOp(Op.LINEAR, (*residuals, *(dx for dx in dxs if dx is not None)), arg)
         tangent_results = iter(several(node))
         slopes = [next(tangent_results) if slot.floating else None for slot in slots]
-        return [None] * call.has_effects + slopes
+        return [None] * call.states + slopes
 
 
 def without_flags(residuals: object) -> tuple[list[Any], tree.Structure, tuple[Any, ...]]:
@@ -148,7 +148,7 @@ class Backward:
         arriving = iter(cts)
         indices, kept = u.src[: len(call.axes)], u.src[len(call.axes) : count]
         with rule_of_call(owner.bwd, call, indices) as trace:
-            trace.begin = trace.token = const(True, BOOL)
+            effects.set_current(trace, effects.TOKEN, const(True, BOOL))
             leaves: list[Any] = as_values(trace, kept, self.residuals)
             for at, flag in self.flags:
                 leaves.insert(at, flag)
@@ -170,10 +170,11 @@ class Backward:
             back = [
                 as_graph(trace, cotangents[self.differentiated[i - count]]) for i in differentiated
             ]
-        if not trace.has_effects:
+        if not trace.written:
             return back
         # The effects of bwd happen before its results are used, and only if they are.
-        return [None if ct is None else after(ct, [trace.token]) for ct in back]
+        _, token = trace.cells[effects.TOKEN]
+        return [None if ct is None else after(ct, [token]) for ct in back]
 
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
         """The transpose of ``bwd``, for forward mode.

@@ -23,6 +23,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 from tfn.transforms.arguments import Argnums, Aux, Chosen, Function, P, R, choose, name_of, wraps
 from tfn.transforms.jvp import push
+from tfn.transforms.shard.layout import like_primal
 from tfn.transforms.tracing import Recording, record
 from tfn.transforms.transpose import pull
 
@@ -77,6 +78,7 @@ def value_and_grad(
         tangents = {x: variable(x) for x in recorded.inputs}
         cts = pull(push([y], tangents), list(tangents.values()), [const(1, y.dtype)])
         slopes = [zeros(x.shape, x.dtype) if ct is None else ct for x, ct in zip(inputs, cts)]
+        slopes = [like_primal(ct, x) for x, ct in zip(inputs, slopes)]
         extra = recorded.traced_aux
         weak = [*recorded.weak, *(x.weak_type for x in inputs), *(False for _ in extra)]
         (value,), slopes, extra = recorded.evaluate([y], slopes, extra, weak=weak)

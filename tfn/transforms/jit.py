@@ -26,7 +26,7 @@ from tfn._support.frozen import mutable
 from tfn._support.validate import a_function
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
-from tfn.trace import bind, effects, source_lines
+from tfn.trace import bind, effects, refs, source_lines
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
@@ -52,7 +52,7 @@ from tfn.transforms.arguments import (
     wraps,
 )
 from tfn.transforms.shapes import ShapeDtypeStruct
-from tfn.transforms.shard import axes, vary
+from tfn.transforms.shard import axes, layout, vary
 from tfn.transforms.shard.jit_shardings import Shardings, mesh_key
 from tfn.transforms.static_args import Names, Selection, Split
 from tfn.transforms.tracing import record
@@ -77,17 +77,17 @@ def closed(
 ) -> Traced:
     """The closed function of leaves of these types."""
     recorded = record("jit", function, call, kinds, arguments.names, known=False)
-    token, begin = recorded.effects, recorded.trace.begin
-    inputs = [*recorded.inputs, begin] if begin and token else recorded.inputs
-    outputs, on = recorded.outputs, None
+    cells, outputs, on = recorded.cells, recorded.outputs, None
     if shardings is not None:
         outputs = shardings.constrain(outputs, recorded.structure)
-        on = shardings.request(recorded.structure, len(token))
-    jaxpr, captured = close(tidy([*token, *outputs]), inputs)
+        on = shardings.request(recorded.structure, len(cells))
+    inputs = [*recorded.inputs, *recorded.before]
+    jaxpr, captured = close(tidy([*recorded.after, *outputs]), inputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
     single, uses_axes = structure.is_leaf(), recorded.trace.uses_axes
-    return Traced(jaxpr, values, structure, weak, single, bool(token), arguments, uses_axes, on)
+    layouts = tuple([recorded.layout_of(u) for u in outputs])
+    return Traced(jaxpr, values, structure, weak, single, cells, arguments, uses_axes, on, layouts)
 
 
 @mutable
@@ -341,12 +341,14 @@ class Jitted(Generic[P, R_co]):
         split = self.static.split(self.function, args, kwargs)
         values, structure = tree.flatten(split.dynamic)
         if self.shardings is not None:
+            values, structure = refs.flatten(split.dynamic)
             values = self._values(values, split, structure)
             names = self._names_of(split, structure)
             values = self.shardings.put(split.dynamic[0], values, names)
         try:
             kinds = tuple([(x.kind, x.weak_type) for x in values])
-        except AttributeError:  # numbers, or arrays of NumPy
+        except AttributeError:  # numbers, arrays of NumPy, or references
+            values, structure = refs.flatten(split.dynamic)
             values = self._values(values, split, structure)
             kinds = tuple([(x.kind, x.weak_type) for x in values])
         key = structure, split.statics, kinds
@@ -361,24 +363,20 @@ class Jitted(Generic[P, R_co]):
         if entry.by_leaves is not None:
             results = entry.by_leaves(values)
             if results is not NotImplemented:
-                results = results[traced.has_effects :]
+                results = results[len(traced.cells) :]
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
-        token = [effects.token()] if traced.has_effects else []
-        operands = [*values, *token, *traced.captured]
+        operands = [*values, *(cell.read() for cell in traced.cells), *traced.captured]
         if bind.innermost(operands) is not None:
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
-            results = bind.call(jaxpr, operands, traced.weak, traced.has_effects)
+            results = bind.call(jaxpr, operands, traced.weak, traced.cells)
             return tree.unflatten(traced.structure, results)
-        if entry.by_leaves is None and not traced.uses_axes:
+        if entry.by_leaves is None and not traced.uses_axes and not traced.uses_refs:
             self._make_entry_points(key, entry, split, values)
             if entry.by_leaves is not None:
                 return self._call(args, kwargs)
         gone = self._donated(split, structure)
-        return traced.finish(
-            bind.runtime().call(traced.jaxpr, operands, gone, traced.on, traced.fun_name)[
-                traced.has_effects :
-            ]
-        )
+        results = bind.runtime().call(traced.jaxpr, operands, gone, traced.on, traced.fun_name)
+        return traced.finish(results)
 
     def _values(
         self, leaves: Sequence[object], split: Split, structure: tree.Structure
@@ -403,7 +401,7 @@ class Jitted(Generic[P, R_co]):
         """
         types = [v.kind or kind_of(v.shape, v.dtype) for v in values]
         kinds = tuple([(kind, v.weak_type) for kind, v in zip(types, values, strict=True)])
-        rest = structure, split.statics, kinds, *vary.key(values)
+        rest = structure, split.statics, kinds, *vary.key(values), *layout.key(values)
         key: Any = (*rest, *mesh_key(self._reads_mesh))
         entry = None if anew else self._entries.find(key)
         if entry is not None:
@@ -433,6 +431,7 @@ class Jitted(Generic[P, R_co]):
             self._last_miss = _why(self.function, key, self._last_key, names)
             events.add("trace", traced.fun_name, start_ns, self._last_miss)
             inside = any(value.trace is not None for value in traced.captured)
+            inside = inside or not all(cell.lasting for cell in traced.cells)
             if not inside and not traced.uses_axes:
                 self._entries.keep(key, entry)
                 self._last_key = key
@@ -450,7 +449,7 @@ class Jitted(Generic[P, R_co]):
         """Make the native entry points of an entry, if the device has any."""
         traced, make, structure = entry.traced, bind.runtime().entry, key[0]
         _, kwargs = structure.children()
-        token = [effects.first()] if traced.has_effects else []
+        token = [effects.first() for _ in traced.cells]  # there is no other state
         common = (
             [x.weak_type for x in values],
             [*(False for _ in token), *traced.weak],
@@ -462,7 +461,7 @@ class Jitted(Generic[P, R_co]):
         )
         first, last = len(token), len(token) + len(traced.weak)
         native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
-        entry.by_leaves = effects.outside(native) if native and traced.has_effects else native
+        entry.by_leaves = effects.outside(native) if native and token else native
         direct = not split.statics and not kwargs.num_leaves and not self._reads_mesh
         if (
             entry.by_leaves

@@ -7,7 +7,7 @@ values that the derivative needs, and return a `LinearMap` over those, to be cal
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, overload
 
 import numpy as np
 
@@ -66,6 +66,22 @@ class LinearMap:
         return self.gives.build(results)
 
 
+@frozen
+class Unknown:
+    """The derivative of a function that has no forward mode: an error when it is called.
+
+    Attributes:
+        error: what `linearize` met, which says why.
+    """
+
+    error: GradientError
+
+    def __call__(self, *tangents: object) -> NoReturn:
+        """Raises the error."""
+        raise self.error
+
+
+tree.register_node(Unknown, lambda f: ((), f.error), lambda error, _: Unknown(error))
 tree.register_node(
     LinearMap,
     lambda f: (f.residuals, (f.jaxpr, f.takes, f.gives, f.single)),
@@ -162,7 +178,8 @@ def linearize(function: Function, *primals: object, has_aux: bool = False) -> An
 
     Returns:
         (value, derivative), or (value, derivative, aux) with `has_aux`; the derivative takes one
-        tangent for each argument.
+        tangent for each argument.  That of a `custom_vjp` without forward mode raises a
+        GradientError when it is called.
 
     Example:
         >>> value, slope = linearize(lambda x: x * x, 3.0)
@@ -176,8 +193,16 @@ def linearize(function: Function, *primals: object, has_aux: bool = False) -> An
     )
     directions = [variable(x) for x in recorded.inputs]
     differentiated = dict(zip(recorded.inputs, directions, strict=True))
-    slopes = _floating(forward(push(recorded.outputs, differentiated)), recorded.outputs)
+    pushed = push(recorded.outputs, differentiated)
     takes, gives = _tangents_of(chosen), _vectors_of(recorded, "tangent")
+    try:
+        slopes = _floating(forward(pushed), recorded.outputs)
+    except GradientError as error:
+        extra = recorded.traced_aux
+        weak = [*recorded.weak, *(False for _ in extra)]
+        values, extra = recorded.evaluate(recorded.outputs, extra, weak=weak)
+        result = tree.unflatten(recorded.structure, values), Unknown(error)
+        return (*result, recorded.fill_aux(extra)) if has_aux else result
     return _with_map(recorded, slopes, directions, takes, gives, False, has_aux)
 
 

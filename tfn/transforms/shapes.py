@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from tfn.errors import ShapeError
 from tfn.trace import bind
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.op import Shape
-from tfn.transforms.shard import vary
+from tfn.transforms.shard import layout, vary
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,17 @@ class ShapeDtypeStruct:
         """The type of a Value."""
         vma = vary.of(value) if vary.is_checked() else vary.NONE
         sharding = value.kind.sharding if value.kind else None
+        if sharding is None and (explicit := layout.of(value)) is not None:
+            sharding = explicit.sharding
         return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type, vma, sharding)
+
+    def with_layout(self, divided: layout.Layout | None) -> ShapeDtypeStruct:
+        """The type of an array that is divided over explicit axes of a mesh."""
+        return replace(self, sharding=None if divided is None else divided.sharding)
+
+    def __str__(self) -> str:
+        """The type as ``f32[8@x,4]``, with the explicit axes of a mesh that divide it."""
+        return layout.show(self, layout.of(self))
 
     @property
     def kind(self) -> Kind:

@@ -14,8 +14,9 @@ from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind
 from tfn.trace.uop import UOp
+from tfn.transforms import shard
 from tfn.transforms.arguments import Function, name_of, results, where
-from tfn.transforms.shard import vary
+from tfn.transforms.shard import layout, vary
 
 
 @frozen
@@ -43,10 +44,27 @@ class Recording:
         flat = iter(bind.evaluate([u for group in groups for u in group], self.trace, weak))
         return [[next(flat) for _ in group] for group in groups]
 
+    def layout_of(self, u: UOp) -> layout.Layout | None:
+        """The division of a value over explicit axes of a mesh."""
+        if not bind.LAYOUTS.exist:
+            return None
+        found: layout.Layout | None = shard.layout_rules.Reading(self.trace.layouts).of(u)
+        return found
+
     @property
-    def effects(self) -> list[UOp]:
-        """The last effect token, as one more output, if there are effects."""
-        return [self.trace.token] if self.trace.token is not None and self.trace.has_effects else []
+    def cells(self) -> tuple[bind.Cell, ...]:
+        """The state that it uses: `before` are its values as inputs, `after` as outputs."""
+        return tuple(self.trace.cells)
+
+    @property
+    def before(self) -> list[UOp]:
+        """The leaves of the state that it begins with."""
+        return [first for first, _ in self.trace.cells.values()]
+
+    @property
+    def after(self) -> list[UOp]:
+        """The graphs of the state that it ends with."""
+        return [last for _, last in self.trace.cells.values()]
 
     @property
     def traced_aux(self) -> list[UOp]:
@@ -91,6 +109,9 @@ def record(
         if vary.is_checked():
             for leaf, v in zip(leaves, values, strict=True):
                 leaf.uop.arg.varying = vary.of(v)
+        if bind.LAYOUTS.exist:
+            for leaf, v in zip(leaves, values, strict=True):
+                trace.layouts[leaf.uop] = leaf.uop.arg.layout = layout.of(v)
         try:
             out: Any = call(leaves)
         except TfnError as error:

@@ -373,13 +373,14 @@ TRANSPOSE: dict[Op, Rule] = {
     Op.FFT: _fft,
     Op.GATHER: _gather,
     Op.SCATTER: _scatter,
+    Op.DETACH: lambda u, ct, i: UOp(Op.DETACH, (ct,)),
     Op.AFTER: lambda u, ct, i: ct,
     Op.GBARRIER: lambda u, ct, i: UOp(Op.GBARRIER, (ct,)),
 
     Op.COLLECTIVE: collective_rules.transpose,
     Op.SHARD: collective_rules.transpose_shard,
     Op.UNSHARD: collective_rules.transpose_unshard,
-    Op.CONSTRAIN: lambda u, ct, i: UOp(Op.CONSTRAIN, (ct,), u.arg),
+    Op.CONSTRAIN: lambda u, ct, i: UOp(Op.CONSTRAIN, (ct,), collective_rules.of_cotangent(u.arg)),
 }
 SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.SORT: _not_linear,

@@ -14,10 +14,11 @@ from typing import Any
 from tfn import tree
 from tfn._support.validate import a_function, integer, shown
 from tfn.dtypes import INT32
-from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
+from tfn.errors import ArgumentError, AxisError, ShapeError, ShardingTypeError, TreeError
+from tfn.trace import effects, refs
 from tfn.trace.build import cast, iota, moveaxis
 from tfn.trace.named_sharding import names_of as names_of_axes
-from tfn.trace.sharding import Axis
+from tfn.trace.sharding import Axis, Names
 from tfn.trace.uop import UOp
 from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show, wraps
@@ -26,6 +27,7 @@ from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes as named_axes
+from tfn.transforms.shard import layout
 from tfn.transforms.shard.axes import NamedAxis
 from tfn.transforms.shard.collective_rules import lanes_over
 from tfn.transforms.tracing import Recording, record
@@ -71,6 +73,8 @@ def vmap(
             hint="name the axis by a string; each vmap maps one axis",
         )
 
+    naming = axis_name, axis_size, spmd_axis_name
+
     @functools.lru_cache(maxsize=64)
     def names_of(structure: tree.Structure) -> list[str]:
         return argument_names(function, structure)
@@ -79,11 +83,15 @@ def vmap(
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten((args, kwargs))
         axes = mapped_axes("in_axes", in_axes, args) + [0] * len(tree.leaves(kwargs))
+        if refs.among(leaves):
+            out: R = _over_refs(function, leaves, structure, axes, (out_axes, *naming))
+            return out
         names = names_of(structure)
         mapped = [
             Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
         ]
         size = mapped_size(mapped, axis_size, function)
+        over = mapped_over(mapped, function)
 
         named: list[NamedAxis] = []
 
@@ -104,12 +112,13 @@ def vmap(
             for x, m in zip(recorded.inputs, mapped, strict=True)
         }
         lanes |= {a.index.uop: cast(iota((size,), 0), INT32) for a in named}
-        graphs, trace = [*recorded.outputs, *recorded.effects], recorded.trace
-        if spmd_axis_name is not None:
-            graphs = lanes_over(graphs, names_of_axes(spmd_axis_name))
+        graphs = [*recorded.outputs, *recorded.after]
+        if over or spmd_axis_name is not None:
+            graphs = lanes_over(graphs, over or names_of_axes(spmd_axis_name))
         results = batch(graphs, lanes, size)
-        if recorded.effects:
-            trace.token = results.pop().graph
+        count = len(recorded.outputs)
+        _set_state(recorded, results[count:])
+        del results[count:]
         outputs = _outputs(recorded, results, out_axes, size)
         (values,) = recorded.evaluate(outputs, weak=recorded.weak)
         result: R = tree.unflatten(recorded.structure, values)
@@ -118,10 +127,55 @@ def vmap(
     return run
 
 
+def _over_refs(
+    function: Function,
+    leaves: Sequence[Any],
+    structure: tree.Structure,
+    axes: Sequence[int | None],
+    options: tuple[Any, ...],
+) -> Any:
+    """`vmap` over references: each lane has one of its own, whose last value is a result too."""
+    at = [i for i, x in enumerate(leaves) if refs.is_ref(x) and axes[i] is not None]
+
+    def of_one(*inputs: Any) -> Any:
+        filled = list(inputs)
+        for i in at:
+            filled[i] = refs.new_ref(inputs[i])
+        args, kwargs = tree.unflatten(structure, filled)
+        out = function(*args, **kwargs)
+        return out, [filled[i][...] for i in at]
+
+    held: list[Any] = [
+        refs.Held(x) if refs.is_ref(x) and axis is None else x for x, axis in zip(leaves, axes)
+    ]
+    inputs = [x[...] if refs.is_ref(x) else x for x in held]
+    out_axes, *naming = options
+    out, last = vmap(of_one, tuple(axes), (out_axes, [axes[i] for i in at]), *naming)(*inputs)
+    for i, value in zip(at, last, strict=True):
+        leaves[i][...] = value
+    return out
+
+
+def _set_state(recorded: Recording, last: Sequence[Lanes]) -> None:
+    """The state of a trace from that over all lanes.
+
+    Raises:
+        ArgumentError: for a reference that lanes write different values to.
+    """
+    for cell, y in zip(recorded.cells, last, strict=True):
+        if y.many and cell is not effects.TOKEN:
+            raise ArgumentError(
+                f"the lanes of {recorded.trace.name} write different values to one reference",
+                got=f"{cell!r}, of which all lanes have the same",
+                hint="pass the reference as an argument that is mapped, or reduce the value",
+            )
+        effects.set_current(recorded.trace, cell, y.graph)
+
+
 class Mapped:
     """A leaf of the arguments that is mapped: its place, name, value and axis."""
 
-    __slots__ = ("at", "axis", "element", "name", "size", "value")
+    __slots__ = ("at", "axis", "element", "name", "over", "size", "value")
 
     def __init__(self, at: int, name: str, leaf: object, axis: int) -> None:
         self.at, self.name, self.value = at, name, as_value(leaf, name)
@@ -136,6 +190,10 @@ class Mapped:
         self.size = shape[self.axis]
         rest = shape[: self.axis] + shape[self.axis + 1 :]
         self.element = ShapeDtypeStruct(rest, self.value.dtype, self.value.weak_type)
+        self.over: Names = ()
+        if (divided := layout.of(self.value)) is not None:
+            self.over = divided.spec[self.axis]
+            self.element = self.element.with_layout(divided.without_axis(self.axis))
 
 
 def mapped_axes(what: str, prefix: object, full: object) -> list[int | None]:
@@ -189,6 +247,25 @@ def mapped_size(mapped: Sequence[Mapped], axis_size: int | None, function: Funct
             hint=f"the odd one is {odd}; give it another axis in in_axes, or None",
         )
     return sizes[0]
+
+
+def mapped_over(mapped: Sequence[Mapped], function: Function) -> Names:
+    """The explicit axes of a mesh that divide the mapped axes.
+
+    Raises:
+        ShardingTypeError: if they differ, naming two arguments.
+    """
+    different = {m.over: m for m in mapped}
+    if len(different) > 1:
+        shown_types = [
+            f"{m.name}: {layout.show(m.value, layout.of(m.value))}" for m in different.values()
+        ]
+        raise ShardingTypeError(
+            f"vmap of {name_of(function)} needs mapped axes that are divided in the same way",
+            got="; ".join(shown_types),
+            hint="tfn.reshard brings one of them to the sharding of the other",
+        )
+    return next(iter(different), ())
 
 
 def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: object, size: int) -> list[UOp]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tfn._support.validate import shown
-from tfn.dtypes import BOOL
+from tfn.dtypes import BOOL, SIGNED
 from tfn.errors import GradientError
 from tfn.trace import effects
 from tfn.trace.build import broadcast_in_dim, reduce, spread, where
@@ -130,9 +130,7 @@ def batch_rule(
     tokens = effects.tokens(u.src[1])  # they are true in the active lanes
     masked = {x: x & active for i, x in enumerate(body_inputs) if i in tokens}
     nexts = substitute(nexts, masked)
-    masked_nexts = [
-        where(_beside(active, y), y, x) for y, x in zip(nexts, body_inputs[b:], strict=True)
-    ]
+    masked_nexts = masked_carries(active, nexts, body_inputs[b:])
     again = (
         substitute(
             [holds.graph], dict(zip(test_inputs, [*test_consts, *masked_nexts], strict=True))
@@ -151,6 +149,44 @@ def batch_rule(
         rejoined(y, [src[2 + a + i]] if i in tokens and not on_body[i] else [])
         for i, y in enumerate(outputs[1:], b)
     ]
+
+
+def masked_carries(active: UOp, nexts: Sequence[UOp], carries: Sequence[UOp]) -> list[UOp]:
+    """The next carries in the active lanes, and the last ones in the others.
+
+    An array that a step writes into is masked by the indices of the writes, in time that does not
+    depend on its size, and is written in place::
+
+        where(active, scatter(x, i, u), x)  ->  scatter(x, where(active, i, -1), u)
+
+    A window that does not fit is dropped; what inactive lanes compute is never used.
+    """
+    dropped: dict[UOp, UOp] = {}
+    masked = []
+    for y, x in zip(nexts, carries, strict=True):
+        writes = _writes(y, x)
+        masked.append(where(_beside(active, y), y, x) if writes is None else y)
+        for write in reversed(writes or []):
+            before, indices, updates = write.src
+            nowhere = const(-1, indices.dtype, indices.shape)
+            inside = where(_beside(active, indices), indices, nowhere)
+            dropped[write] = UOp(
+                Op.SCATTER, (dropped.get(before, before), inside, updates), write.arg
+            )
+    return substitute(masked, dropped)
+
+
+def _writes(y: UOp, x: UOp) -> list[UOp] | None:
+    """The writes, lane by lane, that make `y` of `x`, the last one first; None if `y` is more."""
+    writes: list[UOp] = []
+    while y is not x:
+        if y.op is not Op.SCATTER or y.arg.batch == 0 or y.src[1].dtype not in SIGNED:
+            return None
+        if 0 in y.src[1].shape:
+            return None
+        writes.append(y)
+        y = y.src[0]
+    return writes
 
 
 def _beside(flags: UOp, like: UOp) -> UOp:

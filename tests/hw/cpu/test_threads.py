@@ -7,12 +7,15 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.hw.cpu.test_queue import sums
 from tests.hw.programs import summed
 from tfn.config import config
 from tfn.hw.cpu import thread_pool
 from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.threads import of_process, share
 
 START = """
 import os, signal, sys, threading, time
@@ -194,7 +197,27 @@ def test_as_many_threads_as_cores_by_default(monkeypatch):
     device = cpu()
     device.load(summed(3))
     pool = device.queue.threads
-    assert pool.cores == thread_pool.cores() >= 1
-    assert (pool.pool() != 0) is (pool.cores > 1)
+    assert of_process() == thread_pool.cores() >= 1
+    assert (pool.pool() != 0) is (of_process() > 1)
     pool.close()
     assert pool.pool() == 0
+
+
+def test_a_device_has_its_share_of_the_threads(monkeypatch):
+    for threads, devices, shares in ((2, 2, [1, 1]), (5, 2, [3, 2]), (1, 3, [1, 1, 1])):
+        monkeypatch.setattr(config, "threads", threads)
+        monkeypatch.setattr(config, "devices", devices)
+        assert [share(number) for number in range(devices)] == shares
+
+
+def test_programs_of_one_device_run_on_its_threads(monkeypatch):
+    monkeypatch.setattr(config, "threads", 6)
+    monkeypatch.setattr(config, "devices", 2)
+    device = cpu()
+    run = device.load(summed(400))
+    x = np.ones(400 * 64, np.float32)
+    counts = {max(sums(device, run.on_share(number), x)[1] for _ in range(20)) for number in (0, 1)}
+    assert max(counts) <= 3, "three of six threads"
+    monkeypatch.setattr(config, "devices", 6)
+    assert sums(device, run.on_share(5), x)[1] == 1
+    assert sums(device, run.on_share(5), x)[0] == sums(device, run, x)[0], "the same bits"

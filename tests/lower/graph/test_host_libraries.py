@@ -26,8 +26,36 @@ def test_scipy_transforms_equal_numpy_ones(shape, kind, dtype, axes, monkeypatch
     expected = oracle.fft(arg, x)
     out = np.full_like(expected, np.nan)
     monkeypatch.setattr(host_libraries, "SCIPY_MIN_ELEMENTS", 0)
-    host_libraries.fft(arg, x, out)
+    host_libraries.fft(arg, x, out)()
     np.testing.assert_allclose(out, expected, atol=1e-5 if dtype == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize("shape", [(5, 12), (2, 3, 35), (4, 1), (0, 6), (2, 3, 4, 5)])
+@pytest.mark.parametrize("kind", FftType)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_loops_give_the_numbers_of_the_functions_around_them(shape, kind, dtype, monkeypatch):
+    assert host_libraries.numpy_fft_loops() is not None
+    random = np.random.default_rng(1)
+    for axes in range(1, min(3, len(shape)) + 1 if all(shape) else 2):
+        x = random.standard_normal(shape).astype(dtype)
+        if kind is not FftType.RFFT:
+            x = x + 1j * x[::-1]
+        arg = Fft(kind, shape[len(shape) - axes :])
+        if kind is FftType.IRFFT:
+            x = np.ascontiguousarray(x[..., : shape[-1] // 2 + 1])
+        x.flags.writeable = False
+        expected = oracle.fft(arg, x)
+        out = np.full_like(expected, np.nan)
+        call = host_libraries.fft(arg, x, out)
+        for _ in range(2):
+            call()
+            np.testing.assert_allclose(
+                out, expected, rtol=0, atol=1e-5 if dtype == "float32" else 0
+            )
+        monkeypatch.setattr(host_libraries, "numpy_fft_loops", lambda: None)
+        host_libraries.fft(arg, x, out)()
+        np.testing.assert_array_equal(out, expected)
+        monkeypatch.undo()
 
 
 def test_large_transforms_in_programs():

@@ -100,12 +100,12 @@ def test_scattered_rows_are_packed() -> None:
     a, b = p(0, 2, 8, 64, 64), p(1, 2, 64, 8, 32)
     heads = build.permute(b, (0, 2, 1, 3))
     u = build.dot(a, heads, ((3,), (2,)), ((0, 1), (0, 1)))
-    rewritten = pack_panels(pack_b(u), HOST)
+    rewritten = pack_panels(pack_b(u, HOST), HOST)
     assert any(v.op is Op.GBARRIER for v in walk([rewritten]))
     dense = build.dot(a, p(1, 2, 8, 64, 32), ((3,), (2,)), ((0, 1), (0, 1)))
-    assert not any(v.op is Op.GBARRIER for v in walk([pack_panels(pack_b(dense), HOST)]))
+    assert not any(v.op is Op.GBARRIER for v in walk([pack_panels(pack_b(dense, HOST), HOST)]))
     few = build.dot(p(0, 2, 8, 3, 64), heads, ((3,), (2,)), ((0, 1), (0, 1)))
-    assert not any(v.op is Op.GBARRIER for v in walk([pack_panels(pack_b(few), HOST)]))
+    assert not any(v.op is Op.GBARRIER for v in walk([pack_panels(pack_b(few, HOST), HOST)]))
 
 
 UNIT = replace(HOST, features="+avx512bf16,+avx512vnni")
@@ -217,20 +217,20 @@ def test_a_first_operand_summed_across_rows_is_packed(
     """The gradient to weights: rows are long, and far apart."""
     a, b, axes = p(0, *sums, 70), p(1, *sums, 300), tuple(range(len(sums)))
     u = build.dot(a, b, (axes, axes))
-    rewritten = pack_panels(pack_b(u), HOST)
+    rewritten = pack_panels(pack_b(u, HOST), HOST)
     (panels,) = ops([rewritten], Op.GBARRIER)
     height = panels.shape[2]
     assert panels.shape == (-(-70 // height), 520, height, 1) and height % 16 == 0
     assert_matches_oracle([u], rtol=1e-4, atol=1e-3)
     short = build.dot(p(0, 60, 70), p(1, 60, 300), ((0,), (0,)))
-    assert not ops([pack_panels(pack_b(short), HOST)], Op.GBARRIER)
+    assert not ops([pack_panels(pack_b(short, HOST), HOST)], Op.GBARRIER)
 
 
 def test_a_transposed_second_operand_is_copied_once() -> None:
     """Into panels, whose rows are written one after the other."""
     a, b = p(0, 130, 70), p(1, 100, 70)
     u = build.dot(a, b, ((1,), (1,)))
-    (panels,) = ops([pack_panels(pack_b(u), HOST)], Op.GBARRIER)
+    (panels,) = ops([pack_panels(pack_b(u, HOST), HOST)], Op.GBARRIER)
     assert panels.ndim == 4 and panels.shape[1] == 70
     assert_matches_oracle([u], rtol=1e-4, atol=1e-3)
 
@@ -239,11 +239,11 @@ def test_a_transposed_first_operand_is_packed() -> None:
     """``a.T @ b``; not ``c @ b``, which sums along rows."""
     a, b = p(0, 520, 70), p(1, 520, 300)
     u = build.dot(build.permute(a, (1, 0)), b, ((1,), (0,)))
-    (panels,) = ops([pack_panels(pack_b(u), HOST)], Op.GBARRIER)
+    (panels,) = ops([pack_panels(pack_b(u, HOST), HOST)], Op.GBARRIER)
     assert panels.shape[1] == 520
     assert_matches_oracle([u], rtol=1e-4, atol=1e-3)
     plain = build.dot(p(0, 70, 520), b, ((1,), (0,)))
-    assert not ops([pack_panels(pack_b(plain), HOST)], Op.GBARRIER)
+    assert not ops([pack_panels(pack_b(plain, HOST), HOST)], Op.GBARRIER)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16, INT32], ids=lambda d: d.name)

@@ -44,7 +44,7 @@ TINY = replace(HOST, l1_bytes=1 << 8, l2_bytes=1 << 10, l3_bytes=1 << 12)
 )
 def test_two_pass_reductions(op: Op, shape: tuple[int, ...], axes: tuple[int]) -> None:
     u = build.reduce(p(0, *shape), op, axes)
-    rewritten = two_pass_reduce(u)
+    rewritten = two_pass_reduce(u, HOST)
     value = draw(shape, FLOAT32)
     if op is Op.MUL:
         value = np.exp(value * 1e-3).astype(np.float32)
@@ -73,7 +73,7 @@ def test_reductions_that_are_not_contiguous_keep_their_axes(x: UOp) -> None:
     u = build.add_up(x, (0, 1))
     values = inputs([u])
     assert_close(
-        run_oracle([two_pass_reduce(u)], values)[0], run_oracle([u], values)[0], 1e-3, 1e-2
+        run_oracle([two_pass_reduce(u, HOST)], values)[0], run_oracle([u], values)[0], 1e-3, 1e-2
     )
     kernels = indexed_kernels(boundaries.insert_barriers(jaxpr([u]).function, HOST))
     assert len(kernels) == 2
@@ -93,7 +93,7 @@ def test_reductions_that_are_not_contiguous_keep_their_axes(x: UOp) -> None:
 def test_two_pass_argmax(op: Op, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     """The first of equal extremes, in whichever tile; NaN is the best."""
     u = build.reduce(p(0, *shape), op, axes, index=INT32)
-    rewritten = two_pass_reduce(u)
+    rewritten = two_pass_reduce(u, HOST)
     assert [b.dtype for b in ops([rewritten], Op.GBARRIER)] == [
         INT32,
         FLOAT32,
@@ -127,13 +127,13 @@ def test_concat_trees(count: int) -> None:
 )
 def test_short_reductions_and_many_outputs_take_one_pass(shape: tuple[int, ...]) -> None:
     u = build.add_up(p(0, *shape), (len(shape) - 1,))
-    assert two_pass_reduce(u) is u
+    assert two_pass_reduce(u, HOST) is u
 
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, INT32], ids=lambda d: d.name)
 def test_partial_sums_have_accumulator_width(dtype: np.dtype) -> None:
     """16-bit sums are rounded once, at the end."""
-    rewritten = two_pass_reduce(build.add_up(p(0, 40_000, dtype=dtype), (0,)))
+    rewritten = two_pass_reduce(build.add_up(p(0, 40_000, dtype=dtype), (0,)), HOST)
     (partial,) = ops([rewritten], Op.GBARRIER)
     assert partial.dtype == build.accumulator(dtype) and rewritten.dtype == dtype
     ones = np.ones(40_000, dtype)

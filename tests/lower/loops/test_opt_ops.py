@@ -25,6 +25,7 @@ from tfn.lower.loops.opt_ops import (
     Bind,
     Fuse,
     Merge,
+    Pipeline,
     Reorder,
     ReorderReductions,
     Split,
@@ -119,6 +120,8 @@ def change(draw: st.DrawFn, n: Nest) -> Nest:
         return ReorderReductions(numbers(draw(st.permutations(rs)))).apply(n)
     if kind == "stage":
         return StageTile(number, draw(st.integers(0, 3))).apply(n)
+    if kind == "pipeline":
+        return Pipeline(amount).apply(n)
     other = draw(st.sampled_from(rs)).arg.number
     if kind == "warp_product":
         depth = draw(st.sampled_from(rs)).arg.number
@@ -420,6 +423,7 @@ EXAMPLES = (
     Fuse(0, 1, Place.LOOP),
     StageTile(3, 1, 8),
     WarpProduct(0, 1, 2, 16),
+    Pipeline(2),
 )
 
 

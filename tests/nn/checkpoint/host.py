@@ -28,7 +28,7 @@ STEPS = 3
 def tree_of(step: int) -> Any:
     """A tree of arrays that are divided, copied and of one device."""
     config.devices = 8
-    mesh = tfn.make_mesh((4, 2), ("data", "model"))
+    mesh = tfn.make_mesh((4, 2), ("data", "model"), tfn.sharding.AxisType.Auto)
     x = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) + step
     return {
         "divided": tfn.device_put(x, NamedSharding(mesh, P("data", "model"))),

@@ -46,6 +46,20 @@ def test_factors_have_31_bits(factor: float) -> None:
     assert error <= max(Fraction(factor) / 2**31, Fraction(1, 2**63))
 
 
+@given(SUMS, st.floats(2.0**-40, 2.0**9, exclude_max=True))
+def test_results_of_16_bits_are_rounded_once(sums: list[int], factor: float) -> None:
+    made = Requantization.of(factor, Quantization(jnp.float32(1.0), jnp.int32(0), None, 16))
+    sums = [*sums, *EDGES]
+    got = made(jnp.asarray(np.array(sums, np.int32)))
+    assert got.dtype == np.int32
+    assert got.tolist() == [definition(total, made) for total in sums]
+
+
+def test_factors_to_16_bits_are_checked() -> None:
+    with pytest.raises(ArgumentError, match=r"below 2\*\*9"):
+        Requantization.of(2.0**9, Quantization(jnp.float32(1.0), jnp.int32(0), None, 16))
+
+
 def test_halves_go_up() -> None:
     half = Requantization.of(0.5, Quantization(jnp.float32(1.0), jnp.int32(0)))
     assert half(jnp.array([1, -1, 3, -3])).tolist() == [1, 0, 2, -1]

@@ -29,7 +29,7 @@ def of_lines(*shape: int) -> Any:
 
 def same_bits(f: Callable[..., Any], x: Any, **exchanges: int) -> None:
     """The result on eight devices is that of one, after some exchanges."""
-    mesh = tfn.make_mesh((8,), ("x",))
+    mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     run = tfn.jit(f)
     parts = put(x, mesh, "x")
     for got, want in zip(tfn.tree.leaves(run(parts)), tfn.tree.leaves(run(x)), strict=True):
@@ -56,7 +56,7 @@ def test_running_reductions_pass_totals_on() -> None:
     same_bits(lax.cumsum, x, all_gather=1)
     same_bits(lax.cummax, x, all_gather=1)
     same_bits(partial(lax.cumsum, reverse=True), x, all_gather=1, permute=2)
-    mesh = tfn.make_mesh((8,), ("x",))
+    mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     cost = tfn.jit(lambda x: tnp.cumsum(x, 0)).lower(put(x, mesh, "x")).cost_analysis()
     assert cost["all_gather[x] bytes"] == 7 * 3 * 4, "a total of each device"
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("eight_devices")
 
 
 def over(*spec: object) -> NamedSharding:
-    return NamedSharding(tfn.make_mesh((2, 4), ("x", "y")), P(*spec))
+    return NamedSharding(tfn.make_mesh((2, 4), ("x", "y"), tfn.sharding.AxisType.Auto), P(*spec))
 
 
 def test_arguments_are_put() -> None:
@@ -45,7 +45,7 @@ def test_results_are_divided() -> None:
 
 
 def test_a_result_has_the_sharding_as_it_was_written() -> None:
-    lone = tfn.make_mesh((1,), "z")
+    lone = tfn.make_mesh((1,), "z", tfn.sharding.AxisType.Auto)
     for way in (over("x", None), NamedSharding(lone, P("z")), NamedSharding(lone, P(None, "z"))):
         step = tfn.jit(lambda x: x + 1, in_shardings=way, out_shardings=way)
         x = step(step(X))
@@ -66,7 +66,7 @@ def test_specs_of_the_mesh_that_is_set() -> None:
     f = tfn.jit(lambda x: x + 1, in_shardings=P("x"), out_shardings=P(None, "x"))
     with tfn.set_mesh(over().mesh):
         assert f(X).sharding == over(None, "x")
-    flat = tfn.make_mesh((4,), "x")
+    flat = tfn.make_mesh((4,), "x", tfn.sharding.AxisType.Auto)
     with tfn.set_mesh(flat):
         assert f(X).sharding == NamedSharding(flat, P(None, "x"))
     with pytest.raises(ArgumentError, match="no mesh is set"):

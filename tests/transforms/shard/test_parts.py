@@ -43,7 +43,7 @@ def pooled(x: Any) -> Any:
     ],
 )
 def test_rows_received(f: Callable[..., Any], rows: float) -> None:
-    mesh = tfn.make_mesh((8,), ("x",))
+    mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     x = normal(64, 8)
     run = tfn.jit(f)
     np.testing.assert_allclose(run(put(x, mesh, "x")), run(x), rtol=1e-5, atol=1e-5)

@@ -42,7 +42,7 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def test_data_parallel_adds_all_gradients_up_at_once() -> None:
-    mesh = tfn.make_mesh((8,), ("data",))
+    mesh = tfn.make_mesh((8,), ("data",), tfn.sharding.AxisType.Auto)
     weights = [put(normal(WIDTH, HIDDEN), mesh), put(normal(HIDDEN, WIDTH), mesh)]
     x = put(normal(BATCH, WIDTH), mesh, "data")
 
@@ -60,7 +60,7 @@ def layers(x: Any, up: Any, down: Any) -> Any:
 
 
 def test_tensor_parallel_adds_up_once_a_layer_and_pass() -> None:
-    mesh = tfn.make_mesh((4,), ("model",))
+    mesh = tfn.make_mesh((4,), ("model",), tfn.sharding.AxisType.Auto)
     up = put(normal(LAYERS, WIDTH, HIDDEN), mesh, None, None, "model")
     down = put(normal(LAYERS, HIDDEN, WIDTH), mesh, None, "model", None)
     x = put(normal(BATCH, WIDTH), mesh)
@@ -70,7 +70,7 @@ def test_tensor_parallel_adds_up_once_a_layer_and_pass() -> None:
 
 
 def test_attention_by_heads_adds_up_once_forward() -> None:
-    mesh = tfn.make_mesh((4,), ("model",))
+    mesh = tfn.make_mesh((4,), ("model",), tfn.sharding.AxisType.Auto)
     attention = nn.MultiheadAttention.init(tfn.random.key(0), WIDTH, 4)
 
     def place(path: str, w: tfn.Array) -> tfn.Array:
@@ -85,7 +85,7 @@ def test_attention_by_heads_adds_up_once_forward() -> None:
 
 
 def test_fully_sharded_gathers_and_scatters_once_a_layer_and_pass() -> None:
-    mesh = tfn.make_mesh((8,), ("fsdp",))
+    mesh = tfn.make_mesh((8,), ("fsdp",), tfn.sharding.AxisType.Auto)
     up = put(normal(LAYERS, WIDTH, HIDDEN), mesh, None, "fsdp", None)
     down = put(normal(LAYERS, HIDDEN, WIDTH), mesh, None, "fsdp", None)
     x = put(normal(64 * BATCH, WIDTH), mesh, "fsdp", None)
@@ -101,7 +101,12 @@ def test_fully_sharded_gathers_and_scatters_once_a_layer_and_pass() -> None:
 
 
 def test_a_device_holds_its_share_and_two_layers_at_most() -> None:
-    mesh, width, hidden, depth = tfn.make_mesh((8,), ("fsdp",)), 64, 256, 12
+    mesh, width, hidden, depth = (
+        tfn.make_mesh((8,), ("fsdp",), tfn.sharding.AxisType.Auto),
+        64,
+        256,
+        12,
+    )
     up = put(normal(depth, width, hidden), mesh, None, "fsdp", None)
     down = put(normal(depth, hidden, width), mesh, None, "fsdp", None)
     x = put(normal(64, width), mesh, "fsdp", None)
@@ -125,7 +130,7 @@ def test_a_device_holds_its_share_and_two_layers_at_most() -> None:
 
 
 def test_random_bits_move_nothing() -> None:
-    mesh = tfn.make_mesh((8,), ("x",))
+    mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     x = put(normal(64, 8), mesh, "x")
     noisy = tfn.jit(lambda key, x: x + tfn.random.normal(key, x.shape))
     assert moved(noisy, tfn.random.PRNGKey(0), x) == {}
@@ -134,7 +139,7 @@ def test_random_bits_move_nothing() -> None:
 
 
 def test_a_program_shows_what_its_devices_do() -> None:
-    mesh = tfn.make_mesh((2, 4), ("x", "y"))
+    mesh = tfn.make_mesh((2, 4), ("x", "y"), tfn.sharding.AxisType.Auto)
     a, b = put(normal(8, 16), mesh, "x", "y"), put(normal(16, 8), mesh, "y")
     shown = str(tfn.show(lambda a, b: a @ b, a, b, at="shards"))
     assert shown.startswith(

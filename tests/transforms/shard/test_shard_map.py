@@ -19,7 +19,7 @@ from tfn.sharding import PartitionSpec as P
 @pytest.fixture
 def mesh(monkeypatch: pytest.MonkeyPatch) -> Mesh:
     monkeypatch.setattr(config, "devices", 8)
-    return tfn.make_mesh((2, 4), ("x", "y"))
+    return tfn.make_mesh((2, 4), ("x", "y"), tfn.sharding.AxisType.Auto)
 
 
 def normal(*shape: int) -> np.ndarray[Any, Any]:

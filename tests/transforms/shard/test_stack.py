@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
+import pytest
 
 import tfn
-from tests.transforms.shard.test_partition import stack
+from tests.transforms.shard.table import TABLE, Row
+from tests.transforms.shard.test_partition import MESHES, divisions, stack
+from tfn.config import config
+from tfn.sharding import NamedSharding
 from tfn.trace import oracle
-from tfn.trace.jaxpr import param
+from tfn.trace.jaxpr import Jaxpr, param
+from tfn.trace.named_sharding import spec_of
 from tfn.trace.op import MANUAL, Op
-from tfn.trace.sharding import Axis, Partition
-from tfn.trace.uop import walk
+from tfn.trace.sharding import Axis, Exchange, Partition
+from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.program import partition, stacked
 
 MESH = (Axis("x", 2), Axis("y", 4))
@@ -38,3 +46,66 @@ def test_what_is_the_same_everywhere_is_computed_once() -> None:
     program, _ = stacked(jaxpr, given)
     (tanh,) = [u for u in walk(program.outputs) if u.op is Op.TANH]
     assert tanh.shape == (4, 4)
+
+
+# Bits.
+
+
+@pytest.fixture(scope="module")
+def batch_invariant() -> Iterator[None]:
+    """Sums have an order of their own, for all tests here: a change forgets every program."""
+    before, config.batch_invariant = config.batch_invariant, True
+    yield
+    config.batch_invariant = before
+
+
+def ops(f: UOp) -> Iterator[UOp]:
+    """The ops of a function, those of the functions in it too."""
+    for u in walk(f.src):
+        yield u
+        if u.op is Op.FUNCTION:
+            yield from ops(u)
+
+
+def lengths(jaxpr: Jaxpr) -> set[int]:
+    return {u.arg.length for u in ops(jaxpr.function) if u.op is Op.SCAN}
+
+
+def cuts_a_sum(jaxpr: Jaxpr, given: Sequence[Partition | None]) -> bool:
+    """Whether devices add up parts of a sum, or each of them has a part of a running one."""
+    spmd = partition(jaxpr, given).spmd
+    exchanges = {u.arg.kind for u in ops(spmd.function) if u.op is Op.COLLECTIVE}
+    added = exchanges & {Exchange.REDUCE, Exchange.SCATTER}
+    return bool(added) or not lengths(spmd) <= lengths(jaxpr)
+
+
+def leaves(results: Any) -> list[np.ndarray[Any, Any]]:
+    return [np.asarray(y) for y in tfn.tree.leaves(results)]
+
+
+MESHES_OF_DEVICES = ("1", "2", "3", "2x2", "2x4", "8")
+DIVISIONS_OF_DEVICES = 2
+COMPILED = [row for row in TABLE if row.op is not Op.TUPLE]
+"""A TUPLE is a value of the language between passes alone."""
+
+
+@pytest.mark.usefixtures("eight_devices", "batch_invariant")
+@pytest.mark.parametrize("derived", [False, True], ids=["values", "gradients"])
+@pytest.mark.parametrize("row", COMPILED, ids=lambda row: row.name)
+def test_every_division_has_the_same_bits(row: Row, derived: bool) -> None:
+    """The same bits as on one device, on every mesh, wherever no sum is cut."""
+    run = tfn.jit(row.gradients if derived else row.function)
+    traced, whole = run.trace(*row.values), leaves(run(*row.values))
+    for name in MESHES_OF_DEVICES:
+        axes = MESHES[name]
+        mesh = tfn.make_mesh(tuple(a.size for a in axes), tuple(a.name for a in axes))
+        seed = (row.name, name, derived)
+        for args in divisions(row.values, axes, DIVISIONS_OF_DEVICES, seed):
+            if cuts_a_sum(traced.jaxpr, [*args, *[None] * len(traced.captured)]):
+                continue
+            placed = [
+                tfn.device_put(x, NamedSharding(mesh, spec_of(arg.spec)))
+                for x, arg in zip(row.values, args, strict=True)
+            ]
+            for got, expected in zip(leaves(run(*placed)), whole, strict=True):
+                np.testing.assert_array_equal(got, expected, err_msg=str(args))

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 from tfn._support import events
@@ -17,7 +18,7 @@ from tfn.hw.cpu.callbacks import HostEntry
 from tfn.hw.cpu.dispatch import Dispatch
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
-from tfn.hw.cpu.threads import Threads
+from tfn.hw.cpu.threads import Threads, of_process, share
 from tfn.hw.device import Entry, EntryInput, EntryOutput
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Launch, Program
@@ -64,6 +65,7 @@ class CpuExecutable:
         "_pack",
         "_pool",
         "_run",
+        "_shares",
         "_words",
         "call",
         "code",
@@ -79,6 +81,7 @@ class CpuExecutable:
         pool: Callable[[], int] | None,
         memory: HostMemory,
         dispatch: Dispatch | None,
+        shares: Callable[[int], int] | None = None,
     ) -> None:
         arena_bytes = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
         entry = code.addresses[program.name]
@@ -95,6 +98,7 @@ class CpuExecutable:
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
         self._native, self._run = native, _RUN(native.addresses["run"])
         self._pool, self._memory, self._dispatch = pool, memory, dispatch
+        self._shares = shares
 
     def _set_host(self, host: HostEntry | None) -> None:
         self._host = host
@@ -106,6 +110,14 @@ class CpuExecutable:
         """The same program with functions of the host in its slots."""
         other = copy(self)
         other._set_host(HostEntry(self._calls, functions))
+        return other
+
+    def on_share(self, number: int) -> CpuExecutable:
+        """The same program on the threads of one of the devices of this process."""
+        if self._pool is None or self._shares is None:
+            return self
+        other = copy(self)
+        other._pool = partial(self._shares, number)
         return other
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
@@ -155,6 +167,7 @@ class CpuQueue:
         self, loader: Loader, memory: HostMemory, dispatch: Dispatch | None = None
     ) -> None:
         self.loader, self.memory, self.dispatch = loader, memory, dispatch
+        self._shares: dict[int, Threads] = {}
 
     def serve(self, array: type) -> None:
         """See `tfn.hw.device.Queue.serve`."""
@@ -185,7 +198,20 @@ class CpuQueue:
         with LOCK:  # which forks know already: a lock of its own would be one more for them
             native = self.runtime
             pool = self.threads.pool if program.parallel else None
-        return CpuExecutable(program, code, native, pool, self.memory, self.dispatch)
+        return CpuExecutable(
+            program, code, native, pool, self.memory, self.dispatch, self._pool_of_share
+        )
+
+    def _pool_of_share(self, number: int) -> int:
+        """The pool of the threads of one of the devices of this process; 0 for a single thread."""
+        count = share(number)
+        if count == 1:
+            return 0
+        if count == of_process():
+            return self.threads.pool()
+        with LOCK:
+            threads = self._shares.setdefault(number, Threads(self.runtime, partial(share, number)))
+        return threads.pool()
 
     def synchronize(self) -> None:
         """Programs have finished when their call returns."""

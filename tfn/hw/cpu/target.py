@@ -75,6 +75,16 @@ def named(name: str) -> Target:
     return TARGETS[name]
 
 
+def configured(target: Target) -> Target:
+    """The target as the settings want it: a processor may be `batch_invariant`, a grid never is.
+
+    Example:
+        >>> configured(named("x86-64-v3")).batch_invariant
+        False
+    """
+    return replace(target, batch_invariant=config.batch_invariant and target.grid is None)
+
+
 def cache_bytes(folder: Path = _CACHES) -> dict[int, int]:
     """Bytes of the data cache of each level, as Linux reports them; empty elsewhere."""
     sizes = {}

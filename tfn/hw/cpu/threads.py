@@ -11,7 +11,9 @@ import ctypes
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 
 from tfn.config import config
 from tfn.hw.cpu import thread_pool
@@ -25,11 +27,38 @@ _POOLS: list[ctypes.Array[ctypes.c_char]] = []
 """The memory of every pool, never freed: a daemon thread may read its pool one last time."""
 
 
-class Threads:
-    """The workers of one process, started when a parallel program first runs."""
+@cache
+def _cores() -> int:
+    """Asked for once: each call of a program needs it."""
+    return thread_pool.cores()
 
-    def __init__(self, code: Code) -> None:
-        self.cores = thread_pool.cores()
+
+def of_process() -> int:
+    """The number of threads of this process, as configured."""
+    return int(config.threads or _cores())
+
+
+def share(number: int) -> int:
+    """The threads of one of the devices of this process: an equal share, and at least one.
+
+    Example:
+        >>> share(0) == of_process() or config.devices > 1
+        True
+    """
+    each, more = divmod(of_process(), config.devices)
+    return max(each + (number < more), 1)
+
+
+class Threads:
+    """Workers, started when a parallel program first runs.
+
+    Args:
+        code: of the thread pool.
+        count: gives the number of threads to have, with the caller.
+    """
+
+    def __init__(self, code: Code, count: Callable[[], int] = of_process) -> None:
+        self._wanted = count
         self._code = code
         self._work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.addresses["work"])
         self._stop = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(code.addresses["stop"])
@@ -42,7 +71,7 @@ class Threads:
 
     def pool(self) -> int:
         """The address to run with, as many threads behind it as configured; 0 for none."""
-        count = config.threads or self.cores
+        count = self._wanted()
         if count != self._count:
             self._resize(count)
         return self._pool

@@ -37,7 +37,7 @@ from tfn.hw.cuda.graph import Function, Graph, parameters, recorded
 from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory, pointer_of
 from tfn.hw.cuda.table import WORD_BYTES
-from tfn.hw.device import no_entry
+from tfn.hw.device import no_entry, no_share
 from tfn.lower.program import Program
 from tfn.trace.argument import filled
 
@@ -114,7 +114,7 @@ class CudaExecutable:
             self._graphs[command] = graph, buffers  # these live as long as the graph
         return self._graphs[command][0]
 
-    entry = no_entry
+    entry, on_share = no_entry, no_share
 
 
 class _Run:

@@ -16,7 +16,7 @@ from copy import copy
 
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import no_entry
+from tfn.hw.device import no_entry, no_share
 from tfn.hw.dsp import commands
 from tfn.hw.dsp.callbacks import HostCalls
 from tfn.hw.dsp.commands import (
@@ -120,7 +120,7 @@ class DspExecutable:
         number = min(number, len(self._kernels) - 1)
         return f"in kernel {number + 1} of {len(self._kernels)}, {self._kernels[number]}"
 
-    entry = no_entry
+    entry, on_share = no_entry, no_share
 
 
 class DspQueue:

@@ -13,7 +13,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import no_entry
+from tfn.hw.device import no_entry, no_share
 from tfn.hw.opencl import commands as records
 from tfn.hw.opencl.commands import Command, record
 from tfn.hw.opencl.compiler import OpenClCompiler
@@ -90,7 +90,7 @@ class OpenClExecutable:
             _Run(self).run(self.commands, frame)
         self.queue.driver.queue.flush()
 
-    entry = no_entry
+    entry, on_share = no_entry, no_share
 
 
 class _Run:

@@ -39,18 +39,20 @@ class Builder:
             self.scopes.place(u)
         return u
 
-    def load(self, buffer: UOp, index: UOp) -> UOp:
-        """The present value of an element.
+    def load(self, buffer: UOp, index: UOp, lanes: int = 1) -> UOp:
+        """The present value of an element, of several in a row, or of those at a vector of indices.
 
         Loads of one address in one loop are the same node, also with a store between them:
         expressions of the first that were placed before are not computed anew for the second.
         """
-        return self.scopes.append(UOp(Op.LOAD, (buffer, self._address(index)), Access(0, 1, 0)))
+        access = Access(0, lanes, int(lanes > 1))
+        return self.scopes.append(UOp(Op.LOAD, (buffer, self._address(index)), access))
 
     def store(self, buffer: UOp, index: UOp, value: UOp) -> None:
-        """Write an element."""
+        """Write an element, or a vector of them from an index on."""
         src = buffer, self._address(index), self.place(value)
-        self.scopes.append(UOp(Op.STORE, src, Access(0, 1, 0)))
+        access = Access(0, *((value.shape[0], 1) if value.shape else (1, 0)))
+        self.scopes.append(UOp(Op.STORE, src, access))
 
     def prefetch(self, buffer: UOp, index: UOp) -> None:
         """Prefetch the cache line of an element; the index may be out of bounds."""
@@ -58,7 +60,7 @@ class Builder:
 
     def _address(self, index: UOp) -> UOp:
         """An index as a sum whose constant comes last: there it is an offset of the address."""
-        return self.place(sum_node(*affine(index), index))
+        return self.place(index if index.shape else sum_node(*affine(index), index))
 
     # Loops.
 

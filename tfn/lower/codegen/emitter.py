@@ -69,6 +69,7 @@ class Emitter:
         at: the present coordinates; `env` is theirs.
         reduction: emits a FOLD and stores its value in `values`.
         fma: whether products are added to sums without rounding them.
+        rounds_products: whether those under a sum that is no contraction are rounded all the same.
         masks: for each reduction the masks outside of which its value is not used.
         values: instructions by node and coordinates.
         threads: the grid's part of the emission; None on a processor.
@@ -80,8 +81,9 @@ class Emitter:
         fma: bool,
         reduction: Callable[[Emitter, UOp], None],
         threads: Threads | None = None,
+        rounds_products: bool = False,
     ) -> None:
-        self.threads = threads
+        self.threads, self.rounds_products = threads, rounds_products
         self.code, self.at = Scopes(), Coordinates(n)
         self.reduction, self.fma = reduction, fma
         self.masks = tile_masks(n.body)

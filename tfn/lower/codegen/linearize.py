@@ -34,14 +34,15 @@ They are parameters beside the buffers; negative numbers keep them apart from th
 """
 
 
-def linearize(n: Nest, fma: bool = True) -> tuple[UOp, ...]:
+def linearize(n: Nest, fma: bool = True, rounds_products: bool = False) -> tuple[UOp, ...]:
     """The instructions of a kernel in order: the stage LINEAR.
 
     Args:
         n: the nest, its ranges bound to loops, registers and lanes.
         fma: whether products are added to sums without rounding them.
+        rounds_products: whether those under a sum that is no contraction are rounded all the same.
     """
-    linearizer = Linearizer(n, fma)
+    linearizer = Linearizer(n, fma, rounds_products)
     linearizer.loops(0)
     return deinterleave(linearizer.code.scope.items)
 
@@ -54,11 +55,11 @@ class Linearizer:
         inner: ranges in registers and lanes, inside of all loops.
     """
 
-    def __init__(self, n: Nest, fma: bool) -> None:
+    def __init__(self, n: Nest, fma: bool, rounds_products: bool) -> None:
         self.body = n.body
         self.outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
         self.inner = [r for r in n.loops if r not in self.outer]
-        self.emitter = Emitter(n, fma, emit_reduction)
+        self.emitter = Emitter(n, fma, emit_reduction, rounds_products=rounds_products)
         self.code, self.at = self.emitter.code, self.emitter.at
 
     def loops(self, level: int) -> None:

@@ -70,6 +70,7 @@ class Reduction:
             self.body, index = node.src[0].src
             self.index_steps, _ = affine(index)
         self.loops = [r for r in ranges if r.arg.place in (Place.LOOP, Place.LOCAL)]
+        self.fma = emitter.fma and (node.arg.product or not emitter.rounds_products)
         self.is_shared = any(r.arg.place is Place.LOCAL for r in self.loops)
         self.unit = [r for r in ranges if r.arg.place is Place.UNIT]
         self.own = [r for r in ranges if r.arg.place in (Place.UPCAST, Place.LANE)]
@@ -207,11 +208,12 @@ class Reduction:
         if self.unit:
             return ((self.multiply or Reduction._dot_pairs)(self, total),)
         is_product = self.body.op is Op.MUL and self.body.dtype in FLOATS
-        # A masked product is not fused: the identity is selected between product and sum.
-        if self.op is Op.ADD and is_product and self._own_lane_mask() is None and emitter.fma:
+        if self.op is Op.ADD and is_product and self.fma:
             x, y = (emitter.emit(s) for s in self.body.src)
             x, y, total = emitter.broadcast([x, y, total])
-            return (self.place(UOp(Op.FMA, (x, y, total))),)
+            new = self.place(UOp(Op.FMA, (x, y, total)))
+            mask = self._own_lane_mask()
+            return (new if mask is None else self.place(build.where(mask, new, total)),)
         value, total = self._operands(total)
         return (self.place(UOp(self.op, (total, value))),)
 
@@ -281,10 +283,15 @@ class Reduction:
         return self._tree(Op.MIN, indices)
 
     def _tree(self, op: Op, parts: list[UOp]) -> UOp:
-        """Accumulators combined as a balanced tree, then their lanes, then those of all threads."""
+        """Accumulators combined as a balanced tree, then their lanes, then those of all threads.
+
+        The upper half is combined with the lower, as the lanes are: four vectors of four lanes, and
+        sixteen accumulators, give the same bits.
+        """
         while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2])
-            odd = parts[len(parts) // 2 * 2 :]
+            half = len(parts) // 2
+            pairs = zip(parts[:half], parts[half : 2 * half])
+            odd = parts[2 * half :]
             parts = [self.place(UOp(op, pair)) for pair in pairs] + odd
         if self.width and not self.lanes:
             return self.place(UOp(Op.ACROSS, (parts[0],), op))

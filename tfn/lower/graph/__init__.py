@@ -2,6 +2,7 @@
 
 Files in reading order:
     complex_pairs    complex lowering: complex values become pairs of real values
+    pair_products    complex products as one real contraction
     host_libraries   calls of compiled libraries on the host: LAPACK, Fourier transforms
     intermediates    oversized intermediates: their component graph and its segments
     axis_maps        axis propagation: which axis of its sources an axis of a value is

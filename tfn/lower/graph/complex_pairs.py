@@ -7,8 +7,8 @@ Before -> after, for ``b = a * a`` with a: c64[3]::
 
 Parameters and results of the whole function keep their buffers, in which the two parts are
 interleaved along one more axis.  Inside of it, and as operands and results of loops, branches and
-calls, the parts are separate values, which fuse as all values do.  Contractions see a complex
-number as the real matrix ((re, im), (-im, re)), so that they stay one contraction.
+calls, the parts are separate values, which fuse as all values do.  Contractions stay one
+contraction (`pair_products`); convolutions see a number as the real matrix ((re, im), (-im, re)).
 
 No later pass and no kernel sees a complex dtype.
 """
@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
-from tfn.lower.graph import host_libraries
+from tfn.lower.graph import host_libraries, pair_products
 from tfn.lower.math import complex_functions
 from tfn.lower.math.complex_functions import Pair, is_nan
 from tfn.trace import build, source_lines
@@ -131,8 +132,12 @@ def interleave(value: Value) -> UOp:
         return value
     # Parts of one array are that array: a parameter that is a result is passed on, not copied.
     array = _deinterleaved_array(value.re)
-    if array is not None and deinterleave(array) == value:
-        return array
+    if array is not None:
+        parts = deinterleave(array)
+        shape = value.re.shape
+        fits = build.count(parts.re.shape) == build.count(shape)
+        if fits and Pair(*(build.reshape(u, shape) for u in parts)) == value:
+            return build.reshape(array, (*shape, 2))
     return stacked(*value)
 
 
@@ -225,10 +230,16 @@ class ComplexHostFunction:
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
         """Calls the function on complex views of the arrays."""
-        self.run(
+        self.bound(results, operands)()
+
+    def bound(self, results: Sequence[Any], operands: Sequence[Any]) -> Callable[[], object]:
+        """The call on these arrays: their views are made once."""
+        bind = getattr(self.run, "bound", None) or partial(partial, self.run)
+        bound: Callable[[], object] = bind(
             [_complex_view(x) if is_pair else x for x, is_pair in zip(results, self.results)],
             [_complex_view(x) if is_pair else x for x, is_pair in zip(operands, self.operands)],
         )
+        return bound
 
 
 def _complex_view(x: Any) -> Any:
@@ -263,7 +274,11 @@ class FourierTransform:
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
         """Computes the transform of the only operand."""
-        host_libraries.fft(self.arg, operands[0], results[0])
+        self.bound(results, operands)()
+
+    def bound(self, results: Sequence[Any], operands: Sequence[Any]) -> Callable[[], object]:
+        """The call on these arrays: what does not depend on their values is done once."""
+        return host_libraries.fft(self.arg, operands[0], results[0])
 
 
 def _fft(node: UOp, x: Value) -> Value:
@@ -374,18 +389,6 @@ def _matrix(z: Pair, axis: int) -> UOp:
     )
 
 
-def _dot(node: UOp, a: Pair, b: Pair) -> Pair:
-    """One real contraction, over the parts too; its last axis has the parts of the result."""
-    arg, ndim_a, ndim_b = node.arg, a.re.ndim, b.re.ndim
-    outer = [*arg.batch_b, *arg.contract_b]
-    order = [*outer, *(i for i in range(ndim_b) if i not in outer)]
-    batch, end = len(arg.batch_b), len(outer)
-    matrices = _matrix(Pair(*(build.permute(u, order) for u in b)), end)
-    contract = (*arg.contract_a, ndim_a), range(batch, end + 1)
-    steps = arg.batch_a, range(batch)
-    return deinterleave(build.dot(interleave(a), matrices, contract, steps, part(arg.dtype)))
-
-
 def _conv(node: UOp, x: Pair, w: Pair) -> Pair:
     """One convolution of twice as many channels to twice as many features."""
     # The two parts of a number are neighbours in memory, so they are channels without a copy.
@@ -450,7 +453,7 @@ PAIRS: dict[Op, Rule] = {
     Op.RSQRT: of(complex_functions.rsqrt),
 
     Op.REDUCE: _reduce,
-    Op.DOT: _dot,
+    Op.DOT: lambda node, a, b: pair_products.dot(node, a, b, interleave),
     Op.CONV: _conv,
     Op.FFT: _fft,
 }

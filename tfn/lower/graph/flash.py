@@ -170,6 +170,8 @@ def _chunking(segment: Segment, target: Target) -> Chunking | None:
     chunkings = [c for c in candidates if c and _block_rows(c, target) < c.size]
     chunkings = [c for c in chunkings if not c.recomputes()]
     parallel = next((c for c in chunkings if not c.sums), None)
+    if target.batch_invariant:  # a sum over blocks would depend on how many rows fit the cache
+        return parallel
     return parallel or max(chunkings, key=lambda c: c.size, default=None)
 
 

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from math import lcm, prod
 from operator import add
 
-from tfn.dtypes import FLOAT32, INT32, DType, int8, int16, uint8
+from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, int8, int16, uint8
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
 from tfn.lower.graph.layout import (
     LINE_BYTES,
@@ -113,7 +113,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 
     Bodies of loops and branches stay as they are: they are lowered by themselves.
     """
-    pack = _unpacked if target.grid else pack_b
+    pack = _unpacked if target.grid else partial(pack_b, target=target)
     new: dict[UOp, UOp] = {}
     for node in walk(outputs):
         is_body = node.op is Op.FUNCTION
@@ -124,7 +124,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)
         elif u.op is Op.REDUCE:
-            u = changed("two-pass-reduce", u, two_pass_reduce(u))
+            u = changed("two-pass-reduce", u, two_pass_reduce(u, target))
         elif u.op is Op.CONCAT:
             u = changed("concat-tree", u, concat_tree(u))
         elif u.op is Op.DETACH:
@@ -143,12 +143,15 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
     if target.grid:
         is_split = bool(u.arg.contract_a) and not u.arg.batch_a
         return split_k(u, target, _unpacked) if is_split else u
-    packed: UOp = changed("pack-for-matrix-unit", u, pack_for_matrix_unit(u, target))
+    is_exact = build.accumulator(u.dtype) not in FLOATS
+    packed: UOp = u
+    if is_exact or not target.batch_invariant:
+        packed = changed("pack-for-matrix-unit", u, pack_for_matrix_unit(u, target))
     if packed is not u:
         return packed
     if not u.arg.contract_a or u.arg.batch_a:
         return _pack(u, target)
-    if _is_gemv(u, target):
+    if not target.batch_invariant and _is_gemv(u, target):
         packed = changed("gemv", u, gemv(u))
     else:
         packed = split_k(u, target, lambda dot: _pack(dot, target))
@@ -159,7 +162,7 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
 
 def _pack(u: UOp, target: Target) -> UOp:
     """A contraction with its second operand copied, and in panels, where that pays."""
-    packed = changed("pack-b", u, pack_b(u))
+    packed = changed("pack-b", u, pack_b(u, target))
     panels: UOp = changed("pack-panels", packed, pack_panels(packed, target))
     return panels
 
@@ -168,13 +171,14 @@ def _unpacked(u: UOp) -> UOp:
     return u
 
 
-def pack_b(u: UOp) -> UOp:
+def pack_b(u: UOp, target: Target) -> UOp:
     """The second operand of a contraction, copied so that its free axis has stride one::
 
         dot[contract (1, 1)] a b    ->    dot[contract (1, 0)] a (barrier (transpose b))
 
     Vectors run along that axis.  The copy costs a pass over the operand, which pays for many rows;
-    for a few, sums along vectors are faster, if they are long.
+    for a few, sums along vectors are faster, if they are long.  Where vectors may not run along
+    sums, since the target is `batch_invariant`, it always pays.
     """
     if u.op not in (Op.DOT, Op.CONV):
         return u
@@ -195,6 +199,7 @@ def pack_b(u: UOp) -> UOp:
     # Even without a copy the order is canonical, which the passes after this one rely on.
     b = build.permute(b, order)
     min_rows = MIN_ROWS_TO_PACK if depth >= DEEP_K else MIN_ROWS_TO_PACK_SHALLOW
+    min_rows = 1 if target.batch_invariant else min_rows
     if rows >= min_rows and columns >= MIN_VECTOR_COLUMNS and not contiguous:
         b = UOp(Op.GBARRIER, (b,))
     if u.op is Op.CONV:

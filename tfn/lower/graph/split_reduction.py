@@ -47,6 +47,15 @@ MIN_READ_TO_PARTIAL_RATIO = 16
 Each piece writes a partial result of the whole size, which is read again.
 """
 
+MAX_WINDOW_UNSPLIT = 64
+"""Elements of a window up to which a sum whose order is its own is not split over channels."""
+
+MIN_TERMS = 1 << 10
+"""Terms of each piece of such a sum: the image of 32 x 32 that one channel has.
+
+A gradient to the weights of 64 channels took 62 ms whole, since each tile streams both operands.
+"""
+
 MAX_CONCAT_PARTS = 16
 """Parts of a concatenation from which on it becomes a tree.
 
@@ -122,19 +131,36 @@ def split_channels(u: UOp, target: Target, pack: Callable[[UOp], UOp]) -> UOp:
     """
     arg: Conv = u.arg
     x, w = u.src
-    rows, depth = build.count(u.shape[:-1]), x.shape[-1]
-    pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, rows, depth, target)
+    *window, depth, features = w.shape
+    if target.batch_invariant:
+        pieces = _pieces_of_window(build.count(tuple(window)), depth)
+    elif arg.groups > 1 or arg.batch_groups > 1:
+        pieces = 1
+    else:
+        pieces = _pieces(u, build.count(u.shape[:-1]), depth, target)
     if pieces == 1:
         return pack(u)
-    *window, depth, features = w.shape
-    step, n = depth // pieces, len(window)
-    w = build.reshape(w, (*window, pieces, step, features))
-    w = build.permute(w, (*range(n), n + 1, n, n + 2))
+    step, n, own = depth // pieces, len(window), features // arg.groups
+    groups = (arg.groups,) if arg.groups > 1 else ()
+    w = build.reshape(w, (*window, pieces, step, *groups, own))
+    w = build.moveaxis(w, n, w.ndim - 2)
     w = build.reshape(w, (*window, step, pieces * features))
     wide = build.accumulator(arg.dtype)
-    partial = build.conv(x, w, replace(arg, groups=pieces, dtype=wide))
-    partial = build.reshape(partial, (*u.shape[:-1], pieces, features))
-    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (u.ndim - 1,)), u.dtype)
+    partial = build.conv(x, w, replace(arg, groups=arg.groups * pieces, dtype=wide))
+    partial = build.reshape(partial, (*u.shape[:-1], *groups, pieces, own))
+    total = build.add_up(UOp(Op.GBARRIER, (partial,)), (partial.ndim - 2,))
+    return build.cast(build.reshape(total, u.shape), u.dtype)
+
+
+def _pieces_of_window(window: int, depth: int) -> int:
+    """The number of pieces of a convolution's sums, by their own lengths alone.
+
+    Only those of a gradient to weights are long, whose window is the image.
+    """
+    if window <= MAX_WINDOW_UNSPLIT or not depth:
+        return 1
+    pieces = [n for n in range(1, depth + 1) if depth % n == 0 and depth // n * window >= MIN_TERMS]
+    return max(pieces, default=1)
 
 
 def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
@@ -143,6 +169,8 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     It pays where each of many register tiles would stream both operands from memory again, and
     the partial results are small beside them; or where there is too little else to share.
     """
+    if target.batch_invariant:
+        return 1
     read_bytes = sum(build.count(s.shape) * s.dtype.itemsize for s in u.src)
     written_bytes = build.count(u.shape) * build.accumulator(u.dtype).itemsize
     least = -(-2 * read_bytes // target.l2_bytes)
@@ -156,20 +184,25 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     return pieces if few_outputs or 2 * pieces * written_bytes <= read_bytes else 1
 
 
-def two_pass_reduce(u: UOp) -> UOp:
-    """A long reduction to few values -> partial results of fixed tiles, then theirs."""
+def two_pass_reduce(u: UOp, target: Target) -> UOp:
+    """A long reduction to few values -> partial results of fixed tiles, then theirs.
+
+    On a target that is `batch_invariant` the number of values does not count, nor how they lie.
+    """
     arg: Reduce = u.arg
     x = u.src[0]
     kept_axes = [axis for axis in range(x.ndim) if axis not in arg.axes]
     outputs, size = build.count(u.shape), build.count(tuple(x.shape[a] for a in arg.axes))
-    if outputs > MAX_OUTPUTS_TO_SPLIT or size < MIN_ELEMENTS_TO_SPLIT:
+    few = target.batch_invariant or outputs <= MAX_OUTPUTS_TO_SPLIT
+    if not few or size < MIN_ELEMENTS_TO_SPLIT:
         return u
     # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
     axis = next((a for a in arg.axes if x.shape[a] >= PARTIAL_RESULTS), None)
     if axis is None:
         return u
     n = x.shape[axis]
-    if len(arg.axes) == x.ndim and _is_contiguous(x):
+    whole = len(arg.axes) == x.ndim and not target.batch_invariant
+    if whole and _is_contiguous(x):
         x, axis, n, kept_axes = build.reshape(x, (size,)), 0, size, []
         axes: tuple[int, ...] = (0,)
         tiles = PARTIAL_RESULTS

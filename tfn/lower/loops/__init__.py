@@ -4,6 +4,7 @@ Files in reading order:
     loop_nest    Nest: a kernel's loops in order, and the opt-ops that were applied to them
     opt_ops      schedule primitives: split, reorder, vectorise, unroll, parallelise
     cost_model   analytical cost model: strides, trip counts, nanoseconds of a loop nest
+    sum_order    batch invariance: orders of sums that follow from their lengths alone
     tensorize    tensorization: contractions mapped to matrix units
     heuristics   scheduling heuristics: opt-ops by an analytical model of the target
     grid_heuristics  the same for grids: groups, threads, tiles in local memory

@@ -23,7 +23,7 @@ from typing import Any
 from tfn.dtypes import DType
 from tfn.lower.index.affine import Terms, affine
 from tfn.lower.index.dependence import dependences
-from tfn.lower.loops import loop_nest
+from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.target.register_tile import accumulators
 from tfn.lower.target.target import Target
@@ -112,6 +112,7 @@ class Model:
 
     Attributes:
         nest: the nest, and `loops`, its loops as a set.
+        target: the machine.
         depends: the ranges that each node depends on.
         lanes: elements of the widest dtype in a vector register.
         accumulators: vector registers that a register tile may use for sums.
@@ -124,7 +125,7 @@ class Model:
     """
 
     def __init__(self, n: Nest, target: Target) -> None:
-        self.nest, self.loops = n, frozenset(n.loops)
+        self.nest, self.target, self.loops = n, target, frozenset(n.loops)
         self.depends = dependences(n.body)
         self.nodes = list(self.depends)
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
@@ -274,7 +275,7 @@ class Model:
         loops = [r for r in self.nest.loops if r.arg.number not in in_order]
         # A range of a reduction serves all stores only if the reduction runs in all of the loops.
         folds = [f for f in loop_nest.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
-        inner = {r for f in folds for r in f.src[1:]}
+        inner = {r for f in folds for r in sum_order.vector_ranges(f, self.target)}
         return [*loops, *sorted(inner, key=lambda r: r.arg.number)]
 
     def total_ns(self) -> float:

@@ -86,7 +86,7 @@ def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops as groups, threads and registers."""
     grid = target.grid
     assert grid is not None, "a target that runs groups of threads"
-    n = merge_loops(longest_strides_outside(n, model_of(n, target)))
+    n = merge_loops(longest_strides_outside(n, model_of(n, target)), target)
     model = model_of(n, target)
     tiled = _warp_tiles(n, model, grid) or _tiles(n, model, grid)
     if tiled is None:

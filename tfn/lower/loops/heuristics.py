@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.index.intervals import const_value
-from tfn.lower.loops import loop_nest
+from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.cost_model import (
     COMPARISONS,
     MAX_PERIOD,
@@ -149,19 +149,23 @@ def begin(n: Nest, target: Target) -> Start:
     """Decides all that the bits of results depend on: beam search begins here, and keeps it."""
     n = changed("longest-strides-outside", n, longest_strides_outside(n, model_of(n, target)))
     n = changed("split-at-boundaries", n, _split_at_boundaries(n, model_of(n, target).lanes))
-    n = changed("merge-loops", n, merge_loops(n))
+    n = changed("merge-loops", n, merge_loops(n, target))
     model = model_of(n, target)
     lane = model.vector_axis(loop_nest.in_order(n.body))
     _record_vector_axis(model, lane)
     contraction = next((f for f in loop_nest.folds(n.body) if model.is_contraction(f)), None)
     if contraction is None or not model.reuses_loads(contraction, lane):
         return Start(n, model, lane, None)
-    tensorized = tensorize(n, contraction, target)
+    parts = sum_order.partial_sums(contraction, target)
+    if parts is not None and parts > 1 and lane in n.loops:
+        return Start(n, model, lane, None)  # each sum takes many accumulators already
+    tensorized = tensorize(n, contraction, target) if parts is None else None
     if tensorized is not None:
         changed("tensorize", n, tensorized[0])
         n, lane = tensorized
     elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
-        n = changed("dot-products", n, Tile(lane.arg.number, 1, model.lanes).apply(n))
+        side_by_side = (parts or model.lanes) // model.lanes
+        n = changed("dot-products", n, Tile(lane.arg.number, side_by_side, model.lanes).apply(n))
     model = model if n is model.nest else model_of(n, target)
     contraction = next(f for f in loop_nest.folds(n.body) if model.is_contraction(f))
     return Start(n, model, lane, contraction)
@@ -226,14 +230,17 @@ def _condition_boundaries(n: Nest, r: UOp) -> set[int]:
     return boundaries
 
 
-def merge_loops(n: Nest) -> Nest:
+def merge_loops(n: Nest, target: Target) -> Nest:
     """Neighbouring loops merged where addresses allow, outside and inside of reductions."""
     changed = True
     while changed:
         changed = False
-        groups = [list(n.loops), *([*f.src[1:]] for f in loop_nest.folds(n.body))]
+        groups = [list(pairwise(n.loops))]
+        for f in loop_nest.folds(n.body):
+            pairs = pairwise(f.src[1:])
+            groups.append([(a, b) for a, b in pairs if sum_order.may_merge(f, b, target)])
         for group in groups:
-            for a, b in pairwise(group):
+            for a, b in group:
                 if steps_as_one(n, a, b):
                     n, changed = Merge(a.arg.number, b.arg.number).apply(n), True
                     break
@@ -245,7 +252,8 @@ def merge_loops(n: Nest) -> Nest:
 def longest_strides_outside(n: Nest, model: Model) -> Nest:
     """Reductions step through memory with the longest strides outside."""
     strides = _largest_strides(model)
-    reduced = dict.fromkeys(r for fold in loop_nest.folds(n.body) for r in fold.src[1:])
+    free = [f for f in loop_nest.folds(n.body) if sum_order.partial_sums(f, model.target) is None]
+    reduced = dict.fromkeys(r for fold in free for r in fold.src[1:])
     order = sorted(reduced, key=lambda r: -strides.get(r, 0))
     return ReorderReductions(tuple([r.arg.number for r in order])).apply(n)
 
@@ -383,7 +391,8 @@ def _vectorise(start: Start) -> Nest:
             bool(column_sums) and all(few_operations(loop_body(f)) for f in column_sums)
         )
         most = INTERLEAVED_COLUMN_SUMS if small and column_sums else INTERLEAVED_VECTORS
-        upcast = row_vectors or min(vectors, most if light else 1)
+        parts = max([sum_order.partial_sums(f, model.target) or 1 for f in column_sums], default=1)
+        upcast = row_vectors or min(vectors, most if light and parts == 1 else 1)
         crossing = [
             r
             for r in n.loops
@@ -487,7 +496,10 @@ def _vectorise_reductions(n: Nest, model: Model) -> Nest:
     for i in range(len(loop_nest.folds(n.body))):
         fold = loop_nest.folds(n.body)[i]  # as it is now: an inner reduction may have got lanes
         own = _reduction_lane(n, fold)
-        if own is not None:
+        parts = sum_order.partial_sums(fold, model.target)
+        if parts is not None:
+            n = _partial_sums(n, fold, parts, own, lanes)
+        elif own is not None:
             small = few_operations(loop_body(fold))
             side_by_side = row_vectors or (INTERLEAVED_VECTORS if small else 1)
             block = model.registers * lanes
@@ -503,6 +515,18 @@ def _vectorise_reductions(n: Nest, model: Model) -> Nest:
             vectors = -(-own.arg.size // lanes)
             n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
     return n
+
+
+def _partial_sums(n: Nest, fold: UOp, parts: int, own: UOp | None, lanes: int) -> Nest:
+    """A reduction of a given number of partial sums: in lanes if it may have a vector axis."""
+    last = fold.src[-1]
+    if parts == 1 or any(r.arg.place is not Place.LOOP for r in fold.src[1:]):
+        return n
+    if last is not own:
+        return Split(last.arg.number, parts, Place.UPCAST).apply(n)
+    if last.arg.size >= MIN_STREAMED_ROW_ELEMENTS and fold.src[1:] == (last,):
+        n = _stream_rows(n, fold)
+    return Tile(last.arg.number, parts // lanes, lanes).apply(n)
 
 
 def _stream_rows(n: Nest, fold: UOp) -> Nest:

@@ -460,6 +460,47 @@ class WarpProduct:
         return substituted(n, values, loops, self)
 
 
+MAX_STAGES = 3
+"""Iterations of a pipelined loop side by side, at the most: on machines whose results are there
+after one or two cycles more gain nothing, and each is a copy before the loop and one after it."""
+
+
+@frozen
+class Pipeline:
+    """Lets iterations of the innermost loops overlap, once they are instructions::
+
+        for i: x = load; y = f(x); store y
+
+        ->  x = load[0]; for i: y = f(x); x = load[i + 1]; store y;   y = f(x); store y
+
+    Nothing changes in the nest: the text is rewritten (`lower.pack.pipelined`), where the target's
+    latencies are known.
+
+    Attributes:
+        stages: iterations side by side.
+    """
+
+    stages: int
+
+    def apply(self, n: Nest) -> Nest:
+        """The nest, with this opt-op in its record.
+
+        Raises:
+            SplitError: for another number of stages, or if there is one already.
+        """
+        if not 1 <= self.stages <= MAX_STAGES or stages(n.opts):
+            raise SplitError(
+                f"loops are pipelined once, in 1 to {MAX_STAGES} stages",
+                got=f"{self.stages} stages, after {stages(n.opts)}",
+            )
+        return replace(n, opts=(*n.opts, self))
+
+
+def stages(opts: Iterable[OptOp]) -> int:
+    """The stages of innermost loops; 0 if they are not pipelined."""
+    return next((opt.stages for opt in opts if isinstance(opt, Pipeline)), 0)
+
+
 def warp_ranges(unit: UOp, ranges: Iterable[UOp]) -> tuple[UOp, UOp, UOp, UOp]:
     """The ranges h, g, t and q of a `WarpProduct`, by that of its unit, among those around it."""
     by_number = {r.arg.number - unit.arg.number: r for r in ranges}
@@ -513,6 +554,7 @@ OPT_OPS: dict[str, type[Any]] = {
     "fuse":               Fuse,
     "stage":              StageTile,
     "warp_product":       WarpProduct,
+    "pipeline":           Pipeline,
 }
 """Every opt-op, by the name under which it is printed and kept on disk."""
 # fmt: on

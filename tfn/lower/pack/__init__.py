@@ -11,10 +11,12 @@ In reading order:
     optimal: the shortest initiation interval, by an SMT solver.
     estimate: cycles of a kernel, by what its loops take.
     table: a schedule as a table of cycles by slots.
+    llvm_ir: inner loops before instructions are selected: operations of LLVM IR.
+    pipelined: prologue, kernel and epilogue of a loop, as LLVM IR.
 
 LLVM selects instructions; a schedule says in how few cycles a processor can run them, iteration
-after iteration.  `tfn.show` prints it at the stage ``cycles``, and `tfn.tune` chooses register
-tiles and unrolling by it.
+after iteration.  `tfn.show` prints it at the stage ``cycles``.  `tfn.tune` chooses register tiles
+and unrolling by it, and lets iterations overlap where LLVM then makes fewer packets.
 """
 
 from tfn._support.lazy import on_demand as _on_demand

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 
 from tfn._support.frozen import frozen
 from tfn.lower.pack import hexagon, x86
@@ -21,6 +22,9 @@ _BLOCK = re.compile(r"^\s*(?://|#)?.*?(?://|#) %([\w.]+)")
 _NUMBER = re.compile(r"^(?:loop|body|stay|exit)(\d+)$")
 _PHI = re.compile(r"%i(\d+) = phi i64 \[ ([^,]+),")
 _TEST = re.compile(r"icmp slt i64 %(\w+), (\S+)")
+_PIPELINED = re.compile(r"^loop(\d+)\.(\w+)$")
+_ROUNDS = re.compile(r"%loop(\d+)\.j = phi i64 \[ (\S+),")
+_LAST_ROUND = re.compile(r"%loop(\d+)\.more = icmp slt i64 \S+, (\S+)")
 
 
 class _Block:
@@ -126,8 +130,9 @@ def executions(llvm_ir: str, tiles: int) -> dict[str, float]:
     counts: dict[str, float] = {"entry": 1.0}
     values = {"begin": 0.0, "end": float(tiles)}
     tests: dict[str, tuple[str, str]] = {}
-    definitions = dict(re.findall(r"%(\w+) = (.*)", llvm_ir))
+    definitions = dict(re.findall(r"%([\w.]+) = (.*)", llvm_ir))
     begins: dict[str, str] = {}
+    rounds, last_round = dict(_ROUNDS.findall(llvm_ir)), dict(_LAST_ROUND.findall(llvm_ir))
     for line in llvm_ir.splitlines():
         phi, test = _PHI.search(line), _TEST.search(line)
         if phi:
@@ -140,19 +145,23 @@ def executions(llvm_ir: str, tiles: int) -> dict[str, float]:
                 tests.setdefault(number, (begins[number], test[2]))
     open_loops: list[float] = []
     for label in re.findall(r"^([\w.]+):", llvm_ir, re.MULTILINE):
-        number_of = _NUMBER.match(label)
+        number_of, part = _NUMBER.match(label), _PIPELINED.match(label)
+        if part:
+            begin, end = (_value(x[part[1]], definitions, values) for x in (rounds, last_round))
+            times = max(end - begin, 0.0) if part[2] == "kernel" else 1.0
+            counts[label] = times * prod(open_loops)
+            values[f"i{part[1]}"] = (begin + end) / 2
+            continue
         if number_of and label.startswith("loop"):
             number = number_of[1]
             begin, end = (_value(x, definitions, values) for x in tests.get(number, ("0", "1")))
-            trips = max(end - begin, 0.0)
+            # Beside a pipelined loop the old one is for few iterations.
+            trips = 0.0 if number in rounds else max(end - begin, 0.0)
             values[f"i{number}"] = (begin + end) / 2
             open_loops.append(trips)
         elif number_of and label.startswith("exit") and open_loops:
             open_loops.pop()
-        product = 1.0
-        for trips in open_loops:
-            product *= trips
-        counts[label] = product
+        counts[label] = prod(open_loops)
     return counts
 
 
@@ -166,7 +175,7 @@ def _value(
     if key in values:
         return values[key]
     text = definitions.get(key, "")
-    operands = [o.rstrip(",)") for o in re.findall(r"(?:%\w+|(?<=[ (])-?\d+)[,)]?", text)]
+    operands = [o.rstrip(",)") for o in re.findall(r"(?:%[\w.]+|(?<=[ (])-?\d+)[,)]?", text)]
     if depth > 40 or not operands:
         return 1.0
     parts = [_value(o, definitions, values, depth + 1) for o in operands]

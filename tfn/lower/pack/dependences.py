@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tfn.lower.pack.instructions import Instruction, Loop
+from tfn.lower.pack.instructions import Loop
 from tfn.lower.pack.machine import Machine
 
 
@@ -93,6 +93,7 @@ def origins(loop: Loop) -> list[frozenset[str]]:
 def _of_memory(loop: Loop) -> list[Edge]:
     accesses = [i for i, item in enumerate(loop.body) if item.access]
     roots = origins(loop)
+    written = {register for item in loop.body for register in item.writes}
     out = []
     for a in accesses:
         for b in accesses:
@@ -102,12 +103,8 @@ def _of_memory(loop: Loop) -> list[Edge]:
             latency = int("load" not in (one.access, two.access) or one.access != "load")
             if a < b:  # within a packet, two stores are made in order
                 out.append(Edge(a, b, latency if one.packet < two.packet else 0, 0, ""))
-            elif not _is_stepped(loop, one, two):
+            elif written.isdisjoint((*one.address, *two.address)):
+                # An address that is written differs from iteration to iteration: the next one is
+                # elsewhere.
                 out.append(Edge(a, b, latency, 1, ""))
     return out
-
-
-def _is_stepped(loop: Loop, one: Instruction, two: Instruction) -> bool:
-    """Whether an address differs from iteration to iteration, so that the next one is elsewhere."""
-    written = {register for item in loop.body for register in item.writes}
-    return any(register in written for register in (*one.address, *two.address))

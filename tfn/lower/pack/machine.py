@@ -101,6 +101,7 @@ HEXAGON = Machine("hexagonv67 with HVX", ("S0", "S1", "S2", "S3"), {
     "vector-store-unaligned": Kind(((("S0", "S1"),), _any("XL"), _any("ST")), 1, True),
     # The upper bits of an immediate take the place of an instruction.
     "extender":         Kind((_ALL,)),
+    "free":             Kind((), 0),
 }, {"v": 32, "r": 29, "q": 4, "p": 4}, in_order=True)
 """Registers r29 to r31 hold the stack and the return address."""
 
@@ -131,6 +132,7 @@ X86 = Machine("x86-64 with vectors of 512 bits", ("L0", "L1", "ST", "P0", "P5", 
     "multiply":         Kind((_ISSUE, _any("P1")), 3),
     "lea":              Kind((_ISSUE, _SCALAR)),
     "branch":           Kind((_ISSUE, _any("P6"))),
+    "free":             Kind((), 0),
 }, {"v": 224, "r": 280, "k": 60}, in_order=False)
 """Two loads, one store and two multiply-adds in a cycle.
 

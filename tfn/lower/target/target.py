@@ -28,6 +28,8 @@ class Target:
         lane_bytes: the narrowest lane: a vector of narrower elements fills a part of a register
             only.  Whole registers of them need conversions to several, which LLVM does well where
             it knows no vectors of a part.
+        batch_invariant: whether the order in which a sum is added follows from the lengths of that
+            sum alone, never from how many sums there are: see `tfn.lower.loops.sum_order`.
     """
 
     triple: str
@@ -42,3 +44,4 @@ class Target:
     grid: Grid | None = None
     scalars: frozenset[DType] = frozenset()
     lane_bytes: int = 4
+    batch_invariant: bool = False

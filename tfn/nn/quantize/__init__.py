@@ -5,6 +5,8 @@ Files in reading order:
     calibration     ranges of activations, observed on data
     requantization  sums of 32 bits back to 8 bits: a multiplier, a shift, a stated rounding
     layers          Linear and Conv of integers, made from layers of floats
+    functions       softmax, layer norm, any function of int8 values by a table
+    transformer     attention and the encoder layer of integers
     training        fake quantization with straight-through gradients
 
 A network is trained in floats, calibrated on data, perhaps trained on with fake quantization, and
@@ -34,6 +36,17 @@ from tfn.nn.quantize.layers import (
     Linear as Linear,
     conv as conv,
     matmul as matmul,
+)
+from tfn.nn.quantize.functions import (
+    LayerNorm as LayerNorm,
+    Table as Table,
+    of_sums as of_sums,
+    softmax as softmax,
+)
+from tfn.nn.quantize.transformer import (
+    EncoderLayer as EncoderLayer,
+    MultiheadAttention as MultiheadAttention,
+    activations as activations,
 )
 from tfn.nn.quantize.training import (
     fake_quantize as fake_quantize,

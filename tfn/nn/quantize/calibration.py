@@ -18,7 +18,7 @@ from tfn.array import Array, ArrayLike
 from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError
 from tfn.nn.module import module
-from tfn.nn.quantize.affine import Quantization, per_tensor
+from tfn.nn.quantize.affine import Quantization, per_tensor, symmetric
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -39,6 +39,14 @@ class Range:
     def quantization(self, bits: int = 8) -> Quantization:
         """Returns the quantization that covers the range; see `per_tensor`."""
         return per_tensor(self.low, self.high, bits)
+
+    def largest(self) -> float:
+        """Returns the largest magnitude of the range, which is concrete."""
+        return max(abs(float(self.low)), abs(float(self.high)))
+
+    def symmetric(self, bits: int = 8) -> Quantization:
+        """Returns the quantization with zero point 0 that covers the range; see `symmetric`."""
+        return symmetric(jnp.stack([self.low, self.high]), None, bits)
 
     def union(self, other: Range) -> Range:
         """Returns the range that covers both."""

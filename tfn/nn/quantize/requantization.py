@@ -23,10 +23,10 @@ from tfn._support.validate import shown
 from tfn.array import Array
 from tfn.errors import ArgumentError
 from tfn.nn.module import module, static
-from tfn.nn.quantize.affine import Quantization
+from tfn.nn.quantize.affine import MAX_BITS, Quantization
 
 if TYPE_CHECKING:
-    from jaxtyping import Int8, Int32
+    from jaxtyping import Int32
 
 MULTIPLIER_BITS = 31
 """Bits of a multiplier: with a sum of 32 bits, the product and its rounding fit into 64 bits."""
@@ -37,6 +37,8 @@ MIN_SHIFT = 33
 MAX_SHIFT_OF_SUMS = 12
 """The most that sums are shifted instead: with factors that would need more, from 2**9 on, every
 sum but 0 is clipped."""
+MAX_WIDE_FACTOR_BITS = 9
+"""Bits of the largest factor to results of more than 8 bits, which would not be clipped."""
 
 
 @module
@@ -75,7 +77,7 @@ class Requantization:
 
         Raises:
             ArgumentError: if the output has several scales, or a factor is not positive and below
-                2**30.
+                2**30; for results of more than 8 bits, below 2**9.
         """
         if output.axis is not None:
             raise ArgumentError(
@@ -84,9 +86,10 @@ class Requantization:
                 hint="use per_tensor for activations, and scales per channel for weights",
             )
         factors: np.ndarray[Any, Any] = np.asarray(scale, np.float64) / float(output.scale)
-        if not (np.isfinite(factors) & (factors > 0) & (factors < 2.0**30)).all():
+        most = 1 << (MAX_WIDE_FACTOR_BITS if output.bits > MAX_BITS else 30)
+        if not (np.isfinite(factors) & (factors > 0) & (factors < most)).all():
             raise ArgumentError(
-                "a requantization needs a factor above 0 and below 2**30",
+                f"a requantization needs a factor above 0 and below 2**{most.bit_length() - 1}",
                 got=f"scales {shown(scale)} and {float(output.scale)}",
                 hint="scales are positive: look at the data that was used for calibration",
             )
@@ -106,8 +109,11 @@ class Requantization:
             output.highest,
         )
 
-    def __call__(self, sums: Int32[Array, "*shape"]) -> Int8[Array, "*shape"]:
-        """Returns sums as quantized values; channels are the last axis."""
+    def __call__(self, sums: Int32[Array, "*shape"]) -> Array:
+        """Returns sums as quantized values, int8, or int32 if they have more bits.
+
+        Channels are the last axis.
+        """
         # Of a product only the upper 32 bits are needed, if it is shifted by 33 at least: the
         # rounding term is a multiple of 2**32 then.  With a smaller shift the sum is shifted
         # instead; factors are 1/8 and more there, so that all results of sums that are clipped
@@ -119,7 +125,8 @@ class Requantization:
         rounded = jnp.right_shift(upper + jnp.left_shift(jnp.ones_like(down), down), down + 1)
         # Clipped before the zero point is added: the sum fits into 32 bits then.
         low, high = self.lowest - self.zero_point, self.highest - self.zero_point
-        return (jnp.clip(rounded, low, high) + self.zero_point).astype("int8")
+        results = jnp.clip(rounded, low, high) + self.zero_point
+        return results.astype("int8") if self.highest < 2 ** (MAX_BITS - 1) else results
 
 
 def _upper_bits(x: Int32[Array, "*shape"], y: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:

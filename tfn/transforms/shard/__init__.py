@@ -12,7 +12,10 @@ Files in reading order:
     factors           SHARD: for each op the factors that can be divided
     parts             LOCAL: ops that are another one on parts
     propagate         how values would best be divided
+    layout            explicit axes: the division of a value as a part of its type
+    layout_rules      the type of a result, from those of operands, or an error
     reshard           from one division to another by the cheapest exchanges
+    part              the part of a value that a device holds
     partition         from global values to the graphs that every device computes
     report            exchanges of a program, the bytes that they move, its text
     hosts             meshes over many processes: exchanges within them, and messages between them
@@ -20,3 +23,8 @@ Files in reading order:
     program           programs of one device and of all devices of a process
     provenance        which nodes of a program of all devices come from which exchange
 """
+
+from tfn._support.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):  # programs on no mesh of explicit axes need none
+    from tfn.transforms.shard import layout_rules as layout_rules

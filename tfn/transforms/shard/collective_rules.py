@@ -105,6 +105,11 @@ def transpose_unshard(u: UOp, ct: UOp, i: int) -> UOp:
     return part if share == 1 else part / full_like(part, share)
 
 
+def of_cotangent(arg: Partition) -> Partition:
+    """The constraint of a cotangent: the whole of one whose primal had parts to be added up."""
+    return replace(arg, unreduced=(), reduced=()) if arg.unreduced or arg.reduced else arg
+
+
 # Batching.
 
 

@@ -12,27 +12,29 @@ the op runs on parts, and what was reduced over divided factors is combined::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.config import config
 from tfn.dtypes import FLOATS, INT32
 from tfn.errors import ArgumentError
 from tfn.trace.argument import Leaf, Param
-from tfn.trace.build import bitcast, several
+from tfn.trace.build import bitcast, broadcast_to, full_like, several, where
 from tfn.trace.inline import plain, sealed
 from tfn.trace.jaxpr import function, param
 from tfn.trace.mesh import mesh_of
 from tfn.trace.named_sharding import NamedSharding
 from tfn.trace.named_sharding import spec_of as named_spec
-from tfn.trace.op import SEVERAL, Op, Shape
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, reshaped
 from tfn.transforms.shard.across import as_word, run_across
 from tfn.transforms.shard.collective_rules import collective
 from tfn.transforms.shard.factors import POINTWISE, Factors
 from tfn.transforms.shard.halo import Place
+from tfn.transforms.shard.part import Part, appended, manual_of, scattered, slice_of, stays_partial
 from tfn.transforms.shard.parts import Division, local
 from tfn.transforms.shard.propagate import (
     Assignment,
@@ -57,24 +59,6 @@ memory is about ten times as fast as what connects devices."""
 BYTES_PER_MULTIPLY_ADD = 0.02
 """The cost of a multiply-add in bytes received: a device computes 50 of them in the time in which
 a byte arrives (100 GFLOP/s beside 1 GB/s; on a GPU 2,000 and more)."""
-
-
-class Part(NamedTuple):
-    """The part of a value that this device holds.
-
-    Attributes:
-        graph: of the part.
-        spec: how the value is divided by the partitioner.
-        manual: the axes of the manual regions that it is in.
-        pending: the axes over which the parts have still to be added up.
-        shape: of the value; known where the part is read.
-    """
-
-    graph: UOp
-    spec: Spec
-    manual: frozenset[str] = frozenset()
-    pending: Names = ()
-    shape: Shape = ()
 
 
 @frozen
@@ -110,8 +94,17 @@ class Partitioner:
             for axis in mesh
         }
 
-    def run(self, f: UOp, params: Mapping[UOp, Part], wishes: Sequence[Spec | None]) -> list[Part]:
-        """The parts of the outputs of a function, from those of its parameters."""
+    def run(
+        self,
+        f: UOp,
+        params: Mapping[UOp, Part],
+        wishes: Sequence[Spec | None],
+        partial: Sequence[Names] = (),
+    ) -> list[Part]:
+        """The parts of the outputs of a function, from those of its parameters.
+
+        The first outputs stay as they are if they have to be added up over `partial` axes.
+        """
         propagation = self.context.propagated(f, [part.spec for part in params.values()])
         wish = propagation.backward(wishes)
         parts: dict[UOp, Any] = dict(params)
@@ -122,21 +115,35 @@ class Partitioner:
             if not isinstance(part, Part):
                 return part
             if part.pending:
-                parts[u] = part = self._added_up(part, wish.get(u))
+                wanted = (
+                    wish.get(u) if u.op is not Op.GET else (wish.get(u.src[0]) or {}).get(u.arg)
+                )
+                parts[u] = part = self._added_up(part, wanted)
             return part._replace(shape=u.shape)
 
         for u in propagation.order:
             if u in parts:
+                continue
+            if u.op is Op.CONSTRAIN and u.arg.unreduced:
+                parts[u] = self._unreduced(u, parts[u.src[0]])
                 continue
             if u.op in SUMS:
                 unsettled = self._still_pending(u, [parts[s] for s in u.src])
                 if unsettled is not None:
                     parts[u] = unsettled
                     continue
-            operands = [settled(s) for s in u.src if s.op is not Op.FUNCTION]
+            operands = [
+                parts[s]._replace(shape=s.shape) if stays_partial(u, s) else settled(s)
+                for s in u.src
+                if s.op is not Op.FUNCTION
+            ]
             rule: Rule = STRUCTURE.get(u.op, Partitioner._divide)
             parts[u] = rule(self, u, operands, wish.get(u))
-        return [settled(u) for u in f.src]
+        kept = [*partial, *[()] * (len(f.src) - len(partial))]
+        return [
+            parts[u] if names and parts[u].pending == names else settled(u)
+            for u, names in zip(f.src, kept, strict=True)
+        ]
 
     def _still_pending(self, u: UOp, operands: Sequence[Any]) -> Part | None:
         """A sum of partial results, itself partial, so that all are added up by one exchange."""
@@ -146,7 +153,26 @@ class Partitioner:
         ):
             return None
         graph = UOp(u.op, tuple(part.graph for part in operands))
-        return Part(graph, first.spec, _manual(operands), first.pending)
+        return Part(graph, first.spec, manual_of(operands), first.pending)
+
+    def _unreduced(self, u: UOp, part: Part) -> Part:
+        """A value as parts that have to be added up: partial results as they are.
+
+        A value that is known already is that of the first device, and 0 on all others.
+        """
+        wanted = [n for n in u.arg.unreduced if self.sizes[n] > 1]
+        graph, spec, pending = part.graph, part.spec, part.pending
+        for name in [name for name in pending if name not in wanted]:
+            graph, spec = self._combined(graph, spec, name, Op.ADD, None)
+        rest = tuple([tuple([n for n in names if n not in wanted]) for names in spec])
+        part = self.to(Part(graph, spec, part.manual, shape=u.shape), rest)
+        target = constrained(replace(u.arg, unreduced=()), part.spec, u.shape)
+        part = self.to(part, automatic(target, sorted({*part.manual, *wanted})))
+        graph = part.graph
+        for name in [name for name in wanted if name not in pending]:
+            is_first = broadcast_to(self.index[name] <= 0, graph.shape)
+            graph = where(is_first, graph, full_like(graph, 0))
+        return part._replace(graph=graph, pending=tuple(wanted))
 
     def _added_up(self, part: Part, wish: Spec | None) -> Part:
         graph, spec = part.graph, part.spec
@@ -169,7 +195,7 @@ class Partitioner:
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
         if u.op is Op.HOST and u.arg.inspects is not None:
             return self._told(u, operands)
-        manual = _manual(operands)
+        manual = manual_of(operands)
         if u.op in POINTWISE and (wish is None or is_divided(operands[0].spec)):
             divided = {part.spec for part in operands if is_divided(part.spec)}
             if len(divided) <= 1:  # nothing to choose: most ops of most programs
@@ -210,10 +236,10 @@ class Partitioner:
     ) -> tuple[UOp, Spec]:
         """Partial results along an axis of the mesh combined: scattered if that is asked for."""
         axis, index = self.axes[name], self.index[name]
-        at = _scattered(spec, name, wish) if op is Op.ADD else None
+        at = scattered(spec, name, wish) if op is Op.ADD else None
         if at is not None and x.shape[at] % axis.size == 0:
             out = collective(Exchange.SCATTER, split(x, at, axis.size), index, axis)
-            return out, _appended(spec, at, name)
+            return out, appended(spec, at, name)
         return collective(Exchange.REDUCE, x, index, axis, op=op, invariant=True), spec
 
     def _parts(self, names: Names) -> int:
@@ -265,10 +291,10 @@ class Partitioner:
         for factor, op in factors.reduced.items():
             for name in assignment.get(factor, ()):
                 n = self.sizes[name]
-                at = _scattered(spec, name, wish) if op is Op.ADD else None
+                at = scattered(spec, name, wish) if op is Op.ADD else None
                 total += (2 if at is None else 1) * local_bytes * (n - 1) / n
                 if at is not None:
-                    spec, local_bytes = _appended(spec, at, name), local_bytes / n
+                    spec, local_bytes = appended(spec, at, name), local_bytes / n
         parts = self._count(tuple(assignment.values()))
         for factor, crossing in factors.crossed.items():
             names = assignment.get(factor, ())
@@ -326,9 +352,16 @@ class Partitioner:
         return [token]
 
     def _function(
-        self, f: UOp, params: Sequence[Part], wishes: Sequence[Spec | None]
+        self,
+        f: UOp,
+        params: Sequence[Part],
+        wishes: Sequence[Spec | None],
+        partial: Sequence[Names] = (),
     ) -> tuple[tuple[Param, ...], list[Part]]:
-        """The parameters of a nested function of parts, and its outputs over them."""
+        """The parameters of a nested function of parts, and its outputs over them.
+
+        The first outputs may be `partial`: their parts are not added up over these axes.
+        """
         local_params = tuple(
             Param(i, part.graph.shape, part.graph.dtype) for i, part in enumerate(params)
         )
@@ -336,20 +369,21 @@ class Partitioner:
             param(p): part._replace(graph=param(q))
             for p, part, q in zip(f.arg.params, params, local_params, strict=True)
         }
-        return local_params, self.run(f, known, wishes)
+        return local_params, self.run(f, known, wishes, partial)
 
     def _scan(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg, wish = u.arg, wish or {}
         if is_running(u, operands[-1].spec):
             return self._running(u, operands)
         first, last = arg.consts, arg.consts + arg.carries
-        manual = _manual(operands)
+        manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
+        partial = [part.pending for part in operands[first:last]]
         arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
-        slices = [_slice(part) for part in arrays]
+        slices = [slice_of(part) for part in arrays]
         ys = [wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))]
         carries = [
-            self.to(part, wish[i]) if wish.get(i) else part
+            self.to(part, wish[i]) if wish.get(i) and not part.pending else part
             for i, part in enumerate(operands[first:last])
         ]
         for settled in (False, True):
@@ -357,7 +391,13 @@ class Partitioner:
                 u.src[0],
                 [*operands[:first], *carries, *slices],
                 [*(part.spec for part in carries), *ys],
+                partial,
             )
+            if [part.pending for part in out[: arg.carries]] != partial:
+                added = [
+                    self._added_up(p, None)._replace(shape=p.shape) for p in operands[first:last]
+                ]
+                return self._scan(u, [*operands[:first], *added, *operands[last:]], wish)
             natural = [part.spec for part in out[: arg.carries]]
             if settled or natural == [part.spec for part in carries]:
                 break
@@ -374,18 +414,20 @@ class Partitioner:
         src = [part.graph for part in (*operands[:first], *carries, *arrays)]
         results = several(sealed(UOp(Op.SCAN, (body, *src), arg)))
         specs = [part.spec for part in carries] + [((), *part.spec) for part in ys_parts]
-        return [Part(y, spec, manual) for y, spec in zip(results, specs, strict=True)]
+        partial += [()] * len(ys_parts)
+        rows = zip(results, specs, partial, strict=True)
+        return [Part(y, spec, manual, names) for y, spec, names in rows]
 
     def _running(self, u: UOp, operands: Sequence[Part]) -> list[Part]:
         """Sums up to each row, along an axis that is divided."""
-        (first, x), manual = operands, _manual(operands)
+        (first, x), manual = operands, manual_of(operands)
         first = self.to(first, x.spec[1:])
         total, *sums = run_across(u, first.graph, x.graph, self._place(x.spec[0]))
         return [Part(total, x.spec[1:], manual), *(Part(y, x.spec, manual) for y in sums)]
 
     def _while(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         arg = u.arg
-        manual = _manual(operands)
+        manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
         tests, rest = operands[: arg.cond_consts], operands[arg.cond_consts :]
         consts, carries = rest[: arg.body_consts], rest[arg.body_consts :]
@@ -400,7 +442,7 @@ class Partitioner:
 
     def _cond(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
         wish, count = wish or {}, u.arg.branches
-        manual = _manual(operands)
+        manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
         wishes = [wish.get(i) for i in range(len(u.src[1].src))]
         specs: list[Spec] = []
@@ -424,37 +466,8 @@ class Partitioner:
         return [part._replace(graph=y) for y, part in zip(results, out, strict=True)]
 
 
-def _manual(parts: Sequence[Part]) -> frozenset[str]:
-    """The axes of the manual regions that operands are in."""
-    manual = frozenset[str]()
-    for part in parts:
-        if part.manual:
-            manual |= part.manual
-    return manual
-
-
-def _scattered(spec: Spec, name: str, wish: Spec | None) -> int | None:
-    """The axis of a result along which partial results may be scattered, as its users wish."""
-    if wish is None or len(wish) != len(spec):
-        return None
-    axes = (i for i, names in enumerate(spec) if wish[i][: len(names) + 1] == (*names, name))
-    return next(axes, None)
-
-
-def _appended(spec: Spec, axis: int, name: str) -> Spec:
-    """A spec of which one axis is divided once more."""
-    return (*spec[:axis], (*spec[axis], name), *spec[axis + 1 :])
-
-
 def _operands(u: UOp) -> list[UOp]:
     return [s for s in u.src if s.op is not Op.FUNCTION]
-
-
-def _slice(part: Part) -> Part:
-    """One slice of an array that a scan runs over."""
-    graph = part.graph
-    row = UOp(Op.LEAF, (), Leaf(graph.shape[1:], graph.dtype))
-    return part._replace(graph=row, spec=part.spec[1:], shape=part.shape[1:])
 
 
 Rule = Callable[[Partitioner, UOp, Any, Any], Any]

@@ -21,14 +21,10 @@ from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.across import running_op
 from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, Row, divides
 from tfn.transforms.shard.halo import part_size
+from tfn.transforms.shard.layout import undivided as undivided
 
 Assignment = dict[int, Names]
 """The axes of the mesh that divide each factor."""
-
-
-def undivided(ndim: int) -> Spec:
-    """The spec of a value that is the same on all devices."""
-    return ((),) * ndim
 
 
 def is_divided(spec: Spec) -> bool:

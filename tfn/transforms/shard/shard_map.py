@@ -17,6 +17,7 @@ from typing import Any
 from tfn import tree
 from tfn._support.validate import a_function
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
+from tfn.trace import effects
 from tfn.trace.mesh import AbstractMesh, Mesh, mesh_in_use
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec
 from tfn.trace.op import Op
@@ -26,8 +27,18 @@ from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show
 from tfn.transforms.grad import variable
 from tfn.transforms.shapes import ShapeDtypeStruct
-from tfn.transforms.shard import axes, vary
+from tfn.transforms.shard import axes, layout, vary
 from tfn.transforms.tracing import record
+
+
+class _Inferred:
+    """The specs that the types of arguments have."""
+
+    def __repr__(self) -> str:
+        return "INFERRED"
+
+
+INFERRED = _Inferred()
 
 
 def shard_map(
@@ -35,7 +46,7 @@ def shard_map(
     /,
     *,
     mesh: Mesh | AbstractMesh | None = None,
-    in_specs: Any,
+    in_specs: Any = INFERRED,
     out_specs: Any,
     axis_names: Any = frozenset(),
     check_vma: bool = True,
@@ -49,7 +60,8 @@ def shard_map(
             as `tfn.lax.psum` may name the axes of the mesh.
         mesh: the devices; if None, those of `set_mesh`.
         in_specs: a `PartitionSpec` for each argument, or for a tree of arguments: how it is
-            divided.  None for an argument that is passed as it is.
+            divided.  None for an argument that is passed as it is.  If left out, arguments are
+            divided as their types say, over explicit axes of the mesh.
         out_specs: how the results are put together from their parts.  Over axes that a spec does
             not name, the parts have to be equal.
         axis_names: the axes of the mesh over which `f` works on parts; all of them if empty.  Over
@@ -140,12 +152,22 @@ class _Region:
                 hint="specs name manual axes alone; the compiler divides values over the others",
             )
         rest = () if self.check else tuple(a for a in self.manual if a.name not in arg.names)
-        return Partition(arg.mesh, arg.spec, self.names, rest)
+        explicit = self.mesh.abstract_mesh.explicit_axes
+        return Partition(arg.mesh, arg.spec, self.names, rest, explicit=explicit)
+
+    def _spec_of_type(self, leaf: Any) -> PartitionSpec:
+        """The spec of an argument over the manual axes, by its type."""
+        found = layout.of(as_value(leaf, "an argument"))
+        spec = found.spec if found is not None else ()
+        return PartitionSpec(*[tuple([n for n in names if n in self.names]) for names in spec])
 
     def run(self, function: Function, args: tuple[Any, ...], ins: Any, outs: Any) -> Any:
         """The results for arguments."""
         leaves, structure = tree.flatten(args)
-        specs = _specs("in_specs", ins, args, self.name)
+        if ins is INFERRED:
+            specs = [self._spec_of_type(leaf) for leaf in leaves]
+        else:
+            specs = _specs("in_specs", ins, args, self.name)
         names = argument_names(function, tree.flatten((args, {}))[1])
         given = [i for i, spec in enumerate(specs) if spec is not None]
         values = [as_value(leaves[i], names[i]) for i in given]
@@ -156,7 +178,9 @@ class _Region:
         for i, value, arg in zip(given, values, divided, strict=True):
             check_divides(f"{specs[i]} for {names[i]} of shard_map", value.shape, arg)
         kinds = [
-            ShapeDtypeStruct(arg.local(v.shape), v.dtype, v.weak_type)
+            ShapeDtypeStruct(arg.local(v.shape), v.dtype, v.weak_type).with_layout(
+                layout.within(layout.of(v), self.names)
+            )
             for v, arg in zip(values, divided, strict=True)
         ]
         frames: list[axes.NamedAxis] = []
@@ -173,7 +197,7 @@ class _Region:
                 return checked(self.name, function, tree.unflatten(structure, filled), {})
 
         recorded = record("shard_map", function, call, kinds, [names[i] for i in given], False)
-        outputs = [*recorded.outputs, *recorded.effects]
+        outputs = [*recorded.outputs, *recorded.after]
         numbers = tree.unflatten(recorded.structure, range(len(recorded.outputs)))
         given_outs = [
             PartitionSpec() if spec is None else spec
@@ -199,8 +223,10 @@ class _Region:
         }
         inside |= {frame.index.uop: UOp(Op.AXIS, (), frame.axis) for frame in frames}
         outputs = substitute(outputs, inside)
-        if recorded.effects:
-            recorded.trace.token = outputs.pop()
+        count = len(recorded.outputs)
+        for cell, last in zip(recorded.cells, outputs[count:], strict=True):
+            effects.set_current(recorded.trace, cell, last)
+        del outputs[count:]
         whole = [UOp(Op.UNSHARD, (y,), arg) for y, arg in zip(outputs, parts, strict=True)]
         (results,) = recorded.evaluate(whole, weak=recorded.weak)
         return tree.unflatten(recorded.structure, results)

@@ -30,12 +30,13 @@ from tfn.hw.cpu.target import host
 from tfn.lower import pipeline
 from tfn.lower.codegen.sort import sort
 from tfn.lower.codegen.sort.key_encoding import bit_width
+from tfn.lower.codegen.sort.plan import MAX_INSERTION_ELEMENTS
 from tfn.lower.codegen.sort.sort import (
-    MAX_INSERTION_ELEMENTS,
     MIN_ELEMENTS_FOR_BUCKETS,
     MIN_ELEMENTS_TO_SKIP_PASSES,
     assumed,
     instructions,
+    plan_of,
     scratch,
 )
 from tfn.lower.report.verify import accesses
@@ -156,7 +157,7 @@ def test_groups_of_rows_are_tiles(rows: int, size: int) -> None:
     body = sorting(rows, size)
     items, tiles = instructions(body, HOST)
     check_stage(items, Stage.LINEAR)
-    assert tiles == min(rows, 64)
+    assert tiles == plan_of(body).groups <= min(rows, 64)
     room = scratch(body.src[0].src[0], (0, 1)).shape[0]
     if size > 1000:  # too long for the interpreter, and tested compiled
         assert room < 3 * size
@@ -197,6 +198,8 @@ def test_keys_only(size: int, dtype: DType) -> None:
     for i in range(2):
         (result,) = build.sort([p(0, 3, size, dtype=dtype)])
         check([result], [draw((3, size), dtype, i)])
+    if size == 1:  # nothing is sorted
+        return
     keys, _ = build.sort([p(0, 3, size, dtype=dtype), p(1, 3, size)])
     check([keys], [draw((3, size), dtype), draw((3, size), FLOAT32)])
 

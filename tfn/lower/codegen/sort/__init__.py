@@ -1,8 +1,10 @@
-"""Radix sort, written with the IR builder.
+"""Radix sort and sorting networks, written with the IR builder.
 
 Files in reading order:
     key_encoding  sortable keys: bits that compare as the values do
     radix         one pass: histogram, prefix sum, scatter
     ties          stable order among keys that compare equal but differ in bits
+    plan          which algorithm sorts the rows, by its estimated time
+    network       rows side by side, in the lanes of vectors
     sort          the kernel: insertion sort, LSD passes, MSD buckets, argsort
 """

@@ -12,6 +12,8 @@ floats that compare equal is restored at the end (`ties`).
 
 Rows are sorted by length:
 
+    short, several              a sorting network over rows side by side (`network`), where one
+                                word holds a key and all else
     up to 32 elements           insertion sort
     up to 786,431               LSD radix sort: all digits are counted while the words are written,
                                 then each pass moves the words by one digit; a pass that would move
@@ -33,20 +35,21 @@ Source: Knuth, The Art of Computer Programming, volume 3, sections 5.2.1 and 5.2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import BOOL, FLOATS, INT64, UINT32, UINT64, DType
+from tfn.dtypes import BOOL, FLOATS, INT64, UINT32, UINT64
 from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.linearize import BEGIN, END
+from tfn.lower.codegen.sort import network
 from tfn.lower.codegen.sort.key_encoding import (
     bit_width,
     from_total_order,
     sortable,
     total_order,
 )
+from tfn.lower.codegen.sort.plan import KEY_BITS, SortPlan, block_ns, plan
 from tfn.lower.codegen.sort.radix import (
     DIGIT_BITS,
     RADIX,
@@ -61,27 +64,19 @@ from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, reshaped
 
 ZERO = const(0, INT64)
 
-KEY_BITS = 32
-"""Bits of a key in one word, above the payload."""
-
-PAYLOAD_MASK = const((1 << KEY_BITS) - 1, UINT64)
+PAYLOAD_BITS = (1 << KEY_BITS) - 1
+PAYLOAD_MASK = const(PAYLOAD_BITS, UINT64)
 """The lower half of a word."""
-
-MAX_INSERTION_ELEMENTS = 32
-"""Rows of up to this length are sorted by insertion: clearing 256 counts would take longer."""
 
 MIN_ELEMENTS_TO_SKIP_PASSES = 1 << 10
 """Rows from this length on skip passes that move nothing, and unroll the others.
 
 In shorter rows the test takes longer than the passes it saves.
 """
-
-MAX_KEYS_ONLY_ELEMENTS = (1 << 32) - 1
-"""Rows of up to this length may use words of 32 bits: positions are stored as words are."""
 
 MIN_ELEMENTS_FOR_BUCKETS = 3 << 18
 """Rows from this length on (6 MiB of words) do not stay in a cache from pass to pass.
@@ -104,58 +99,8 @@ Insertion is given up when there have been more steps.
 CACHED_L2_DIVISOR = 2
 """Words, source and target of a pass, are cached if they fit into this part of the L2 cache."""
 
-MAX_GROUPS = 64
-"""Groups of rows that threads share: each has scratch for one row at a time."""
-
 NS_PER_WORD_AND_PASS = 1.5
 """Estimated time of one word in one pass, or in one step of insertion."""
-
-
-@frozen
-class SortPlan:
-    """The algorithm for the rows of a SORT.
-
-    Attributes:
-        rows, size: how many rows, of how many elements.
-        groups: of rows; each is one tile.
-        digits: passes that a word takes at most; 0 for insertion.
-        keys_only: whether a word is a key without a payload.
-        word: the dtype of words, and of the scratch.
-    """
-
-    rows: int
-    size: int
-    groups: int
-    digits: int
-    keys_only: bool
-    word: DType
-
-    @property
-    def low(self) -> int:
-        """The bit of a word at which its key begins."""
-        return 0 if self.keys_only else KEY_BITS
-
-    @property
-    def scratch_size(self) -> int:
-        """Words of scratch for a group: tables, two copies of a row, each after a zero, a count."""
-        if not self.digits:
-            return self.size
-        return self.digits * RADIX + 2 * (1 + self.size) + 1
-
-
-def plan(node: UOp, outputs: Sequence[int]) -> SortPlan:
-    """The algorithm for a SORT of which these results are used."""
-    shape, keys = node.src[0].shape, node.src[: node.arg.keys]
-    size, rows = shape[-1], prod(shape[:-1])
-    widest = max(bit_width(key.dtype) for key in keys)
-    is_long = size > MAX_INSERTION_ELEMENTS
-    keys_only = (
-        len(keys) == 1 and tuple(outputs) == (0,) and is_long and size <= MAX_KEYS_ONLY_ELEMENTS
-    )
-    bits = widest if keys_only else min(KEY_BITS, widest)
-    digits = bits // DIGIT_BITS if is_long else 0
-    word = UINT32 if keys_only and widest <= KEY_BITS else UINT64
-    return SortPlan(rows, size, min(rows, MAX_GROUPS), digits, keys_only, word)
 
 
 def _sort_and_outputs(body: UOp) -> tuple[UOp, tuple[int, ...]]:
@@ -180,6 +125,8 @@ def work(body: UOp) -> int:
     chunks = sum(-(-bit_width(key.dtype) // KEY_BITS) for key in node.src[: node.arg.keys])
     chunks = 1 if p.keys_only else chunks
     passes = p.digits + 2 if p.digits else p.size
+    if p.lanes:
+        return int(-(-p.rows // p.lanes) * block_ns(p.size, p.lanes, p.keys_only))
     return int(p.rows * p.size * chunks * passes * NS_PER_WORD_AND_PASS)
 
 
@@ -198,8 +145,9 @@ def assumed(body: UOp, items: Sequence[UOp]) -> dict[UOp, tuple[int, int]]:
         return u.op is Op.LOAD and u.src[0].arg.index == scratch_index
 
     def is_number(u: UOp) -> bool:
-        masked = u.op is Op.AND and is_scratch_load(u.src[0]) and u.src[1] == PAYLOAD_MASK
-        return is_scratch_load(u) or masked
+        if u.op is Op.AND and u.src[1] in (PAYLOAD_MASK, reshaped(PAYLOAD_MASK, u.shape)):
+            return is_scratch_load(u.src[0])
+        return is_scratch_load(u)
 
     casts = (u for u in items if u.op is Op.CAST and u.dtype == INT64)
     return {u: (0, last) for u in casts if is_number(u.src[0])}
@@ -241,6 +189,10 @@ def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
     uncached = CACHED_L2_DIVISOR * 2 * p.size * p.word.itemsize > target.l2_bytes
     # Threads share groups, not rows: each group needs scratch of its own.
     group = code.open(BEGIN, END)
+    if p.lanes:
+        _sort_side_by_side(code, p, body, group, target)
+        code.close(group)
+        return tuple(code.scopes.root.items), p.groups
     per_group = -(-p.rows // p.groups)
     first = group * per_group
     with code.loop(first, build.minimum(first + per_group, const(p.rows, INT64))) as row:
@@ -249,6 +201,51 @@ def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
         _RowSorter(code, p, body, start, base, uncached).run()
     code.close(group)
     return tuple(code.scopes.root.items), p.groups
+
+
+def _sort_side_by_side(code: Builder, p: SortPlan, body: UOp, group: UOp, target: Target) -> None:
+    """The rows of a group, by the network, a vector of rows at a time."""
+    node, used = _sort_and_outputs(body)
+    key, memory = node.src[0], scratch(node, used)
+    words = UOp(Op.PARAM, (), Param(len(used), memory.shape, p.word))
+    # A vector may take several registers, but no part of one.
+    fits = target.vector_bytes <= network.LANE_BYTES and p.word not in target.scalars
+    has_lanes = target.grid is None and fits
+    blocks = -(-p.rows // p.lanes)
+    per_group = -(-blocks // p.groups)
+    end = build.minimum((group + 1) * per_group, const(blocks, INT64))
+
+    def word(keys: UOp, number: UOp) -> UOp:
+        if p.keys_only:
+            return code.place(build.cast(total_order(keys), p.word))
+        wide = build.cast(sortable(keys), UINT64) << KEY_BITS
+        payload = build.cast(number, UINT64)
+        if keys.shape:
+            payload = UOp(Op.SPLAT, (payload,), p.lanes)
+        return code.place(wide | payload)
+
+    with code.loop(group * per_group, end) as number:
+        first = code.place(number * p.lanes)
+        block = network.Block(
+            code, words, group * p.scratch_size, first, p.rows, p.size, p.lanes if has_lanes else 1
+        )
+        block.read(key, word)
+        block.sort()
+        for i, u in enumerate(body.src):
+            operand = node.src[u.arg]
+
+            def value(word: UOp, start: UOp, operand: UOp = operand) -> UOp:
+                if p.keys_only:
+                    unsigned = np.dtype(f"uint{bit_width(operand.dtype)}")
+                    return from_total_order(build.cast(word, unsigned), operand.dtype)
+                place = code.place(build.cast(code.place(word & PAYLOAD_BITS), INT64))
+                return code.load(operand, start + place)
+
+            block.write(UOp(Op.PARAM, (), Param(i, u.shape, u.dtype)), value)
+        if p.keys_only and key.dtype in FLOATS:
+            result = UOp(Op.PARAM, (), Param(0, body.src[0].shape, key.dtype))
+            with code.loop(0, p.lanes) as lane:
+                restore_ties(code, key, result, block.start(lane), p.size)
 
 
 class _RowSorter:

@@ -152,7 +152,7 @@ class Checker:
         assumed: Mapping[UOp, Interval],
         on_grid: bool = False,
     ) -> None:
-        self.items, self.assumed, self.on_grid = items, assumed, on_grid
+        self.items, self.assumed, self.on_grid = items, dict(assumed), on_grid
         self.intervals: dict[UOp, Interval] = {BEGIN: (0, tiles - on_grid), END: (0, tiles)}
         self.facts = Facts(self.intervals)
         self.repeated = {u for u, times in Counter(items).items() if times > 1}
@@ -266,7 +266,7 @@ class Checker:
         if violation is None:
             return "by_solver", None
         if self.assumed:
-            facts = Facts(self.intervals | dict(self.assumed))
+            facts = Facts(self.intervals | self.assumed)
             if self.proved_by_intervals(u, facts) or self.violation(u, facts) is None:
                 return "assumed", None
         return "", violation
@@ -375,7 +375,10 @@ class Checker:
             if u.dtype in INTEGERS | {BOOL}:
                 self.intervals[opaque] = limits(u.dtype)
             return opaque
-        return UOp(u.op, tuple([self.lane(s, lane) for s in u.src]), u.arg)
+        scalar = UOp(u.op, tuple([self.lane(s, lane) for s in u.src]), u.arg)
+        if u in self.assumed:  # what is assumed of a vector is assumed of each lane
+            self.assumed[scalar] = self.assumed[u]
+        return scalar
 
 
 def _ask(

@@ -1,0 +1,71 @@
+"""Functions that move elements, of random keys: JAX has arrays of keys, tfn keys with words.
+
+    jnp.stack([key, key])  ->  Key(vmap(stack, -1, -1)(words, words))
+
+A function of the table `MOVES` moves keys as it moves numbers: word by word.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tfn import tree
+from tfn.random.keys import Key
+from tfn.transforms.vmap import vmap
+
+# fmt: off
+MOVES: dict[str, frozenset[str]] = {
+    "jax.numpy": frozenset((
+        "array_split", "atleast_1d", "broadcast_to", "compress", "concatenate", "copy",
+        "expand_dims", "flip", "hstack", "moveaxis", "permute_dims", "ravel", "repeat", "reshape",
+        "roll", "rollaxis", "select", "split", "squeeze", "stack", "swapaxes", "take", "tile",
+        "transpose", "unstack", "vstack", "where",
+    )),
+    "jax.lax": frozenset((
+        "broadcast", "broadcast_in_dim", "concatenate", "dynamic_index_in_dim", "dynamic_slice",
+        "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice",
+        "dynamic_update_slice_in_dim", "expand_dims", "index_in_dim", "reshape", "rev", "select",
+        "slice", "slice_in_dim", "squeeze", "transpose",
+    )),
+}
+"""By module: the functions whose results are elements of their operands."""
+# fmt: on
+
+
+def moving_keys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes random keys where it takes arrays.
+
+    Example:
+        >>> import tfn, tfn.numpy as tnp
+        >>> keys = moving_keys(tnp.stack)([tfn.random.key(0), tfn.random.key(1)])
+        >>> keys.shape, tfn.random.key_data(keys).tolist()
+        ((2,), [[0, 0], [0, 1]])
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(_has_keys, (*args, *kwargs.values()))):
+            return function(*args, **kwargs)
+        leaves, structure = tree.flatten((args, kwargs), is_leaf=_is_key)
+        places = [i for i, leaf in enumerate(leaves) if _is_key(leaf)]
+
+        def of_a_word(*words: Any) -> Any:
+            for i, word in zip(places, words, strict=True):
+                leaves[i] = word
+            its_args, its_kwargs = tree.unflatten(structure, leaves)
+            return function(*its_args, **its_kwargs)
+
+        words = [leaves[i].data for i in places]
+        return tree.map(Key, vmap(of_a_word, in_axes=-1, out_axes=-1)(*words))
+
+    return call
+
+
+def _is_key(x: object) -> bool:
+    return type(x) is Key
+
+
+def _has_keys(x: object) -> bool:
+    return type(x) is Key or (isinstance(x, (list, tuple)) and any(map(_has_keys, x)))

@@ -1,0 +1,58 @@
+"""Platforms: the devices of this machine by name, made at their first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tfn.errors import DeviceError
+from tfn.hw import cuda, dsp, opencl
+from tfn.hw.cpu.device import cpu
+from tfn.hw.device import Device
+from tfn.hw.guards import DEBUG
+from tfn.hw.null import null
+from tfn.hw.python import python
+
+
+def _opencl() -> Device:
+    """Loads its files only now: most programs run on a processor without a driver."""
+    return opencl.device.opencl()
+
+
+def _dsp_fastrpc() -> Device:
+    return dsp.device.dsp_fastrpc()
+
+
+def _cuda() -> Device:
+    """Loads its files, and the driver of the GPU, only now."""
+    return cuda.device.cuda()
+
+
+def _cuda_debug() -> Device:
+    """The same GPU, with kernels that are waited for one by one."""
+    return cuda.device.cuda(cuda.device.DEBUG)
+
+
+def _dsp() -> Device:
+    """Loads its files only now, too."""
+    return dsp.device.dsp()
+
+
+# fmt: off
+MAKERS: dict[str, Callable[[], Device]] = {
+    "cpu": cpu, DEBUG: cpu, "cuda": _cuda, "cuda-debug": _cuda_debug, "opencl": _opencl,
+    "dsp": _dsp, "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
+}
+# fmt: on
+"""The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
+DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
+"""Platforms whose devices are those of a driver: there may be none on this machine."""
+
+
+def no_device(name: str, got: str) -> DeviceError:
+    """The error for a platform that does not exist."""
+    return DeviceError(
+        f"there is no device {name!r}",
+        got=got,
+        hint="config.device, or the environment variable TFN_DEVICE, is one "
+        "of " + ", ".join(MAKERS),
+    )
