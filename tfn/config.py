@@ -124,6 +124,21 @@ def launcher_variables(names: Iterable[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
+def child_environment(**variables: str) -> dict[str, str]:
+    """The environment of a process that is started for a job: this one's, and some variables.
+
+    What Open MPI has told this process about itself is left out.
+    """
+    own = {name: text for name, text in os.environ.items() if not name.startswith("OMPI_")}
+    return {**own, **variables}
+
+
+def default_variables(**variables: str) -> None:
+    """Set variables of the environment that are not set: a package reads them when it loads."""
+    for name, text in variables.items():
+        os.environ.setdefault(name, text)
+
+
 def _checked(name: str, value: object, what: str, where: str | None = None) -> Any:
     try:
         return SETTINGS[name].take(value)

@@ -302,16 +302,20 @@ class SecurityError(DistributedError):
     """A process that may not take part in a job: its token, its address, what it sends."""
 
 
+class HostSpecificationError(DistributedError, ValueError):
+    """A specification of hosts that is not one, or that a cluster does not fulfil."""
+
+
+class HostError(DistributedError):
+    """A process that trains together with others, and was not heard of in time."""
+
+
 class StateError(TfnError, ValueError):
     """A file of saved arrays that is damaged, or lacks an array."""
 
 
 class DamagedError(StateError):
     """A file that is not what was written: cut off, altered, or gone."""
-
-
-class HostError(TfnError, RuntimeError):
-    """A process that trains together with others, and was not heard of in time."""
 
 
 class MissingPackageError(TfnError, ImportError):

@@ -19,7 +19,7 @@ from tfn.distributed.launchers import LAUNCHERS
 from tfn.distributed.session import Session
 from tfn.distributed.transport import Alone, Pending
 from tfn.errors import DistributedError
-from tfn.trace.processes import Hosts, Message, processes
+from tfn.trace.processes import HostGrid, Message, processes
 from tfn.trace.sharding import Exchange
 
 ULFM = ("--with-ft", "ulfm", "--mca", "pml", "ob1")
@@ -104,7 +104,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Session:
 def test_values_of_one_message_arrive_in_their_places(
     pair: Session, sizes: tuple[int, ...]
 ) -> None:
-    hosts = Hosts((2,), (0, 1))
+    hosts = HostGrid((2,), (0, 1))
     gather, exchange, move = (
         Message(kind, "d", 0, hosts, ((0, 1), (1, 0)))
         for kind in (Exchange.GATHER, Exchange.TRANSPOSE, Exchange.PERMUTE)
@@ -124,7 +124,7 @@ def test_values_of_one_message_arrive_in_their_places(
 
 
 def test_the_name_of_a_message_in_errors(pair: Session) -> None:
-    message = Message(Exchange.GATHER, "d", 0, Hosts((2,), (0, 1)))
+    message = Message(Exchange.GATHER, "d", 0, HostGrid((2,), (0, 1)))
     xs = [np.zeros((2, 3), "float32"), np.zeros(1, "int8")]
     assert module._label(message, xs) == "all_gather over d: f32[2,3], 1 more"
 
@@ -136,7 +136,7 @@ def test_an_error_of_mpi_fails_the_job(pair: Session) -> None:
 
 
 def test_programs_are_agreed_on_once(pair: Session) -> None:
-    hosts = Hosts((2,), (0, 1))
+    hosts = HostGrid((2,), (0, 1))
     for _ in range(2):
         module._agree(hosts, "step", "digest", "messages")
     assert len(pair.agreed) == 1
@@ -169,7 +169,7 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def nobody_left(folder: Path) -> bool:
+def none_left(folder: Path) -> bool:
     """Whether no process of a job is left: each has the job's folder in its environment."""
     for _ in range(10 * LEFT_S):
         found = []
@@ -198,7 +198,7 @@ def test_a_killed_process_is_an_error_in_the_others(tmp_path: Path) -> None:
             4,
         )
         assert row["collective"].startswith("all_gather over d") and row["host"]
-    assert nobody_left(tmp_path)
+    assert none_left(tmp_path)
 
 
 @needs_mpi
@@ -208,11 +208,11 @@ def test_a_process_that_does_not_come_is_an_error_at_the_deadline(tmp_path: Path
     assert done.returncode == 75 and "done" not in done.stdout, done.stderr
     (row,) = errors(done)
     assert (row["kind"], row["rank"], row["step"]) == ("CollectiveTimeoutError", 0, 5)
-    assert nobody_left(tmp_path)
+    assert none_left(tmp_path)
 
 
 @needs_mpi
 def test_an_error_of_one_process_ends_all(tmp_path: Path) -> None:
     done = run(2, "job_fault.py", "raises", "1", devices=1, folder=tmp_path)
     assert done.returncode == 1 and "a mistake of the user" in done.stderr
-    assert "done" not in done.stdout and nobody_left(tmp_path)
+    assert "done" not in done.stdout and none_left(tmp_path)

@@ -47,50 +47,63 @@ class Membership(NamedTuple):
         return hmac.new(self.token, f"tfn {nonce} {rank}".encode(), hashlib.sha256).hexdigest()
 
 
+def check_variables(who: str = "") -> tuple[str, ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """The token and the range of addresses of a job, from the environment.
+
+    Args:
+        who: the process that asks, for errors.
+
+    Raises:
+        SecurityError: if one is missing, or is none.
+    """
+    found = config.launcher_variables([TOKEN, TOKEN_FILE, RANGE])
+    token, network = found.get(TOKEN, ""), found.get(RANGE, "")
+    if not token and TOKEN_FILE in found:
+        try:
+            token = Path(found[TOKEN_FILE]).read_text().strip()
+        except OSError as error:
+            raise SecurityError(
+                f"the token of the job cannot be read{who}", got=str(error)
+            ) from None
+    if len(token) < MIN_TOKEN_CHARACTERS:
+        raise SecurityError(
+            f"a job over several hosts needs a token{who}",
+            got=f"{TOKEN} has {len(token)} characters",
+            hint=f"python -c 'import secrets; print(secrets.token_hex())' makes one; {TOKEN_FILE} "
+            "names a file that holds it, the same on all hosts",
+        )
+    try:
+        return token, ipaddress.ip_network(network)
+    except ValueError:
+        raise SecurityError(
+            f"a job over several hosts needs the range of their addresses{who}",
+            got=f"{RANGE}={network!r}",
+            hint=f"{RANGE}=10.0.0.0/24, for example",
+        ) from None
+
+
 def membership(launcher: str, host: str, rank: int) -> Membership:
     """The token, the range and the address of this process.
 
     Raises:
         SecurityError: if one is missing, or does not fit.
     """
-
-    def refused(what: str, got: str, hint: str) -> SecurityError:
-        return SecurityError(f"{what} (host {host}, rank {rank})", got=got, hint=hint)
-
-    found = config.launcher_variables([TOKEN, TOKEN_FILE, RANGE, INTERFACES])
-    token, network = found.get(TOKEN, ""), found.get(RANGE, "")
-    if not token and TOKEN_FILE in found:
-        try:
-            token = Path(found[TOKEN_FILE]).read_text().strip()
-        except OSError as error:
-            raise refused("the token of the job cannot be read", str(error), "") from None
-    if len(token) < MIN_TOKEN_CHARACTERS:
-        raise refused(
-            "a job over several hosts needs a token",
-            f"{TOKEN} has {len(token)} characters",
-            f"python -c 'import secrets; print(secrets.token_hex())' makes one; {TOKEN_FILE} names "
-            "a file that holds it, the same on all hosts",
-        )
-    try:
-        subnet = ipaddress.ip_network(network)
-    except ValueError:
-        raise refused(
-            "a job over several hosts needs the range of their addresses",
-            f"{RANGE}={network!r}",
-            f"{RANGE}=10.0.0.0/24, for example",
-        ) from None
+    who = f" (host {host}, rank {rank})"
+    token, subnet = check_variables(who)
+    network = config.launcher_variables([RANGE])[RANGE]
+    bound = config.launcher_variables([INTERFACES]).get(INTERFACES)
     address = own_address(subnet)
     if ipaddress.ip_address(address or "0.0.0.0") not in subnet:
-        raise refused(
-            "this host has no address in the range of the job",
-            f"{RANGE}={network}, address {address or 'none'}",
-            "give the network of the hosts as the range",
+        raise SecurityError(
+            f"this host has no address in the range of the job{who}",
+            got=f"{RANGE}={network}, address {address or 'none'}",
+            hint="give the network of the hosts as the range",
         )
-    if launcher == "Open MPI" and found.get(INTERFACES) != network:
-        raise refused(
-            "MPI is not bound to the range of the job",
-            f"{RANGE}={network}, btl_tcp_if_include={found.get(INTERFACES)}",
-            f"mpirun --mca btl_tcp_if_include {network} --prtemca prte_if_include {network}",
+    if launcher == "Open MPI" and bound != network:
+        raise SecurityError(
+            f"MPI is not bound to the range of the job{who}",
+            got=f"{RANGE}={network}, btl_tcp_if_include={bound}",
+            hint=f"mpirun --mca btl_tcp_if_include {network} --prtemca prte_if_include {network}",
         )
     return Membership(token.encode(), network, address)
 

@@ -30,10 +30,12 @@ from tfn.config import config
 from tfn.distributed import security
 from tfn.distributed.launchers import launch
 from tfn.distributed.mpi import MpiTransport
+from tfn.distributed.report import Reporter
+from tfn.distributed.report import deadline_s as deadline_of_job
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
 from tfn.dtypes import SHORT
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
-from tfn.trace.processes import Arrays, Clock, Hosts, Message, processes
+from tfn.trace.processes import Arrays, Clock, HostGrid, Message, processes
 from tfn.trace.sharding import Exchange
 
 DEADLINE_S = 300.0
@@ -67,6 +69,7 @@ class Session:
         failed: whether the job has had a fault.
         lost: whether the fault is a process that has died.
         hook: the function that printed uncaught errors before.
+        reporter: tells a supervisor.
         job: a name that all processes of the job have, and no other.
     """
 
@@ -81,6 +84,7 @@ class Session:
     failed: bool = False
     lost: bool = False
     hook: Any = None
+    reporter: Any = None
     job: str = ""
 
     @property
@@ -180,7 +184,7 @@ def initialize(
     num_processes: int | None = None,
     process_id: int | None = None,
     *,
-    deadline_s: float = DEADLINE_S,
+    deadline_s: float | None = None,
 ) -> None:
     """Join the other processes of the job that this one was started in.
 
@@ -192,7 +196,8 @@ def initialize(
         coordinator_address: accepted as in JAX, and not needed: MPI finds the other processes.
         num_processes: the number of processes, checked against that of the launcher.
         process_id: the number of this one, checked too.
-        deadline_s: seconds for which a message between processes is waited for, at most.
+        deadline_s: seconds for which a message between processes is waited for, at most; what a
+            supervisor says, or 300, if left out.
 
     Raises:
         DistributedError: if it was called before; if the launcher, MPI and the arguments disagree.
@@ -222,6 +227,8 @@ def initialize(
                 got=f"{name}={given}; {started.launcher if started else 'no launcher'}: {found}",
                 hint=f"mpirun -n {num_processes or 2} python ... starts processes; leave both out",
             )
+    if deadline_s is None:
+        deadline_s = deadline_of_job(DEADLINE_S)
     if started is None or size == 1:
         _SESSION.append(
             Session(Alone(), Alone(), (socket.gethostname(),), deadline_s, agreed=set())
@@ -262,6 +269,7 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = _bind, _agree
     _SESSION.append(own)
+    own.reporter = Reporter(own.rank)
     own.job = hashlib.sha256(str(rows[0]["nonce"]).encode()).hexdigest()[:16]
     synchronize_clocks()
     own.hook, sys.excepthook = sys.excepthook, _uncaught
@@ -280,6 +288,8 @@ def progress(step: int, committed: int | None = None) -> None:
     own.step = step
     if committed is not None:
         own.committed = committed
+    if own.reporter is not None:
+        own.reporter.step(step, own.committed)
 
 
 def synchronize_clocks() -> int:
@@ -394,7 +404,7 @@ def _label(message: Message, operands: Arrays) -> str:
     return f"{message}: {shown}{more}"
 
 
-def _agree(hosts: Hosts, name: str, digest: str, messages: str) -> None:
+def _agree(hosts: HostGrid, name: str, digest: str, messages: str) -> None:
     """Check that all processes of a mesh are about to run one program.
 
     Raises:
@@ -436,6 +446,7 @@ def _uncaught(
     """Print an uncaught error, and end the job: the others would wait for ever."""
     own = session()
     own.hook(kind, error, traceback)
+    own.reporter.fault(error)
     sys.stdout.flush()
     sys.stderr.flush()
     if not issubclass(kind, KeyboardInterrupt) or own.failed:

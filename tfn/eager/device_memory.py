@@ -17,7 +17,7 @@ from math import prod
 from tfn.array import Array
 from tfn.config import config
 from tfn.eager import devices, run
-from tfn.errors import OutOfMemoryError
+from tfn.errors import DeviceError, OutOfMemoryError
 from tfn.hw.memory import physical_bytes, size_class
 from tfn.trace.mesh import Device
 
@@ -69,12 +69,21 @@ def _part_bytes(x: Array) -> int:
     return prod(shape) * x.dtype.itemsize
 
 
+def _address(x: Array) -> int | None:
+    """The address of an array on the host; None on a device with memory of its own."""
+    assert x.buffer is not None
+    try:
+        return x.buffer.address
+    except DeviceError:
+        return None
+
+
 def _owners(arrays: list[Array]) -> list[Array]:
     """Arrays without those whose memory is that of another one, or a part of it."""
     number = count()
     rows = []
     for x in arrays:
-        at = getattr(x.buffer, "address", None)
+        at = _address(x)
         # A buffer without an address on the host is known by its identity alone.
         begin = id(x.buffer) << 64 if at is None else at
         size_bytes = 1 if at is None else max(x.buffer.size_bytes, 1)  # type: ignore[union-attr]

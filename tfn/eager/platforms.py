@@ -1,9 +1,12 @@
-"""Platforms: the devices of this machine by name, made at their first use."""
+"""Platforms: devices by name, of this machine or of the workers of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+from tfn.array import Array
+from tfn.config import config
 from tfn.errors import DeviceError
 from tfn.hw import cuda, dsp, opencl
 from tfn.hw.cpu.device import cpu
@@ -11,6 +14,7 @@ from tfn.hw.device import Device
 from tfn.hw.guards import DEBUG
 from tfn.hw.null import null
 from tfn.hw.python import python
+from tfn.trace.jaxpr import Jaxpr
 
 
 def _opencl() -> Device:
@@ -56,3 +60,28 @@ def no_device(name: str, got: str) -> DeviceError:
         hint="config.device, or the environment variable TFN_DEVICE, is one "
         "of " + ", ".join(MAKERS),
     )
+
+
+class Controller(Protocol):
+    """Runs programs in other processes; see `tfn.distributed.connect`."""
+
+    def call(
+        self, jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int], on: Any, name: str
+    ) -> list[Array]:
+        """A whole closed function: handles of its results."""
+
+    def put(self, x: Array, sharding: Any) -> Array:
+        """An array on the devices of a sharding."""
+
+
+CONTROLLERS: dict[str, Controller] = {}
+"""By platform: those whose devices belong to the workers of a cluster."""
+
+
+def controller(kinds: Sequence[Any], on: Any = None) -> Controller | None:
+    """The controller of the devices that a call runs on; None for those of this process."""
+    if not CONTROLLERS:
+        return None
+    places = [kind.sharding for kind in kinds if kind.sharding is not None]
+    place = places[0] if places else on.place if on else None
+    return CONTROLLERS.get(place.devices[0].platform if place else config.device)

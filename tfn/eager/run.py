@@ -323,6 +323,10 @@ def _call(
     on: Any = None,
     name: str = "",
 ) -> list[Array]:
+    if platforms.CONTROLLERS and (
+        elsewhere := platforms.controller([x.kind for x in operands], on)
+    ):
+        return elsewhere.call(jaxpr, operands, donated, on, name)
     jaxpr, platform, alone, kinds = place(jaxpr, [x.kind for x in operands], on)
     loaded, run = ready(jaxpr, platform, name, alone)
     program, memory = loaded.program, device(platform).memory
@@ -402,7 +406,7 @@ def entry(
     name: str = "",
 ) -> Entry | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
-    if config.debug_nans:
+    if config.debug_nans or (platforms.CONTROLLERS and platforms.controller(kinds, on)):
         return None
     jaxpr, platform, alone, results = place(jaxpr, kinds, on)
     if alone is not None and config.memory_limit_bytes and config.devices > 1:

@@ -17,7 +17,7 @@ import numpy as np
 from tfn import dtypes
 from tfn.array import Array
 from tfn.config import config
-from tfn.eager import device_memory, devices, run
+from tfn.eager import device_memory, devices, platforms, run
 from tfn.eager.arrays import concrete
 from tfn.eager.stacks import (
     hosts_of,
@@ -93,6 +93,8 @@ def put(x: Array, sharding: Sharding) -> Array:
     if before == sharding:
         return x
     devices.check_exist(sharding)
+    if elsewhere := platforms.CONTROLLERS.get(sharding.devices[0].platform):
+        return elsewhere.put(x, sharding)
     target = sharding.checked(x.shape)
     platform = sharding.devices[0].platform
     old, new = is_divided(before, x.ndim), is_divided(sharding, x.ndim)
@@ -183,7 +185,8 @@ def part(x: Array, sharding: Sharding, number: int, device: Device) -> Array:
     stack = stack_of(x, run.device(platform_of(x)).memory)
     data = stack[_row(partition, sharding, number)]
     memory = run.device(device.platform).memory
-    aligned = data.nbytes and data.__array_interface__["data"][0] % ALIGNMENT == 0
+    here = device.platform not in platforms.CONTROLLERS
+    aligned = here and data.nbytes and data.__array_interface__["data"][0] % ALIGNMENT == 0
     buffer = memory.adopt(data) if aligned else memory.copy(data)
     return concrete(buffer, data.shape, x.dtype, x.weak_type, alone)
 

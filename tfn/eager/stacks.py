@@ -15,7 +15,7 @@ from tfn.errors import DeviceError
 from tfn.hw.device import Memory
 from tfn.trace.named_sharding import NamedSharding, Sharding
 from tfn.trace.op import Shape
-from tfn.trace.processes import Hosts, processes
+from tfn.trace.processes import HostGrid, processes
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking
 
 
@@ -27,7 +27,7 @@ def is_divided(sharding: Sharding | None, ndim: int) -> Partition | None:
     return partition if partition is not None and partition.names else None
 
 
-def hosts_of(sharding: Sharding | None) -> Hosts | None:
+def hosts_of(sharding: Sharding | None) -> HostGrid | None:
     """The processes over which an array is spread; None if this one has all of it."""
     return sharding.mesh.hosts if isinstance(sharding, NamedSharding) else None
 

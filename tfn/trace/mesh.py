@@ -21,7 +21,7 @@ from tfn._support.members import plain
 from tfn.errors import ArgumentError, AxisError, DeviceError
 from tfn.trace import bind
 from tfn.trace.op import Shape
-from tfn.trace.processes import Hosts, blocks, processes
+from tfn.trace.processes import HostGrid, blocks, processes
 from tfn.trace.sharding import Axis
 
 
@@ -348,7 +348,7 @@ class Mesh:
         return any(device.process_index != processes.index for device in self.devices.flat)
 
     @property
-    def hosts(self) -> Hosts | None:
+    def hosts(self) -> HostGrid | None:
         """The blocks of the mesh that processes hold; None if all of it belongs to this one.
 
         Raises:

@@ -55,7 +55,7 @@ class Processes:
     index: int = 0
     device_counts: tuple[int, ...] | None = None
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
-    agree: Callable[[Hosts, str, str, str], None] | None = None
+    agree: Callable[[HostGrid, str, str, str], None] | None = None
     clock: Clock | None = None
 
     @property
@@ -75,7 +75,7 @@ processes = Processes()
 
 
 @frozen
-class Hosts:
+class HostGrid:
     """The blocks of a mesh that processes hold.
 
     Attributes:
@@ -124,7 +124,7 @@ class Message:
     kind: Exchange
     name: str
     axis: int
-    hosts: Hosts
+    hosts: HostGrid
     pairs: tuple[tuple[int, int], ...] = ()
 
     def bound(self, results: Arrays, operands: Arrays) -> Callable[[], None]:
@@ -157,7 +157,7 @@ class Coordinates:
     The program is the same in all processes for that reason, and needs no further argument.
     """
 
-    hosts: Hosts
+    hosts: HostGrid
 
     def __call__(self, results: Arrays, operands: Arrays) -> None:
         """The number of this process's block along each axis."""
@@ -170,7 +170,7 @@ class Coordinates:
 
 
 @lru_cache(maxsize=256)
-def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
+def blocks(owners: tuple[int, ...], sizes: Shape) -> HostGrid:
     """The blocks of a mesh, from the process of each of its devices.
 
     Args:
@@ -182,7 +182,7 @@ def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
 
     Example:
         >>> blocks((0, 0, 1, 1), (4,)), blocks((0, 1, 0, 1), (2, 2))
-        (Hosts(sizes=(2,), ranks=(0, 1)), Hosts(sizes=(1, 2), ranks=(0, 1)))
+        (HostGrid(sizes=(2,), ranks=(0, 1)), HostGrid(sizes=(1, 2), ranks=(0, 1)))
     """
     grid = np.array(owners).reshape(sizes)
     block = []
@@ -196,7 +196,7 @@ def blocks(owners: tuple[int, ...], sizes: Shape) -> Hosts:
         for axis, b in enumerate(block):
             filled = filled.repeat(b, axis)
         if np.array_equal(filled, grid) and len(set(corners.flat)) == corners.size:
-            return Hosts(corners.shape, tuple(corners.ravel().tolist()))
+            return HostGrid(corners.shape, tuple(corners.ravel().tolist()))
     raise DeviceError(
         "the processes of a mesh do not hold blocks of it",
         got=f"a mesh of sizes {sizes} whose devices belong to processes {list(owners[:16])}",

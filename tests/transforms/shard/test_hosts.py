@@ -17,7 +17,7 @@ from tfn.sharding import PartitionSpec as P
 from tfn.trace import oracle, processes
 from tfn.trace.jaxpr import Jaxpr, param
 from tfn.trace.op import Op
-from tfn.trace.processes import Hosts, Message
+from tfn.trace.processes import HostGrid, Message
 from tfn.trace.sharding import Axis, Exchange, Partition, stacking
 from tfn.trace.uop import walk
 from tfn.transforms.shard import hosts as module
@@ -56,7 +56,7 @@ class Threads:
         self.barrier.wait(20)
 
 
-def part(x: np.ndarray, partition: Partition, on: Hosts, rank: int) -> np.ndarray:
+def part(x: np.ndarray, partition: Partition, on: HostGrid, rank: int) -> np.ndarray:
     """What a process holds of an array: the stack of the parts of its devices."""
     split, order = stacking(partition, x.shape)
     sizes = dict(zip([a.name for a in partition.mesh], on.sizes, strict=True))
@@ -67,7 +67,7 @@ def part(x: np.ndarray, partition: Partition, on: Hosts, rank: int) -> np.ndarra
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, f: Any, mesh: Any, on: Hosts, *args: tuple[Any, P]
+    monkeypatch: pytest.MonkeyPatch, f: Any, mesh: Any, on: HostGrid, *args: tuple[Any, P]
 ) -> tuple[Jaxpr, list[Any]]:
     """The program of each process, and the whole results, of which each process gives its part."""
     jaxpr = tfn.make_jaxpr(f)(*[x for x, _ in args])
@@ -134,10 +134,12 @@ COLLECTIVES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize(
-    "on", [Hosts((2,), (0, 1)), Hosts((4,), (2, 0, 3, 1)), Hosts((8,), tuple(range(8)))]
+    "on", [HostGrid((2,), (0, 1)), HostGrid((4,), (2, 0, 3, 1)), HostGrid((8,), tuple(range(8)))]
 )
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_collectives_over_processes(monkeypatch: pytest.MonkeyPatch, name: str, on: Hosts) -> None:
+def test_collectives_over_processes(
+    monkeypatch: pytest.MonkeyPatch, name: str, on: HostGrid
+) -> None:
     mesh, x = line(), np.random.default_rng(1).integers(-9, 9, (64, 8)).astype("float32")
     f = tfn.shard_map(
         COLLECTIVES[name], mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False
@@ -148,11 +150,11 @@ def test_collectives_over_processes(monkeypatch: pytest.MonkeyPatch, name: str, 
 
 
 @pytest.mark.parametrize(
-    "on", [Hosts((2, 1), (0, 1)), Hosts((1, 2), (0, 1)), Hosts((2, 2), (0, 1, 2, 3))]
+    "on", [HostGrid((2, 1), (0, 1)), HostGrid((1, 2), (0, 1)), HostGrid((2, 2), (0, 1, 2, 3))]
 )
 @pytest.mark.parametrize("specs", [(P("x"), P()), (P("x", "y"), P("y")), (P(), P(("x", "y")))])
 def test_programs_that_the_partitioner_divides(
-    monkeypatch: pytest.MonkeyPatch, specs: tuple[P, P], on: Hosts
+    monkeypatch: pytest.MonkeyPatch, specs: tuple[P, P], on: HostGrid
 ) -> None:
     mesh = tfn.make_mesh((4, 2), ("x", "y"), (AxisType.Auto, AxisType.Auto))
     rng = np.random.default_rng(2)
@@ -169,7 +171,7 @@ def test_programs_that_the_partitioner_divides(
 
 
 def test_small_sums_are_one_message_and_large_ones_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    mesh, on = line(), Hosts((2,), (0, 1))
+    mesh, on = line(), HostGrid((2,), (0, 1))
     small, large = np.ones((8, 3), "float32"), np.ones((8, 20_001), "float32")
     f = tfn.shard_map(
         lambda *xs: [lax.psum(x, "d") for x in xs], mesh=mesh, in_specs=P("d"), out_specs=P()
@@ -186,7 +188,7 @@ def test_devices_of_a_process_exchange_without_messages(monkeypatch: pytest.Monk
     mesh = tfn.make_mesh((2, 4), ("x", "y"), (AxisType.Auto, AxisType.Auto))
     f = tfn.shard_map(lambda v: lax.psum(v, "y"), mesh=mesh, in_specs=P("x", "y"), out_specs=P("x"))
     x = np.arange(64, dtype="float32").reshape(8, 8)
-    program, (got,) = run(monkeypatch, f, mesh, Hosts((2, 1), (0, 1)), (x, P("x", "y")))
+    program, (got,) = run(monkeypatch, f, mesh, HostGrid((2, 1), (0, 1)), (x, P("x", "y")))
     assert messages(program) == []
     np.testing.assert_array_equal(got, x.reshape(8, 4, 2).sum(1))
 
@@ -196,13 +198,15 @@ def test_the_program_is_the_same_in_every_process(monkeypatch: pytest.MonkeyPatc
     f = tfn.shard_map(
         lambda v: v + lax.axis_index("d"), mesh=mesh, in_specs=P("d"), out_specs=P("d")
     )
-    first, _ = run(monkeypatch, f, mesh, Hosts((2,), (0, 1)), (x, P("d")))
-    second, _ = run(monkeypatch, f, mesh, Hosts((2,), (0, 1)), (x, P("d")))
+    first, _ = run(monkeypatch, f, mesh, HostGrid((2,), (0, 1)), (x, P("d")))
+    second, _ = run(monkeypatch, f, mesh, HostGrid((2,), (0, 1)), (x, P("d")))
     assert first.function is second.function
 
 
 def test_names_of_fine_meshes() -> None:
-    fine = module.Fine((Axis("x", 4), Axis("y", 2), Axis("z", 3)), Hosts((2, 2, 1), (0, 1, 2, 3)))
+    fine = module.Fine(
+        (Axis("x", 4), Axis("y", 2), Axis("z", 3)), HostGrid((2, 2, 1), (0, 1, 2, 3))
+    )
     assert [str(axis) for axis in fine.mesh] == ["x@hosts:2", "x:2", "y@hosts:2", "z:3"]
     assert fine.names(("z", "x")) == ("z", "x@hosts", "x")
     whole = Partition(fine.mesh, (("x@hosts", "x", "z"), ("y@hosts",), ()))

@@ -44,7 +44,7 @@ from tfn.trace.build import (
 from tfn.trace.inline import plain
 from tfn.trace.jaxpr import Jaxpr, function
 from tfn.trace.op import Op
-from tfn.trace.processes import Coordinates, Hosts, Message
+from tfn.trace.processes import Coordinates, HostGrid, Message
 from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, const, rebuild, substitute, walk
 from tfn.transforms.shard.collective_rules import collective, of_each_group
@@ -80,7 +80,7 @@ class Fine:
         mesh: all of them, in order.
     """
 
-    def __init__(self, mesh: Sequence[Axis], hosts: Hosts) -> None:
+    def __init__(self, mesh: Sequence[Axis], hosts: HostGrid) -> None:
         self.coarse, self.hosts = tuple(mesh), hosts
         self.outer: dict[Any, Axis] = {}
         self.inner: dict[Any, Axis] = {}
@@ -247,7 +247,7 @@ def _spread(condition: UOp, shape: tuple[int, ...]) -> UOp:
 
 
 def opened(
-    f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None], hosts: Hosts
+    f: UOp, mesh: tuple[Axis, ...], params: Sequence[Partition | None], hosts: HostGrid
 ) -> tuple[Opened, Opened, tuple[Partition, ...]]:
     """A FUNCTION of global values, divided among the devices of processes.
 
@@ -286,7 +286,7 @@ def opened(
 # Exchanges between processes as messages.
 
 
-def carried(jaxpr: Jaxpr, mesh: Sequence[Axis], hosts: Hosts) -> Jaxpr:
+def carried(jaxpr: Jaxpr, mesh: Sequence[Axis], hosts: HostGrid) -> Jaxpr:
     """A program of one process, with messages for its exchanges along axes over processes.
 
     Args:
@@ -305,7 +305,7 @@ def carried(jaxpr: Jaxpr, mesh: Sequence[Axis], hosts: Hosts) -> Jaxpr:
 class _Line:
     """The processes along an axis of the mesh."""
 
-    def __init__(self, name: str, axis: int, hosts: Hosts) -> None:
+    def __init__(self, name: str, axis: int, hosts: HostGrid) -> None:
         self.name, self.axis, self.hosts = name, axis, hosts
 
     def message(self, kind: Exchange, x: UOp, pairs: Any = ()) -> UOp:

@@ -17,7 +17,7 @@ from tfn.trace.inline import runnable, runnable_anew
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, Op
-from tfn.trace.processes import Hosts
+from tfn.trace.processes import HostGrid
 from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, remembered, walk
 from tfn.transforms.body import closed
@@ -98,7 +98,7 @@ def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
 
 @remembered
 def _stacked(
-    f: UOp, params: tuple[Partition | None, ...], on: Hosts | None
+    f: UOp, params: tuple[Partition | None, ...], on: HostGrid | None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
     _, results, stack_again = _local(f, params, on)
     jaxpr = stack_again()
@@ -107,7 +107,7 @@ def _stacked(
 
 
 def _local(
-    f: UOp, params: tuple[Partition | None, ...], on: Hosts | None
+    f: UOp, params: tuple[Partition | None, ...], on: HostGrid | None
 ) -> tuple[Opened, tuple[Partition, ...], Callable[[], Jaxpr]]:
     """The graphs of a device of this process, how results are divided, and what stacks them."""
     if on is None:
@@ -142,7 +142,7 @@ def origin(function: UOp) -> tuple[Opened, Callable[[], UOp]] | None:
 
 
 def stacked(
-    jaxpr: Jaxpr, params: Sequence[Partition | None], on: Hosts | None = None
+    jaxpr: Jaxpr, params: Sequence[Partition | None], on: HostGrid | None = None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
     """The program of all devices of this process, over stacks of parts; how results are divided.
 

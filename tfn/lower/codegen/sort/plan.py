@@ -32,8 +32,8 @@ NS_PER_COMPARISON = 0.8
 NS_PER_UNCACHED_COMPARISON = 1.8
 NS_PER_TURNED_KEY = 0.15
 NS_PER_GATHERED_RESULT = 0.65
-"""Measured on Zen 5.  Row by row: a histogram, a word moved by one digit, a step of insertion whose
-branch is not predicted.  Of a block of a network: what it takes at least; the exchange of two
+"""Measured with AVX-512.  Row by row: a histogram, a word moved by one digit, a step of insertion
+whose branch is not predicted.  Of a block of a network: what it takes at least; the exchange of two
 vectors, in the L1 cache or outside of it; a word turned from its row into its lane, and its result
 gathered by its number."""
 

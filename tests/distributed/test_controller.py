@@ -1,0 +1,191 @@
+"""The controller of a cluster, over agents of this process with workers of mpirun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+from tests.distributed.gangs import ThreadGang, alive
+from tests.distributed.jobs import needs_mpi
+from tfn import lax, random
+from tfn import numpy as tnp
+from tfn.config import config
+from tfn.distributed.connection import Cluster, started
+from tfn.distributed.specification import parse
+from tfn.errors import (
+    DeletedArrayError,
+    DeviceError,
+    DistributedError,
+    ExportError,
+    WorkerLostError,
+)
+from tfn.sharding import NamedSharding
+from tfn.sharding import PartitionSpec as P
+
+pytestmark = needs_mpi
+DEADLINE_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def gang(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadGang]:
+    found = ThreadGang(parse("a:CPU*2,b:CPU*2"), DEADLINE_S, str(tmp_path_factory.mktemp("cache")))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(gang: ThreadGang) -> Iterator[Cluster]:
+    before = config.device, config.devices
+    config.device, config.devices = "cpu", 1
+    with started(gang.items, gang, 1, DEADLINE_S) as found:
+        yield found
+    assert (config.device, config.devices) == ("cpu", 1)
+    config.device, config.devices = before
+
+
+@pytest.fixture
+def mesh(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(config, "device", "remote")
+    monkeypatch.setattr(config, "devices", 4)
+    return tfn.make_mesh((4,), ("d",), (tfn.sharding.AxisType.Auto,))
+
+
+def put(x: Any, mesh: Any, *spec: Any) -> Any:
+    return tfn.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+def test_arrays_are_handles(mesh: Any) -> None:
+    data = np.arange(24, dtype="float32").reshape(8, 3)
+    x = put(data, mesh, "d")
+    y = tfn.jit(lambda x: x + x.sum())(x)
+    assert isinstance(y, tfn.Array) and y.shape == (8, 3) and y.dtype == np.float32
+    assert y.sharding.is_equivalent_to(x.sharding, 2) and y.is_fully_addressable
+    np.testing.assert_array_equal(np.asarray(y), data + data.sum())
+    assert [shard.data.shape for shard in y.addressable_shards] == [(2, 3)] * 4
+    assert repr(x[0]) == "Array([0., 1., 2.], dtype=float32)"
+
+
+@pytest.mark.parametrize("spec", [(), ("d",), (None, "d")])
+def test_data_go_out_and_come_back(mesh: Any, spec: tuple[Any, ...]) -> None:
+    data = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
+    x = put(data, mesh, *spec)
+    np.testing.assert_array_equal(np.asarray(x), data)
+    np.testing.assert_array_equal(np.asarray(tfn.jit(tnp.negative)(x)), -data)
+    moved = tfn.device_put(tfn.jit(tnp.negative)(x), NamedSharding(mesh, P("d")))
+    np.testing.assert_array_equal(np.asarray(moved), -data)
+
+
+def test_the_library_works_on_a_cluster(mesh: Any) -> None:
+    assert float(tnp.ones(3).sum()) == 3.0
+    assert int(random.bits(random.key(42), (2,))[0]) == 2098992034
+    x = put(np.arange(8, dtype="float32"), mesh, "d")
+    grad = tfn.jit(tfn.grad(lambda x: (x**3).sum()))(x)
+    np.testing.assert_array_equal(np.asarray(grad), 3 * np.arange(8) ** 2)
+    summed = tfn.shard_map(lambda x: lax.psum(x, "d"), mesh=mesh, in_specs=P("d"), out_specs=P())
+    np.testing.assert_array_equal(np.asarray(summed(x)), [12, 16])
+    if x[1] < x[2]:
+        assert np.asarray(x[::2]).tolist() == [0, 2, 4, 6]
+
+
+def test_a_program_without_arguments_runs_over_its_mesh(mesh: Any) -> None:
+    f = tfn.shard_map(lambda: lax.axis_index("d")[None], mesh=mesh, in_specs=(), out_specs=P("d"))
+    assert np.asarray(tfn.jit(f)()).tolist() == [0, 1, 2, 3]
+
+
+def test_a_device_of_one_host(mesh: Any) -> None:
+    x = tfn.device_put(np.arange(3, dtype="float32"), tfn.devices()[3])
+    assert (x * 2).tolist() == [0, 2, 4]
+    both = tfn.make_mesh((2,), ("e",), devices=tfn.devices()[:2])
+    assert put(np.arange(4), both, "e").sum().item() == 6
+
+
+def test_donated_arrays_are_gone(mesh: Any) -> None:
+    x = put(np.arange(8, dtype="float32"), mesh, "d")
+    y = tfn.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and np.asarray(y)[7] == 8
+
+
+def test_calls_go_together(cluster: Cluster, mesh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = tfn.jit(lambda x: x + 1)
+    x = step(put(np.zeros(8, "float32"), mesh, "d"))
+    assert cluster.controller is not None
+    monkeypatch.setattr(cluster.controller, "steps", 10)
+    begin = cluster.dispatches
+    for _ in range(40):
+        x = step(x)
+    assert cluster.dispatches - begin == 4
+    assert float(x[0]) == 41
+
+
+def test_an_error_of_a_program_is_that_of_its_class(cluster: Cluster, mesh: Any) -> None:
+    with pytest.raises(ExportError, match="calls back into Python"):
+        tfn.jit(lambda x: tfn.pure_callback(np.sin, x, x))(put(np.ones(4, "float32"), mesh))
+    with pytest.raises(DeviceError, match="controls a cluster"):
+        tfn.run.load(tfn.make_jaxpr(tnp.sin)(np.ones(3, "float32")))
+    assert float(put(np.ones(4), mesh).sum()) == 4
+
+
+def test_a_killed_worker_is_one_error_and_the_gang_starts_anew(
+    cluster: Cluster, gang: ThreadGang, mesh: Any
+) -> None:
+    step = tfn.jit(lambda x: x + 0 * x.sum() + 1)
+    pids = [agent.pid for agent in gang.agents]
+    calls = []
+
+    def train() -> Any:
+        x = put(np.zeros(8, "float32"), mesh, "d")
+        calls.append(x)
+        for i in range(6):
+            cluster.progress(i, 0)
+            x = step(x)
+            if i == 3 and len(calls) == 1:
+                assert float(x[0]) == 4
+                os.kill(gang.agents[1].pid, signal.SIGKILL)
+        return np.asarray(x)
+
+    assert cluster.run(train).tolist() == [6.0] * 8
+    assert cluster.restarts == 1 and len(calls) == 2
+    assert not any(map(alive, pids)) and all(alive(agent.pid) for agent in gang.agents)
+    with pytest.raises(DeletedArrayError, match="lost with the workers"):
+        step(calls[0])
+
+
+def test_a_fault_is_raised_until_the_cluster_is_started_again(
+    cluster: Cluster, gang: ThreadGang, mesh: Any
+) -> None:
+    x = put(np.zeros(8, "float32"), mesh, "d")
+    os.kill(gang.agents[0].pid, signal.SIGKILL)
+    for _ in range(2):
+        with pytest.raises(WorkerLostError, match="rank 0"):
+            (x + x.sum()).tolist()
+    cluster.restart()
+    assert tnp.ones(2).tolist() == [1, 1]
+
+
+def test_workers_end_with_their_agent(cluster: Cluster, gang: ThreadGang, mesh: Any) -> None:
+    pids = [agent.pid for agent in gang.agents]
+    worker = gang.agents[1].worker
+    assert worker is not None
+    worker.close()  # as the end of the agent's process does
+    with pytest.raises(DistributedError):
+        put(np.zeros(8, "float32"), mesh, "d").sum().item()
+    cluster.restart()
+    until = time.monotonic() + 5
+    while any(map(alive, pids)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_no_file_is_left(tmp_path: Path) -> None:
+    gang = ThreadGang(parse("a:CPU*1"), DEADLINE_S, str(tmp_path))
+    assert Path(gang.folder).stat().st_mode & 0o777 == 0o700
+    gang.close()
+    assert not Path(gang.folder).exists()

@@ -1,0 +1,328 @@
+"""Gangs on Ray: an agent on each host, which Ray starts, supervises and speaks with.
+
+Ray holds membership, placement and remote calls; see `tfn.distributed.agent` for what agents do.
+An address "ray" starts a Ray of this machine, which ends with this process; then each host of a
+specification is an agent here.  "ray://10.0.0.1:6379" joins a cluster that `ray start` has made.
+
+Source: the Ray documentation, "Actors", "Placement groups" and "Fault tolerance".
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from tfn import config
+from tfn.distributed import wire
+from tfn.distributed.agent import Agent, make_folder, remove_folder
+from tfn.distributed.security import RANGE
+from tfn.distributed.specification import HostItem, check
+from tfn.errors import (
+    CollectiveTimeoutError,
+    DistributedError,
+    MissingPackageError,
+    TfnError,
+    WorkerLostError,
+)
+
+GRACE_S = 1.0
+"""After the first error of a worker, the time for the others to say theirs: the worker that has
+died is named by its agent at once, and by its peers within 0.1 s."""
+JOIN_S = 60.0
+"""Seconds in which workers start and join: two take 1 s, 64 on two cores take a minute."""
+STOP_S = 5.0
+PRIORITY = ("WorkerLostError", "SecurityError", "ProgramMismatchError", "CollectiveTimeoutError")
+"""The order in which errors of one fault are told: the first is the cause of the others."""
+
+
+class Gang(Protocol):
+    """The workers of a cluster, which start and end together."""
+
+    hosts: tuple[str, ...]
+    items: tuple[HostItem, ...]
+
+    def start(self) -> None:
+        """Start all workers, and wait until they have joined."""
+
+    def send(self, messages: Sequence[bytes]) -> Any:
+        """Send each worker its message; a ticket for the answers."""
+
+    def receive(self, ticket: Any, deadline_s: float) -> list[Any]:
+        """The answers.  Raises the error of a worker, or CollectiveTimeoutError."""
+
+    def stop(self) -> None:
+        """End all workers; nothing is left of them."""
+
+    def close(self) -> None:
+        """End everything."""
+
+
+def _ray(local: bool) -> Any:
+    """Ray, which reads its settings when it is imported."""
+    config.default_variables(RAY_USAGE_STATS_ENABLED="0")
+    if "ray" not in sys.modules:
+        config.default_variables(RAY_AUTH_MODE="token")
+        if local:
+            config.default_variables(RAY_AUTH_TOKEN=secrets.token_hex(32))
+    try:
+        import ray
+    except ImportError:
+        raise MissingPackageError(
+            "a cluster on Ray needs the package ray", hint="pip install 'tfn[ray]'"
+        ) from None
+    return ray
+
+
+def _run_on(agents: Mapping[str, Any], host: str, text: str) -> int:
+    """Run a command on a host, by its agent; in the process of the first agent."""
+    call = agents[host].command.options(concurrency_group="launch")
+    return int(_ray(local=False).get(call.remote(text)))
+
+
+class RayGang:
+    """Agents and workers on Ray.
+
+    Args:
+        address: "ray" or "ray://HOST:PORT".
+        items: the hosts.
+        deadline_s: seconds for which workers wait for each other.
+        variables: for the environment of the workers.
+        spares: hosts that take the places of those that are lost.
+        least: the number of hosts with which it goes on; None for all.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        items: Sequence[HostItem],
+        deadline_s: float,
+        variables: Mapping[str, str],
+        spares: Sequence[HostItem] = (),
+        least: int | None = None,
+    ) -> None:
+        self.spares, self.least = list(spares), least
+        self.local = address == "ray"
+        self.ray, self.items, self.deadline_s = _ray(self.local), tuple(items), deadline_s
+        self.variables, self.folder = dict(variables), make_folder()
+        self.hosts: tuple[str, ...] = tuple([item.host for item in items])
+        self.agents: list[Any] = []
+        self.owns = not self.ray.is_initialized()
+        if self.owns:
+            self._initialize(address)
+        nodes = [node for node in self.ray.nodes() if node["Alive"]]
+        if not self.local:
+            cores: dict[str, float] = {}
+            for node in nodes:
+                for key in ("NodeManagerHostname", "NodeManagerAddress"):
+                    cores[node[key]] = node["Resources"].get("CPU", 0)
+            check((*self.items, *self.spares), cores)
+
+    def _initialize(self, address: str) -> None:
+        options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+        if self.local:
+            options |= {"address": "local", "include_dashboard": False}
+            options["_node_ip_address"] = "127.0.0.1"
+        else:
+            options["address"] = address.removeprefix("ray://")
+        try:
+            self.ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise DistributedError(
+                f"there is no cluster of Ray at {address}",
+                got=str(error)[:300],
+                hint="ray start --head --port=6379 makes one; its token is in RAY_AUTH_TOKEN",
+            ) from None
+
+    def _node(self, host: str) -> Any:
+        """The number of the node of a host; None if it has left the cluster."""
+        names = ("NodeManagerHostname", "NodeManagerAddress")
+        nodes = [node for node in self.ray.nodes() if node["Alive"]]
+        return next(
+            (node["NodeID"] for node in nodes if host in [node[name] for name in names]), None
+        )
+
+    def _replace_lost(self) -> None:
+        """Spares in the places of hosts that are gone, or fewer hosts.
+
+        Raises:
+            WorkerLostError: if too few are left.
+        """
+        kept, lost = [], []
+        for item, agent in zip(self.items, self.agents or [None] * len(self.items), strict=True):
+            if self.local or agent is not None or self._node(item.host) is not None:
+                kept.append((item, agent))
+                continue
+            lost.append(item.host)
+            while self.spares:
+                spare = self.spares.pop(0)
+                if self._node(spare.host) is not None:
+                    kept.append((spare, None))
+                    break
+        if lost and len(kept) < (self.least or len(self.items)):
+            raise WorkerLostError(
+                f"{len(kept)} hosts are left of the {len(self.items)} that the cluster needs",
+                got=f"lost: {', '.join(lost)}",
+                hint="connect(spares='host3:CPU*4', elastic=(1, 2)) names others, or takes fewer",
+                host=lost[0],
+            )
+        self.items = tuple([item for item, _ in kept])
+        self.agents = [agent for _, agent in kept]
+        self.hosts = tuple([item.host for item in self.items])
+
+    def _agent(self, rank: int) -> Any:
+        """A new agent on the host of a rank."""
+        groups = {"control": 2, "launch": 4}
+        actor = self.ray.remote(num_cpus=0, concurrency_groups=groups)(Agent)
+        options: dict[str, Any] = {}
+        if not self.local:
+            node = self._node(self.items[rank].host)
+            strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+            options["scheduling_strategy"] = strategy(node, soft=False)
+        return actor.options(**options).remote(rank, self.folder)
+
+    def start(self) -> None:
+        """Start all workers; agents that are gone are replaced first.
+
+        Raises:
+            DistributedError: if a worker does not join.
+        """
+        self.agents = self._alive()
+        self._replace_lost()
+        self.agents = [
+            self._agent(rank) if agent is None else agent for rank, agent in enumerate(self.agents)
+        ]
+        self._asked([agent.listen.remote() for agent in self.agents], JOIN_S)
+        places: tuple[Any, ...] = ()
+        if not self.local and len(self.items) > 1:
+            by_host = dict(zip(self.hosts, self.agents, strict=True))
+            network = config.launcher_variables([RANGE])[RANGE]
+            places = self.hosts, network, partial(_run_on, by_host)
+        begin = self.agents[0].start.remote(len(self.items), self.variables, *places)
+        deadline_ms = int(self.deadline_s * 1000)
+        joining = [
+            agent.join.remote(item.devices, deadline_ms, JOIN_S)
+            for agent, item in zip(self.agents, self.items, strict=True)
+        ]
+        self._asked([begin, *joining], 2 * JOIN_S)
+
+    def _alive(self) -> list[Any]:
+        """The agents that answer; None for each that does not."""
+        asked = [
+            agent.printed.options(concurrency_group="control").remote() for agent in self.agents
+        ]
+        if not asked:
+            return []  # none was started yet
+        self.ray.wait(asked, num_returns=len(asked), timeout=STOP_S)
+        found: list[Any] = []
+        for agent, ref in zip(self.agents, asked, strict=True):
+            try:
+                self.ray.get(ref, timeout=0)
+                found.append(agent)
+            except self.ray.exceptions.RayError:
+                self.ray.kill(agent)
+                found.append(None)
+        return found
+
+    def _asked(self, refs: Sequence[Any], timeout_s: float) -> list[Any]:
+        """The results of calls of agents; the error of one as it was raised there."""
+        try:
+            return list(self.ray.get(list(refs), timeout=timeout_s))
+        except self.ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            raise cause if isinstance(cause, TfnError) else DistributedError(str(error)) from None
+        except self.ray.exceptions.RayActorError as error:
+            raise WorkerLostError("an agent has died", got=str(error)[:300]) from None
+        except self.ray.exceptions.GetTimeoutError:
+            raise DistributedError(
+                "the agents have not started the workers", got=f"{timeout_s:.0f} s have passed"
+            ) from None
+
+    def send(self, messages: Sequence[bytes]) -> Any:
+        """One call of each agent; equal messages are put once into the store of objects."""
+        return [
+            agent.exchange.remote(message)
+            for agent, message in zip(self.agents, messages, strict=True)
+        ]
+
+    def receive(self, ticket: Sequence[Any], deadline_s: float) -> list[Any]:
+        """The answers of all workers.
+
+        Raises:
+            WorkerLostError: for a worker or an agent that has died.
+            CollectiveTimeoutError: for one that does not answer.
+            TfnError: what a worker has raised.
+        """
+        until = time.monotonic() + deadline_s
+        try:
+            answers = self.ray.get(ticket, timeout=deadline_s)
+        except self.ray.exceptions.RayError:
+            answers = [None] * len(ticket)
+        records = [None if answer is None else wire.unpack(answer) for answer in answers]
+        if all(record is not None and record[0] != "error" for record in records):
+            return records
+        raise self._fault(ticket, until, deadline_s)
+
+    def _fault(self, ticket: Sequence[Any], until: float, deadline_s: float) -> TfnError:
+        """The error that tells the cause, of those that workers and agents have."""
+        errors: dict[int, TfnError] = {}
+        pending = dict(enumerate(ticket))
+        while pending and time.monotonic() < until:
+            ready, _ = self.ray.wait(
+                list(pending.values()), num_returns=1, timeout=max(0.0, until - time.monotonic())
+            )
+            for rank in [rank for rank, ref in pending.items() if ref in ready]:
+                error = self._error_of(rank, pending.pop(rank))
+                if error is not None:
+                    errors[rank] = error
+                    until = min(until, time.monotonic() + GRACE_S)
+            if any(isinstance(error, WorkerLostError) for error in errors.values()):
+                break
+        if not errors:
+            rank = min(pending, default=0)
+            return CollectiveTimeoutError(
+                f"the worker of {self.hosts[rank]}, rank {rank}, has not answered in "
+                f"{deadline_s:.1f} s",
+                hint="it is stopped, its host is not reachable, or the dispatch takes longer: "
+                "connect(deadline_s=...) allows for that",
+                host=self.hosts[rank],
+                rank=rank,
+            )
+
+        def order(rank: int) -> tuple[int, int]:
+            name = type(errors[rank]).__name__
+            return (PRIORITY.index(name) if name in PRIORITY else len(PRIORITY), rank)
+
+        return errors[min(errors, key=order)]
+
+    def _error_of(self, rank: int, ref: Any) -> TfnError | None:
+        try:
+            record = wire.unpack(self.ray.get(ref, timeout=0))
+        except self.ray.exceptions.RayError as error:
+            return WorkerLostError(
+                f"the agent of {self.hosts[rank]}, rank {rank}, has died",
+                got=str(error).strip().splitlines()[0][:200],
+                host=self.hosts[rank],
+                rank=rank,
+            )
+        return wire.error_of(record) if record[0] == "error" else None
+
+    def stop(self) -> None:
+        """Kill all workers; agents that do not answer are killed, too."""
+        asked = [agent.stop.options(concurrency_group="control").remote() for agent in self.agents]
+        if asked:
+            self.ray.wait(asked, num_returns=len(asked), timeout=STOP_S)
+
+    def close(self) -> None:
+        """End workers and agents, and the Ray that was started here."""
+        if self.ray.is_initialized():
+            self.stop()
+            for agent in self.agents:
+                self.ray.kill(agent)
+            if self.owns:
+                self.ray.shutdown()
+        self.agents = []
+        remove_folder(self.folder)
