@@ -17,7 +17,7 @@ from tfn.eager import run
 from tfn.hw.compile import llvm
 from tfn.hw.compile.server import CompileServer
 from tfn.hw.cpu.target import named
-from tfn.lower import pipeline
+from tfn.lower import pack, pipeline
 from tfn.lower.loops import opt_ops
 from tfn.lower.pack import assembly, modulo
 from tfn.lower.pack.machine import HEXAGON, MACHINES
@@ -69,7 +69,7 @@ def results(case: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> tuple[li
         return new
 
     monkeypatch.setattr(opt_ops, "stages", lambda opts: stages)
-    monkeypatch.setattr(pipeline, "pipelined", counted)
+    monkeypatch.setattr(pack.pipelined, "pipelined", counted)
     monkeypatch.setattr(pipeline, "_CACHES", [])
     pipeline.forget()
     run.forget()
