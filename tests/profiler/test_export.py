@@ -55,7 +55,7 @@ def test_the_trace_processor_of_perfetto_reads_what_was_written(tmp_path: Path) 
     x = jnp.ones((300, 300)) / 300
     with profiler.trace(tmp_path / "step.json") as block:
         for number in range(3):
-            with profiler.annotate("step of training", number=number):
+            with profiler.annotate('step ×2 of "training"', number=number):
                 step(x)
     assert block.profile is not None
     listed, begin_ns = block.profile.events, block.profile.begin_ns

@@ -50,6 +50,13 @@ def test_text_fits_its_width() -> None:
     assert "7 earlier events have been dropped" in text
 
 
+def test_narrow_tables_keep_their_figures_whole() -> None:
+    listed = [Event("program", "a_function", 0, 12_345_678, calls=100_000)]
+    text = tables.as_text(listed, 0, 2 * 10**9, dropped=0, width=80)
+    assert max(map(len, text.splitlines())) <= 80 and "least" not in text
+    assert "12.3 ms" in text and "100,000" in text and "…" not in text
+
+
 def test_html_escapes_names() -> None:
     text = tables.as_html([Event("program", "<b>", 0, 5)], 0, 10)
     assert "&lt;b&gt;" in text and "<b>" not in text and "50.0%" in text

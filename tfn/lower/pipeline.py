@@ -22,6 +22,7 @@ from typing import Protocol
 from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
+from tfn.lower import pack
 from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
@@ -30,7 +31,6 @@ from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.schedule import Schedule
-from tfn.lower.pack.pipelined import pipelined
 from tfn.lower.passes import passes, tile_count
 from tfn.lower.program import (
     CachedKernel,
@@ -242,7 +242,7 @@ def _render_kernel(
     text = language.kernel(name, items)
     if not stages or target.grid or not language.symbol_prefix:
         return text
-    return pipelined(text, target.triple.split("-")[0], stages)
+    return pack.pipelined.pipelined(text, target.triple.split("-")[0], stages)
 
 
 def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:

@@ -100,6 +100,7 @@ class _Shown:
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._console = console
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._refresh, daemon=True)
 
@@ -110,7 +111,8 @@ class _Shown:
     def _refresh(self) -> None:
         while not self._ended.wait(REFRESH_SECONDS):
             profile = latest()
-            table = tables.table(profile.events, profile.begin_ns, profile.end_ns)
+            events, width = profile.events, self._console.width
+            table = tables.table(events, profile.begin_ns, profile.end_ns, width)
             self._live.update(table, refresh=True)
 
     def __exit__(self, *_: object) -> None:

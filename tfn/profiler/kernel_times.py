@@ -150,6 +150,7 @@ def kernels(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
         )
     jitted = function if isinstance(function, Jitted) else Jitted(function)
     view = View(jitted.trace(*args, **kwargs).jaxpr, device.target)
+    peaks = limits(device)
     with device.kernel_timer(device.target) as timer:
         data = collect("", view, timer, decisions=False).data
     rows = [row for row in data["kernels"] if "body" in row]
@@ -167,5 +168,5 @@ def kernels(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
             )
             for row in rows
         ),
-        *limits(device),
+        *peaks,
     )

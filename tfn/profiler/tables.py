@@ -28,6 +28,9 @@ from tfn.profiler.kernel_events import work_of
 MAX_NAME_CHARACTERS = 34
 """The width of a name in a table: the figures need the rest of the line."""
 
+WIDE = 100
+"""Characters of a line from which on a table has all columns."""
+
 MAX_ROWS = 40
 """Rows of a table, those that took most: a training step has hundreds of kernels."""
 
@@ -131,7 +134,7 @@ def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, w
     """
     text = io.StringIO()
     console = Console(width=width, file=text)
-    console.print(table(listed, begin_ns, end_ns))
+    console.print(table(listed, begin_ns, end_ns, width))
     more = len(rows(listed)) - len(_shown(listed))
     if more > 0:
         console.print(f"and {more} more", highlight=False)
@@ -149,15 +152,17 @@ def _shown(listed: Iterable[Event]) -> list[Row]:
     return every[:MAX_ROWS] + [row for row in every[MAX_ROWS:] if row.kind == "collective"]
 
 
-def table(listed: Iterable[Event], begin_ns: int, end_ns: int) -> Table:
-    """The table for rich."""
+def table(listed: Iterable[Event], begin_ns: int, end_ns: int, width: int) -> Table:
+    """The table for rich; a narrow terminal has no room for the extremes of times."""
     grid = Table(box=None, pad_edge=False)
-    for head in HEADS:
+    shown = [i for i, head in enumerate(HEADS) if width >= WIDE or head not in ("least", "most")]
+    for head in (HEADS[i] for i in shown):
         justify: Literal["left", "right"] = "left" if head in ("kind", "name") else "right"
         widest = MAX_NAME_CHARACTERS if head == "name" else None
         grid.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", max_width=widest)
     for row in _shown(listed):
-        grid.add_row(*_cells(row, end_ns - begin_ns))
+        cells = _cells(row, end_ns - begin_ns)
+        grid.add_row(*(cells[i] for i in shown))
     return grid
 
 

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 import tfn
-from tests.lower.pack.loops import FUNCTIONS, compiled
+from tests.lower.pack.loops import FUNCTIONS, TARGETS, compiled
 from tfn import numpy as jnp
 from tfn.config import config
 from tfn.eager import run
+from tfn.hw.compile import llvm
 from tfn.hw.compile.server import CompileServer
 from tfn.hw.cpu.target import named
-from tfn.lower import pipeline
+from tfn.lower import pack, pipeline
 from tfn.lower.loops import opt_ops
 from tfn.lower.pack import assembly, modulo
-from tfn.lower.pack.machine import HEXAGON
+from tfn.lower.pack.machine import HEXAGON, MACHINES
 from tfn.lower.pack.pipelined import pipelined
 
 needs_qemu = pytest.mark.skipif(
@@ -48,6 +49,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "matmul": (lambda x, y: x @ y, (int32(16, 32), int32(32, 64))),
     "ragged": (lambda x, y: x @ y, (int32(13, 29), int32(29, 65))),
     "int8 matmul": (FUNCTIONS["int8 matmul"][0], (int8(9, 50), int8(50, 70))),
+    # A maximum of this round is compared in an earlier stage of the next.
+    "argmax": (lambda x: x.argmax(), (int32(1024),)),
     "floats": (lambda x, y: (x * y).sum(), (int32(999).astype("f4"), int32(999).astype("f4"))),
     "index": (lambda x: x * jnp.arange(x.size, dtype="int32"), (int32(640),)),
 }
@@ -66,7 +69,7 @@ def results(case: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> tuple[li
         return new
 
     monkeypatch.setattr(opt_ops, "stages", lambda opts: stages)
-    monkeypatch.setattr(pipeline, "pipelined", counted)
+    monkeypatch.setattr(pack.pipelined, "pipelined", counted)
     monkeypatch.setattr(pipeline, "_CACHES", [])
     pipeline.forget()
     run.forget()
@@ -140,6 +143,21 @@ def test_executions_of_a_pipelined_loop_are_counted() -> None:
     counts = assembly.executions(pipelined(kernel.text, "hexagon", 2), kernel.tiles)
     assert counts["loop1.kernel"] == kernel.tiles - 1
     assert counts["body1"] == 0  # for a single iteration
+
+
+@pytest.mark.parametrize("architecture", MACHINES)
+def test_texts_are_well_formed(architecture: str) -> None:
+    library, target = llvm.binding(), named(TARGETS[architecture])
+    functions = [CASES[name] for name in ("argmax", "several", "matmul", "sum", "axpy 1000")]
+    texts = 0
+    for function, operands in functions:
+        jaxpr = tfn.jit(lambda *xs, f=function: f(*xs)).trace(*operands).jaxpr
+        for kernel in pipeline.lower(jaxpr, target).kernels:
+            for stages in range(1, opt_ops.MAX_STAGES + 1):
+                text = pipelined(kernel.text, architecture, stages)
+                texts += text != kernel.text
+                library.parse_assembly(text, library.create_context()).verify()
+    assert texts > 10
 
 
 def test_other_architectures_stay_as_they_are() -> None:

@@ -294,7 +294,7 @@ function why(kernel) {
     box.append(element("p", {}, element("code", {}, name), ` is materialised by `, element("b", {}, rule), `: ${reason}.`));
     if (readers > 0) box.append(table(["alternative", "expected"], [
       [`through memory: written once, read by ${plural(readers, "kernel")}`, time(stored)],
-      [`computed where it is read: each element ${times.toLocaleString("en")} times`, `${time(recomputed)} more`]], [1]));
+      [`computed where it is read: each element ${times === 1 ? "once" : times.toLocaleString("en") + " times"}`, `${time(recomputed)} more`]], [1]));
   }
   if (!kernel.reasons.length) box.append(element("p", {}, "It shares its kernel with another result."));
   if (body.decisions.length) box.append(element("h3", {}, "How its loops were chosen"));

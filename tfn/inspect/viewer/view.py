@@ -128,10 +128,11 @@ def _collected(
             got=f"the device {device.name}" + (f" and {target.cpu}" if target else ""),
             hint="leave out measure and target, or set TFN_DEVICE to cpu",
         )
+    peaks = limits(device)
     timer: KernelTimer
     with device.kernel_timer(device.target) as timer:
         collected = collect(title, seen, timer, ways)
-    collected.data["roofline"] = roofline(collected.data, *limits(device))
+    collected.data["roofline"] = roofline(collected.data, *peaks)
     return collected
 
 

@@ -24,6 +24,7 @@ from tfn._support.lazy import on_demand as _on_demand
 with _on_demand(globals()):
     from tfn.lower.pack import assembly as assembly
     from tfn.lower.pack import optimal as optimal
+    from tfn.lower.pack import pipelined as pipelined
     from tfn.lower.pack import table as table
     from tfn.lower.pack.estimate import kernel_cycles as kernel_cycles
     from tfn.lower.pack.machine import MACHINES as MACHINES

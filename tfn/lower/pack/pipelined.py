@@ -191,28 +191,29 @@ class _Emitter:
         assert equals
         return f"  {name} = " + NAME.sub(lambda m: renamed(m[0]), right)
 
+    def _oldest_first(self) -> list[int]:
+        """Operations of a round by iterations: one may read what that before has just computed."""
+        return sorted(range(len(self.stages)), key=lambda i: -self.stages[i])
+
     def _prologue(self) -> list[str]:
         """Rounds 0 to stages - 2: round t computes stage s of iteration t - s."""
         lines: list[str] = []
         known: set[str] = set()
-
         for t in range(self.count - 1):
-            for s in range(t + 1):
-                k = t - s
+            for i in self._oldest_first():
+                k = t - self.stages[i]
+                if k < 0:
+                    continue
                 index = self._offset(self.loop.begin, k, f"p{k}", lines, known)
 
                 def value(name: str, before: int, k: int = k) -> str:
                     return self._in_prologue(name, k + before)
 
-                for i in self._of_stage(s):
-                    self._copy(i, f"p{k}", index, value, lines, known)
+                self._copy(i, f"p{k}", index, value, lines, known)
         return lines
 
     def _in_prologue(self, name: str, iteration: int) -> str:
         return self.begins[name] if iteration < 0 else f"{name}.p{iteration}"
-
-    def _of_stage(self, stage: int) -> list[int]:
-        return [i for i, s in enumerate(self.stages) if s == stage]
 
     def _offset(self, start: str, by: int, suffix: str, lines: list[str], known: set[str]) -> str:
         """An index as a value: a number, or an addition."""
@@ -279,15 +280,16 @@ class _Emitter:
         lines: list[str] = []
         known: set[str] = set()
         for t in range(self.count - 1):
-            for s in range(t + 1, self.count):
-                back = s - 1 - t
+            for i in self._oldest_first():
+                back = self.stages[i] - 1 - t
+                if back < 0:
+                    continue
                 index = self._offset(self.loop.end, -1 - back, f"e{back}", lines, known)
 
                 def value(name: str, before: int, back: int = back) -> str:
                     return self._in_epilogue(name, back - before)
 
-                for i in self._of_stage(s):
-                    self._copy(i, f"e{back}", index, value, lines, known)
+                self._copy(i, f"e{back}", index, value, lines, known)
         return lines
 
     # The function around it.

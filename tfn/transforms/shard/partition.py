@@ -370,7 +370,7 @@ class Partitioner:
 
     def _scan(self, u: UOp, operands: Sequence[Part], wish: Any, defers: bool = True) -> list[Part]:
         arg, wish = u.arg, wish or {}
-        if is_running(u, operands[-1].spec):
+        if is_running(u, [part.spec for part in operands]):
             return self._running(u, operands)
         first, last = arg.consts, arg.consts + arg.carries
         manual = manual_of(operands)

@@ -8,8 +8,7 @@ stacked(jaxpr, params)     the program over stacks of parts, without collectives
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError
@@ -100,9 +99,9 @@ def _partition(f: UOp, params: tuple[Partition | None, ...]) -> Partitioned:
 def _stacked(
     f: UOp, params: tuple[Partition | None, ...], on: HostGrid | None
 ) -> tuple[Jaxpr, tuple[Partition, ...]]:
-    _, results, stack_again = _local(f, params, on)
+    local, results, stack_again = _local(f, params, on)
     jaxpr = stack_again()
-    _ORIGINS[runnable(jaxpr.function)[0]] = ref(f), params, on
+    _ORIGINS[runnable(jaxpr.function)[0]] = local, stack_again
     return jaxpr, results
 
 
@@ -119,9 +118,9 @@ def _local(
     return local, results, lambda: hosts.carried(stack.stacked(local), mesh, on)
 
 
-_ORIGINS: WeakKeyDictionary[UOp, tuple[Any, ...]] = WeakKeyDictionary()
-"""For each program of all devices of a process, a weak reference to the function of global values,
-and the other arguments of `_stacked`."""
+_ORIGINS: WeakKeyDictionary[UOp, tuple[Opened, Callable[[], Jaxpr]]] = WeakKeyDictionary()
+"""For each program of all devices of a process the graphs of one device, and what stacks them; not
+the function of global values, which remembers the program: neither would ever die."""
 
 
 def origin(function: UOp) -> tuple[Opened, Callable[[], UOp]] | None:
@@ -131,13 +130,12 @@ def origin(function: UOp) -> tuple[Opened, Callable[[], UOp]] | None:
         function: of the program of all devices, `runnable`.
 
     Returns:
-        None if it is of one device, or if the function of global values is gone.
+        None if it is of one device.
     """
     known = _ORIGINS.get(function)
-    f = known[0]() if known is not None else None
-    if known is None or f is None:
+    if known is None:
         return None
-    local, _, stack_again = _local(f, *known[1:])
+    local, stack_again = known
     return local, lambda: runnable_anew(stack_again().function)
 
 

@@ -129,8 +129,9 @@ def constrained(arg: Partition, spec: Spec, shape: Shape) -> Spec:
     return even(shape, spec, {axis.name: axis.size for axis in arg.mesh}, padded=True)
 
 
-def is_running(u: UOp, spec: Spec) -> bool:
-    """Whether a SCAN adds up along an axis that one axis of the mesh divides."""
+def is_running(u: UOp, specs: Sequence[Spec]) -> bool:
+    """Whether a SCAN of operands so divided adds up along an axis that one of the mesh divides."""
+    spec = specs[-1] if specs else ()
     return bool(spec) and len(spec[0]) == 1 and running_op(u) is not None
 
 
@@ -237,7 +238,7 @@ class Propagation:
         ]
         if settled != carries:
             out = self.inner(u.src[0], [*specs[:first], *settled, *slices])
-        along = specs[-1][0] if is_running(u, specs[-1]) else ()
+        along = specs[-1][0] if is_running(u, specs) else ()
         return [*settled, *((along, *spec) for spec in out[arg.carries :])]
 
     def repeat_while(self, u: UOp) -> list[Spec]:
