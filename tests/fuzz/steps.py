@@ -422,9 +422,11 @@ STEPS: dict[str, Step] = {
     # Away from where their slopes are infinite: arccosh of cosh is known to few digits near 1.
     **{name: unary(f"xp.{name}(xp.tanh({{a}}) * 0.875)", FLOATS, ROUNDED) for name in
        ("arcsin", "arccos", "arctanh")},
+    "lax.erf_inv": unary(
+        "lax.erf_inv(xp.tanh({a}) * 0.875)", FLOATS, ROUNDED, numpy=False),
     "arccosh": unary("xp.arccosh({a} * {a} + 1.5)", FLOATS, ROUNDED),
     **{f"lax.{name}": unary(f"lax.{name}({{a}})", FLOATS, ROUNDED, numpy=False) for name in
-       ("erf", "erfc", "erf_inv", "lgamma", "digamma", "logistic", "rsqrt", "bessel_i0e")},
+       ("erf", "erfc", "lgamma", "digamma", "logistic", "rsqrt", "bessel_i0e")},
     **{f"nn.{name}": unary(f"nn.{name}({{a}})", FLOATS, ROUNDED, numpy=False) for name in
        ("softplus", "silu", "log_sigmoid")},
     # Below -3 it is x times a difference near 0, known to the last place of x only, as in JAX.

@@ -78,6 +78,22 @@ def test_functions_that_may_round_onto_a_pole_are_not_written() -> None:
         evaluate(source, ["v1"], {"x": near}, False, False, ulp=2**-7)
 
 
+def test_errors_of_two_operands_do_not_cancel_in_all_samples() -> None:
+    values = {name: Value(np.full(99, -1.0059627847383756)) for name in ("x", "y")}
+    (total,) = evaluate("v1 = xp.logaddexp2(x, y)", ["v1"], values, False, True)
+    assert np.all(total.error > 1e-17)
+
+
+def test_functions_that_round_a_step_before_a_pole_are_not_written() -> None:
+    """Near the pole at -1 rounding of the sine decides about all digits two steps later."""
+    source = "def g1(p1):\n    return lax.digamma(xp.sin(p1))\nv1 = tfn.call(g1)(g1(x))"
+    with pytest.raises(Unfit):
+        evaluate(source, ["v1"], {"x": Value(np.float32([-1.5948765]))}, False, False, ulp=1e-7)
+    wrong = "v1 = xp.sin(x) * (1 + 1e-3 * (x.dtype.itemsize == 4))"
+    with pytest.raises(Disagreement):
+        evaluate(wrong, ["v1"], {"x": Value(np.float32([0.5]))}, False, False, ulp=1e-7)
+
+
 @pytest.mark.parametrize("numbers", [[1e-30, 1e-30, 8e3, 8e3], [8e3, 1e-4] * 10])
 def test_products_that_may_leave_the_range_on_the_way_are_not_written(numbers: list[float]) -> None:
     """The order of the factors decides whether float32 holds them all."""
