@@ -75,6 +75,19 @@ def pair(template: str, takes: tuple[str, ...], result: str, **flags: bool) -> S
     return Step(write, result, takes, **flags)
 
 
+def rest(template: str) -> Step:
+    """A row of a remainder; in float64 a quotient beyond 2**1023 is promised to be NaN."""
+
+    def write(w: Writer) -> str:
+        a = w.value(REAL)
+        b = w.broadcasts(a, (w.dtype(a),))
+        if w.dtype(a) == "float64":
+            b = f"xp.where(xp.abs({b}) < 1e-290, 1, {b})"
+        return template.format(a=a, b=b)
+
+    return Step(write, DISCRETE, REAL, numpy=False)
+
+
 def mixed(template: str) -> Step:
     """A row of two operands that broadcast, of two dtypes that promote."""
 
@@ -460,8 +473,8 @@ STEPS: dict[str, Step] = {
     **{name: pair(f"{{a}} {sign} {{b}}", (*INTEGERS, *BOOL), DISCRETE) for name, sign in
        {"and": "&", "or": "|", "xor": "^"}.items()},
     "floor_divide": pair("{a} // {b}", INTEGERS, DISCRETE, numpy=False),
-    "remainder": pair("{a} % {b}", REAL, DISCRETE, numpy=False),
-    "fmod": pair("xp.fmod({a}, {b})", REAL, DISCRETE, numpy=False),
+    "remainder": rest("{a} % {b}"),
+    "fmod": rest("xp.fmod({a}, {b})"),
     "lax.div": pair("lax.div(*xp.broadcast_arrays({a}, {b}))", INTEGERS, DISCRETE, numpy=False),
     "shift left": unary("{a} << 3", INTEGERS, DISCRETE),
     "shift right": unary("{a} >> 2", INTEGERS, DISCRETE),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -61,6 +62,20 @@ def test_lines_that_depend_on_rounding_are_not_written(source: str) -> None:
     y = Value(np.float32([np.pi / 2, 3e3]), np.array([1e-2, 1e-1]))
     with pytest.raises(Unfit):
         evaluate(source, ["v1"], {"y": y}, False, True)
+
+
+def test_both_parts_of_complex_operands_are_moved() -> None:
+    """An imaginary part may be a small difference of large numbers, too."""
+    z = Value(np.complex64([1 + 1j] * 9), np.full(9, 1e-3))
+    (part,) = evaluate("v1 = xp.imag(z)", ["v1"], {"z": z}, False, True)
+    assert np.all(part.error > 5e-4)
+
+
+def test_functions_that_may_round_onto_a_pole_are_not_written() -> None:
+    source = "def g1(p1):\n    return lax.digamma(p1 * 3)\nv1 = tfn.call(g1)(x)"
+    near = Value(np.array([-0.333984375], ml_dtypes.bfloat16))  # times 3 it is rounded to -1
+    with pytest.raises(Unfit):
+        evaluate(source, ["v1"], {"x": near}, False, False, ulp=2**-7)
 
 
 @pytest.mark.parametrize("numbers", [[1e-30, 1e-30, 8e3, 8e3], [8e3, 1e-4] * 10])

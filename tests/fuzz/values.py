@@ -222,8 +222,9 @@ def _moved(value: Value, random: np.random.Generator, ulp: float) -> Numbers:
     size = max(ulp, precision(value.dtype)[0]) * np.abs(x)
     if value.error is not None:
         size = np.maximum(size, value.error)
-    sign = random.choice(np.array([-1.0, 1.0]), x.shape)
-    return np.where(np.isfinite(x), x + sign * random.uniform(0.5, 1, x.shape) * size, x)
+    directions = [1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j] if x.dtype.kind == "c" else [-1.0, 1.0]
+    direction = random.choice(np.array(directions), x.shape)
+    return np.where(np.isfinite(x), x + direction * random.uniform(0.5, 1, x.shape) * size, x)
 
 
 def _places(x: Numbers) -> Numbers:
@@ -277,7 +278,7 @@ def evaluate(
         moved = [{n: _moved(v, random, ulp) for n, v in reads.items()} for _ in range(2)]
         references, *near = wide(source, names, [inputs, *moved], by_numpy)
         if ulp and _SINGULAR.search(source):
-            _require_same_infinities(results, references)
+            _require_same_poles(results, references)
         return [
             _bounded(
                 value, reference, samples, terms, ulp, _hidden_terms(inputs.values(), value.shape)
@@ -311,12 +312,12 @@ _SINGULAR = re.compile(
 """Functions that are infinite at some finite operand."""
 
 
-def _require_same_infinities(results: Sequence[Value], references: Sequence[Numbers]) -> None:
-    """Inside a function an operand may be rounded to where the next step is infinite."""
+def _require_same_poles(results: Sequence[Value], references: Sequence[Numbers]) -> None:
+    """Inside a function an operand may be rounded to where the next step has no finite value."""
     for value, reference in zip(results, references):
         if not is_inexact(value.numbers.dtype) or value.shape != reference.shape:
             continue
-        if np.any(np.isinf(widened(value.numbers)) & np.isfinite(reference)):
+        if np.any(~np.isfinite(widened(value.numbers)) & np.isfinite(reference)):
             raise Unfit
 
 
