@@ -76,6 +76,13 @@ def resolved(out_sharding: Any, make: Callable[[], T]) -> T:
 
     Raises:
         ArgumentError: for what is no sharding, and for a spec without a mesh.
+
+    Example:
+        >>> from tfn.trace.named_sharding import SingleDeviceSharding
+        >>> from tfn.trace.mesh import Device
+        >>> place = SingleDeviceSharding(Device("cpu", 0))
+        >>> resolved(place, lambda: zeros(2)).sharding == place
+        True
     """
     with eager.layout.resolved_outside():
         return on_device(make(), out_sharding)

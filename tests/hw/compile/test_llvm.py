@@ -206,3 +206,33 @@ def test_threads_compile_at_once(compiler):
 def test_importing_the_compiler_does_not_import_llvmlite():
     code = "import sys, tfn, tfn.hw.cpu.device; sys.exit('llvmlite' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+INTERRUPTED = """
+from types import SimpleNamespace
+
+from llvmlite.binding import ffi, linker
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu.target import host
+
+TEXTS = [f"define i32 @f{i}() {{ ret i32 {i} }}" for i in range(3)]
+compiler = LlvmCompiler()
+
+def interrupted(*args):
+    ffi.lib.LLVMPY_LinkModules(*args)
+    raise KeyboardInterrupt
+
+library = SimpleNamespace(LLVMPY_LinkModules=interrupted)
+for _ in range(20):
+    linker.ffi = SimpleNamespace(lib=library, OutputString=ffi.OutputString)
+    try:
+        compiler.translate(TEXTS, host(), 0)
+    except KeyboardInterrupt:
+        pass
+    linker.ffi = ffi
+    assert compiler.translate(TEXTS, host(), 0)[:4] == b"\\x7fELF"
+"""
+
+
+def test_an_interrupt_while_modules_are_linked_frees_none_of_them_twice() -> None:
+    subprocess.run([sys.executable, "-c", INTERRUPTED], check=True)

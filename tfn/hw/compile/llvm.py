@@ -256,6 +256,8 @@ class LlvmCompiler:
                 if whole is None:
                     whole = module
                 else:
+                    # Linking frees the module; an interrupt may come before llvmlite notes that.
+                    module._owned = True
                     whole.link_in(module)
             if target.triple.startswith("nvptx"):
                 return str(to.emit_assembly(whole)).encode()
