@@ -7,6 +7,7 @@ killed   kill -9 of a process            stopped   SIGSTOP of a process
 between  kill -9 of the first process when all parts are written, and the manifest is not
 full     no room on the disk             link      the link of a host goes down; no process dies
 agent    kill -9 of an agent of Ray      worker    kill -9 of a worker of Ray
+halted   SIGSTOP of a worker of Ray       raylet    kill -9 of the raylet of a host, in namespaces
 
 A row: how many jobs have ended with the typed error, gone on to the bits of a job without a fault,
 and left no process; the median of the seconds from the fault to the first new step.
@@ -67,6 +68,8 @@ EXPECTED = {
     "link": "CollectiveTimeoutError|WorkerLostError",
     "agent": "WorkerLostError",
     "worker": "WorkerLostError",
+    "halted": "CollectiveTimeoutError",
+    "raylet": "WorkerLostError",
 }
 """What the output of a job says of each kind of fault."""
 
@@ -177,7 +180,7 @@ def of_controller(kind: str, times: int, folder: Path) -> list[Outcome]:
     with tfn.distributed.connect(
         "ray",
         hosts="a:CPU*2,b:CPU*2",
-        deadline_s=DEADLINE_S * 5,
+        deadline_s=2 * DEADLINE_S,
         variables={"TFN_CACHE_DIR": str(folder / "cache"), "TMPDIR": str(folder)},
     ) as cluster:
         gang: Any = cluster.controller.gang  # type: ignore[union-attr]
@@ -204,7 +207,7 @@ def of_controller(kind: str, times: int, folder: Path) -> list[Outcome]:
                     call = ask.options(concurrency_group="control").remote()
                     pid = gang.ray.get(call)
                     hit.append(time.time())
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGSTOP if kind == "halted" else signal.SIGKILL)
             return np.asarray(x)
 
         want = train(False)
@@ -231,10 +234,88 @@ def of_controller(kind: str, times: int, folder: Path) -> list[Outcome]:
     return outcomes
 
 
+def node(number: int, launcher: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Ray on a host."""
+    ray = shutil.which("ray", path=os.path.dirname(sys.executable))
+    assert ray is not None, "pip install 'tfn[ray]'"
+    words = [ray, "start", f"--node-ip-address=10.77.0.{number}", "--num-cpus=2", "--block"]
+    head = ["--head", "--port=6379", "--include-dashboard=false"]
+    words += head if number == 1 else ["--address=10.77.0.1:6379"]
+    with open(folder / f"node-{number}.log", "a") as log:
+        return subprocess.Popen(
+            namespaces.on(f"host{number}", launcher, words),
+            env=ray_environment(folder),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def ray_environment(folder: Path) -> dict[str, str]:
+    """The environment of nodes that notice within seconds that another one is gone."""
+    checks = {"period_ms": "1000", "timeout_ms": "1000", "failure_threshold": "3"}
+    return {
+        **environment(folder),
+        **{f"RAY_health_check_{name}": text for name, text in checks.items()},
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": 2 * TOKEN,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+
+def of_nodes(times: int, folder: Path) -> list[Outcome]:
+    """Faults of nodes of Ray: after each the node is started again."""
+    job = str(ROOT / "tests" / "distributed" / "job_nodes.py")
+    outcomes = []
+    with namespaces.hosts(3) as launcher:
+
+        def run(kill: str) -> str:
+            words = [sys.executable, job, str(folder / "cache"), "ray://10.77.0.1:6379", kill]
+            done = subprocess.run(
+                namespaces.on("host1", launcher, words),
+                env=ray_environment(folder),
+                capture_output=True,
+                text=True,
+                timeout=2 * LIMIT_S,
+            )
+            return done.stdout + done.stderr
+
+        try:
+            for number in (1, 2, 3):
+                node(number, launcher, folder)
+                time.sleep(5)
+            want = result_of(run("0"))
+            for _ in range(times):
+                text = run("1")
+                again = re.search(r"stepping again after ([0-9.]+)", text)
+                typed, equal = EXPECTED["raylet"] in text, result_of(text) == want
+                seconds = float(again[1]) if again else np.nan
+                marked = b"tfn.distributed.worker"
+                left = [
+                    pid
+                    for pid in processes_of(folder)
+                    if marked in Path(f"/proc/{pid}/cmdline").read_bytes()
+                ]
+                outcomes.append(Outcome(typed, equal, len(left), seconds))
+                if not (typed and equal and not left):
+                    print(text, left, file=sys.stderr)
+                node(2, launcher, folder)
+                time.sleep(8)  # the old one is known to be dead, and the new one is there
+        finally:
+            for pid in processes_of(folder):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:  # it has ended with another one
+                    continue
+    return outcomes
+
+
 def measure(kind: str, times: int, folder: Path) -> list[Outcome]:
     """The outcomes of several faults of a kind."""
-    if kind in ("agent", "worker"):
+    if kind in ("agent", "worker", "halted"):
         return of_controller(kind, times, folder)
+    if kind == "raylet":
+        return of_nodes(times, folder)
     if kind == "link":
         with namespaces.hosts(3) as launcher:
             return _jobs(kind, times, folder, launcher)
@@ -262,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bad = 0
     print("fault      jobs  typed error  same bits  processes left  seconds to step: median  worst")
     for kind in options.only.split(","):
-        if refused and kind in ("link", "full"):
+        if refused and kind in ("link", "full", "raylet"):
             print(f"{kind:<9}  LEFT OUT: {refused}")
             continue
         with tempfile.TemporaryDirectory(prefix="tfn-faults-") as folder:

@@ -18,11 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NETWORK = "10.77.0.0/24"
-BRIDGE = "tfnbr0"
-LAUNCHER = """#!/bin/sh
+TAG = f"{os.getpid():x}"
+"""Names of this process's namespaces contain it, so that those of two do not meet."""
+BRIDGE = f"tfnb{TAG}"
+LAUNCHER = f"""#!/bin/sh
 host=$1; shift
-ip -n tfn-$host link show eth0 2>/dev/null | grep -q 'state UP' || exit 255
-exec ip netns exec tfn-$host unshare --uts sh -c 'hostname '$host'; exec sh -c "$0"' "$*"
+ip -n tfn-{TAG}-$host link show eth0 2>/dev/null | grep -q 'state UP' || exit 255
+exec ip netns exec tfn-{TAG}-$host unshare --uts sh -c 'hostname '$host'; exec sh -c "$0"' "$*"
 """
 
 
@@ -30,10 +32,10 @@ def allowed() -> str:
     """The reason why there cannot be namespaces here; empty if there can."""
     if os.getuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
         return "network namespaces need root, ip and unshare"
-    made = subprocess.run(["ip", "netns", "add", "tfn-probe"], capture_output=True, text=True)
+    made = subprocess.run(["ip", "netns", "add", f"tfn-{TAG}"], capture_output=True, text=True)
     if made.returncode:
         return f"network namespaces are not allowed here: {made.stderr.strip()}"
-    subprocess.run(["ip", "netns", "del", "tfn-probe"], check=True)
+    subprocess.run(["ip", "netns", "del", f"tfn-{TAG}"], check=True)
     return ""
 
 
@@ -56,31 +58,41 @@ def hosts(count: int) -> Iterator[str]:
         _ip("link", "add", BRIDGE, "type", "bridge")
         _ip("link", "set", BRIDGE, "up")
         for i, name in enumerate(names, 1):
-            Path(f"/etc/netns/tfn-{name}").mkdir(parents=True, exist_ok=True)
-            Path(f"/etc/netns/tfn-{name}/hosts").write_text(table)
-            _ip("netns", "add", f"tfn-{name}")
-            _ip("link", "add", f"tfnv{i}", "type", "veth", "peer", "eth0", "netns", f"tfn-{name}")
-            _ip("link", "set", f"tfnv{i}", "master", BRIDGE, "up")
-            _ip("-n", f"tfn-{name}", "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
+            Path(f"/etc/netns/tfn-{TAG}-{name}").mkdir(parents=True, exist_ok=True)
+            Path(f"/etc/netns/tfn-{TAG}-{name}/hosts").write_text(table)
+            _ip("netns", "add", f"tfn-{TAG}-{name}")
+            _ip(
+                "link",
+                "add",
+                f"tfv{TAG}{i}",
+                "type",
+                "veth",
+                "peer",
+                "eth0",
+                "netns",
+                f"tfn-{TAG}-{name}",
+            )
+            _ip("link", "set", f"tfv{TAG}{i}", "master", BRIDGE, "up")
+            _ip("-n", f"tfn-{TAG}-{name}", "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
             up(name)
-            _ip("-n", f"tfn-{name}", "link", "set", "lo", "up")
+            _ip("-n", f"tfn-{TAG}-{name}", "link", "set", "lo", "up")
         yield str(launcher)
     finally:
         for name in names:
-            subprocess.run(["ip", "netns", "del", f"tfn-{name}"], capture_output=True)
-            shutil.rmtree(f"/etc/netns/tfn-{name}", ignore_errors=True)
+            subprocess.run(["ip", "netns", "del", f"tfn-{TAG}-{name}"], capture_output=True)
+            shutil.rmtree(f"/etc/netns/tfn-{TAG}-{name}", ignore_errors=True)
         subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True)
         shutil.rmtree(folder)
 
 
 def up(host: str) -> None:
     """Set the link of a host up."""
-    _ip("-n", f"tfn-{host}", "link", "set", "eth0", "up")
+    _ip("-n", f"tfn-{TAG}-{host}", "link", "set", "eth0", "up")
 
 
 def received_bytes(host: str) -> int:
     """The bytes that have come to a host by its link."""
-    words = ["ip", "-n", f"tfn-{host}", "-s", "-j", "link", "show", "eth0"]
+    words = ["ip", "-n", f"tfn-{TAG}-{host}", "-s", "-j", "link", "show", "eth0"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return int(json.loads(done.stdout)[0]["stats64"]["rx"]["bytes"])
 

@@ -11,6 +11,10 @@ The devices are CPU devices of this process, or of all processes that were start
 
     TFN_DEVICES=2 mpirun -n 2 python examples/sharded_gpt.py --mesh data=2,model=2
 
+or of the hosts of a cluster, which this process controls alone:
+
+    python examples/sharded_gpt.py --mesh data=4 --cluster ray --hosts a:CPU*2,b:CPU*2
+
 The network and the loss are those of one device: what
 differs is where parameters are put (`PLACES`), and, for a pipeline, how the layers are called.  The
 losses are the same to the last digits, however the work is divided.
@@ -243,6 +247,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", type=Path, help="folder to save to, and to resume from")
     parser.add_argument("--save-every", type=int, default=50, help="steps between checkpoints")
+    parser.add_argument("--cluster", help="ray://HOST:PORT, or ray for one on this machine")
+    parser.add_argument("--hosts", help="hosts of the cluster: host1:CPU*4,host2:CPU*4")
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="a tiny network, 5 steps")
     options = parser.parse_args(arguments)
@@ -255,7 +261,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train; the exit status."""
     options = parse(arguments)
-    tfn.distributed.initialize()
+    if options.cluster:
+        tfn.distributed.connect(options.cluster, options.hosts, steps_per_dispatch=10)
+    else:
+        tfn.distributed.initialize()
     console = Console(quiet=tfn.process_index() > 0)
     options.quiet |= tfn.process_index() > 0
     try:
@@ -267,7 +276,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("interrupted")
         return 130
     finally:
-        if sys.exc_info()[0] is None:  # else the others are not told to wait
+        if (
+            sys.exc_info()[0] is None and not options.cluster
+        ):  # else the others are not told to wait
             tfn.distributed.shutdown()
     return 0
 

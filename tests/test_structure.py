@@ -75,6 +75,7 @@ UNMIRRORED = {
         *("test_optax", "test_typing", "scipy/test_against_scipy"),
         "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
+        "distributed/test_namespaces",
         *("transforms/test_corners", "examples/test_scripts"),
         *("transforms/shard/test_guides", "transforms/shard/test_sharding_guides"),
     )

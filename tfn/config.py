@@ -120,7 +120,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 def launcher_variables(names: Iterable[str]) -> dict[str, str]:
-    """The variables of the environment, among some, that a launcher of processes has set."""
+    """The variables of the environment, among some, that are set: by a launcher, or for JAX."""
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 

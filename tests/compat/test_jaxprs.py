@@ -69,3 +69,17 @@ def test_effects_of_jaxprs_happen_in_each_evaluation():
 def test_nested_jaxprs_are_found():
     closed = jaxprs.make_jaxpr(lambda i: tfn.lax.cond(i, tnp.sin, tnp.cos, 1.0))(True)
     assert len(list(jaxprs.subjaxprs(closed.jaxpr))) == 2
+
+
+def test_each_captured_value_is_a_constant_of_its_own():
+    counts = []
+
+    @tfn.jit
+    def f(x):
+        for a, b in ((tnp.zeros_like(x), tnp.zeros_like(x)), (x, x + 1)):
+            closed = jaxprs.make_jaxpr(lambda y: y * a + b)(x)  # noqa: B023
+            counts.append(len(closed.consts))
+            (y,) = jaxprs.eval_jaxpr(closed.jaxpr, closed.consts, x)
+        return y
+
+    assert f(2.0).item() == 7 and counts == [2, 2]

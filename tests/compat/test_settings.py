@@ -1,10 +1,12 @@
 """Settings of JAX."""
 
 import numpy as np
+import pytest
 
 import tfn
 import tfn.numpy as tnp
 from tfn.compat import settings
+from tfn.errors import ArgumentError
 
 
 def test_settings_are_kept():
@@ -14,6 +16,21 @@ def test_settings_are_kept():
     with settings.log_compiles(True):
         assert settings.log_compiles.value is True
     assert settings.log_compiles.value is False
+
+
+def test_the_environment_decides(monkeypatch):
+    own = settings.Settings()
+    monkeypatch.setattr(settings, "config", own)
+    monkeypatch.setenv("JAX_LOG_COMPILES", "True")
+    monkeypatch.setenv("JAX_NUMPY_RANK_PROMOTION", "raise")
+    monkeypatch.setenv("JAX_DEBUG_INFS", "0")
+    monkeypatch.setenv("JAX_PMAP_SHMAP_MERGE", "")
+    settings.from_environment()
+    assert own.jax_log_compiles is True and own.jax_numpy_rank_promotion == "raise"
+    assert own.jax_debug_infs is False and own.jax_pmap_shmap_merge is True
+    monkeypatch.setenv("JAX_ENABLE_X64", "perhaps")
+    with pytest.raises(ArgumentError, match="JAX_ENABLE_X64 cannot have this value"):
+        settings.from_environment()
 
 
 def test_64_bits_are_the_default_while_they_are_enabled():

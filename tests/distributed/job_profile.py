@@ -21,7 +21,7 @@ STEPS = 3
 def main(folder: str) -> None:
     """Trace some steps in each process; the first one merges the traces."""
     dist.initialize(deadline_s=60)
-    mesh = tfn.make_mesh((4,), ("data",))
+    mesh = tfn.make_mesh((4,), ("data",), (tfn.sharding.AxisType.Auto,))
     x = tfn.device_put(np.ones((64, 32), "float32"), NamedSharding(mesh, P("data")))
     w = tnp.ones((32, 8))
 

@@ -136,13 +136,14 @@ def test_an_error_of_a_program_is_that_of_its_class(cluster: Cluster, mesh: Any)
 def test_a_killed_worker_is_one_error_and_the_gang_starts_anew(
     cluster: Cluster, gang: ThreadGang, mesh: Any
 ) -> None:
-    step = tfn.jit(lambda x: x + 0 * x.sum() + 1)
+    big = tnp.asarray(np.zeros(2000, "float32"))  # captured: it is sent again
+    step = tfn.jit(lambda x: x + 0 * x.sum() + 1 + big[:8] + big.sum())
     pids = [agent.pid for agent in gang.agents]
     calls = []
 
     def train() -> Any:
         x = put(np.zeros(8, "float32"), mesh, "d")
-        calls.append(x)
+        calls.append(step(x))
         for i in range(6):
             cluster.progress(i, 0)
             x = step(x)

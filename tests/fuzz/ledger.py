@@ -74,15 +74,20 @@ def write(path: Path, seed: int, report: Report, largest_bytes: int = 0) -> None
         content.setdefault(version(), {"runs": {}})["runs"][str(seed)] = entry
 
 
+def _runs(path: Path, of: str) -> Runs:
+    runs: Runs = json.loads(path.read_text()).get(of, {"runs": {}})["runs"]
+    return runs
+
+
 def check_fresh(path: Path, seed: int) -> None:
     """Refuses a seed whose programs the ledger has counted for this version."""
-    if path.exists() and str(seed) in json.loads(path.read_text()).get(version(), {})["runs"]:
+    if path.exists() and str(seed) in _runs(path, version()):
         raise SystemExit(f"{path} has counted the programs of seed {seed}: take another seed")
 
 
 def read(path: Path, of: str) -> tuple[Report, int, list[str], int]:
     """All runs of a version: counts, the number of runs, failures, and the largest memory."""
-    runs: Runs = json.loads(path.read_text()).get(of, {"runs": {}})["runs"]
+    runs = _runs(path, of)
     total, failures, largest = Report(), [], 0
     for run in runs.values():
         counts = {tuple(cell.split(_BETWEEN)): n for cell, n in run["counts"].items()}

@@ -206,7 +206,9 @@ def test_jobs_that_are_killed_are_replaced(monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(report.programs for report in reports) == 3
 
 
-def test_ledgers_add_up_the_runs_of_a_version(tmp_path: Path) -> None:
+def test_ledgers_add_up_the_runs_of_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, report = tmp_path / "folder" / "ledger.json", run(0, range(4), only="oracle")
     ledger.check_fresh(file, 1)
     for seed in (1, 2, 2):  # a run writes itself again and again
@@ -221,6 +223,9 @@ def test_ledgers_add_up_the_runs_of_a_version(tmp_path: Path) -> None:
     assert sum(total.counts.values()) == 2 * sum(report.counts.values())
     with pytest.raises(SystemExit, match="take another seed"):
         ledger.check_fresh(file, 2)
+    ledger.check_fresh(file, 3)
+    monkeypatch.setattr(ledger, "version", lambda: "another")
+    ledger.check_fresh(file, 2)
     assert [table.row_count for table in ledger.tables(total)] == [
         len(DTYPES),
         len(TRANSFORMS),

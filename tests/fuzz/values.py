@@ -196,14 +196,22 @@ def narrow(source: str, names: Sequence[str], values: Mapping[str, Value]) -> li
 
 
 def wide(
-    source: str, names: Sequence[str], reads: Mapping[str, Numbers], by_numpy: bool
-) -> list[Numbers]:
-    """A line in float64, by NumPy or by the oracle."""
+    source: str, names: Sequence[str], samples: Sequence[Mapping[str, Numbers]], by_numpy: bool
+) -> list[list[Numbers]]:
+    """A line in float64 on each of several samples, by NumPy or by the oracle."""
     if by_numpy:
         with catch_warnings(action="ignore"):  # means of nothing, and their like
-            return _run(source, names, WIDE_NUMPY | dict(reads))
+            return [_run(source, names, WIDE_NUMPY | dict(reads)) for reads in samples]
+
+    def line(reads: dict[str, Any]) -> list[Any]:
+        scope = WIDE | reads
+        exec(compiled(source), scope)
+        return [scope[name] for name in names]
+
     with device("python"):
-        return _run(source, names, WIDE | {k: tnp.asarray(v) for k, v in reads.items()})
+        traced = tfn.jit(line)  # once for all samples
+        results = [traced({k: tnp.asarray(v) for k, v in reads.items()}) for reads in samples]
+        return [[np.asarray(x) for x in result] for result in results]
 
 
 def _moved(value: Value, random: np.random.Generator, ulp: float) -> Numbers:
@@ -252,7 +260,7 @@ def evaluate(
         if exact:
             if by_numpy:
                 inputs = {name: widened(value.numbers) for name, value in reads.items()}
-                for value, w in zip(results, wide(source, names, inputs, True)):
+                for value, w in zip(results, wide(source, names, [inputs], True)[0]):
                     x = widened(value.numbers)
                     require_same(x, w.astype(x.dtype), "oracle and NumPy")
             return results
@@ -265,12 +273,9 @@ def evaluate(
                     _require_normal_products(widened(value.numbers), value.dtype)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
         terms = max((x.size for x in inputs.values()), default=0) if _SUMS.search(source) else 0
-        references = wide(source, names, inputs, by_numpy)
         random = np.random.default_rng(zlib.crc32(source.encode()))
-        near = [
-            wide(source, names, {n: _moved(v, random, ulp) for n, v in reads.items()}, by_numpy)
-            for _ in range(2)
-        ]
+        moved = [{n: _moved(v, random, ulp) for n, v in reads.items()} for _ in range(2)]
+        references, *near = wide(source, names, [inputs, *moved], by_numpy)
         if ulp and _SINGULAR.search(source):
             _require_same_infinities(results, references)
         return [

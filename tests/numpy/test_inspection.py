@@ -43,7 +43,9 @@ def test_casts_by_promotion():
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
 def test_limits_of_floats(name):
     got, want = tnp.finfo(name), np.finfo(name)
-    for key in ("eps", "max", "min", "tiny", "smallest_normal", "bits", "resolution", "nmant"):
+    exponents = ("nexp", "iexp", "machep", "negep", "minexp", "maxexp")
+    numbers = ("eps", "epsneg", "max", "min", "tiny", "smallest_normal", "resolution")
+    for key in (*exponents, *numbers, "bits", "nmant", "precision"):
         assert getattr(got, key) == getattr(want, key), key
     assert type(got.eps) is float and got.dtype == want.dtype
     assert tnp.finfo(tnp.ones(1, name)) == got

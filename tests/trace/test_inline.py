@@ -150,3 +150,11 @@ def test_a_slot_is_filled_wherever_it_is():
     )
     with pytest.raises(AssertionError, match="was not given the function f"):
         filled(HostSlot(0, "f"), ())([], [])
+
+
+def test_runnable_functions_have_no_tuples():
+    both = UOp(Op.TUPLE, (A * B, A + B))
+    f = function([UOp(Op.GET, (both,), 0) * UOp(Op.GET, (both,), 1)], P[:2])
+    made, _ = runnable(f)
+    assert made is function([A * B * (A + B)], P[:2])
+    assert not has(made.src, Op.TUPLE) and value(made.src[0]) == value(f.src[0]) == 30.0

@@ -19,6 +19,7 @@ Files in reading order:
     hijax          bases of types and primitives that a library defines
     private        private parts of JAX that libraries import
     key_arrays     functions that move elements, of random keys
+    ufuncs         methods of functions of two arrays: `reduce`, `accumulate`, `outer`, `at`
     keywords       keyword arguments under JAX's names
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns

@@ -14,10 +14,11 @@ from tfn.array import Array
 from tfn.compat.avals import typeof
 from tfn.compat.keywords import adapted
 from tfn.compat.names import MODULES, Names
-from tfn.compat.settings import config, narrow
+from tfn.compat.settings import config, from_environment, narrow
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
 from tfn.trace.refs import Ref
+from tfn.transforms.annotations import HELD
 
 
 def install_as_jax() -> None:
@@ -42,6 +43,8 @@ def install_as_jax() -> None:
         )
     config.update("jax_debug_key_reuse", False)
     narrow()
+    from_environment()
+    HELD[:] = [False]
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
     Array.aval = property(typeof)  # type: ignore[attr-defined]  # what JAX's arrays have

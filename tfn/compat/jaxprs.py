@@ -293,8 +293,17 @@ def typed(x: Any, name: str) -> ShapeDtypeStruct:
 def closed_jaxpr(
     fun: Callable[..., Any], call: Callable[[list[Any]], Any], types: Sequence[ShapeDtypeStruct]
 ) -> tuple[ClosedJaxpr, Any]:
-    """A function of leaves of these types, closed, and the types of its result."""
-    recorded = record("make_jaxpr", fun, call, types, known=False)
+    """A function of leaves of these types, closed, and the types of its result.
+
+    Each value that it captures is a constant of its own, as JAX has it: libraries close two
+    functions that compute the same of different values, and compare their constants' number.
+    """
+
+    def run_apart(xs: list[Any]) -> Any:
+        bind.traces()[-1].apart = True
+        return call(xs)
+
+    recorded = record("make_jaxpr", fun, run_apart, types, known=False)
     inputs = [*recorded.inputs, *recorded.before]
     closed, captured = close([*recorded.after, *recorded.outputs], inputs)
     jaxpr = Jaxpr(closed.function, len(recorded.inputs), recorded.cells, tuple(recorded.weak))

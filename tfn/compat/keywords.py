@@ -14,6 +14,7 @@ from typing import Any
 
 from tfn._support.validate import shown
 from tfn.compat.key_arrays import MOVES, moving_keys
+from tfn.compat.ufuncs import PAIRS, with_methods
 from tfn.errors import NotAvailableError
 from tfn.numpy.creation import resolved
 from tfn.trace.named_sharding import PartitionSpec
@@ -193,6 +194,8 @@ def adapted(module: str, name: str, function: Any) -> Any:
         >>> adapted("jax.numpy", "sort", tnp.sort)(a=tnp.array([2, 1]), kind="stable").tolist()
         [1, 2]
     """
+    if module == "jax.numpy" and name in PAIRS:
+        function = with_methods(name, function)
     if name in MOVES.get(module, ()):
         function = moving_keys(function)
     others = spellings(module, name)

@@ -181,6 +181,8 @@ MODULES: dict[str, Names] = {
     "jax._src.traceback_util": Names(PRIVATE),
     "jax._src.tree_util": Names(TREE, {"_registry": f"{PRIVATE}:REGISTRY"}),
     "jax._src.checkify": Names("tfn.checkify"),
+    "jax._src.interpreters": Names(),
+    "jax._src.interpreters.ad": Names(None, {"CustomVJPException": f"{ERRORS}:GradientError"}),
     "jax._src.state": Names(),
     "jax._src.state.types": Names(None, _from(AVALS, "AbstractRef")),
     "jax.ref": Names("tfn.compat.ref"),

@@ -9,6 +9,8 @@ from typing import Any
 from tfn import dtypes
 from tfn.compat.names import VERSION
 from tfn.config import config as tfn_config
+from tfn.config import launcher_variables
+from tfn.errors import ArgumentError
 from tfn.trace import bind
 
 __version__ = VERSION
@@ -63,6 +65,38 @@ def narrow() -> None:
     """
     _INSTALLED.append(True)
     config.update("jax_enable_x64", config.read("jax_enable_x64"))
+
+
+def from_environment() -> None:
+    """Take the settings that variables of the environment give, ``JAX_ENABLE_X64=1`` as with JAX.
+
+    Raises:
+        ArgumentError: for a value that a setting cannot have.
+    """
+    names = {name.upper(): name for name in DEFAULTS}
+    for variable, text in launcher_variables(names).items():
+        name = names[variable]
+        config.update(name, _parsed(variable, text, DEFAULTS[name]))
+
+
+def _parsed(variable: str, text: str, default: Any) -> Any:
+    """The value of a text, of the type of the setting's default."""
+    try:
+        if isinstance(default, bool):
+            return SWITCH[text.lower()]
+        return int(text) if isinstance(default, int) else text
+    except (KeyError, ValueError):
+        raise ArgumentError(
+            f"the environment variable {variable} cannot have this value",
+            got=repr(text),
+            hint=f"it is a setting like {default!r}",
+        ) from None
+
+
+SWITCH = dict.fromkeys(("1", "true", "yes", "on", "t", "y"), True) | dict.fromkeys(
+    ("0", "false", "no", "off", "f", "n"), False
+)
+"""The texts of a switch, as JAX reads them."""
 
 
 def _x64(value: object) -> None:

@@ -156,10 +156,12 @@ class Agent:
 
     def exchange(self, message: bytes) -> bytes:
         """The answer of the worker to a message; the record of an error if it is gone."""
-        assert self.worker is not None
+        worker = self.worker
         try:
-            self.worker.send_bytes(message)
-            return self.worker.recv_bytes()
+            if worker is None:
+                raise EOFError  # it was stopped, and messages were on their way
+            worker.send_bytes(message)
+            return worker.recv_bytes()
         except (OSError, EOFError):
             error = WorkerLostError(
                 f"the worker of {self.host}, rank {self.rank} (pid {self.pid}), has died",

@@ -129,10 +129,11 @@ class Controller:
             self.before = None
 
     def restart(self) -> None:
-        """End all workers and start new ones; all arrays are lost."""
+        """End all workers and start new ones; all arrays are lost, traces that hold some too."""
         with self.lock:
             self.gang.stop()
             self._forget()
+            run.forget()
             self.gang.start()
             self._take_hosts(self.gang.items)
             if self.before is not None:
@@ -222,13 +223,14 @@ class Controller:
                 data = buffer.read(x.shape, x.dtype)
                 other = self.others[buffer] = RemoteBuffer(self, data.nbytes, data)
             buffer = other
-        if buffer.number is not None:
-            if buffer.number < self.oldest or buffer.owner is not self:
-                raise _lost(x)
+        current = buffer.owner is self and (buffer.number or 0) >= self.oldest
+        if buffer.number is not None and current:
             return int(buffer.number)
+        if buffer.data is None or buffer.owner is not self:
+            raise _lost(x)
         buffer.number, self.count, buffer.kind = self.count, self.count + 1, x.kind
         self.queue.append(_New(buffer.number, x.kind, buffer.data))
-        if buffer.data.nbytes > KEPT_BYTES:
+        if buffer.data.nbytes > KEPT_BYTES and x.committed:
             buffer.data = None
         return int(buffer.number)
 

@@ -24,7 +24,9 @@ from tfn.trace.op import Shape
 
 NAME = "remote"
 KEPT_BYTES = 4096
-"""Data of the controller that it keeps after they are sent: scalars are read again and again."""
+"""Data of this size the controller keeps after they are sent: scalars are read again and again.
+So it does with arrays that are not committed to devices: functions capture them, and need them
+after a restart, too."""
 
 
 class Owner(Protocol):

@@ -538,11 +538,11 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
     else:
         once = sorted(c for c in set(letters) if letters.count(c) == 1 and c.isalpha())
         out = dots + "".join(once)
-    if len(set(out)) != len(out) or not set(dots) <= set(out) <= set(letters):
+    if len(set(out)) != len(out) or not set(out) <= set(letters):
         raise ArgumentError(
             f"einsum {subscripts!r} has a result that does not follow from it",
             got=f"{output!r} after the arrow",
-            hint="each letter after the arrow stands there once, and also before it; so does ...",
+            hint="each letter after the arrow stands there once, and also before it",
         )
     return names, out
 

@@ -81,7 +81,12 @@ class FloatInfo:
         smallest_subnormal: the smallest positive number.
         resolution: 10 to the negative number of decimal digits.
         nmant: number of bits of the mantissa.
-        nexp: number of bits of the exponent.
+        nexp: number of bits of the exponent; also `iexp`.
+        precision: number of decimal digits that every number of this type keeps.
+        epsneg: distance from 1 to the next smaller number.
+        machep, negep: the exponents of 2 of `eps` and of `epsneg`.
+        minexp: the exponent of 2 of `smallest_normal`.
+        maxexp: the exponent of the smallest power of 2 that is too large.
     """
 
     bits: int
@@ -94,6 +99,17 @@ class FloatInfo:
     resolution: float
     nmant: int
     nexp: int
+    precision: int
+    epsneg: float
+    machep: int
+    negep: int
+    minexp: int
+    maxexp: int
+
+    @property
+    def iexp(self) -> int:
+        """Another name of `nexp`."""
+        return self.nexp
 
     @property
     def tiny(self) -> float:
@@ -126,6 +142,12 @@ def finfo(dtype: Any) -> FloatInfo:
         resolution=float(limits.resolution),
         nmant=int(limits.nmant),
         nexp=int(limits.nexp),
+        precision=int(limits.precision),
+        epsneg=float(limits.epsneg),
+        machep=int(limits.machep),
+        negep=int(limits.negep),
+        minexp=int(limits.minexp),
+        maxexp=int(limits.maxexp),
     )
 
 

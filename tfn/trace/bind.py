@@ -54,6 +54,8 @@ class Trace:
         live: whether the function is still running.
         concretized: whether Python used a concrete value, so that the graph depends on values.
         captured: the leaf of each array from outside the trace, by identity.
+        apart: whether values of outer traces are told apart by identity too, so that two that are
+            computed in the same way, and constants, are captured each on its own.
         places: the user's line that made each value.
         memo: values already computed in a known trace.
         inner: the trace of a branch that runs inside: it records operations on values of this
@@ -68,6 +70,7 @@ class Trace:
         "name",
         "depth",
         "live",
+        "apart",
         "concretized",
         "captured",
         "memo",
@@ -83,7 +86,7 @@ class Trace:
     def __init__(self, name: str, depth: int, known: bool = True) -> None:
         self.name, self.depth, self.known = name, depth, known
         self.cells: dict[Cell, tuple[UOp, UOp]] = {}
-        self.live, self.concretized, self.uses_axes = True, False, False
+        self.live, self.concretized, self.uses_axes, self.apart = True, False, False, False
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}  # a Value, or a list of the results of a node of several
         self.inner: Trace | None = None
@@ -348,6 +351,7 @@ def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Tra
     """A trace that runs during the block; see `Trace.inner` for that of a branch."""
     stack = traces()
     trace = Trace(name, len(stack) + 1, known)
+    trace.apart = bool(stack) and stack[-1].apart
     before = [(outer, outer.inner) for outer in stack] if branch else []
     for outer, _ in before:
         outer.inner = trace
@@ -399,9 +403,10 @@ def lift(value: Value, trace: Trace) -> UOp:
     if owner is not None:
         check_live(value)
         assert value.uop is not None
-        key = outer = value.uop
-        if outer.op is Op.CONST or outer.op is Op.IOTA:
-            return outer
+        if not trace.apart:
+            key = outer = value.uop
+            if outer.op is Op.CONST or outer.op is Op.IOTA:
+                return outer
     leaf = trace.captured.get(key)
     if leaf is None:
         leaf = UOp(Op.LEAF, (), Leaf(value.shape, value.dtype, value, "a captured array"))

@@ -98,7 +98,7 @@ def runnable(f: UOp) -> tuple[UOp, tuple[HostFunction, ...]]:
 @remembered
 def _runnable(f: UOp) -> tuple[UOp, tuple[HostFunction, ...]] | None:
     """None for a function that is run unchanged: a node that remembered itself would never die."""
-    if not any(_within(f, op) for op in (Op.CUSTOM, Op.HOST, Op.KERNEL)):
+    if not any(_within(f, op) for op in (Op.CUSTOM, Op.HOST, Op.KERNEL, Op.TUPLE)):
         return None
     slots: dict[HostFunction, HostSlot] = {}
 
@@ -110,7 +110,8 @@ def _runnable(f: UOp) -> tuple[UOp, tuple[HostFunction, ...]] | None:
     def unbatched(u: UOp) -> Sequence[UOp]:
         return several(UOp(u.op, u.src, replace(u.arg, batch=None)))
 
-    outputs = unfold(plain(f).src, {Op.HOST: slotted, Op.KERNEL: unbatched})
+    rules: dict[Op, Rule] = {Op.HOST: slotted, Op.KERNEL: unbatched, Op.TUPLE: lambda u: u.src}
+    outputs = unfold(plain(f).src, rules)
     return function(outputs, f.arg.params), tuple(slots)
 
 

@@ -47,8 +47,22 @@ def test_a_long_sort_is_done_in_parts() -> None:
     assert can_sort(2048, 8) and not can_sort(2040, 8) and not can_sort(512, 8)
 
 
-def test_a_short_sort_is_gathered() -> None:
+def test_a_short_sort_is_done_along_other_axes_or_gathered() -> None:
     same_bits(lambda x: tnp.sort(x, 0), of_lines(64, 3), all_gather=1)
+    same_bits(lambda x: tnp.sort(x, 0), of_lines(64, 16), all_to_all=1)
+
+
+def test_transforms_along_a_divided_axis_are_done_along_other_axes() -> None:
+    x = RNG.standard_normal((16, 24)).astype(np.float32)
+    for f in (lambda x: tnp.fft.fft(x, axis=0), tnp.fft.fft2, tnp.fft.ifft2):
+        same_bits(f, x, all_to_all=1)
+    same_bits(tnp.fft.rfft, x)
+    mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
+    half = np.fft.rfft2(x).astype(np.complex64)
+    back = tfn.device_put(half, tfn.NamedSharding(mesh, tfn.P("x")))
+    np.testing.assert_allclose(tfn.jit(tnp.fft.irfft2)(back), x, atol=1e-5)
+    cube = RNG.standard_normal((8, 4, 16)).astype(np.float32)
+    same_bits(tnp.fft.fftn, cube, all_to_all=1)
 
 
 def test_running_reductions_pass_totals_on() -> None:

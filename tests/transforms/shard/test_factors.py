@@ -99,3 +99,12 @@ def test_blocks_are_equal_products(shape: tuple[int, ...], data: st.DataObject) 
 @pytest.mark.parametrize("op", [Op.HOST, Op.KERNEL])
 def test_functions_of_the_host_get_whole_values(op: Op) -> None:
     assert SHARD[op].__name__ == "whole"
+
+
+def test_one_axis_of_the_mesh_divides_what_windows_cross() -> None:
+    """Two would divide the 8 columns of a slice, but not the 9 that it is of."""
+    sizes = {"x": 2, "y": 2}
+    rule = factors(build.shrink(leaf(4, 9), (0, 1), (4, 9)))
+    assert rule.crossed.keys() == {1}
+    assert rule.allows(1, ("x",), sizes) and not rule.allows(1, ("x", "y"), sizes)
+    assert rule.allows(0, ("x", "y"), sizes)

@@ -9,6 +9,7 @@ import numpy as np
 
 import tfn
 import tfn.numpy as tnp
+from tests.fuzz.values import devices
 from tfn.trace.op import Op
 from tfn.trace.sharding import OPEN, Axis, Partition
 from tfn.trace.uop import UOp, walk
@@ -40,6 +41,18 @@ def test_forward_through_a_loop() -> None:
     f = lambda x, w: tfn.lax.scan(lambda c, w: (tnp.tanh(c @ w), c), x, w)
     jaxpr, spec, _ = propagated(f, [(8, 4), (3, 4, 4)], [(("x",), ()), undivided(3)], (None, None))
     assert [spec[u] for u in jaxpr.outputs] == [(("x",), ()), ((), ("x",), ())]
+
+
+def test_forward_through_a_loop_of_no_operands() -> None:
+    f = lambda x: tfn.lax.scan(lambda c, r: (c * 0.5, tfn.grad(tnp.sum)(r)), x[0], x)[1]
+    jaxpr, spec, _ = propagated(f, [(8, 4)], [(("x",), ())])
+    (loop,) = [u for u in walk(jaxpr.outputs) if u.op is Op.SCAN]
+    assert len(loop.src) == 1, "neither carries nor slices are used"
+    assert [spec[u] for u in jaxpr.outputs] == [undivided(2)]
+    with devices(2):
+        mesh = tfn.make_mesh((2,), ("x",), tfn.sharding.AxisType.Auto)
+        x = tfn.device_put(np.ones((8, 4), np.float32), tfn.NamedSharding(mesh, tfn.P("x")))
+        np.testing.assert_array_equal(tfn.jit(f)(x), np.ones((8, 4)))
 
 
 def test_wishes_reach_what_nothing_divides() -> None:

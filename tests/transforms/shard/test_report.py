@@ -100,13 +100,10 @@ def test_fully_sharded_gathers_and_scatters_once_a_layer_and_pass() -> None:
     assert (new_up.sharding, new_down.sharding) == (up.sharding, down.sharding)
 
 
-def test_a_device_holds_its_share_and_two_layers_at_most() -> None:
-    mesh, width, hidden, depth = (
-        tfn.make_mesh((8,), ("fsdp",), tfn.sharding.AxisType.Auto),
-        64,
-        256,
-        12,
-    )
+@pytest.mark.parametrize("depth", [6, 12])
+def test_a_device_holds_its_share_and_two_layers_at_most(depth: int) -> None:
+    """Of parameters, moments and gradients; activations are those of its rows."""
+    mesh, width, hidden = tfn.make_mesh((8,), ("fsdp",), tfn.sharding.AxisType.Auto), 64, 256
     up = put(normal(depth, width, hidden), mesh, None, "fsdp", None)
     down = put(normal(depth, hidden, width), mesh, None, "fsdp", None)
     x = put(normal(64, width), mesh, "fsdp", None)
@@ -122,11 +119,34 @@ def test_a_device_holds_its_share_and_two_layers_at_most() -> None:
     run = tfn.jit(step, donate_argnums=(0, 1))
     whole = run.lower(weights, state, x).view.partitioned
     plan = bind.runtime().footprint(alone(whole))
-    parameters = sum(w.nbytes for w in weights)
-    assert plan.argument_bytes <= 3 * parameters / 8 + x.nbytes + 64
-    one_layer, activations = parameters / depth, 6 * depth * 64 * hidden * 4 / 8
-    gradients = parameters / 8
-    assert plan.temporary_bytes <= 2 * one_layer + activations + 3 * gradients
+    parameters, rows = sum(w.nbytes for w in weights), 64 // 8
+    assert plan.argument_bytes <= 3 * parameters / 8 + x.nbytes / 8 + 64
+    kept = depth * rows * (width * 4 + hidden * 4 + hidden)  # inputs of layers, relu and its mask
+    assert plan.temporary_bytes <= parameters / 8 + kept + 2 * parameters / depth
+    assert plan.output_bytes <= 3 * parameters / 8 + 64
+
+
+def test_gradients_of_what_all_steps_share_are_added_up_after_the_loop() -> None:
+    mesh = tfn.make_mesh((8,), ("data",), tfn.sharding.AxisType.Auto)
+    x, w = normal(6, 16, WIDTH), 0.1 * normal(WIDTH, WIDTH)
+    parts = put(x, mesh, None, "data")
+
+    def recurrent(w: Any, x: Any) -> Any:
+        step = lambda h, r: (tfn.numpy.tanh(r + h @ w), None)
+        return lax.scan(step, tfn.numpy.zeros((16, WIDTH)), x)[0].sum()
+
+    def accumulated(w: Any, x: Any) -> Any:
+        slope = tfn.grad(lambda w, r: (tfn.numpy.tanh(r @ w) ** 2).sum())
+        return lax.scan(lambda g, r: (g + slope(w, r), None), w, x)[0]
+
+    def read(w: Any, x: Any) -> Any:
+        slope = tfn.grad(lambda w, r: (tfn.numpy.tanh(r @ w) ** 2).sum())
+        return lax.scan(lambda g, r: (g + slope(w, r) * (g.sum() > 0), None), w, x)[0]
+
+    for f, times in ((tfn.grad(recurrent), 1), (accumulated, 1), (read, 6)):
+        run = tfn.jit(f)
+        assert moved(run, w, parts) == {("all_reduce", "data"): times}
+        np.testing.assert_allclose(run(w, parts), run(w, x), rtol=2e-5, atol=2e-5)
 
 
 def test_random_bits_move_nothing() -> None:

@@ -146,3 +146,23 @@ def test_what_does_not_fit(mesh: Mesh) -> None:
         run(lambda v: v, normal(4), mesh=None)
     with pytest.raises(AxisError, match="not a named axis"):
         run(lambda v: lax.psum(v, "rows"), normal(4))
+
+
+def test_lanes_of_regions_are_divided_over_axes_that_they_do_not_use(mesh: Mesh) -> None:
+    x = normal(2, 8, 4)
+    total = tfn.shard_map(lambda v: lax.psum(2 * v, "y"), mesh=mesh, in_specs=P("y"), out_specs=P())
+    both = tfn.shard_map(tnp.tanh, mesh=mesh, in_specs=P("y"), out_specs=P("y"))
+    lanes = lambda f: tfn.jit(tfn.vmap(f, spmd_axis_name="x"))
+    got = lanes(total)(x)
+    assert got.sharding.spec == P("x") and lanes(both)(x).sharding.spec == P("x", "y")
+    np.testing.assert_allclose(got, 2 * x.reshape(2, 4, 2, 4).sum(1), rtol=1e-5)
+    np.testing.assert_allclose(lanes(both)(x), np.tanh(x), rtol=1e-5)
+    slope = tfn.jit(tfn.grad(lambda x: (lanes(total)(x) ** 2).sum()))(x)
+    np.testing.assert_allclose(slope, np.tile(4 * np.asarray(got), (1, 4, 1)), rtol=1e-5)
+    used = tfn.shard_map(lambda v: lax.pmean(v, "x"), mesh=mesh, in_specs=P("y"), out_specs=P("y"))
+    np.testing.assert_allclose(lanes(used)(x), x, rtol=1e-6)
+    partial = tfn.shard_map(
+        lambda v: v + lax.axis_index("y"),
+        mesh=mesh, in_specs=P("y"), out_specs=P("y"), axis_names={"y"}, check_vma=False,
+    )  # fmt: skip
+    assert lanes(partial)(x).sharding.spec == P("x", "y")

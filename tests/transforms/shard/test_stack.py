@@ -12,7 +12,7 @@ import tfn
 from tests.transforms.shard.table import TABLE, Row
 from tests.transforms.shard.test_partition import MESHES, divisions, stack
 from tfn.config import config
-from tfn.sharding import NamedSharding
+from tfn.sharding import AxisType, NamedSharding
 from tfn.trace import oracle
 from tfn.trace.jaxpr import Jaxpr, param
 from tfn.trace.named_sharding import spec_of
@@ -98,7 +98,8 @@ def test_every_division_has_the_same_bits(row: Row, derived: bool) -> None:
     traced, whole = run.trace(*row.values), leaves(run(*row.values))
     for name in MESHES_OF_DEVICES:
         axes = MESHES[name]
-        mesh = tfn.make_mesh(tuple(a.size for a in axes), tuple(a.name for a in axes))
+        kinds = (AxisType.Auto,) * len(axes)
+        mesh = tfn.make_mesh(tuple(a.size for a in axes), tuple(a.name for a in axes), kinds)
         seed = (row.name, name, derived)
         for args in divisions(row.values, axes, DIVISIONS_OF_DEVICES, seed):
             if cuts_a_sum(traced.jaxpr, [*args, *[None] * len(traced.captured)]):

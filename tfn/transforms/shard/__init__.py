@@ -17,6 +17,7 @@ Files in reading order:
     reshard           from one division to another by the cheapest exchanges
     part              the part of a value that a device holds
     partition         from global values to the graphs that every device computes
+    divide            a function divided among the devices of a mesh
     report            exchanges of a program, the bytes that they move, its text
     hosts             meshes over many processes: exchanges within them, and messages between them
     stack             the devices of one process as axes of an ordinary program

@@ -1,4 +1,4 @@
-"""Sorts, running sums, extremes and irregular access along an axis that is divided.
+"""Sorts, running sums, transforms, extremes and irregular access along a divided axis.
 
 A sort exchanges parts by fixed permutations (columnsort); a running sum passes totals on; an argmax
 compares the extremes of all parts; a gather adds up what each device finds in its part, and a
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import reduce as fold
 
 from tfn.dtypes import FLOATS, INT32, UNSIGNED
-from tfn.trace.argument import Param, Scan
+from tfn.trace.argument import Fft, FftType, Param, Scan
 from tfn.trace.build import (
     bitcast,
     broadcast_in_dim,
@@ -135,6 +135,27 @@ def run_across(u: UOp, first: UOp, x: UOp, at: Place) -> list[UOp]:
     before = UOp(op, (first, reduce(before, op, (0,))))
     last = UOp(op, (first, reduce(totals, op, (0,))))
     return [last, *(UOp(op, (broadcast_to(before, y.shape), y)) for y in sums)]
+
+
+# Fourier transforms.
+
+
+def fft_by_axes(x: UOp, arg: Fft) -> UOp:
+    """A transform along several axes as one after the other, in the order of NumPy.
+
+    A transform along one axis leaves the others divided as they are: an all-to-all between two of
+    them moves less than a gather.
+    """
+    kind, last = arg.kind, len(arg.lengths) - 1
+    of_others = {FftType.RFFT: FftType.FFT, FftType.IRFFT: FftType.IFFT}.get(kind, kind)
+    order = list(range(last, -1, -1))
+    if kind is FftType.IRFFT:
+        order = [*range(last), last]
+    for i in order:
+        axis = x.ndim - 1 - last + i
+        one = Fft(kind if i == last else of_others, (arg.lengths[i],))
+        x = moveaxis(UOp(Op.FFT, (moveaxis(x, axis, x.ndim - 1),), one), x.ndim - 1, axis)
+    return x
 
 
 # Extremes.

@@ -35,7 +35,7 @@ from tfn.trace.build import (
 )
 from tfn.trace.jaxpr import function
 from tfn.trace.op import MONOIDS, Op
-from tfn.trace.sharding import Axis, Collective, Exchange, Groups, Names, Partition
+from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Groups, Names, Partition
 from tfn.trace.uop import UOp, rebuild, walk
 from tfn.transforms.body import Lanes
 
@@ -120,19 +120,46 @@ def batch_partition(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: in
 
 
 def lanes_over(outputs: Sequence[UOp], names: Names) -> list[UOp]:
-    """Graphs whose constraints divide the axis that `vmap` adds over axes of their mesh."""
+    """Graphs whose constraints divide the axis that `vmap` adds over axes of their mesh.
+
+    So do the boundaries of manual regions.  Where a region has the axes, and uses them for nothing,
+    they are the partitioner's from now on: each device has its own lanes of the region.
+    """
+    used = {u.arg.name for u in walk(outputs) if u.op is Op.AXIS}
+    return _lanes_over(outputs, names, used.isdisjoint(names))
+
+
+def _lanes_over(outputs: Sequence[UOp], names: Names, unused: bool) -> list[UOp]:
     new: dict[UOp, UOp] = {}
     for u in walk(outputs):
         if u.op is Op.FUNCTION:
-            new[u] = function(lanes_over(u.src, names), u.arg.params)
+            new[u] = function(_lanes_over(u.src, names, unused), u.arg.params)
             continue
         new[u] = rebuild(u, tuple([new[s] for s in u.src]))
+        if u.op in (Op.SHARD, Op.UNSHARD) and unused and set(names).isdisjoint(u.arg.names):
+            new[u] = _lanes_of_region(new[u], names)
         if u.op is Op.CONSTRAIN:
             arg: Partition = u.arg
             free = {axis.name for axis in arg.mesh} - {n for part in arg.spec for n in part}
             if free.issuperset(names):
                 new[u] = UOp(u.op, new[u].src, replace(arg, lanes=names))
     return [new[u] for u in outputs]
+
+
+def _lanes_of_region(u: UOp, names: Names) -> UOp:
+    """SHARD or UNSHARD of a region whose lanes are divided over axes that it does not use."""
+    arg: Partition = u.arg
+    manual = tuple([name for name in arg.manual if name not in names])
+    unchecked = tuple([axis for axis in arg.unchecked if axis.name not in names])
+    inner = replace(arg, manual=manual, unchecked=unchecked)
+
+    def open_lanes(x: UOp) -> UOp:
+        lanes = Partition(arg.mesh, (OPEN,) * x.ndim, lanes=names)
+        return UOp(Op.CONSTRAIN, (x,), lanes)
+
+    if u.op is Op.SHARD:
+        return UOp(Op.SHARD, (open_lanes(u.src[0]),), inner)
+    return open_lanes(UOp(Op.UNSHARD, u.src, inner))
 
 
 def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> Any:

@@ -81,7 +81,14 @@ class Factors:
     work: int = 0
 
     def allows(self, factor: int, names: Names, sizes: Mapping[str, int]) -> bool:
-        """Whether axes of the mesh, of some sizes, may divide a factor."""
+        """Whether axes of the mesh, of some sizes, may divide a factor.
+
+        Several axes divide a crossed one only if it says so.  Its operands have other sizes than
+        it, and several axes divide sizes only that are multiples of them.
+        """
+        crossing = self.crossed.get(factor)
+        if len(names) > 1 and crossing is not None and not crossing.any_axes:
+            return False
         return divides(self.sizes[factor], names, sizes, factor not in self.even)
 
 

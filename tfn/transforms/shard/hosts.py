@@ -48,7 +48,7 @@ from tfn.trace.processes import Coordinates, HostGrid, Message
 from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Names, Partition, Spec
 from tfn.trace.uop import UOp, const, rebuild, substitute, walk
 from tfn.transforms.shard.collective_rules import collective, of_each_group
-from tfn.transforms.shard.partition import Opened, divide
+from tfn.transforms.shard.divide import Opened, divide
 
 GATHER_SUM_MAX_BYTES = 64 << 10
 """The largest value that is summed from a gather of all of them: one message instead of two.  A

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfn.trace.argument import Leaf
+from tfn.trace.jaxpr import param
 from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Names, Spec
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, walk
 
 
 class Part(NamedTuple):
@@ -68,3 +69,36 @@ def slice_of(part: Part) -> Part:
     graph = part.graph
     row = UOp(Op.LEAF, (), Leaf(graph.shape[1:], graph.dtype))
     return part._replace(graph=row, spec=part.spec[1:], shape=part.shape[1:])
+
+
+def accumulated(body: UOp, carries: range) -> list[tuple[int, UOp]]:
+    """The carries of a loop to which its body adds a value, and which it does not read otherwise.
+
+    Args:
+        body: the FUNCTION of the loop.
+        carries: the numbers of its parameters that are carries.
+
+    Returns:
+        The number of each, counted from the first carry, and the value.
+    """
+    readers: dict[UOp, int] = {}
+    for u in walk(body.src):
+        if u.op is not Op.FUNCTION:
+            for s in u.src:
+                readers[s] = readers.get(s, 0) + 1
+    found = []
+    for i, (p, out) in enumerate(zip(body.arg.params[carries.start :], body.src[: len(carries)])):
+        carry = param(p)
+        alone = readers.get(carry) == 1 and body.src.count(carry) == 0 and body.src.count(out) == 1
+        if alone and out.op is Op.ADD and carry in out.src and readers.get(out, 0) == 0:
+            (term,) = [s for s in out.src if s is not carry]
+            if term.op not in (Op.PARAM, Op.CONST):
+                found.append((i, term))
+    return found
+
+
+def is_zero(u: UOp) -> bool:
+    """Whether a graph is known to be zeros."""
+    while u.op in (Op.RESHAPE, Op.EXPAND):
+        (u,) = u.src
+    return u.op is Op.CONST and not u.arg.value

@@ -13,28 +13,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.config import config
 from tfn.dtypes import FLOATS, INT32
 from tfn.errors import ArgumentError
 from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import bitcast, broadcast_to, full_like, several, where
-from tfn.trace.inline import plain, sealed
+from tfn.trace.inline import sealed
 from tfn.trace.jaxpr import function, param
 from tfn.trace.mesh import mesh_of
 from tfn.trace.named_sharding import NamedSharding
 from tfn.trace.named_sharding import spec_of as named_spec
 from tfn.trace.op import SEVERAL, Op
-from tfn.trace.sharding import Axis, Exchange, Names, Partition, Spec
+from tfn.trace.sharding import Axis, Exchange, Names, Spec
 from tfn.trace.uop import UOp, reshaped
-from tfn.transforms.shard.across import as_word, run_across
+from tfn.transforms.shard.across import as_word, fft_by_axes, run_across
 from tfn.transforms.shard.collective_rules import collective
 from tfn.transforms.shard.factors import POINTWISE, Factors
 from tfn.transforms.shard.halo import Place
-from tfn.transforms.shard.part import Part, appended, manual_of, scattered, slice_of, stays_partial
+from tfn.transforms.shard.part import (
+    Part,
+    accumulated,
+    appended,
+    is_zero,
+    manual_of,
+    scattered,
+    slice_of,
+    stays_partial,
+)
 from tfn.transforms.shard.parts import Division, local
 from tfn.transforms.shard.propagate import (
     Assignment,
@@ -47,7 +55,7 @@ from tfn.transforms.shard.propagate import (
     is_running,
     local_shape,
     manual_spec,
-    proper,
+    relocated,
     spec_of,
     undivided,
 )
@@ -59,26 +67,6 @@ memory is about ten times as fast as what connects devices."""
 BYTES_PER_MULTIPLY_ADD = 0.02
 """The cost of a multiply-add in bytes received: a device computes 50 of them in the time in which
 a byte arrives (100 GFLOP/s beside 1 GB/s; on a GPU 2,000 and more)."""
-
-
-@frozen
-class Opened:
-    """A divided function as graphs over leaves, to be closed or stacked.
-
-    Attributes:
-        outputs: the graphs of the parts of the results.
-        leaves: the parts of the parameters.
-        indices: of this device along each axis.
-        mesh: the axes.
-        params, results: how the values are divided.
-    """
-
-    outputs: tuple[UOp, ...]
-    leaves: tuple[UOp, ...]
-    indices: tuple[UOp, ...]
-    mesh: tuple[Axis, ...]
-    params: tuple[Partition, ...]
-    results: tuple[Partition, ...]
 
 
 class Partitioner:
@@ -99,11 +87,12 @@ class Partitioner:
         f: UOp,
         params: Mapping[UOp, Part],
         wishes: Sequence[Spec | None],
-        partial: Sequence[Names] = (),
+        partial: Sequence[Names | None] = (),
     ) -> list[Part]:
         """The parts of the outputs of a function, from those of its parameters.
 
-        The first outputs stay as they are if they have to be added up over `partial` axes.
+        The first outputs stay as they are if they have to be added up over `partial` axes; those
+        of None stay as they are in any case.
         """
         propagation = self.context.propagated(f, [part.spec for part in params.values()])
         wish = propagation.backward(wishes)
@@ -141,7 +130,7 @@ class Partitioner:
             parts[u] = rule(self, u, operands, wish.get(u))
         kept = [*partial, *[()] * (len(f.src) - len(partial))]
         return [
-            parts[u] if names and parts[u].pending == names else settled(u)
+            parts[u] if names is None or (names and parts[u].pending == names) else settled(u)
             for u, names in zip(f.src, kept, strict=True)
         ]
 
@@ -168,11 +157,8 @@ class Partitioner:
         part = self.to(Part(graph, spec, part.manual, shape=u.shape), rest)
         target = constrained(replace(u.arg, unreduced=()), part.spec, u.shape)
         part = self.to(part, automatic(target, sorted({*part.manual, *wanted})))
-        graph = part.graph
-        for name in [name for name in wanted if name not in pending]:
-            is_first = broadcast_to(self.index[name] <= 0, graph.shape)
-            graph = where(is_first, graph, full_like(graph, 0))
-        return part._replace(graph=graph, pending=tuple(wanted))
+        part = self._of_first(part, tuple([name for name in wanted if name not in pending]))
+        return part._replace(pending=tuple(wanted))
 
     def _added_up(self, part: Part, wish: Spec | None) -> Part:
         graph, spec = part.graph, part.spec
@@ -195,6 +181,12 @@ class Partitioner:
     def _divide(self, u: UOp, operands: Sequence[Part], wish: Any) -> Any:
         if u.op is Op.HOST and u.arg.inspects is not None:
             return self._told(u, operands)
+        if (
+            u.op is Op.FFT
+            and len(u.arg.lengths) > 1
+            and any(operands[0].spec[-len(u.arg.lengths) :])
+        ):
+            return self._transformed(u, operands[0], wish)
         manual = manual_of(operands)
         if u.op in POINTWISE and (wish is None or is_divided(operands[0].spec)):
             divided = {part.spec for part in operands if is_divided(part.spec)}
@@ -231,6 +223,12 @@ class Partitioner:
                     out, spec = self._combined(out, spec, name, op, wish)
         return Part(out, spec, manual, tuple(pending))
 
+    def _transformed(self, u: UOp, part: Part, wish: Any) -> Part:
+        """A Fourier transform of which an axis is divided: axis by axis, each of them whole."""
+        p = Param(0, u.src[0].shape, u.src[0].dtype)
+        f = function([fft_by_axes(param(p), u.arg)], (p,))
+        return self.run(f, {param(p): part}, [wish])[0]
+
     def _combined(
         self, x: UOp, spec: Spec, name: str, op: Op, wish: Spec | None
     ) -> tuple[UOp, Spec]:
@@ -266,6 +264,7 @@ class Partitioner:
             for pair in divided:
                 orders += [[pair, *wanted, *divided], [pair, *wanted]]
             choices += [assigned(rows, factors, self.sizes, omitted) for rows in orders]
+        choices += [relocated(*pair, factors, self.sizes) for pair in divided]
         different = [c for i, c in enumerate(choices) if c not in choices[:i]]
         if len(different) == 1:
             return different[0]
@@ -298,8 +297,6 @@ class Partitioner:
         parts = self._count(tuple(assignment.values()))
         for factor, crossing in factors.crossed.items():
             names = assignment.get(factor, ())
-            if len(names) > 1 and not crossing.any_axes:
-                return inf
             if names:
                 its_parts = self._parts(names)
                 total += crossing.received(its_parts) * its_parts / parts
@@ -356,7 +353,7 @@ class Partitioner:
         f: UOp,
         params: Sequence[Part],
         wishes: Sequence[Spec | None],
-        partial: Sequence[Names] = (),
+        partial: Sequence[Names | None] = (),
     ) -> tuple[tuple[Param, ...], list[Part]]:
         """The parameters of a nested function of parts, and its outputs over them.
 
@@ -371,9 +368,9 @@ class Partitioner:
         }
         return local_params, self.run(f, known, wishes, partial)
 
-    def _scan(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
+    def _scan(self, u: UOp, operands: Sequence[Part], wish: Any, defers: bool = True) -> list[Part]:
         arg, wish = u.arg, wish or {}
-        if is_running(u, operands[-1].spec):
+        if is_running(u, [part.spec for part in operands]):
             return self._running(u, operands)
         first, last = arg.consts, arg.consts + arg.carries
         manual = manual_of(operands)
@@ -386,6 +383,10 @@ class Partitioner:
             self.to(part, wish[i]) if wish.get(i) and not part.pending else part
             for i, part in enumerate(operands[first:last])
         ]
+        if defers:
+            inner = [*operands[:first], *carries, *slices]
+            for i, names in self._deferred(u.src[0], inner, range(first, last)):
+                partial[i], carries[i] = names, self._of_first(carries[i], names)
         for settled in (False, True):
             local_params, out = self._function(
                 u.src[0],
@@ -397,7 +398,7 @@ class Partitioner:
                 added = [
                     self._added_up(p, None)._replace(shape=p.shape) for p in operands[first:last]
                 ]
-                return self._scan(u, [*operands[:first], *added, *operands[last:]], wish)
+                return self._scan(u, [*operands[:first], *added, *operands[last:]], wish, False)
             natural = [part.spec for part in out[: arg.carries]]
             if settled or natural == [part.spec for part in carries]:
                 break
@@ -417,6 +418,34 @@ class Partitioner:
         partial += [()] * len(ys_parts)
         rows = zip(results, specs, partial, strict=True)
         return [Part(y, spec, manual, names) for y, spec, names in rows]
+
+    def _deferred(
+        self, body: UOp, params: Sequence[Part], carries: range
+    ) -> list[tuple[int, Names]]:
+        """The carries to which a body adds sums over divided axes, and does nothing else with them.
+
+        Their parts need to be added up once, after the loop: the gradients of what all steps share
+        are such carries.  Their numbers, and the axes of the mesh.
+        """
+        found = accumulated(body, carries)
+        if not found:
+            return []
+        terms = function([term for _, term in found], body.arg.params)
+        _, out = self._function(terms, params, [None] * len(found), [None] * len(found))
+        given = [params[carries[i]] for i, _ in found]
+        return [
+            (i, part.pending)
+            for (i, _), carry, part in zip(found, given, out, strict=True)
+            if part.pending and carry.spec == part.spec and not carry.pending
+        ]
+
+    def _of_first(self, part: Part, names: Names) -> Part:
+        """A value as parts that are to be added up: it is that of the first device, else 0."""
+        graph = part.graph
+        for name in names if not is_zero(graph) else ():
+            is_first = broadcast_to(self.index[name] <= 0, graph.shape)
+            graph = where(is_first, graph, full_like(graph, 0))
+        return part._replace(graph=graph, pending=(*part.pending, *names))
 
     def _running(self, u: UOp, operands: Sequence[Part]) -> list[Part]:
         """Sums up to each row, along an axis that is divided."""
@@ -493,44 +522,3 @@ STRUCTURE: dict[Op, Rule] = {
 }
 """The ops that are no single loop nest."""
 # fmt: on
-
-
-def divide(
-    f: UOp,
-    mesh: tuple[Axis, ...],
-    params: Sequence[Partition | None],
-    settled: Callable[[Spec], Spec] = lambda spec: spec,
-) -> Opened:
-    """A FUNCTION of global values, divided among the devices of a mesh.
-
-    Args:
-        params: how each parameter is divided; None for one that is the same on all devices.
-        settled: from the spec that a result would have to the one that it shall have.
-    """
-    f = plain(f)
-    full = tuple(
-        arg or Partition(mesh, undivided(len(p.shape)))
-        for arg, p in zip(params, f.arg.params, strict=True)
-    )
-    partitioner = Partitioner(mesh)
-    leaves = tuple(
-        UOp(Op.LEAF, (), Leaf(arg.local(p.shape), p.dtype))
-        for arg, p in zip(full, f.arg.params, strict=True)
-    )
-    known = {
-        param(p): Part(leaf, proper(arg))
-        for p, leaf, arg in zip(f.arg.params, leaves, full, strict=True)
-    }
-    sizes = partitioner.sizes
-    out = [
-        partitioner.to(part, settled(even(part.shape, settled(part.spec), sizes)))
-        for part in partitioner.run(f, known, [None] * len(f.src))
-    ]
-    given = {(p.shape, proper(arg)): arg for p, arg in zip(f.arg.params, full, strict=True)}
-    results = tuple(
-        given.get((u.shape, part.spec), Partition(mesh, part.spec))
-        for u, part in zip(f.src, out, strict=True)
-    )
-    indices = tuple(partitioner.index[axis.name] for axis in mesh)
-    outputs = tuple(part.graph for part in out)
-    return Opened(outputs, leaves, indices, mesh, full, results)

@@ -21,7 +21,7 @@ from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, remembered, walk
 from tfn.transforms.body import closed
 from tfn.transforms.shard import hosts, stack
-from tfn.transforms.shard.partition import Opened, divide
+from tfn.transforms.shard.divide import Opened, divide
 
 
 @frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -62,6 +62,26 @@ def assigned(
     return result
 
 
+def relocated(row: Row, spec: Spec, factors: Factors, sizes: Mapping[str, int]) -> Assignment:
+    """The factors divided as an operand is, and over the axes that cannot stay where they are.
+
+    An axis of the mesh that divides an axis of which the op needs the whole divides the longest
+    other one: an all-to-all before, instead of a gather.
+    """
+    parts = {f: prod([sizes[n] for n in names]) for f, names in zip(row, spec) if f is not None}
+    refused = {f for f in factors.crossed if factors.crossed[f].received(parts.get(f, 1)) == inf}
+    result = assigned([(row, spec)], factors, sizes, refused)
+    used = {name for names in result.values() for name in names}
+    free = [f for f in row if f is not None and f not in factors.crossed]
+    for name in [name for names in spec for name in names if name not in used]:
+        for factor in sorted(free, key=lambda f: -factors.sizes[f]):
+            names = (*result.get(factor, ()), name)
+            if factors.sizes[factor] % prod([sizes[n] for n in names]) == 0:
+                result[factor] = names
+                break
+    return result
+
+
 def local_shape(shape: Shape, spec: Spec, sizes: Mapping[str, int]) -> Shape:
     """The shape of a part, padding included."""
     pairs = zip(shape, spec, strict=True)
@@ -109,8 +129,9 @@ def constrained(arg: Partition, spec: Spec, shape: Shape) -> Spec:
     return even(shape, spec, {axis.name: axis.size for axis in arg.mesh}, padded=True)
 
 
-def is_running(u: UOp, spec: Spec) -> bool:
-    """Whether a SCAN adds up along an axis that one axis of the mesh divides."""
+def is_running(u: UOp, specs: Sequence[Spec]) -> bool:
+    """Whether a SCAN of operands so divided adds up along an axis that one of the mesh divides."""
+    spec = specs[-1] if specs else ()
     return bool(spec) and len(spec[0]) == 1 and running_op(u) is not None
 
 
@@ -217,7 +238,7 @@ class Propagation:
         ]
         if settled != carries:
             out = self.inner(u.src[0], [*specs[:first], *settled, *slices])
-        along = specs[-1][0] if is_running(u, specs[-1]) else ()
+        along = specs[-1][0] if is_running(u, specs) else ()
         return [*settled, *((along, *spec) for spec in out[arg.carries :])]
 
     def repeat_while(self, u: UOp) -> list[Spec]:

@@ -18,7 +18,7 @@ from tfn.trace.sharding import Axis, Partition
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
-from tfn.transforms.shard.partition import Opened
+from tfn.transforms.shard.divide import Opened
 
 
 def stacked(part: Opened) -> Jaxpr:
