@@ -88,12 +88,7 @@ def auto_axes(
 
     @wraps(function)
     def call(*args: Any, out_sharding: Any = out_sharding, **kwargs: Any) -> Any:
-        if out_sharding is None:
-            raise ArgumentError(
-                "auto_axes needs the sharding of the result",
-                got="out_sharding=None",
-                hint="pass out_sharding=P(...), to auto_axes or to the function that it returns",
-            )
+        _check_given("auto_axes", out_sharding, "out_sharding", "sharding of the result")
         mesh = _mesh_of(args, out_sharding)
         free = _retyped("auto_axes", mesh, axes, AxisType.Auto)
         args, kwargs = tree.map(partial(_relabelled, mesh=free), (args, kwargs))
@@ -102,6 +97,20 @@ def auto_axes(
         return reshard(result, out_sharding)
 
     return call
+
+
+def _check_given(what: str, sharding: Any, keyword: str, meaning: str) -> None:
+    """Check that the boundary of `auto_axes` or `explicit_axes` has a sharding.
+
+    Raises:
+        ArgumentError: if it has none.
+    """
+    if sharding is None:
+        raise ArgumentError(
+            f"{what} needs the {meaning}",
+            got=f"{keyword}=None",
+            hint=f"pass {keyword}=P(...), to {what} or to the function that it returns",
+        )
 
 
 def explicit_axes(
@@ -119,18 +128,20 @@ def explicit_axes(
     Raises:
         ArgumentError: without shardings of the arguments.
         AxisError: for a name that the mesh does not have.
+
+    Example:
+        >>> mesh = make_mesh((1,), "x", (AxisType.Auto,))
+        >>> double = explicit_axes(lambda x: 2 * x, in_sharding=NamedSharding(mesh, P("x")))
+        >>> import tfn.numpy as tnp
+        >>> double(tnp.ones(2)).tolist()
+        [2.0, 2.0]
     """
     if function is None:
         return lambda f: explicit_axes(f, axes=axes, in_sharding=in_sharding)
 
     @wraps(function)
     def call(*args: Any, in_sharding: Any = in_sharding, **kwargs: Any) -> Any:
-        if in_sharding is None:
-            raise ArgumentError(
-                "explicit_axes needs the shardings of the arguments",
-                got="in_sharding=None",
-                hint="pass in_sharding=P(...), to explicit_axes or to the function that it returns",
-            )
+        _check_given("explicit_axes", in_sharding, "in_sharding", "shardings of the arguments")
         mesh = _mesh_of(args, in_sharding)
         typed = _retyped("explicit_axes", mesh, axes, AxisType.Explicit)
         places: Any = tree.map(

@@ -68,7 +68,7 @@ class Shipped:
 
 
 Slot = list[Any]
-"""Where an answer goes: a value for each worker."""
+"""The place of the answers to a command: empty at first, then their list, one for each worker."""
 
 
 class Controller:

@@ -339,9 +339,9 @@ class Jitted(Generic[P, R_co]):
     def _call(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The general call: numbers or static arguments, a miss, or within an outer trace."""
         split = self.static.split(self.function, args, kwargs)
-        values, structure = tree.flatten(split.dynamic)
+        flatten = tree.flatten if self.shardings is None else refs.flatten
+        values, structure = flatten(split.dynamic)
         if self.shardings is not None:
-            values, structure = refs.flatten(split.dynamic)
             values = self._values(values, split, structure)
             names = self._names_of(split, structure)
             values = self.shardings.put(split.dynamic[0], values, names)

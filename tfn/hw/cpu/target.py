@@ -113,7 +113,8 @@ def host() -> Target:
     """The processor that this process compiles for: this machine's, or the one of `config.target`.
 
     Raises:
-        DeviceError: if this machine cannot run code for `config.target`.
+        ArgumentError: if `config.target` is the name of no target.
+        DeviceError: if this machine cannot run code for it.
     """
     name = config.target
     watch(lambda: _keep(name))
