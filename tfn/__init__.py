@@ -12,9 +12,11 @@ from tfn.trace import bind as _bind
 with _on_demand(globals()):
     from tfn import checkify as checkify
     from tfn import compat as compat
+    from tfn import custom_batching as custom_batching
     from tfn import custom_derivatives as custom_derivatives
     from tfn import debug as debug
     from tfn import distributed as distributed
+    from tfn import experimental as experimental
     from tfn import flatten_util as flatten_util
     from tfn import image as image
     from tfn import inspect as inspect

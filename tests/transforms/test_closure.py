@@ -115,3 +115,18 @@ def test_converted_functions_keep_nothing() -> None:
         tfn.grad(f)(x)
 
     assert growth(step) == NONE
+
+
+def test_effects_of_a_converted_function_happen() -> None:
+    seen: list[float] = []
+    total = tfn.new_ref(0.0)
+
+    def f(x: Any) -> Any:
+        tfn.debug.callback(lambda x: seen.append(float(x)), x)
+        total[...] += x
+        return 2 * x
+
+    g, _ = tfn.closure_convert(f, 1.0)
+    assert float(g(2.0)) == 4.0 and float(tfn.jit(g)(3.0)) == 6.0
+    tfn.effects_barrier()
+    assert seen == [2.0, 3.0] and float(total[...]) == 5.0

@@ -21,6 +21,7 @@ Files, in reading order:
 - ``tangents``: trees of tangents and cotangents, checked
 - ``custom``: a call of a function that has rules of its own
 - ``custom_jvp``: `custom_jvp`
+- ``custom_vmap``: `custom_vmap`
 - ``custom_vjp``: `custom_vjp`
 - ``closure``: `closure_convert`, `custom_gradient`
 - ``checkpoint_policies``: the values that a checkpointed function stores

@@ -36,10 +36,11 @@ class Converted:
 
     Attributes:
         captured: the Values.
-        jaxpr: the closed function of those, then of the leaves of the arguments.
+        jaxpr: the closed function of those, of the state, then of the leaves of the arguments.
         takes: the structure of the arguments.
         gives: the structure of the result.
         weak: which of its leaves have a weak dtype.
+        cells: the state, whose next values are the first results.
     """
 
     captured: tuple[bind.Value, ...]
@@ -47,6 +48,7 @@ class Converted:
     takes: tree.Structure
     gives: tree.Structure
     weak: tuple[bool, ...]
+    cells: tuple[bind.Cell, ...] = ()
 
     def __call__(self, *args: object) -> Any:
         """The function's result, for arguments of the types it was converted for."""
@@ -58,13 +60,15 @@ class Converted:
                 hint="convert it again for other arguments",
             )
         values = [as_value(x, f"argument {i}") for i, x in enumerate(flat)]
-        results = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
+        state = [cell.read() for cell in self.cells]
+        operands = [*self.captured, *state, *values]
+        results = bind.call(self.jaxpr, operands, self.weak, self.cells)
         return tree.unflatten(self.gives, results)
 
 
 tree.register_node(
     Converted,
-    lambda f: (f.captured, (f.jaxpr, f.takes, f.gives, f.weak)),
+    lambda f: (f.captured, (f.jaxpr, f.takes, f.gives, f.weak, f.cells)),
     lambda static, captured: Converted(tuple(captured), *static),
 )
 
@@ -78,11 +82,15 @@ def converted(what: str, fun: Function, args: Sequence[object]) -> Converted:
         for i, x in enumerate(flat)
     ]
     recorded = record(what, fun, lambda xs: fun(*tree.unflatten(structure, xs)), types, known=False)
-    inner = set(recorded.inputs)
-    captured = [u for u in leaves(recorded.outputs) if u not in inner]
-    jaxpr, _ = close(recorded.outputs, [*captured, *recorded.inputs])
+    inputs, outputs = (
+        [*recorded.before, *recorded.inputs],
+        [*recorded.after, *recorded.outputs],
+    )
+    captured = [u for u in leaves(outputs) if u not in set(inputs)]
+    jaxpr, _ = close(outputs, [*captured, *inputs])
     values = tuple(u.arg.value for u in captured)
-    return Converted(values, jaxpr, structure, recorded.structure, tuple(recorded.weak))
+    weak = tuple(recorded.weak)
+    return Converted(values, jaxpr, structure, recorded.structure, weak, recorded.cells)
 
 
 def closure_convert(
