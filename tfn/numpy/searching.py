@@ -6,12 +6,14 @@ argument `size` fixes it, and the results that are missing are filled.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tfn._support.validate import integer, no_out, rank, shown
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import apply, array_of, indices_of, known_values
-from tfn.errors import ShapeError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import truth, where
 from tfn.numpy.manipulation import flat_or_axis
@@ -61,14 +63,16 @@ def _places(x: UOp, size: int, fill: int) -> UOp:
     return build.where(ordered < count, ordered, build.full_like(ordered, fill))
 
 
-def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tuple[Array, ...]:
+def nonzero(
+    x: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] = 0
+) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, one vector for each axis; see `flatnonzero`.
 
     Args:
         x: array of one axis at least.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
-        fill_value: value of results that are missing, 0 by default.
+        fill_value: value of results that are missing, or one for each axis; 0 by default.
 
     Returns:
         A tuple of integer vectors of `size` elements.
@@ -76,7 +80,7 @@ def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tu
     Raises:
         ShapeError: if there is no axis.
         TracerArrayConversionError: without `size`, for a traced value.
-        ArgumentError: if `size` is negative.
+        ArgumentError: if `size` is negative, or there are too few fill values.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -91,7 +95,13 @@ def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tu
         coordinates = np.nonzero(known_values("nonzero", x, SIZE))
         return tuple(indices_of("nonzero", line, n) for line, n in zip(coordinates, x.shape))
     flat = flatnonzero(x, size=integer("nonzero", "size", size, 0), fill_value=-1)
-    return tuple(apply(_coordinate, (flat,), x.shape, axis, fill_value) for axis in range(x.ndim))
+    fills = fill_value if isinstance(fill_value, Sequence) else (fill_value,) * x.ndim
+    if len(fills) != x.ndim:
+        raise ArgumentError(
+            "nonzero needs one fill_value, or one for each axis",
+            got=f"{len(fills)} for {x.ndim} axes",
+        )
+    return tuple(apply(_coordinate, (flat,), x.shape, axis, n) for axis, n in enumerate(fills))
 
 
 def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:

@@ -103,3 +103,19 @@ def numpy_fft_loops() -> Any:
     loops = getattr(np.fft, "_pocketfft_umath", None)
     names = ("fft", "ifft", "irfft", "rfft_n_even", "rfft_n_odd")
     return loops if all(hasattr(loops, name) for name in names) else None
+
+
+def sparse_solve(data: Data, indices: Data, indptr: Data, b: Data, transposed: bool) -> Data:
+    """The solution of a system with a matrix of compressed rows, or with its transpose.
+
+    Example:
+        >>> parts = np.array([2.0, 1.0, 4.0]), np.array([0, 0, 1]), np.array([0, 1, 3])
+        >>> sparse_solve(*parts, np.array([2.0, 9.0]), False).tolist()
+        [1.0, 2.0]
+    """
+    import scipy.sparse.linalg
+
+    form = scipy.sparse.csc_matrix if transposed else scipy.sparse.csr_matrix
+    matrix = form((data, indices, indptr), shape=(b.shape[0], b.shape[0]))
+    solution: Data = scipy.sparse.linalg.spsolve(matrix.tocsc(), b)
+    return solution
