@@ -8,6 +8,9 @@ Files in reading order:
     bits              population count, bitcasts, nextafter, reduced precision
     movement          reshape, transpose, broadcast, slices, padding, concatenation, iota
     contraction       dot, dot_general, convolutions
+    ragged            products of groups of rows with matrices of their own
+    composites        composite: operations with a name that are composed of others
+    result_shapes     shapes of convolutions and of reductions over windows
     fourier           the discrete Fourier transform
     reduction         reductions over axes and windows, argmax, argmin
     dynamic_indexing  dynamic slices, sort, optimization_barrier
@@ -74,13 +77,24 @@ with _on_demand(globals()):
     )
     from tfn.lax.contraction import (
         Precision as Precision, dot_general as dot_general, dot as dot,
-        batch_matmul as batch_matmul, ragged_dot as ragged_dot,
+        batch_matmul as batch_matmul,
         ConvDimensionNumbers as ConvDimensionNumbers,
         conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
         conv_general_dilated as conv_general_dilated, conv as conv,
         conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
         conv_general_dilated_patches as conv_general_dilated_patches,
         conv_general_dilated_local as conv_general_dilated_local,
+    )
+    from tfn.lax.ragged import (
+        RaggedDotDimensionNumbers as RaggedDotDimensionNumbers, ragged_dot as ragged_dot,
+        ragged_dot_general as ragged_dot_general,
+    )
+    from tfn.lax.composites import composite as composite
+    from tfn.lax.result_shapes import (
+        conv_general_permutations as conv_general_permutations,
+        conv_general_shape_tuple as conv_general_shape_tuple, conv_shape_tuple as conv_shape_tuple,
+        conv_transpose_shape_tuple as conv_transpose_shape_tuple,
+        reduce_window_shape_tuple as reduce_window_shape_tuple, shape_as_value as shape_as_value,
     )
     from tfn.lax.fourier import fft as fft, FftType as FftType
     from tfn.lax.reduction import (

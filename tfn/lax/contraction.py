@@ -17,18 +17,13 @@ from tfn import dtypes
 from tfn._support.validate import integer, integers, of_each_axis, several, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
-from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.lax import elementwise
-from tfn.lax.movement import broadcast_in_dim, iota, rev, transpose
+from tfn.lax.movement import rev, transpose
 from tfn.lax.operand import array, show
 from tfn.numpy.creation import resolved
-from tfn.numpy.cumulative import running
-from tfn.trace import build
 from tfn.trace.argument import Conv, Dot
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
-from tfn.trace.uop import UOp
 
 Pairs = Sequence[tuple[int, int]]
 DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -196,65 +191,6 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: object = None) -> Ar
     n = len(a.shape)
     batch = tuple(range(n - 2))
     return dot_general(a, b, (((n - 1,), (n - 2,)), (batch, batch)), precision)
-
-
-def ragged_dot(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    group_sizes: ArrayLike,
-    precision: object = None,
-    preferred_element_type: DTypeLike | None = None,
-) -> Array:
-    """Multiplies rows of lhs (m, k) with the matrix of their group, one of rhs (groups, k, n).
-
-    The first ``group_sizes[0]`` rows belong to the first group, and so on; rows after the last
-    group give zeros.  Each row is multiplied with every matrix in one product, of which one row is
-    selected, so the work is that of `groups` products.
-
-    Args:
-        lhs: rows in the order of their groups, shape (m, k).
-        rhs: one matrix for each group, shape (groups, k, n), of the dtype of `lhs`.
-        group_sizes: number of rows of each group, integers of shape (groups,).
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
-        preferred_element_type: dtype of the result; that of the operands if None.
-
-    Returns:
-        An array (m, n).
-
-    Raises:
-        ShapeError: unless the shapes are (m, k), (groups, k, n) and (groups,).
-
-    Example:
-        >>> from tfn import lax
-        >>> x, w = lax.full((3, 1), 1.0), lax.reshape(lax.iota("float32", 2), (2, 1, 1))
-        >>> lax.ragged_dot(x, w, np.array([1, 2])).tolist()
-        [[0.0], [1.0], [1.0]]
-    """
-    x, w, sizes = array(lhs), array(rhs), array(group_sizes)
-    if len(x.shape) != 2 or len(w.shape) != 3 or sizes.shape != w.shape[:1]:
-        raise unfit(
-            "ragged_dot needs shapes (m, k), (groups, k, n) and (groups,)",
-            (x, w, sizes),
-            "stack the matrices of the groups along the first axis",
-        )
-    ends = apply(_ends, [sizes])
-    (m, _), (groups, _, n) = x.shape, w.shape
-    row = broadcast_in_dim(iota(ends.dtype, m), (m, groups, n), (0,))
-    end = broadcast_in_dim(ends, (m, groups, n), (1,))
-    begin = broadcast_in_dim(elementwise.sub(ends, sizes), (m, groups, n), (1,))
-    every = dot_general(x, w, (((1,), (1,)), ((), ())), precision, preferred_element_type)
-    in_group = elementwise.bitwise_and(elementwise.ge(row, begin), elementwise.lt(row, end))
-    selected: Array = elementwise.select(in_group, every, 0)
-    return apply(_over_groups, [selected])
-
-
-def _ends(sizes: UOp) -> UOp:
-    return running(sizes, Op.ADD)
-
-
-def _over_groups(products: UOp) -> UOp:
-    return build.add_up(products, (1,))
 
 
 # Convolutions.

@@ -1,0 +1,100 @@
+"""Ragged products against products of each group by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn import lax
+from tfn.errors import ArgumentError, NotAvailableError, ShapeError
+
+RANDOM = np.random.default_rng(0)
+Numbers = lax.RaggedDotDimensionNumbers
+
+
+def some(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+def slices(sizes: Any) -> list[slice]:
+    ends = np.cumsum(sizes)
+    return [slice(end - n, end) for n, end in zip(sizes, ends, strict=True)]
+
+
+FREE = Numbers((((2,), (2,)), ((0,), (1,))), [1], [0])
+CONTRACTED = Numbers((((1,), (1,)), ((0,), (0,))), [1], [])
+BATCH = Numbers((((2,), (1,)), ((0,), (0,))), [0], [])
+
+
+@pytest.mark.parametrize(
+    "sizes", [[2, 3, 1], [0, 6, 0], [1, 0, 2], [[2, 3, 1], [1, 1, 4]]], ids=str
+)
+def test_groups_of_a_free_axis(sizes: Any) -> None:
+    x, w = some(2, 6, 4), some(3, 2, 4, 5)
+    expected = np.zeros((2, 6, 5), "float32")
+    for b, own in enumerate(np.broadcast_to(sizes, (2, 3))):
+        for g, rows in enumerate(slices(own)):
+            expected[b, rows] = x[b, rows] @ w[g, b]
+    f = lambda x, w: lax.ragged_dot_general(x, tnp.swapaxes(w, 2, 3), np.array(sizes), numbers)
+    numbers = Numbers((((2,), (3,)), ((0,), (1,))), [1], [0])
+    np.testing.assert_allclose(f(x, w), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(tfn.jit(f)(x, w), expected, rtol=1e-5, atol=1e-5)
+    direct = lax.ragged_dot_general(x, w, np.array(sizes), FREE)
+    np.testing.assert_allclose(direct, expected, rtol=1e-5, atol=1e-5)
+    dx, dw = some(*x.shape), some(*w.shape)
+    slope = tfn.grad(lambda x, w: (f(x, w) ** 2).sum(), (0, 1))(x, w)
+    step = 1e-2
+    loss = lambda x, w: float((f(x, w) ** 2).sum())
+    change = (loss(x + step * dx, w + step * dw) - loss(x - step * dx, w - step * dw)) / (2 * step)
+    along = sum(float((a * b).sum()) for a, b in zip(slope, (dx, dw), strict=True))
+    assert along == pytest.approx(change, rel=2e-2)
+
+
+@pytest.mark.parametrize("sizes", [[2, 3, 1], [1, 0, 2], [[2, 3, 1], [1, 1, 4]]], ids=str)
+def test_groups_of_a_contracted_axis(sizes: Any) -> None:
+    x, y = some(2, 6, 4), some(2, 6, 5)
+    expected = np.zeros((3, 2, 4, 5), "float32")
+    for b, own in enumerate(np.broadcast_to(sizes, (2, 3))):
+        for g, rows in enumerate(slices(own)):
+            expected[g, b] = x[b, rows].T @ y[b, rows]
+    f = lambda x, y: lax.ragged_dot_general(x, y, np.array(sizes), CONTRACTED)
+    np.testing.assert_allclose(f(x, y), expected, rtol=1e-5, atol=1e-5)
+    lanes = tfn.vmap(f)(np.stack([x, 2 * x]), np.stack([y, y]))
+    np.testing.assert_allclose(lanes, np.stack([expected, 2 * expected]), rtol=1e-5, atol=1e-5)
+
+
+def test_groups_of_the_batch_change_nothing() -> None:
+    x, y = some(4, 2, 3), some(4, 3, 5)
+    out = lax.ragged_dot_general(x, y, np.array([1, 2]), BATCH)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-5)
+
+
+def test_other_groups_do_not_matter() -> None:
+    x, w = some(1, 4, 2), some(2, 1, 2, 3)
+    w[1] = np.inf
+    out = lax.ragged_dot_general(
+        x[0], w[:1, 0], np.array([2]), Numbers((((1,), (1,)), ((), ())), [0], [0])
+    )
+    np.testing.assert_allclose(out[:2], x[0, :2] @ w[0, 0], rtol=1e-5)
+    np.testing.assert_array_equal(out[2:], 0)
+
+
+def test_one_matrix_for_each_group() -> None:
+    x, w = some(6, 4), some(3, 4, 5)
+    numbers = Numbers((((1,), (1,)), ((), ())), [0], [0])
+    out = lax.ragged_dot_general(x, w, np.array([2, 3, 1]), numbers)
+    np.testing.assert_allclose(out, lax.ragged_dot(x, w, np.array([2, 3, 1])), rtol=1e-5)
+
+
+def test_wrong_products_are_told() -> None:
+    x, w = some(2, 6, 4), some(3, 2, 4, 5)
+    with pytest.raises(NotAvailableError, match="begins with the first group"):
+        lax.ragged_dot_general(x, w, np.array([6]), FREE, group_offset=1)
+    with pytest.raises(ArgumentError, match="one ragged axis of lhs"):
+        lax.ragged_dot_general(x, w, np.array([6]), FREE._replace(rhs_group_dimensions=[]))
+    with pytest.raises(ShapeError, match="group_sizes for each index"):
+        lax.ragged_dot_general(x, w, np.ones((5, 3), int), FREE)
