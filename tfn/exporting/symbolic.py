@@ -180,6 +180,14 @@ class Symbolic:
         return tuple(ShapeDtypeStruct(i.shape, i.dtype, i.weak) for i in self.inputs)
 
     @property
+    def out_avals(self) -> tuple[ShapeDtypeStruct, ...]:
+        """The types of the results, with polynomials for sizes."""
+        return tuple(
+            ShapeDtypeStruct(shape, dtype, weak)
+            for (shape, dtype), weak in zip(prove(self), self.weak, strict=True)
+        )
+
+    @property
     def call(self) -> Callable[..., Any]:
         """The function, under the name that JAX gives it."""
         return self.__call__
@@ -322,8 +330,11 @@ class _Typed:
     dtype: DType
 
 
-def prove(function: Symbolic) -> None:
+def prove(function: Symbolic) -> list[tuple[tuple[Any, ...], DType]]:
     """Prove that operations fit together at all sizes that the constraints allow.
+
+    Returns:
+        Shape and dtype of each result.
 
     Raises:
         ExportError: naming an operation without a proof, and the undecided question.
@@ -348,6 +359,8 @@ def prove(function: Symbolic) -> None:
                 hint="add a constraint, as 'b >= 2' or 'b % 8 == 0'",
             ) from error
         nodes.append(_Typed(op, sources, sized, shape, dtype))
+    plain = lambda n: n.polynomial if isinstance(n, Size) else n
+    return [(tuple(map(plain, u.shape)), u.dtype) for u in nodes[-1].src]
 
 
 def whole(value: Any, scope: Scope) -> None:
