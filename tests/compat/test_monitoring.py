@@ -21,3 +21,11 @@ def test_listeners_are_called():
     monitoring.clear_event_listeners()
     record()
     assert len(seen) == 4
+
+
+def test_listeners_can_be_taken_away():
+    seen = []
+    monitoring.register_scalar_listener(seen.append)
+    monitoring.unregister_scalar_listener(seen.append)
+    monitoring.record_scalar("d", 3.0)
+    assert seen == []

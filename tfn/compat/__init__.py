@@ -7,6 +7,7 @@ Files in reading order:
     mlir           lowering rules of primitives: `register_lowering`, `lower_fun`
     jaxprs         jaxprs as equations: `make_jaxpr`, `eval_jaxpr`
     op_primitives  the operations of tfn under the names of JAX's primitives
+    composed_primitives  JAX's primitives that tfn computes by several operations
     functions      functions over flat lists of leaves, and partial evaluation
     settings       ``jax.config``, and blocks in which a setting is changed
     transforms     `jit` and callbacks with the arguments that JAX's have
@@ -21,6 +22,13 @@ Files in reading order:
     key_arrays     functions that move elements, of random keys
     ufuncs         methods of functions of two arrays: `reduce`, `accumulate`, `outer`, `at`
     keywords       keyword arguments under JAX's names
+    lax            hints for products, and functions for XLA's sake
+    hlo            operations of StableHLO, for rules that build them
+    interpreters   rules of whole kinds of primitives: defjvp, deflinear, defvectorized
+    core           small parts of JAX's core: jaxprs, traces, trees, dtypes
+    export         functions as bytes: `export`, `Exported`
+    optimizers     optimisers as triples of functions
+    stax           layers as pairs of functions
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns
     __main__       ``python -m tfn.compat train.py``

@@ -37,6 +37,10 @@ register_event_listener = _LISTENERS["event"].append
 register_event_duration_secs_listener = _LISTENERS["duration"].append
 register_event_time_span_listener = _LISTENERS["span"].append
 register_scalar_listener = _LISTENERS["scalar"].append
+unregister_event_listener = _LISTENERS["event"].remove
+unregister_event_duration_listener = _LISTENERS["duration"].remove
+unregister_event_time_span_listener = _LISTENERS["span"].remove
+unregister_scalar_listener = _LISTENERS["scalar"].remove
 
 
 def clear_event_listeners() -> None:

@@ -20,6 +20,9 @@ HIJAX, OPS = "tfn.compat.hijax", "tfn.compat.op_primitives"
 PRIVATE = "tfn.compat.private"
 TRANSFORMS, ZEROS = "tfn.compat.transforms", "tfn.compat.zeros"
 DTYPES, ERRORS, TREE = "tfn.dtypes", "tfn.errors", "tfn.tree_util"
+COMPOSED = "tfn.compat.composed_primitives"
+LAX, SPARSE = "tfn.compat.lax", "tfn.experimental.sparse"
+PARTS, INTERPRETERS, HLO = "tfn.compat.core", "tfn.compat.interpreters", "tfn.compat.hlo"
 
 
 @frozen
@@ -57,9 +60,27 @@ OP_NAMES = (
     "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real",
     "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin",
     "sinh", "slice", "sort", "sqrt", "stop_gradient", "sub", "tan", "tanh",
-    "transpose", "while", "xor",
+    "transpose", "while", "xor", "bitcast_convert_type", "fft", "optimization_barrier",
+    "shift_left", "shift_right_arithmetic",
 )
 """The primitives of `tfn.compat.op_primitives` that jax.lax has."""
+
+COMPOSED_NAMES = (
+    "argmax", "argmin", "axis_index", "bessel_i0e", "bessel_i1e", "clamp", "clz", "conj", "copy",
+    "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "dynamic_slice",
+    "dynamic_update_slice", "ge", "gt", "igamma", "igamma_grad_a", "igammac", "integer_pow",
+    "is_finite", "nextafter", "pmax", "pmin", "polygamma", "population_count", "ppermute", "psum",
+    "random_gamma_grad", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
+    "reduce_precision", "reduce_prod", "reduce_sum", "reduce_window_max", "reduce_window_min",
+    "reduce_window_sum", "reduce_xor", "regularized_incomplete_beta", "scatter_add",
+    "scatter_max", "scatter_min", "scatter_mul", "scatter_sub", "shift_right_logical", "split",
+    "square", "squeeze", "tile", "top_k", "zeta",
+)
+LINALG_NAMES = (
+    "cholesky", "eigh", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd",
+    "triangular_solve", "tridiagonal_solve",
+)
+"""The primitives of `tfn.compat.composed_primitives` that jax.lax and jax.lax.linalg have."""
 
 TYPES = _from(
     AVALS, "ShapedArray", "Tracer", "AbstractValue", "mapped_aval", "unmapped_aval",
@@ -80,8 +101,11 @@ BLOCKS = _from(
     "default_matmul_precision", "default_prng_impl", "enable_checks",
     "enable_custom_prng", "check_tracer_leaks", "checking_leaks", "log_compiles",
     "threefry_partitionable", "transfer_guard", "ensure_compile_time_eval", "named_scope",
-    "named_call",
-)
+    "named_call", "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
+    "explain_cache_misses", "jax2tf_associative_scan_reductions", "legacy_prng_key",
+    "no_execution", "no_tracing", "remove_size_one_mesh_axis_from_type", "softmax_custom_jvp",
+    "thread_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device")
 
 MODULES: dict[str, Names] = {
     "jax": Names("tfn", {
@@ -94,6 +118,12 @@ MODULES: dict[str, Names] = {
         "typeof": f"{AVALS}:typeof",
         "make_jaxpr": f"{JAXPRS}:make_jaxpr",
         "float0": f"{AVALS}:float0",
+        **_from("tfn.compat.ref", "empty_ref", "free_ref"),
+        "ds": "tfn.experimental.pallas:ds",
+        **_from(
+            PARTS, "clear_caches", "copy_to_host_async", "fwd_and_bwd", "host_count",
+            "host_id", "host_ids", "print_environment_info",
+        ),
     }),
     "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
         "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
@@ -104,12 +134,23 @@ MODULES: dict[str, Names] = {
     "jax.numpy.fft": Names("tfn.numpy.fft"),
     "jax.lax": Names("tfn.lax", {
         "dtype": f"{AVALS}:dtype_of",
+        **_from(
+            LAX, "AccuracyMode", "DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers",
+            "Tolerance", "broadcast_like", "dce_sink", "empty", "index_take", "scaled_dot",
+            "scatter_apply", "stage",
+        ),
         **{f"{name}_p": f"{OPS}:{name}_p" for name in OP_NAMES},
+        **{f"{name}_p": f"{COMPOSED}:{name}_p" for name in COMPOSED_NAMES},
     }),
-    "jax.lax.linalg": Names("tfn.lax.linalg"),
-    "jax.random": Names("tfn.random"),
-    "jax.tree": Names("tfn.tree"),
-    "jax.tree_util": Names(TREE),
+    "jax.lax.linalg": Names("tfn.lax.linalg", _from(
+        LAX, "EigImplementation", "EighImplementation", "SvdAlgorithm") | {
+        f"{name}_p": f"{COMPOSED}:{name}_p" for name in LINALG_NAMES}),
+    "jax.random": Names("tfn.random", _from(PARTS, "key_dtype")),
+    "jax.tree": Names("tfn.tree", _from(PARTS, "static")),
+    "jax.tree_util": Names(TREE, {
+        "default_registry": f"{PRIVATE}:REGISTRY",
+        **_from(PARTS, "flatten_one_level", "is_tree_node"),
+    }),
     "jax.flatten_util": Names("tfn.flatten_util"),
     "jax.nn": Names("tfn.nn"),
     "jax.nn.initializers": Names("tfn.nn.initializers"),
@@ -132,47 +173,83 @@ MODULES: dict[str, Names] = {
     "jax.errors": Names(ERRORS, {
         "JaxRuntimeError": f"{ERRORS}:TfnError", "JAXTypeError": f"{ERRORS}:DTypeError",
         "JAXIndexError": f"{ERRORS}:OutOfBoundsError",
+        "InconclusiveDimensionOperation": f"{ERRORS}:ExportError",
+        "JaxprTypeError": f"{ERRORS}:DTypeError",
     }),
     "jax.dtypes": Names(DTYPES, {
         "bfloat16": "ml_dtypes:bfloat16",
         "float0": f"{AVALS}:float0",
         "canonicalize_dtype": f"{DTYPES}:canonical",
         "result_type": "tfn.numpy:result_type",
+        "TypePromotionError": f"{ERRORS}:DTypeError",
+        **_from(PARTS, "itemsize_bits", "scalar_type_of"),
     }),
+    "jax.dlpack": Names(None, {
+        "from_dlpack": "tfn.numpy:from_dlpack", **_from(PARTS, "is_supported_dtype"),
+    }),
+    "jax.distributed": Names("tfn.distributed"),
+    "jax.export": Names("tfn.compat.export"),
     "jax.typing": Names(None, {
         "ArrayLike": "tfn.array:ArrayLike", "DTypeLike": f"{DTYPES}:DTypeLike",
     }),
-    "jax.core": Names(None, CORE),
+    "jax.core": Names(None, CORE | _from(
+        PARTS, "ParamDict", "eval_context", "max_dim", "min_dim") | _from(
+        SETTINGS, "ensure_compile_time_eval")),
     "jax.test_util": Names("tfn.compat.test_util"),
     "jax.version": Names(None, _from(SETTINGS, "__version__", "__version_info__")),
     "jax.api_util": Names(None, _from(
         FUNCTIONS, "debug_info", "flatten_fun", "flatten_fun_nokwargs", "safe_map",
-        "shaped_abstractify")),
+        "shaped_abstractify") | _from(
+        PARTS, "argnums_partial", "donation_vector", "flatten_axes", "rebase_donate_argnums")),
     "jax.extend": Names(),
-    "jax.extend.core": Names(None, CORE),
-    "jax.extend.core.primitives": Names("tfn.compat.op_primitives"),
+    "jax.extend.core": Names(None, CORE | _from(
+        PARTS, "AbstractToken", "DebugInfo", "DropVar", "Effects", "Token", "TraceTag",
+        "array_types", "call_impl", "check_jaxpr", "concrete_or_error", "gensym",
+        "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE",
+        "primal_dtype_to_tangent_dtype", "unsafe_am_i_under_a_jit_DO_NOT_USE",
+        "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE",
+    ) | {
+        "InconclusiveDimensionOperation": f"{ERRORS}:ExportError",
+        "JaxprTypeError": f"{ERRORS}:DTypeError",
+    }),
+    "jax.extend.core.primitives": Names("tfn.compat.op_primitives", {
+        f"{name}_p": f"{COMPOSED}:{name}_p"
+        for name in (*COMPOSED_NAMES, *LINALG_NAMES, "add_jaxvals", "name")
+    }),
     "jax.extend.linear_util": Names(None, _from(FUNCTIONS, "WrappedFun", "wrap_init")),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
         ZEROS, "Zero", "UndefinedPrimal", "is_undefined_primal", "instantiate_zeros",
         "zeros_like_aval", "add_tangents") | {
-        "JVPTracer": f"{AVALS}:Tracer", "add_jaxvals": f"{ZEROS}:add_tangents",
+        "JVPTracer": f"{AVALS}:Tracer", "add_jaxvals_p": f"{COMPOSED}:add_jaxvals_p",
+        "add_jaxvals": f"{ZEROS}:add_tangents",
     } | _from(
-        PRIMITIVES, "primitive_jvps", "primitive_transposes")),
+        PRIMITIVES, "primitive_jvps", "primitive_transposes") | _from(
+        INTERPRETERS, "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2",
+        "get_primitive_transpose")),
     "jax.interpreters.batching": Names(None, _from(
         PRIMITIVES, "primitive_batchers", "fancy_primitive_batchers",
-        "axis_primitive_batchers")),
+        "axis_primitive_batchers") | _from(
+        INTERPRETERS, "bdim_at_front", "broadcast", "defbroadcasting", "defreducer",
+        "defvectorized")),
     "jax.interpreters.mlir": Names(MLIR),
     "jax.interpreters.partial_eval": Names(None, _from(
-        FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic")),
+        FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic") | {
+        "JaxprTracer": f"{AVALS}:Tracer", "DynamicJaxprTracer": f"{AVALS}:Tracer"}),
+    "jax.interpreters.xla": Names(None, _from(INTERPRETERS, "apply_primitive")),
+    "jaxlib": Names(None, _from(SETTINGS, "__version__")),
+    "jaxlib.version": Names(None, _from(SETTINGS, "__version__")),
+    "jaxlib.mlir": Names(),
+    "jaxlib.mlir.dialects": Names(None, {"hlo": HLO}),
+    "jaxlib.mlir.dialects.hlo": Names(HLO),
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),
     "jax._src.compiler": Names(),
     "jax._src.xla_bridge": Names(None, {"_backends": f"{PRIVATE}:BACKENDS"}),
     "jax._src.core": Names(None, CORE),
-    "jax._src.dispatch": Names(),
+    "jax._src.dispatch": Names(None, _from(INTERPRETERS, "apply_primitive")),
     "jax._src.dtypes": Names(DTYPES, {
         "TypePromotionError": f"{ERRORS}:DTypeError",
         "ExtendedDType": f"{AVALS}:ExtendedDType",
@@ -194,19 +271,12 @@ MODULES: dict[str, Names] = {
         "zero_from_primal": f"{TRANSFORMS}:zero_from_primal",
         **_from(OPS, "custom_jvp_call_p", "custom_vjp_call_p"),
     }),
-    "jax.custom_batching": Names("tfn"),
+    "jax.custom_batching": Names("tfn.custom_batching"),
     "jax.ad_checkpoint": Names("tfn", {"remat": "tfn:checkpoint"}),
     "jax.ops": Names("tfn.ops"),
     "jax.example_libraries": Names(),
-    "jax.example_libraries.optimizers": Names(None, {}, dict.fromkeys((
-        "adagrad", "adam", "adamax", "clip_grads", "l2_norm", "momentum", "nesterov", "optimizer",
-        "rmsprop", "rmsprop_momentum", "sgd", "sm3",
-    ), "optax has optimisers, and tfn.nn.optim")),
-    "jax.example_libraries.stax": Names(None, {}, dict.fromkeys((
-        "serial", "parallel", "Dense", "Relu", "Tanh", "Sigmoid", "Softplus", "Softmax", "Elu",
-        "Flatten", "Identity", "FanOut", "FanInConcat", "FanInSum", "BatchNorm", "Conv",
-        "Dropout", "elementwise", "shape_dependent",
-    ), "tfn.nn, equinox and flax have layers")),
+    "jax.example_libraries.optimizers": Names("tfn.compat.optimizers"),
+    "jax.example_libraries.stax": Names("tfn.compat.stax"),
     "jax.experimental": Names(None, _from(TRANSFORMS, "io_callback")),
     "jax.experimental.hijax": Names("tfn.compat.hijax"),
     "jax.experimental.mesh_utils": Names("tfn.compat.mesh_utils"),
@@ -216,11 +286,24 @@ MODULES: dict[str, Names] = {
     "jax.experimental.layout": Names(None, {}, dict.fromkeys((
         "Format", "Layout", "DeviceLocalLayout",
     ), "arrays have one layout")),
-    "jax.experimental.sparse": Names(None, {}, dict.fromkeys((
-        "BCOO", "BCSR", "COO", "CSR", "CSC", "sparsify", "random_bcoo",
-    ), "arrays are dense")),
+    "jax.experimental.pallas": Names("tfn.experimental.pallas"),
+    "jax.experimental.pallas.tpu": Names("tfn.experimental.pallas"),
+    "jax.experimental.jet": Names("tfn.experimental.jet"),
+    "jax.experimental.ode": Names("tfn.experimental.ode"),
+    "jax.experimental.sparse": Names("tfn.experimental.sparse", {
+        **{name: f"{SPARSE}.{file}" for name, file in (
+            ("bcoo", "bcoo"), ("bcsr", "bcsr"), ("coo", "matrices"), ("csr", "matrices"),
+            ("api", "creation"), ("transform", "sparsify"), ("util", "coordinates"))},
+        "SparseEfficiencyError": f"{ERRORS}:NotAvailableError",
+        "SparseEfficiencyWarning": "builtins:UserWarning",
+        "CuSparseEfficiencyWarning": "builtins:UserWarning",
+    }),
+    "jax.experimental.sparse.linalg": Names("tfn.experimental.sparse.linalg"),
     "jax.monitoring": Names("tfn.compat.monitoring"),
-    "jax.stages": Names("tfn.transforms.aot", {"Wrapped": f"{TRANSFORMS}:PjitFunction"}),
+    "jax.stages": Names("tfn.transforms.aot", {
+        "Wrapped": f"{TRANSFORMS}:PjitFunction", "ArgInfo": f"{PARTS}:ArgInfo",
+        "CompilerOptions": "builtins:dict",
+    }),
     "jax.profiler": Names("tfn.profiler"),
     "jax.experimental.checkify": Names("tfn.checkify", {
         "ErrorCategory": "builtins:str", "JaxRuntimeError": f"{ERRORS}:CheckError",

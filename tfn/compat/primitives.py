@@ -52,11 +52,6 @@ lowerings: dict[Primitive, Rule] = {}
 """``rule(*operands, **params) -> results``: what is compiled instead of the implementation."""
 
 
-def CALLED_ON_HOST(*operands: Any, **params: Any) -> Any:
-    """The lowering of a primitive whose implementation is called with concrete arrays."""
-    raise AssertionError("a mark: `Primitive.on_host` takes its place")
-
-
 class Primitive:
     """A primitive of the user: by an implementation, and rules of its own.
 
@@ -77,6 +72,7 @@ class Primitive:
     def __init__(self, name: str) -> None:
         self.name = name
         self.op: Op | None = None  # of an operation of tfn that has the form of a primitive
+        self.composed = False  # of operations of tfn, which are recorded in its place
         self.implementation: Rule | None = None
         self.abstract: Rule | None = None
 
@@ -108,8 +104,6 @@ class Primitive:
     def impl(self, *operands: Any, **params: Any) -> Any:
         """The implementation."""
         rule = self.implementation or lowerings.get(self)
-        if rule is CALLED_ON_HOST:
-            rule = None
         if rule is None:
             raise self.missing("implementation", f"{self.name}.def_impl(rule)")
         return rule(*operands, **params)
@@ -126,7 +120,7 @@ class Primitive:
 
     def bind(self, *operands: Any, **params: Any) -> Any:
         """The results: recorded as one node if an operand is traced, else computed now."""
-        if self.op is not None:
+        if self.op is not None or self.composed:
             return self.impl(*operands, **params)
         values = [run.asarray(x) for x in operands]
         if bind.innermost(values) is None:
@@ -171,8 +165,6 @@ def _recorded(primitive: Primitive, values: list[Any], params: dict[str, Any]) -
     body = lowerings.get(primitive) or primitive.implementation
     if body is None:
         raise primitive.missing("implementation", f"{primitive.name}.def_impl(rule)")
-    if body is CALLED_ON_HOST:
-        body = primitive.on_host(types)
 
     def call(leaves: list[Any]) -> Any:
         return tuple(primitive.results(body(*leaves, **params)))

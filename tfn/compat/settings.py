@@ -37,6 +37,20 @@ DEFAULTS: dict[str, Any] = {
     "jax_platforms": "cpu",
     "jax_threefry_partitionable": True,
     "jax_transfer_guard": "allow",
+    "jax_transfer_guard_device_to_device": None,
+    "jax_transfer_guard_device_to_host": None,
+    "jax_transfer_guard_host_to_device": None,
+    "jax_allow_f16_reductions": True,
+    "jax_array_garbage_collection_guard": "allow",
+    "jax_auto_pcast": True,
+    "jax_explain_cache_misses": False,
+    "jax_jax2tf_associative_scan_reductions": False,
+    "jax_legacy_prng_key": "allow",
+    "jax_no_execution": False,
+    "jax_no_tracing": False,
+    "jax_remove_size_one_mesh_axis_from_type": False,
+    "jax_softmax_custom_jvp": True,
+    "jax_thread_guard": False,
     "jax_traceback_filtering": "auto",
     "jax_num_cpu_devices": -1,
     "jax_compilation_cache_dir": None,
@@ -193,6 +207,20 @@ check_tracer_leaks = checking_leaks = Block("jax_check_tracer_leaks")
 log_compiles = Block("jax_log_compiles")
 threefry_partitionable = Block("jax_threefry_partitionable")
 transfer_guard = Block("jax_transfer_guard")
+transfer_guard_device_to_device = Block("jax_transfer_guard_device_to_device")
+transfer_guard_device_to_host = Block("jax_transfer_guard_device_to_host")
+transfer_guard_host_to_device = Block("jax_transfer_guard_host_to_device")
+allow_f16_reductions = Block("jax_allow_f16_reductions")
+array_garbage_collection_guard = Block("jax_array_garbage_collection_guard")
+auto_pcast = Block("jax_auto_pcast")
+explain_cache_misses = Block("jax_explain_cache_misses")
+jax2tf_associative_scan_reductions = Block("jax_jax2tf_associative_scan_reductions")
+legacy_prng_key = Block("jax_legacy_prng_key")
+no_execution = Block("jax_no_execution")
+no_tracing = Block("jax_no_tracing")
+remove_size_one_mesh_axis_from_type = Block("jax_remove_size_one_mesh_axis_from_type")
+softmax_custom_jvp = Block("jax_softmax_custom_jvp")
+thread_guard = Block("jax_thread_guard")
 
 
 def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
