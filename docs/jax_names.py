@@ -13,7 +13,7 @@ import json
 import re
 from pathlib import Path
 
-from tfn.compat.names import MODULES
+from tfn.compat.names import COMPOSED, MODULES
 
 ROOT = Path(__file__).parents[1]
 NAMES, PAGE = ROOT / "tests" / "data" / "jax_names.json", ROOT / "docs" / "jax_names.md"
@@ -44,18 +44,16 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"^jax\.interpreters\.xla\.|^jax\.extend\.(backend|ffi)|^jax\.ffi", "tfn has no XLA"),
     (r"^jax\.interpreters\.", "internal to JAX's tracers"),
     (r"^jax\.extend\.|^jax\.core\.|^jax\.api_util\.", "internal to JAX's tracers"),
-    (r"^jax\.experimental\.pallas\.", "kernels are written with tfn.kernel"),
-    (r"^jax\.experimental\.sparse\.", "not written: arrays are dense"),
-    (r"^jax\.experimental\.(jet|ode|rnn)\.", "not written"),
-    (r"^jax\.example_libraries\.", "not written: tfn.nn, optax, equinox and flax have them"),
+    (r"^jax\.experimental\.pallas\.", "of several cores or MLIR: a grid is a loop here"),
+    (r"^jax\.experimental\.sparse\.", "internal to JAX's tracers"),
+    (r"^jax\.experimental\.(jet|ode)\.", "a module that JAX's file imports, or internal to it"),
+    (r"^jax\.experimental\.rnn\.", "bound to cuDNN"),
+    (r"^jax\.example_libraries\.", "a type of annotations"),
     (r"^jax\.experimental\.(hijax|custom_partitioning|layout)\.",
      "arrays have types and layouts of tfn alone"),
     (r"^jax\.experimental\.", "bound to XLA's runtime, or experimental in JAX itself"),
-    (r"^jax\.export\.", "tfn.export has its own format"),
-    (r"^jax\.distributed\.", "not written"),
     (r"^jax\.profiler\.", "bound to XLA's profiler; tfn.profiler has its own"),
     (r"\.(float6_\w+|int1|uint1)$", "a type that processors and NumPy lack"),
-    (r"^jax\.lax\.(DotAlgorithm\w*|AccuracyMode|Tolerance)$", "products have one accuracy"),
     (r"^jax\.lax\.(after_all|create_token|psend|precv|ragged_all_to_all)$",
      "effects have an order of their own"),
     (r"^jax\.lax\.rng_uniform$", "keeps a hidden state"),
@@ -83,6 +81,15 @@ def there(module: str, name: str) -> bool:
     return f"{module}.{name}" in MODULES
 
 
+def difference(module: str, name: str) -> str:
+    """How the meaning of a name differs on purpose; nothing if it does not."""
+    names = MODULES.get(module)
+    place = names.elsewhere.get(name, "") if names is not None else ""
+    if place.startswith(f"{COMPOSED}:"):
+        return "bound as in JAX, and recorded as other operations"
+    return DIFFERENT.get(f"{module}.{name}", "")
+
+
 def reason(title: str) -> str:
     """The reason why a name is absent; an error if no row has it."""
     for pattern, words in REASONS:
@@ -99,18 +106,22 @@ def page() -> str:
     count = 0
     for module in sorted(names):
         absent: dict[str, list[str]] = {}
-        other = []
+        others: dict[str, list[str]] = {}
         for name in names[module]:
             title = f"{module}.{name}"
-            if not there(module, name) and title not in DIFFERENT:
+            words = difference(module, name)
+            if not there(module, name) and not words:
                 absent.setdefault(reason(title), []).append(name)
                 continue
             count += 1
-            if title in DIFFERENT:
-                other.append(f"`{name}`: {DIFFERENT[title]}")
+            if words:
+                others.setdefault(words, []).append(name)
         missing = sum(map(len, absent.values()))
         lines += [f"## {module}", "", f"{len(names[module]) - missing} of {len(names[module])}."]
-        lines += [f"- differs: {line}" for line in other]
+        lines += [
+            f"- differs, {words}: " + ", ".join(f"`{name}`" for name in group)
+            for words, group in others.items()
+        ]
         lines += [
             f"- absent, {words}: " + ", ".join(f"`{name}`" for name in group)
             for words, group in absent.items()
