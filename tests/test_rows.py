@@ -477,6 +477,9 @@ def tables_of_ops() -> tuple[tuple[str, str], ...]:
 
 
 PARTIAL: dict[str, dict[str, str]] = {
+    "tfn/experimental/sparse/sparsify.py": {
+        "RULES": "the others have no sparse result, which an error says",
+    },
     "tfn/exporting/wellformed.py": {"_LEAST": "the rows of FORMS say it of the others"},
     "tfn/lower/codegen/coordinates.py": {"_ARITHMETIC": "bounds of ranges have no others"},
     "tfn/lower/codegen/render/hexagon.py": {
