@@ -464,6 +464,27 @@ class Access:
     stride: int
 
 
+COPY_BYTES = (16, 8, 4)
+"""The bytes that one asynchronous copy of a thread may bring.
+
+Source: PTX ISA, cp.async."""
+
+
+@frozen
+class Copy:
+    """The addresses of an asynchronous copy from an operand to local memory, in elements.
+
+    Attributes:
+        offset: added to the index in local memory.
+        operand_offset: added to that in the operand.
+        count: of adjacent elements; zeros arrive where the copy's predicate is false.
+    """
+
+    offset: int
+    operand_offset: int
+    count: int
+
+
 @frozen
 class Staged:
     """A load from a tile in local memory: the sources after it are the ranges of the tile.
@@ -471,10 +492,13 @@ class Staged:
     Attributes:
         at: the number of the loop of which each iteration copies the next tile.
         pad: elements between the rows of the tile, so that threads meet different banks.
+        stages: tiles in local memory at once: with more than one, copies run that many
+            iterations ahead, less one.
     """
 
     at: int
     pad: int = 0
+    stages: int = 1
 
 
 @frozen
@@ -506,6 +530,30 @@ class WarpMma:
     def depth(self) -> int:
         """Elements along the sum."""
         return 8 * self.together
+
+
+@frozen
+class Fragment:
+    """An element of matrices in local memory: 8 rows of 16 bytes each, at addresses of a warp.
+
+    Matrix i has its row r where thread 8 * i + r of the warp says.  With g = lane // 4, t = lane %
+    4, and n elements of 32 bits together, a thread gets of each matrix the elements::
+
+        g, n * t + e            e in n
+        2 * t + e, g            transposed, of elements of 16 bits
+
+    Source: PTX ISA, ldmatrix.
+
+    Attributes:
+        offset: in elements, added to each address.
+        matrices: 2 or 4.
+        element: the number of an element of the thread, those of the first matrix first.
+    """
+
+    offset: int
+    matrices: int
+    transposed: bool
+    element: int
 
 
 @frozen

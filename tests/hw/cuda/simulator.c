@@ -17,7 +17,7 @@
 enum { READY, BARRIER, WARP, DONE };
 enum { BUTTERFLY, DOWN, INDEX, MMA_BF16, MMA_F16, MMA_TF32, MMA_S8, LDMATRIX };
 
-typedef struct { void *to; const void *from; uint32_t size, filled; int group; } Copy;
+typedef struct { void *to; const void *from; uint32_t size; int group; } Copy;
 typedef struct {
   void *sp;
   int state, kind;
@@ -58,8 +58,7 @@ static void finish(Fiber *f, int below) {
   for (int i = 0; i < f->copy_count; i++) {
     Copy *c = &f->copies[i];
     if (c->group >= 0 && c->group < below) {
-      memcpy(c->to, c->from, c->filled);
-      memset((char *)c->to + c->filled, 0, c->size - c->filled);
+      memcpy(c->to, c->from, c->size);
       c->group = -2;
     }
   }
@@ -123,16 +122,23 @@ static void exchange(Fiber *w, int count) {
   if (kind >= MMA_BF16 && kind <= MMA_S8) { multiply(w, kind); return; }
   if (kind == LDMATRIX) {
     /* The phases of ldmatrix: 8 rows of 16 bytes each; banks are 4 bytes wide, 32 of them. */
-    for (int m = 0; m < 4; m++) {
+    int matrices = w[0].in[0], transposed = w[0].in[1];
+    for (int m = 0; m < matrices; m++) {
       uint32_t used[8];
       for (int r = 0; r < 8; r++) {
-        used[r] = (uint32_t)((uintptr_t)w[8 * m + r].row / 16 % 8);
+        const char *row = w[8 * m + r].row;
+        if ((uintptr_t)row % 16) snprintf(sim_error, 256, "a row of a matrix is not aligned");
+        used[r] = (uint32_t)((uintptr_t)row / 16 % 8);
         for (int s = 0; s < r; s++)
-          if (used[s] == used[r] && w[8 * m + r].row != w[8 * m + s].row) sim_conflicts++;
+          if (used[s] == used[r] && row != w[8 * m + s].row) sim_conflicts++;
       }
     }
     for (int l = 0; l < 32; l++)
-      for (int m = 0; m < 4; m++) memcpy(&w[l].out[m], w[8 * m + l / 4].row + 4 * (l % 4), 4);
+      for (int m = 0; m < matrices; m++) {
+        char *to = (char *)&w[l].out[m];
+        if (!transposed) memcpy(to, w[8 * m + l / 4].row + 4 * (l % 4), 4);
+        else for (int e = 0; e < 2; e++) memcpy(to + 2 * e, w[8 * m + 2 * (l % 4) + e].row + 2 * (l / 4), 2);
+      }
     return;
   }
   for (int l = 0; l < count; l++) {
@@ -251,21 +257,32 @@ Four sim_mma_s8(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
   uint32_t in[10] = {a0, a1, a2, a3, b0, b1, c0, c1, c2, c3};
   return mma(MMA_S8, in);
 }
-void sim_ldmatrix(uint32_t *out, const char *row) {
-  Fiber *f = &fibers[current];
-  f->kind = LDMATRIX, f->row = row;
-  yield(WARP);
-  memcpy(out, fibers[current].out, 16);
-}
+typedef uint32_t Two __attribute__((vector_size(8)));
 
-static void copy(void *to, const void *from, uint32_t size, uint32_t filled) {
+static Four matrices(const char *row, uint32_t count, uint32_t transposed) {
   Fiber *f = &fibers[current];
-  if (f->copy_count == COPIES) { snprintf(sim_error, 256, "too many copies in flight"); return; }
-  f->copies[f->copy_count++] = (Copy){to, from, size, filled, -1};
+  f->kind = LDMATRIX, f->row = row, f->in[0] = count, f->in[1] = transposed;
+  yield(WARP);
+  Four out;
+  memcpy(&out, fibers[current].out, 16);
+  return out;
 }
-void sim_copy4(void *to, const void *from, uint32_t filled) { copy(to, from, 4, filled); }
-void sim_copy8(void *to, const void *from, uint32_t filled) { copy(to, from, 8, filled); }
-void sim_copy16(void *to, const void *from, uint32_t filled) { copy(to, from, 16, filled); }
+static Two two(Four x) { return (Two){x[0], x[1]}; }
+Four sim_matrices4(const char *row) { return matrices(row, 4, 0); }
+Four sim_matrices4t(const char *row) { return matrices(row, 4, 1); }
+Two sim_matrices2(const char *row) { return two(matrices(row, 2, 0)); }
+Two sim_matrices2t(const char *row) { return two(matrices(row, 2, 1)); }
+
+static void copy(void *to, const void *from, uint32_t size) {
+  Fiber *f = &fibers[current];
+  if (((uintptr_t)to | (uintptr_t)from) % size) { snprintf(sim_error, 256, "a copy of %u bytes is not aligned", size); return; }
+  memset(to, 113, size);  /* until it is waited for, nothing is there */
+  if (f->copy_count == COPIES) { snprintf(sim_error, 256, "too many copies in flight"); return; }
+  f->copies[f->copy_count++] = (Copy){to, from, size, -1};
+}
+void sim_copy4(void *to, const void *from) { copy(to, from, 4); }
+void sim_copy8(void *to, const void *from) { copy(to, from, 8); }
+void sim_copy16(void *to, const void *from) { copy(to, from, 16); }
 void sim_commit(void) {
   Fiber *f = &fibers[current];
   for (int i = 0; i < f->copy_count; i++)

@@ -165,6 +165,8 @@ class Reduction:
             if end is None:
                 return self._inside(r, level, begin, totals)
             return self._carried(totals, partial(self._inside, r, level), end, begin=begin)
+        if threads is not None:
+            threads.before(self.emitter, r)
         trips, peeled = self.at.peeled(r)
         if trips:
             totals = self._carried(totals, partial(self._inside, r, level), const(trips, INT64))

@@ -4,8 +4,9 @@ What is said otherwise than for a processor::
 
     begin, the number of a group     llvm.nvvm.read.ptx.sreg.ctaid.x
     the number of a thread           llvm.nvvm.read.ptx.sreg.tid.x
-    local memory                     a global of address space 3, .shared in PTX
+    local memory                     one global of address space 3, .shared in PTX
     a barrier of a group             llvm.nvvm.barrier.cta.sync.aligned.all 0
+    a copy that is not waited for    llvm.nvvm.cp.async.cg.shared.global.16, .ca for 8 and 4 bytes
     operands                         a table of addresses in the memory of the device
 
 A kernel has one parameter, the table of its operands: so a launch that is recorded once works for
@@ -26,12 +27,14 @@ from dataclasses import replace
 from tfn.dtypes import BOOL, FLOAT16, DType
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.render import llvm
-from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, stored, typed
+from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, typed
+from tfn.lower.target.grid import (
+    LOCAL_MEMORY_ALIGNMENT_BYTES,
+    STATIC_LOCAL_BYTES,
+    local_layout,
+)
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-
-LOCAL_MEMORY_ALIGNMENT = 128
-"""Bytes to which local memory is aligned: all banks of it once."""
 
 
 def kernel_text(name: str, items: Sequence[UOp]) -> str:
@@ -53,30 +56,69 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
             f"load ptr addrspace(1), ptr addrspace(1) {slot}, align 8, !invariant.load !0"
         )
         w.names[buffer] = w.let(f"addrspacecast ptr addrspace(1) {pointer} to ptr")
-    memories = []
-    for memory in (u for u in operands if u.op is Op.LOCAL_MEMORY):
-        at = f"@{name}.t{memory.arg.number}"
-        kind = f"[{memory.size} x {stored(memory.dtype)}]"
-        memories.append(
-            f"{at} = internal addrspace(3) global {kind} undef, align {LOCAL_MEMORY_ALIGNMENT}\n"
-        )
-        w.names[memory] = w.let(f"addrspacecast ptr addrspace(3) {at} to ptr")
+    local = _local_memory(w, name, [u for u in operands if u.op is Op.LOCAL_MEMORY])
     for u in items:
-        if u.op is Op.BARRIER:
-            w.call("nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
-            continue
         value = (ROWS.get(u.op) or llvm.RENDER[u.op])(w, u)
         if value:
             w.names[u] = value
     body = "\n".join([*w.allocas, *w.lines])
     declarations = "\n".join(sorted(w.declared.values()))
     return (
-        f"{''.join(memories)}"
+        f"{local}"
         f"define ptx_kernel void @{name}(ptr addrspace(1) noalias readonly align 8 %operands) "
         f'"nvvm.reqntid"="{threads}" #0 {{\n'
         f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
         'attributes #0 = { nounwind "no-builtins" }\n!0 = !{}\n'
     )
+
+
+def _local_memory(w: LlvmWriter, name: str, memories: Sequence[UOp]) -> str:
+    """Declare the local memory of a kernel: one block, which its launch sizes if it is large."""
+    places, size = local_layout(memories)
+    if not size:
+        return ""
+    at, align = f"@{name}_local", f"align {LOCAL_MEMORY_ALIGNMENT_BYTES}"
+    for memory, begin in places.items():
+        place = w.let(f"getelementptr i8, ptr addrspace(3) {at}, i32 {begin}")
+        w.names[memory] = w.let(f"addrspacecast ptr addrspace(3) {place} to ptr")
+    if size > STATIC_LOCAL_BYTES:
+        return f"{at} = external addrspace(3) global [0 x i8], {align}\n"
+    return f"{at} = internal addrspace(3) global [{size} x i8] undef, {align}\n"
+
+
+def _barrier(w: LlvmWriter, u: UOp) -> str:
+    w.call("nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
+    return ""
+
+
+def _copy(w: LlvmWriter, u: UOp) -> str:
+    """An asynchronous copy, and a branch around it if it has a predicate."""
+    memory, to, operand, index, *predicate = u.src
+    count = u.arg.count * memory.dtype.itemsize
+    # Of 16 bytes it goes around the first cache, which tiles in local memory have no use for.
+    kind = "cg" if count == 16 else "ca"
+    with w.branch(w(predicate[0]) if predicate else ""):
+        arguments = [
+            ("ptr addrspace(3)", _in_space(w, w.pointer(memory, to, u.arg.offset), 3)),
+            ("ptr addrspace(1)", _in_space(w, w.pointer(operand, index, u.arg.operand_offset), 1)),
+        ]
+        w.call(f"nvvm.cp.async.{kind}.shared.global.{count}", arguments)
+    return ""
+
+
+def _in_space(w: LlvmWriter, pointer: str, space: int) -> str:
+    """A pointer in an address space, from which it was cast before."""
+    return w.let(f"addrspacecast ptr {pointer} to ptr addrspace({space})")
+
+
+def _copy_group(w: LlvmWriter, u: UOp) -> str:
+    w.call("nvvm.cp.async.commit.group", [])
+    return ""
+
+
+def _copy_wait(w: LlvmWriter, u: UOp) -> str:
+    w.call("nvvm.cp.async.wait.group", [("i32", str(u.arg))])
+    return ""
 
 
 def _exchange(w: LlvmWriter, u: UOp) -> str:
@@ -102,6 +144,23 @@ def _butterfly(w: LlvmWriter, word: str, distance: int) -> str:
     """A word of 32 bits from the thread at a distance, of all 32 threads of a warp."""
     arguments = [("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31")]
     return w.let(w.intrinsic("nvvm.shfl.sync.bfly.i32", "i32", arguments))
+
+
+def _fragment(w: LlvmWriter, u: UOp) -> str:
+    """An element of matrices in local memory; all of a thread come by one instruction."""
+    memory, index = u.src
+    key = UOp(u.op, u.src, replace(u.arg, element=0)), w.block
+    whole = w.wholes.get(key)
+    kind = f"{{{', '.join(['i32'] * u.arg.matrices)}}}"
+    if whole is None:
+        suffix = f"x{u.arg.matrices}{'.trans' if u.arg.transposed else ''}"
+        place = _in_space(w, w.pointer(memory, index, u.arg.offset), 3)
+        name = f"nvvm.ldmatrix.sync.aligned.m8n8.{suffix}.b16.p3"
+        whole = w.wholes[key] = w.let(w.intrinsic(name, kind, [("ptr addrspace(3)", place)]))
+    n, element = 4 // u.dtype.itemsize, TYPES[u.dtype]
+    word = w.let(f"extractvalue {kind} {whole}, {u.arg.element // n}")
+    vector = w.let(f"bitcast i32 {word} to <{n} x {element}>")
+    return w.let(f"extractelement <{n} x {element}> {vector}, i32 {u.arg.element % n}")
 
 
 # fmt: off
@@ -142,7 +201,12 @@ def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
     return w.let(f"bitcast <{n} x {kind}> {vector} to i32")
 
 
-ROWS: dict[Op, llvm.Row] = {Op.EXCHANGE: _exchange, Op.WARP_MMA: _warp_mma}
+# fmt: off
+ROWS: dict[Op, llvm.Row] = {
+    Op.BARRIER: _barrier, Op.COPY: _copy, Op.COPY_GROUP: _copy_group, Op.COPY_WAIT: _copy_wait,
+    Op.EXCHANGE: _exchange, Op.FRAGMENT: _fragment, Op.WARP_MMA: _warp_mma,
+}
+# fmt: on
 """Rows beside those of `llvm.RENDER`."""
 
 
