@@ -208,7 +208,7 @@ AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
 GRIDS = {
     "grids alone have it": {
         *(Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT),
-        *(Op.EXCHANGE, Op.FRAGMENT, Op.WARP_MMA),
+        *(Op.EXCHANGE, Op.FRAGMENT, Op.WARP_MMA, Op.GROUP_MMA, Op.GROUP_WAIT),
     }
 }
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}

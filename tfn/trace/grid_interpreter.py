@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn.trace.argument import GROUP_ROWS, SWIZZLE_ROW, swizzled
 from tfn.trace.banks import WORD_BYTES, degree
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, Value, apply
@@ -36,6 +37,7 @@ class BankConflictError(Exception):
 
 
 WARP = 32
+GROUP_WARPS = 4
 UNWRITTEN = 113
 """The elements of local memory before anything is written there: any value but zero."""
 
@@ -165,6 +167,9 @@ class _Machine:
                 self.accesses[u] = _Accesses(f"local memory {u.arg.number}", size)
         self.ends = {u.src[0]: i for i, u in enumerate(items) if u.op is Op.END}
         self.outside: list[Value] = []  # the active threads outside of each open loop
+        # Products of four warps: those that have been started, and those that are added now.
+        self.started: list[tuple[UOp, Value, list[Value]]] = []
+        self.products: list[tuple[Value, Value]] = []
         # Groups of copies that have not arrived, the last of them still open.
         self.copies: list[list[tuple[UOp, Value, Value, Value]]] = [[]]
 
@@ -210,6 +215,8 @@ class _Machine:
         if u.op is Op.EXCHANGE:
             self._meet(u)
             return np.asarray(self._get(u.src[0])[self.number ^ u.arg])
+        if u.op in (Op.GROUP_MMA, Op.GROUP_WAIT):
+            return self._group_product(u)
         if u.op in (Op.FRAGMENT, Op.WARP_MMA):
             self._meet(u)
             return self._fragment(u) if u.op is Op.FRAGMENT else self._product(u)
@@ -217,12 +224,12 @@ class _Machine:
 
     # Warps.
 
-    def _meet(self, u: UOp) -> None:
-        """All threads of a warp come to an instruction together, or none."""
-        running = np.add.reduceat(self.active, np.arange(0, self.count, WARP))
-        split = np.flatnonzero((running > 0) & (running < WARP))
-        if self.threads % WARP or len(split):
-            raise DivergenceError(f"{running[split][:1]} of {WARP} threads of a warp come to {u}")
+    def _meet(self, u: UOp, size: int = WARP) -> None:
+        """All threads of a warp, or of several, come to an instruction together, or none."""
+        running = np.add.reduceat(self.active, np.arange(0, self.count, size))
+        split = np.flatnonzero((running > 0) & (running < size))
+        if self.threads % size or len(split):
+            raise DivergenceError(f"{running[split][:1]} of {size} threads of a warp come to {u}")
 
     def _fragment(self, u: UOp) -> Value:
         """An element of matrices whose rows begin where threads of the warp say."""
@@ -262,6 +269,68 @@ class _Machine:
         i = u.arg.element
         products = (a @ b)[warp, g + 8 * (i // 2), 2 * t + i % 2].reshape(-1)
         return np.asarray((self._get(u.src[-4 + i]) + products).astype(u.dtype))
+
+    def _group_product(self, u: UOp) -> Value:
+        """A sum of each thread of four warps; all of them are computed with the first.
+
+        As late as they may be: a product that may be pending reads its operands at the next one.
+        """
+        if u.op is Op.GROUP_MMA:
+            sums, element, pending = u.src[4:], u.arg.element, u.arg.pending
+        else:
+            sums, element, pending = u.src, u.arg, 0
+        if element == 0:
+            self._meet(u, GROUP_WARPS * WARP)
+            if u.op is Op.GROUP_MMA:
+                first = np.flatnonzero(self.active)[:: GROUP_WARPS * WARP]
+                places = [self._get(u.src[i])[first][:, None, None] for i in (1, 3)]
+                self.started.append((u, first, places))
+            self.products = []
+            while len(self.started) > pending:
+                self.products.append(self._group_sums(*self.started.pop(0)))
+        total = self._get(sums[element])
+        warp, lane = self.number // WARP % GROUP_WARPS, self.number % WARP
+        (j, h), q = divmod(element // 2, 2), element % 2
+        row, column = 16 * warp + 8 * h + lane // 4, 8 * j + 2 * (lane % 4) + q
+        for first, products in self.products:
+            for begin, matrix in zip(first.tolist(), products, strict=True):
+                own = slice(begin, begin + GROUP_WARPS * WARP)
+                total = total.copy()
+                total[own] += matrix[row[own], column[own]].astype(u.dtype)
+        return np.asarray(total)
+
+    def _group_sums(self, u: UOp, first: Value, places: Sequence[Value]) -> tuple[Value, Value]:
+        """The product of each four warps, which read both operands now."""
+        along, across = np.arange(SWIZZLE_ROW), np.arange(u.arg.columns)
+        rows, (at_a, at_b) = np.arange(GROUP_ROWS), places
+        a = self._swizzled(u, u.src[0], at_a, first, rows[:, None], along[None], u.arg.a_across)
+        b = self._swizzled(u, u.src[2], at_b, first, across[None], along[:, None], u.arg.b_across)
+        return first, a @ b
+
+    def _swizzled(
+        self,
+        u: UOp,
+        memory: UOp,
+        begin: Value,
+        first: Value,
+        across: Value,
+        along: Value,
+        is_across: bool,
+    ) -> Value:
+        """An operand of each four warps, which their first thread reads for all of them."""
+        assert not np.any(begin % (8 * SWIZZLE_ROW)), f"a matrix begins at 1,024 bytes: {u}"
+        places = across * SWIZZLE_ROW + along
+        if is_across:
+            box, inside = across // SWIZZLE_ROW, across % SWIZZLE_ROW
+            places = (box * SWIZZLE_ROW + along) * SWIZZLE_ROW + inside
+        index = swizzled(begin + places)
+        assert np.all((index >= 0) & (index < memory.size)), f"a matrix is beyond its memory: {u}"
+        index = index + (self.group[first] * memory.size)[:, None, None]
+        for i, thread in enumerate(first):
+            size = index[i].size
+            who = (np.full(size, x[thread]) for x in (self.number, self.group, self.epoch))
+            self.accesses[memory].load(index[i].reshape(-1), *who, self.threads)
+        return self.memories[memory][index].astype(np.float64)
 
     # Loops.
 

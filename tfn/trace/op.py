@@ -166,6 +166,8 @@ class Op(enum.Enum):
     EXCHANGE = "exchange"  # the value that another thread of the warp has
     FRAGMENT = "fragment"  # an element of matrices in local memory, as a warp multiplies them
     WARP_MMA = "warp_mma"  # an element of a product of matrices that a warp holds, plus a sum
+    GROUP_MMA = "group_mma"  # the same by four warps, whose operands are in local memory
+    GROUP_WAIT = "group_wait"  # a sum, once all products of its four warps are done
 
 
 # fmt: off

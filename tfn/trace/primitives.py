@@ -401,5 +401,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.EXCHANGE: Primitive(_same_as_first),
     Op.FRAGMENT: Primitive(lambda src, arg: ((), src[0].dtype)),
     Op.WARP_MMA: Primitive(lambda src, arg: ((), src[-1].dtype)),
+    Op.GROUP_MMA: Primitive(lambda src, arg: ((), src[-1].dtype)),
+    Op.GROUP_WAIT: Primitive(_same_as_first),
 }
 # fmt: on

@@ -21,6 +21,7 @@ from tfn.trace.argument import (
     Copy,
     Fold,
     Fragment,
+    GroupMma,
     LocalMemory,
     Place,
     Range,
@@ -112,6 +113,8 @@ LINEAR_OPS = _COMPUTE | {
     Op.EXCHANGE,
     Op.FRAGMENT,
     Op.WARP_MMA,
+    Op.GROUP_MMA,
+    Op.GROUP_WAIT,
     Op.RANGE,  # the number of a thread
 }
 
@@ -209,6 +212,14 @@ def _warp_mma(u: UOp) -> bool:
     return fits and all(s.dtype == u.dtype and s.dtype.itemsize == 4 for s in sums)
 
 
+def _group_mma(u: UOp) -> bool:
+    """Two places in local memory, and the sums of a thread."""
+    a, _, b, _, *sums = u.src
+    are_places = a.op is Op.LOCAL_MEMORY and b.op is Op.LOCAL_MEMORY and a.dtype == b.dtype
+    fits = isinstance(u.arg, GroupMma) and len(sums) == u.arg.columns // 2
+    return are_places and fits and all(s.dtype == u.dtype for s in sums)
+
+
 def _sink(u: UOp) -> bool:
     return all(s.op in (Op.STORE, Op.RECUR) for s in u.src)
 
@@ -251,6 +262,8 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
         Op.EXCHANGE: _exchange,
         Op.FRAGMENT: _fragment,
         Op.WARP_MMA: _warp_mma,
+        Op.GROUP_MMA: _group_mma,
+        Op.GROUP_WAIT: lambda u: isinstance(u.arg, int) and u.arg < len(u.src),
     },
 }
 """Conditions on the nodes of an op at a stage, beside the op being legal there."""

@@ -14,7 +14,7 @@
 #define MOST 1024
 #define COPIES 512
 
-enum { READY, BARRIER, WARP, DONE };
+enum { READY, BARRIER, WARP, FOUR_WARPS, DONE };
 enum { BUTTERFLY, DOWN, INDEX, MMA_BF16, MMA_F16, MMA_TF32, MMA_S8, LDMATRIX };
 
 typedef struct { void *to; const void *from; uint32_t size; int group; } Copy;
@@ -22,7 +22,9 @@ typedef struct {
   void *sp;
   int state, kind;
   uint32_t in[10], out[4], lane, mask;
-  const char *row;
+  const char *row, *a, *b;  /* of ldmatrix; of a product of four warps, whose sums are at `sums` */
+  float *sums;
+  int columns, a_across, b_across, pending, starts;
   Copy copies[COPIES];
   int copy_count, committed;
 } Fiber;
@@ -147,7 +149,54 @@ static void exchange(Fiber *w, int count) {
   }
 }
 
+/* An element of a tile in rows of 128 bytes, whose places of 16 bytes are swizzled by address. */
+static float swizzled(const char *tile, int across, int along, int is_across, int kind) {
+  int element = is_across ? (across / 64 * 64 + along) * 64 + across % 64 : across * 64 + along;
+  uintptr_t at = (uintptr_t)tile + 2 * (uintptr_t)element;
+  at ^= (at >> 7 & 7) << 4;
+  uint16_t x;
+  memcpy(&x, (const void *)at, 2);
+  return kind == MMA_BF16 ? bf16(x) : f16(x);
+}
+
+typedef struct { const char *a, *b; int columns, a_across, b_across, kind, is_open; } Product;
+static Product products[MOST / 128];  /* that four warps have started, and not waited for */
+
+static void multiply_group(Fiber *w, const Product *p) {
+  int columns = p->columns;
+  static float a[64][64], b[64][256];
+  for (int k = 0; k < 64; k++) {
+    for (int i = 0; i < 64; i++) a[i][k] = swizzled(p->a, i, k, p->a_across, p->kind);
+    for (int j = 0; j < columns; j++) b[k][j] = swizzled(p->b, j, k, p->b_across, p->kind);
+  }
+  for (int t = 0; t < 128; t++)
+    for (int i = 0; i < columns / 2; i++) {
+      int row = 16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2);
+      int column = 8 * (i / 4) + 2 * (t % 4) + i % 2;
+      double total = 0;
+      for (int k = 0; k < 64; k++) total += (double)a[row][k] * b[k][column];
+      w[t].sums[i] += (float)total;
+    }
+}
+
+/* Four warps come to a product, or wait for one.  One that may be pending reads as late as it may. */
+static void meet_group(Fiber *w, Product *open) {
+  if ((uintptr_t)w[0].a % 1024 || (uintptr_t)w[0].b % 1024)
+    snprintf(sim_error, 256, "a matrix of four warps is not aligned");
+  for (int t = 1; t < 128; t++)
+    if (w[t].a != w[0].a || w[t].b != w[0].b || w[t].starts != w[0].starts)
+      snprintf(sim_error, 256, "threads of four warps name different matrices");
+  if (open->is_open) multiply_group(w, open);
+  open->is_open = 0;
+  if (!w[0].starts) return;
+  *open = (Product){w[0].a, w[0].b, w[0].columns, w[0].a_across, w[0].b_across, w[0].kind, 1};
+  if (w[0].pending) return;
+  multiply_group(w, open);
+  open->is_open = 0;
+}
+
 static int run_group(int reverse) {
+  memset(products, 0, sizeof products);
   for (int t = 0; t < threads; t++) {
     Fiber *f = &fibers[t];
     uint64_t *top = (uint64_t *)(stacks + (size_t)(t + 1) * STACK_BYTES);
@@ -189,6 +238,15 @@ static int run_group(int reverse) {
       if (meet == count) {
         exchange(fibers + w, count);
         for (int l = 0; l < count; l++) fibers[w + l].state = READY;
+        moved = 1;
+      }
+    }
+    for (int w = 0; w + 128 <= threads; w += 128) {
+      int meet = 0;
+      for (int t = 0; t < 128; t++) meet += fibers[w + t].state == FOUR_WARPS;
+      if (meet == 128) {
+        meet_group(fibers + w, products + w / 128);
+        for (int t = 0; t < 128; t++) fibers[w + t].state = READY;
         moved = 1;
       }
     }
@@ -257,6 +315,19 @@ Four sim_mma_s8(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
   uint32_t in[10] = {a0, a1, a2, a3, b0, b1, c0, c1, c2, c3};
   return mma(MMA_S8, in);
 }
+void sim_group_mma(float *sums, const char *a, const char *b, int columns, int a_across, int b_across, int is_bf16, int pending) {
+  Fiber *f = &fibers[current];
+  f->kind = is_bf16 ? MMA_BF16 : MMA_F16, f->sums = sums, f->a = a, f->b = b;
+  f->columns = columns, f->a_across = a_across, f->b_across = b_across;
+  f->pending = pending, f->starts = 1;
+  yield(FOUR_WARPS);
+}
+void sim_group_wait(float *sums) {
+  Fiber *f = &fibers[current];
+  f->sums = sums, f->a = f->b = 0, f->starts = 0;
+  yield(FOUR_WARPS);
+}
+
 typedef uint32_t Two __attribute__((vector_size(8)));
 
 static Four matrices(const char *row, uint32_t count, uint32_t transposed) {

@@ -88,6 +88,9 @@ def for_host(text: str) -> str:
     text = re.sub(r"addrspacecast ptr addrspace\(\d\) (\S+) to ptr", same, text)
     text = re.sub(r"addrspacecast ptr (\S+) to ptr addrspace\(\d\)", same, text)
     text = text.replace(_AT_LAUNCH, f"internal global [{MOST_SHARED_BYTES} x i8] undef")
+    if "sim_group_mma" not in text and _GROUP_MMA.search(text):
+        text += "declare void @sim_group_mma(ptr, ptr, ptr, i32, i32, i32, i32, i32)\n"
+        text += "declare void @sim_group_wait(ptr)\n"
     text = re.sub(r" addrspace\(\d\)", "", text).replace("ptx_kernel ", "")
     for name, function in INTRINSICS.items():
         text = re.sub(rf"@llvm\.{re.escape(name)}\(", f"@{function}(", text)
@@ -95,8 +98,46 @@ def for_host(text: str) -> str:
     text = text.replace("{i32, i32}", "<2 x i32>")
     text = re.sub(r"extractvalue (<[24] x \w+> %\w+), (\d)", r"extractelement \1, i32 \2", text)
     text = "\n".join(map(_halves_as_words, text.splitlines()))
+    text = _GROUP_MMA.sub(_group_product, text)
     assert "@llvm.nvvm" not in text, re.findall(r"@llvm\.nvvm[\w.]+", text)
     return text
+
+
+_GROUP_MMA = re.compile(
+    r"  (?P<result>%\w+) = call \{[^}]*\} asm sideeffect \"(?P<text>[^\"]*wgmma[^\"]*)\", "
+    r"\"[^\"]*\"\((?P<places>(?:i64 [^,]+, )*)(?P<sums>[^)]*)\) #1"
+)
+_PRODUCT = re.compile(
+    r"m64n(?P<columns>\d+)k16\.f32\.(?P<dtype>\w+)\.\2 .*?, p, 1, 1, (?P<a>\d), (?P<b>\d);.*"
+    r"wait_group\.sync\.aligned (?P<pending>\d)"
+)
+
+
+def _group_product(found: re.Match[str]) -> str:
+    """A call in place of the assembly of a product of four warps, or of a wait for it."""
+    result, sums = found["result"], found["sums"].replace("float ", "").split(", ")
+    kind = f"{{{', '.join(['float'] * len(sums))}}}"
+    lines = [f"  {result}.m = alloca {kind}"]
+    arguments = [f"ptr {result}.m"]
+    for i, place in enumerate(re.findall(r"i64 ([^,]+), ", found["places"])):
+        lines.append(f"  {result}.p{i} = inttoptr i64 {place} to ptr")
+        arguments.append(f"ptr {result}.p{i}")
+    words = _PRODUCT.search(found["text"])
+    if words is not None:
+        assert 2 * len(sums) == int(words["columns"])
+        numbers = words["columns"], words["a"], words["b"], int(words["dtype"] == "bf16")
+        arguments += [f"i32 {x}" for x in (*numbers, words["pending"])]
+    value = "poison"
+    for i, x in enumerate(sums):
+        lines.append(f"  {result}.i{i} = insertvalue {kind} {value}, float {x}, {i}")
+        value = f"{result}.i{i}"
+    function = "sim_group_mma" if words is not None else "sim_group_wait"
+    lines += [
+        f"  store {kind} {value}, ptr {result}.m",
+        f"  call void @{function}({', '.join(arguments)})",
+        f"  {result} = load {kind}, ptr {result}.m",
+    ]
+    return "\n".join(lines)
 
 
 def _halves_as_words(line: str) -> str:

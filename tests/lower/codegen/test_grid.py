@@ -79,7 +79,7 @@ def test_reductions_over_threads_have_memory_of_their_own() -> None:
 
 @pytest.mark.parametrize("size", [1000, 4096, 16384])
 def test_a_row_in_registers_is_loaded_once(size: int) -> None:
-    """Both reductions of a softmax and its results use the same loads, and the same exponentials."""
+    """Both reductions of a softmax and its results use the same loads and exponentials."""
     items = chosen(softmax(p(0, 3, size)))
     loads = [u for u in items if u.op is Op.LOAD and u.src[0].op is Op.PARAM]
     assert len(loads) == 16 and len(set(loads)) == 16

@@ -24,7 +24,7 @@ from tfn.errors import SplitError
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.linearize import BEGIN
 from tfn.lower.codegen.reductions import Recurrence
-from tfn.lower.codegen.staged_tiles import StagedTiles, coordinates
+from tfn.lower.codegen.staged_tiles import StagedTiles, coordinates, swizzled_index
 from tfn.lower.codegen.warp_product import emit_reduction
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.loop_nest import Nest
@@ -273,4 +273,6 @@ class GroupThreads:
     def load_staged(self, emitter: Emitter, node: UOp) -> UOp:
         """The element of a tile in local memory at the present coordinates."""
         memory, base, offset = self.tiles.address(emitter, node)
+        if node.arg.swizzled:
+            base, offset = swizzled_index(emitter, emitter.place(base + offset)), 0
         return emitter.append(UOp(Op.LOAD, (memory, base), Access(offset, 1, 0)))

@@ -14,7 +14,8 @@ or a ring of them, whose copies run ahead while threads compute (`Staged.stages`
 
 A barrier an iteration is enough: where tile k + 2 goes was that of k - 1, with which all threads
 were done before they came to the barrier.  A thread waits for its own copies before the barrier,
-so that behind it those of all have arrived.
+so that behind it those of all have arrived.  Four warps multiply a swizzled tile while the next one
+is waited for: their copies run one iteration less ahead.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Protocol
 from tfn.dtypes import INT64
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.loops.grid_opt_ops import copied_elements, padded_size, row_axes, tile_axes
-from tfn.trace.argument import Access, Copy
+from tfn.trace.argument import SWIZZLE_ROW, Access, Copy
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
@@ -184,7 +185,9 @@ class StagedTiles:
         return self._places[node]
 
     def _padded(self, emitter: Emitter, node: UOp, element: UOp) -> UOp:
-        """The place of an element that is counted without padding."""
+        """The place of an element that is counted without padding, in the order of a tile."""
+        if node.arg.swizzled:
+            return swizzled_index(emitter, element)
         row, pad, place = _size(row_axes(tile_axes(node))), node.arg.pad, emitter.place
         return place(element + place(place(element // row) * pad)) if pad else element
 
@@ -203,7 +206,7 @@ class StagedTiles:
     def address(self, emitter: Emitter, node: UOp) -> tuple[UOp, UOp, int]:
         """The memory of a tile, and the index of the element at the present coordinates.
 
-        The index is a value and a constant.
+        The index is a value and a constant; of a swizzled tile, before it is swizzled.
         """
         memory, steps = self._place(node)
         r = next(r for r in emitter.at.env if r.arg.number == node.arg.at)
@@ -220,8 +223,8 @@ class StagedTiles:
 
 def _distance(staged: Sequence[UOp]) -> int:
     """Iterations by which the copies of a loop's tiles run ahead; all of them by the same."""
-    (stages,) = {u.arg.stages for u in staged} or {1}
-    return int(stages) - 1
+    (ahead,) = {u.arg.ahead for u in staged} or {0}
+    return int(ahead)
 
 
 def _set(emitter: Emitter, axes: Sequence[UOp], element: UOp) -> None:
@@ -233,3 +236,10 @@ def _set(emitter: Emitter, axes: Sequence[UOp], element: UOp) -> None:
 
 def _size(ranges: Sequence[UOp]) -> int:
     return prod(r.arg.size for r in ranges)
+
+
+def swizzled_index(emitter: Emitter, index: UOp) -> UOp:
+    """`trace.argument.swizzled` of an index."""
+    place = emitter.place
+    moved = place(place(place(index // SWIZZLE_ROW) % 8) * 8)
+    return place(UOp(Op.XOR, (index, moved)))

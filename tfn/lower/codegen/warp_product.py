@@ -13,10 +13,11 @@ its row of four, and across by that of its row.  They may be any expression.
 from __future__ import annotations
 
 from tfn.dtypes import INT64
+from tfn.lower.codegen import group_product
 from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.reductions import Reduction, Totals
-from tfn.lower.loops.grid_opt_ops import warp_ranges
+from tfn.lower.loops.grid_opt_ops import operands, warp_ranges
 from tfn.trace.argument import Fragment, Place, WarpMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -25,15 +26,14 @@ ZERO = const(0, INT64)
 
 
 def emit_reduction(emitter: Emitter, node: UOp) -> None:
-    """Emit a FOLD, on the matrix unit of warps if it is to be there."""
-    on_unit = any(r.arg.place is Place.UNIT for r in node.src[1:])
-    Reduction(emitter, node, accumulate=_accumulate if on_unit else None).run()
-
-
-def operands(fold: UOp) -> tuple[UOp, UOp]:
-    """The factors of a product before they were widened."""
-    x, y = (s.src[0] if s.op is Op.CAST else s for s in fold.src[0].src)
-    return x, y
+    """Emit a FOLD, on the matrix unit of warps, or of four of them, if it is to be there."""
+    if not any(r.arg.place is Place.UNIT for r in node.src[1:]):
+        Reduction(emitter, node).run()
+        return
+    x, _ = operands(node)
+    is_pending = x.op is Op.STAGED and x.arg.pending
+    finish = group_product.finish if is_pending else None
+    Reduction(emitter, node, accumulate=_accumulate, finish=finish).run()
 
 
 def _accumulate(reduction: Reduction, totals: Totals) -> Totals:
@@ -43,6 +43,8 @@ def _accumulate(reduction: Reduction, totals: Totals) -> Totals:
     x, y = operands(reduction.node)
     if h not in at.depends[x]:
         x, y = y, x
+    if x.op is Op.STAGED and x.arg.swizzled:
+        return group_product.accumulate(reduction, totals)
     upcasts, following = reduction.upcasts, dict(totals)
     at_h, at_q = upcasts.index(h), upcasts.index(q)
     thread_t, thread_g = at.env[t], at.env[g]

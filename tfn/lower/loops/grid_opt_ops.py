@@ -24,7 +24,7 @@ from tfn.lower.loops.loop_nest import (
     name,
     substituted,
 )
-from tfn.trace.argument import COPY_BYTES, Place, Range, Staged
+from tfn.trace.argument import COPY_BYTES, SWIZZLE_ROW, Place, Range, Staged
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, rebuild, walk
 
@@ -53,12 +53,14 @@ class StageTile:
         operand: the number of a buffer.
         pad: elements between the rows of a tile; see `trace.banks`.
         stages: tiles in local memory at once.
+        swizzled: whether the tile is laid out as four warps multiply it: `trace.argument.GroupMma`.
     """
 
     loop: int
     operand: int
     pad: int = 0
     stages: int = 1
+    swizzled: bool = False
 
     def apply(self, n: Nest) -> Nest:
         """The nest with the operand staged.
@@ -86,14 +88,29 @@ class StageTile:
             tile = [u for u in depends[node] if u in inner or u.arg.place in TILED_PLACES]
             in_address = set(walk([node.src[1]]))
             if {r, *inner} & set(depends[node]) and tile and in_address.issuperset(tile):
-                argument = Staged(self.loop, self.pad, self.stages)
+                argument = Staged(self.loop, self.pad, self.stages, self.swizzled)
                 new[node] = UOp(Op.STAGED, (new[node], *tile), argument)
-                if self.stages > 1 and not copied_elements(new[node]):
-                    raise SplitError(f"operand {self.operand} cannot be copied asynchronously")
+                _check_copies(new[node])
                 staged += 1
         if not staged:
             raise SplitError(f"cannot stage operand {self.operand} at {name(r)}: it has no tile")
         return replace(n, body=new[n.body], opts=(*n.opts, self))
+
+
+def _check_copies(staged: UOp) -> None:
+    """Raise if the elements of a tile do not lie as its copies want them."""
+    count = copied_elements(staged)
+    operand = staged.src[0].src[0].arg.index
+    if staged.arg.stages > 1 and not count:
+        raise SplitError(f"operand {operand} cannot be copied asynchronously")
+    if staged.arg.swizzled:
+        row = prod(r.arg.size for r in row_axes(tile_axes(staged)))
+        if row != SWIZZLE_ROW or count * staged.dtype.itemsize != 16 or staged.arg.pad:
+            raise SplitError(
+                f"operand {operand} cannot be swizzled",
+                got=f"rows of {row} elements, copied {count} at once",
+                hint="rows of 64 elements of 16 bits, whose 16 bytes are adjacent in the operand",
+            )
 
 
 @frozen
@@ -164,14 +181,34 @@ TILED_PLACES = frozenset({Place.LOCAL, Place.UPCAST})
 """The places of ranges around a reduction that are within a tile of a group of threads."""
 
 
+def operands(fold: UOp) -> tuple[UOp, UOp]:
+    """The factors of a product before they were widened."""
+    x, y = (s.src[0] if s.op is Op.CAST else s for s in fold.src[0].src)
+    return x, y
+
+
 def tile_axes(node: UOp) -> list[UOp]:
-    """The ranges of a tile as they are in local memory: those of long strides first."""
+    """The ranges of a tile as they are in local memory: those of long strides first.
+
+    In a swizzled tile the rest of what is adjacent in the operand is first: it counts boxes.
+    """
     strides, _ = affine(node.src[0].src[1])
-    return sorted(node.src[1:], key=lambda r: -abs(strides.get(r, 0)))
+    axes = sorted(node.src[1:], key=lambda r: -abs(strides.get(r, 0)))
+    if not node.arg.swizzled:
+        return axes
+    row = row_axes(axes)
+    inside: list[UOp] = []
+    while prod(r.arg.size for r in inside) < SWIZZLE_ROW and len(inside) < len(row):
+        inside.insert(0, row[-1 - len(inside)])
+    boxes = row[: len(row) - len(inside)]
+    return [*boxes, *(r for r in axes if r not in row), *inside]
 
 
 def row_axes(axes: Sequence[UOp]) -> list[UOp]:
-    """The last axes of a tile, which are its rows: all of the sum, or none of it."""
+    """The last axes of a tile, which are its rows: all of the sum, or none of it.
+
+    Of a swizzled tile, its boxes are not among them.
+    """
     row: list[UOp] = []
     is_of_sum = axes[-1].arg.place not in TILED_PLACES
     for r in reversed(axes):

@@ -101,7 +101,7 @@ def local_layout(memories: Iterable[UOp]) -> tuple[dict[UOp, int], int]:
     return places, end
 
 
-LOCAL_MEMORY_ALIGNMENT_BYTES = 128  # all banks of it once
+LOCAL_MEMORY_ALIGNMENT_BYTES = 1024  # eight rows of 128 bytes, with which swizzling begins anew
 
 STATIC_LOCAL_BYTES = 48 << 10
 """Local memory that a kernel may declare; one that needs more gets it at its launch.

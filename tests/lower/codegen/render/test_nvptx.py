@@ -91,9 +91,9 @@ HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "transpose":   (lambda: [build.permute(p(0, 4096, 4096), (1, 0)) * 2.0],   40, 0, 4),
     "matmul":      (lambda: [matmul(p(0, 1024, 1024), p(1, 1024, 1024))],     128, 32768, 2),
     "product":     (lambda: [matmul(p(0, 1024, 1024, dtype=BFLOAT16),
-                                    p(1, 1024, 1024, dtype=BFLOAT16))],       168, 110592, 2),
+                                    p(1, 1024, 1024, dtype=BFLOAT16))],       168, 200704, 1),
     "large product": (lambda: [matmul(p(0, 4096, 4096, dtype=BFLOAT16),
-                                      p(1, 4096, 4096, dtype=BFLOAT16))],     208, 110592, 2),
+                                      p(1, 4096, 4096, dtype=BFLOAT16))],     208, 200704, 1),
     "attention":   (attention,                                                128, 32768, 2),
 }
 # fmt: on

@@ -33,6 +33,7 @@ from tfn.lower.target.grid import (
     STATIC_LOCAL_BYTES,
     local_layout,
 )
+from tfn.trace.argument import SWIZZLE_ROW, GroupMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -68,7 +69,8 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
         f"define ptx_kernel void @{name}(ptr addrspace(1) noalias readonly align 8 %operands) "
         f'"nvvm.reqntid"="{threads}" #0 {{\n'
         f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
-        'attributes #0 = { nounwind "no-builtins" }\n!0 = !{}\n'
+        'attributes #0 = { nounwind "no-builtins" }\nattributes #1 = { convergent nounwind }\n'
+        "!0 = !{}\n"
     )
 
 
@@ -190,6 +192,83 @@ def _warp_mma(w: LlvmWriter, u: UOp) -> str:
     return w.let(f"extractvalue {kind} {whole}, {u.arg.element}")
 
 
+def _group_mma(w: LlvmWriter, u: UOp) -> str:
+    """A sum of a product of four warps, which inline assembly computes: LLVM has no intrinsic."""
+    a, at_a, b, at_b, *sums = u.src
+    key = UOp(u.op, u.src, replace(u.arg, element=0)), w.block
+    whole = w.wholes.get(key)
+    if whole is None:
+        places = []
+        for memory, index in ((a, at_a), (b, at_b)):
+            place = _in_space(w, w.pointer(memory, index, 0), 3)
+            places.append(("i64", w.let(f"ptrtoint ptr addrspace(3) {place} to i64")))
+        text = _group_product(u.arg, len(sums))
+        whole = w.wholes[key] = _tied(w, text, places, sums)
+    return w.let(f"extractvalue {_floats(len(sums))} {whole}, {u.arg.element}")
+
+
+GROUP_DESCRIPTOR = 1 << 62 | 64 << 32 | 1 << 16
+"""Of rows along the sum: 128-byte swizzling, 1,024 bytes from 8 rows to the next 8."""
+
+GROUP_DESCRIPTOR_ACROSS = 1 << 62 | 64 << 32 | 512 << 16
+"""Of rows across the sum: the same, and 8,192 bytes from a box of 64 to the next box."""
+
+
+def _group_product(arg: GroupMma, n: int) -> str:
+    """PTX of a product of 64 elements along the sum: four instructions, and a wait for them.
+
+    A descriptor of a matrix has its address divided by 16 in the lowest bits; 16 elements further
+    along the sum are 32 bytes, or 16 rows of 128 bytes where rows are across.
+
+    Source: PTX ISA, asynchronous warpgroup level matrix instructions.
+    """
+    dtype = {"bfloat16": "bf16", "float16": "f16"}[arg.dtype.name]
+    sums = ", ".join(f"${i}" for i in range(n))
+    lines = ["{", ".reg .pred p;", ".reg .b64 a, b;", "setp.eq.u32 p, 0, 0;"]
+    for name, operand, across in (("a", n, arg.a_across), ("b", n + 1, arg.b_across)):
+        descriptor = GROUP_DESCRIPTOR_ACROSS if across else GROUP_DESCRIPTOR
+        lines += [
+            f"and.b64 {name}, ${operand}, 0x3FFFF;",
+            f"shr.u64 {name}, {name}, 4;",
+            f"or.b64 {name}, {name}, {descriptor:#x};",
+        ]
+    # Copies have written through another path to the memory than that by which the unit reads.
+    lines += ["fence.proxy.async.shared::cta;", "wgmma.fence.sync.aligned;"]
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{arg.columns}k16.f32.{dtype}.{dtype}"
+    turned = f"{int(arg.a_across)}, {int(arg.b_across)}"
+    for step in range(SWIZZLE_ROW // 16):
+        lines.append(f"{instruction} {{{sums}}}, a, b, p, 1, 1, {turned};")
+        if step < SWIZZLE_ROW // 16 - 1:
+            lines += [
+                f"add.s64 {name}, {name}, {128 if across else 2};"
+                for name, across in (("a", arg.a_across), ("b", arg.b_across))
+            ]
+    lines += ["wgmma.commit_group.sync.aligned;", f"wgmma.wait_group.sync.aligned {arg.pending};"]
+    return "\n".join([*lines, "}"])
+
+
+def _group_wait(w: LlvmWriter, u: UOp) -> str:
+    """A sum after all products of four warps: the registers of all sums change until then."""
+    key = UOp(u.op, u.src, 0), w.block
+    whole = w.wholes.get(key)
+    if whole is None:
+        whole = w.wholes[key] = _tied(w, "wgmma.wait_group.sync.aligned 0;", [], u.src)
+    return w.let(f"extractvalue {_floats(len(u.src))} {whole}, {u.arg}")
+
+
+def _tied(w: LlvmWriter, text: str, places: Sequence[tuple[str, str]], sums: Sequence[UOp]) -> str:
+    """Inline assembly that changes sums in their registers; places come after them."""
+    n, text = len(sums), text.replace("\n", "\\0A")
+    arguments = ", ".join(f"{t} {v}" for t, v in [*places, *(("float", w(s)) for s in sums)])
+    operands = [*["=f"] * n, *["l"] * len(places), *map(str, range(n)), "~{memory}"]
+    assembly = f'asm sideeffect "{text}", "{",".join(operands)}"'
+    return w.let(f"call {_floats(n)} {assembly}({arguments}) #1")
+
+
+def _floats(count: int) -> str:
+    return f"{{{', '.join(['float'] * count)}}}"
+
+
 def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
     """Elements as 32 bits, the first of them lowest."""
     kind, n = TYPES[dtype], len(elements)
@@ -205,6 +284,7 @@ def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
 ROWS: dict[Op, llvm.Row] = {
     Op.BARRIER: _barrier, Op.COPY: _copy, Op.COPY_GROUP: _copy_group, Op.COPY_WAIT: _copy_wait,
     Op.EXCHANGE: _exchange, Op.FRAGMENT: _fragment, Op.WARP_MMA: _warp_mma,
+    Op.GROUP_MMA: _group_mma, Op.GROUP_WAIT: _group_wait,
 }
 # fmt: on
 """Rows beside those of `llvm.RENDER`."""

@@ -140,6 +140,17 @@ class InstructionPrinter:
         names = ", ".join(map(self.name, operands))
         self.let(u, f"{self.name(u.src[i - 4])} + warp product {i} of {names}")
 
+    def group_mma(self, u: UOp) -> None:
+        """``v9 = v8 + group product 0 of local0[v1], local1[v2]``: a sum of a thread."""
+        a, i, b, j, *sums = u.src
+        names = f"{self.name(a)}[{self.name(i)}], {self.name(b)}[{self.name(j)}]"
+        element = u.arg.element
+        self.let(u, f"{self.name(sums[element])} + group product {element} of {names}")
+
+    def group_wait(self, u: UOp) -> None:
+        """``v9 = v8 after group products``."""
+        self.let(u, f"{self.name(u.src[u.arg])} after group products")
+
     def loop(self, u: UOp) -> None:
         """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if a condition ends it."""
         name = self.names[u] = f"i{u.arg}"
@@ -188,4 +199,6 @@ PRINT: dict[Op, Callable[[InstructionPrinter, UOp], None]] = {
     Op.EXCHANGE: InstructionPrinter.exchange,
     Op.FRAGMENT: InstructionPrinter.fragment,
     Op.WARP_MMA: InstructionPrinter.warp_mma,
+    Op.GROUP_MMA: InstructionPrinter.group_mma,
+    Op.GROUP_WAIT: InstructionPrinter.group_wait,
 }
