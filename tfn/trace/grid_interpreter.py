@@ -328,9 +328,13 @@ class _Machine:
         index = index + (self.group[first] * memory.size)[:, None, None]
         for i, thread in enumerate(first):
             size = index[i].size
-            who = (np.full(size, x[thread]) for x in (self.number, self.group, self.epoch))
-            self.accesses[memory].load(index[i].reshape(-1), *who, self.threads)
-        return self.memories[memory][index].astype(np.float64)
+            number, group, epoch = (
+                np.full(size, x[thread]) for x in (self.number, self.group, self.epoch)
+            )
+            flat = index[i].reshape(-1)
+            self.accesses[memory].load(flat, number, group, epoch, self.threads)
+        matrix: Value = self.memories[memory][index].astype(np.float64)
+        return matrix
 
     # Loops.
 

@@ -235,8 +235,8 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     batch, turns = prod(r.arg.size for r in others), depth.arg.size // SWIZZLE_ROW
 
     def time_us(tile: tuple[int, int]) -> float:
-        groups = batch * (down.arg.size // tile[0]) * (across.arg.size // tile[1])
-        return -(-groups // grid.cores) * (turns * GROUP_TILE_TIMES_US[tile] + WAVE_US)
+        groups: int = batch * (down.arg.size // tile[0]) * (across.arg.size // tile[1])
+        return float(-(-groups // grid.cores) * (turns * GROUP_TILE_TIMES_US[tile] + WAVE_US))
 
     sizes = down.arg.size, across.arg.size
     tiles = [t for t in GROUP_TILE_TIMES_US if not sizes[0] % t[0] and not sizes[1] % t[1]]
@@ -245,7 +245,8 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     rows, columns = min(tiles, key=time_us)
     n = WarpProduct(down.arg.number, across.arg.number, depth.arg.number, SWIZZLE_ROW).apply(n)
     a, h, g, b, t, q, at = n.newest(8)[:7]
-    warps, blocks = [], []
+    warps: list[UOp] = []
+    blocks: list[UOp] = []
     for size in (4, rows // GROUP_ROWS):
         if size > 1:
             n = Split(a.arg.number, size, Place.LOCAL).apply(n)
