@@ -180,7 +180,7 @@ def of_controller(kind: str, times: int, folder: Path) -> list[Outcome]:
     with tfn.distributed.connect(
         "ray",
         hosts="a:CPU*2,b:CPU*2",
-        deadline_s=2 * DEADLINE_S,
+        deadline_s=DEADLINE_S,
         variables={"TFN_CACHE_DIR": str(folder / "cache"), "TMPDIR": str(folder)},
     ) as cluster:
         gang: Any = cluster.controller.gang  # type: ignore[union-attr]

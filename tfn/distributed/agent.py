@@ -178,9 +178,10 @@ class Agent:
                 with suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
             self.pid = 0
-            for end in (self.worker, self.listener, self.relay):
+            for end in (self.listener, self.relay):
                 if end is not None:
                     end.close()
+            # A thread may be reading from the worker: it sees the end, and closes the socket.
             self.worker = self.listener = self.relay = None
             for daemon in self.daemons:
                 with suppress(ProcessLookupError):

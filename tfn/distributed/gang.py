@@ -29,9 +29,12 @@ from tfn.errors import (
     WorkerLostError,
 )
 
-GRACE_S = 1.0
+GRACE_S = 0.3
 """After the first error of a worker, the time for the others to say theirs: the worker that has
 died is named by its agent at once, and by its peers within 0.1 s."""
+LOOK_S = 0.2
+"""Seconds after which answers that are there are read, while others are waited for: one may be an
+error, and the worker of another may never answer."""
 JOIN_S = 60.0
 """Seconds in which workers start and join: two take 1 s, 64 on two cores take a minute."""
 STOP_S = 5.0
@@ -257,13 +260,20 @@ class RayGang:
             TfnError: what a worker has raised.
         """
         until = time.monotonic() + deadline_s
-        try:
-            answers = self.ray.get(ticket, timeout=deadline_s)
-        except self.ray.exceptions.RayError:
-            answers = [None] * len(ticket)
-        records = [None if answer is None else wire.unpack(answer) for answer in answers]
-        if all(record is not None and record[0] != "error" for record in records):
-            return records
+        while (left_s := until - time.monotonic()) > 0:
+            try:
+                answers = self.ray.get(ticket, timeout=min(left_s, LOOK_S))
+            except self.ray.exceptions.GetTimeoutError:
+                ready, _ = self.ray.wait(ticket, num_returns=len(ticket), timeout=0)
+                if any(self._error_of(0, ref) for ref in ready):
+                    break
+            except self.ray.exceptions.RayError:
+                break
+            else:
+                records = list(map(wire.unpack, answers))
+                if all(record[0] != "error" for record in records):
+                    return records
+                break
         raise self._fault(ticket, until, deadline_s)
 
     def _fault(self, ticket: Sequence[Any], until: float, deadline_s: float) -> TfnError:
@@ -296,7 +306,20 @@ class RayGang:
             name = type(errors[rank]).__name__
             return (PRIORITY.index(name) if name in PRIORITY else len(PRIORITY), rank)
 
-        return errors[min(errors, key=order)]
+        first = errors[min(errors, key=order)]
+        if isinstance(first, CollectiveTimeoutError) and pending:
+            rank = min(pending)  # the others have given up waiting, for this one
+            return CollectiveTimeoutError(
+                first.what,
+                hint=f"the worker of {self.hosts[rank]}, rank {rank}, has said nothing: it is "
+                "stopped, or its host is not reachable",
+                host=self.hosts[rank],
+                rank=rank,
+                step=first.step,
+                collective=first.collective,
+                committed=first.committed,
+            )
+        return first
 
     def _error_of(self, rank: int, ref: Any) -> TfnError | None:
         try:

@@ -49,6 +49,7 @@ def command(
     launcher: str = "",
     network: str = "",
     exported: Sequence[str] = (),
+    under: Sequence[str] = (),
 ) -> list[str]:
     """The command that runs a Python program in several processes.
 
@@ -60,6 +61,7 @@ def command(
             mpirun, ssh, if left out.
         network: the range of addresses to which MPI is bound.
         exported: variables of the environment that go to all hosts.
+        under: a command that runs another one, and has its status.
 
     Example:
         >>> words = command(["train.py"], 2, ["a", "b"], network="10.0.0.0/24")
@@ -78,7 +80,7 @@ def command(
         words += ["--mca", "btl_tcp_if_include", network, "--prtemca", "prte_if_include", network]
     for name in exported:
         words += ["-x", name]
-    return [*words, sys.executable, *program]
+    return [*words, *under, sys.executable, *program]
 
 
 def environment(**variables: str) -> Mapping[str, str]:

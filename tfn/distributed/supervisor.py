@@ -127,6 +127,7 @@ class Attempt:
             plan.launcher,
             plan.network,
             exported if hosts else (),
+            ("/bin/sh", "-c", report.WATCHED, "sh"),
         )
         self.job = subprocess.Popen(words, env=environment, start_new_session=True)
 
@@ -135,9 +136,9 @@ class Attempt:
         status = self.job.poll()
         if status is not None:
             return status
-        told = report.faults(self.folder)
-        late = [s for _, _, s in report.steps(self.folder).values()]
-        if told:
+        told, died = report.faults(self.folder), report.signals(self.folder)
+        late = [s for step, _, s in report.steps(self.folder).values() if step != report.JOINED]
+        if told or died:
             with suppress(subprocess.TimeoutExpired):
                 return self.job.wait(GRACE_S)
             return TEMPORARY_FAILURE if all(fault.of_job for fault in told) else 1
@@ -214,27 +215,29 @@ def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
 def _fault(attempt: Attempt, status: int) -> DistributedError | None:
     """The fault that has ended a run; None if it has ended by itself, or by the user's error."""
     told = report.faults(attempt.folder)
-    if status == 0 or any(not fault.of_job for fault in told):
+    died = report.signals(attempt.folder)
+    if (status == 0 and not died) or any(not fault.of_job for fault in told):
         return None
-    if not told and 0 < status < 128 and status != TEMPORARY_FAILURE:
+    if not told and not died and 0 < status < 128 and status != TEMPORARY_FAILURE:
         return None
     reached = report.steps(attempt.folder)
     if told:
         first = min(told, key=lambda fault: fault.kind != WorkerLostError.__name__)
         known = {key: value for key, value in first.facts.items() if value is not None}
         text = first.text.splitlines()[0]
+        if known.get("rank") in died:
+            text += f": {died[known['rank']]}"
         kind = getattr(errors, first.kind)
         assert issubclass(kind, DistributedError), "the fault is one of the job"
         return kind(text, **known)  # type: ignore[no-any-return]
     step, committed, _ = min(reached.values(), default=(None, None, None))
-    known = {} if step is None else {"step": step}
+    known = {} if step in (None, report.JOINED) else {"step": step}
     if committed is not None and committed >= 0:
         known["committed"] = committed
-    return WorkerLostError(
-        f"a process of the job was killed, or does not go on (status {status})",
-        hint="its own lines above may say why",
-        **known,
-    )
+    what = f"a process of the job was killed, or does not go on (status {status})"
+    for rank, name in list(died.items())[:1]:
+        what, known["rank"] = f"rank {rank} has died: {name}", rank
+    return WorkerLostError(what, hint="its own lines above may say why", **known)
 
 
 def _left(

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tfn._support.files import PathLike, replacing
-from tfn.eager.devices import process_count, process_index
+from tfn.eager.devices import check_processes, process_count, process_index
 from tfn.errors import ArgumentError, HostError
 from tfn.sharding import Device
 
@@ -109,6 +109,7 @@ def agree(
 
     Raises:
         HostError: if a host does not come in time, or host 0 could not decide.
+        WorkerLostError: if one has died, where the transport can tell.
         OSError: if a file cannot be written.
 
     Example:
@@ -187,7 +188,12 @@ class _Pause:
         self.deadline, self.seconds = deadline, POLL_SECONDS[0]
 
     def more(self) -> bool:
-        """Sleep, and whether there is still time."""
+        """Sleep, and whether there is still time.
+
+        Raises:
+            WorkerLostError: if another process has died, which would be waited for in vain.
+        """
+        check_processes()
         if time.monotonic() > self.deadline:
             return False
         time.sleep(self.seconds)
