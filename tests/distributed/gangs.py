@@ -58,6 +58,12 @@ class ThreadGang:
             raise min(failed, key=lambda error: type(error).__name__ != "WorkerLostError")
         return records
 
+    def check(self) -> None:
+        for agent in self.agents:
+            record = wire.unpack(agent.lost())
+            if record[0] == "error":
+                raise wire.error_of(record)
+
     def stop(self) -> None:
         for agent in self.agents:
             agent.stop()

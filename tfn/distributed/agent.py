@@ -163,13 +163,24 @@ class Agent:
             worker.send_bytes(message)
             return worker.recv_bytes()
         except (OSError, EOFError):
-            error = WorkerLostError(
-                f"the worker of {self.host}, rank {self.rank} (pid {self.pid}), has died",
-                hint="the cluster can be started again: see cluster.run",
-                host=self.host,
-                rank=self.rank,
-            )
-            return wire.pack(wire.error_record(error))
+            return self._died()
+
+    def _died(self) -> bytes:
+        error = WorkerLostError(
+            f"the worker of {self.host}, rank {self.rank} (pid {self.pid}), has died",
+            hint="the cluster can be started again: see cluster.run",
+            host=self.host,
+            rank=self.rank,
+        )
+        return wire.pack(wire.error_record(error))
+
+    def lost(self) -> bytes:
+        """The record of an error if the worker is gone."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return self._died()
+        return wire.pack(("done", ()))
 
     def stop(self) -> None:
         """Kill the worker, wherever it is, and mpirun; nothing of the job is left on this host."""

@@ -105,8 +105,8 @@ class Cluster:
         for left in range(restarts, -1, -1):
             try:
                 return train()
-            except DistributedError as error:
-                if not left or self.controller is None or self.controller.fault is not error:
+            except DistributedError:
+                if not left or self.controller is None or self.controller.fault is None:
                     raise
                 self.restart()
         raise AssertionError("the last call has returned or raised")

@@ -57,6 +57,9 @@ class Gang(Protocol):
     def receive(self, ticket: Any, deadline_s: float) -> list[Any]:
         """The answers.  Raises the error of a worker, or CollectiveTimeoutError."""
 
+    def check(self) -> None:
+        """Raise WorkerLostError for a worker that has died."""
+
     def stop(self) -> None:
         """End all workers; nothing is left of them."""
 
@@ -332,6 +335,19 @@ class RayGang:
                 rank=rank,
             )
         return wire.error_of(record) if record[0] == "error" else None
+
+    def check(self) -> None:
+        """Ask the agents whether their workers live; one that does not answer soon is not judged.
+
+        Raises:
+            WorkerLostError: for a worker or an agent that has died.
+        """
+        asked = [agent.lost.options(concurrency_group="control").remote() for agent in self.agents]
+        ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=LOOK_S)
+        for rank in [rank for rank, ref in enumerate(asked) if ref in ready]:
+            error = self._error_of(rank, asked[rank])
+            if error is not None:
+                raise error
 
     def stop(self) -> None:
         """Kill all workers; agents that do not answer are killed, too."""

@@ -298,7 +298,7 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Let the system end this process if a call takes longer, as MPI_Init may, which holds the GIL."""
+    """Let the system end this process if a call takes longer: MPI_Init may, and holds the GIL."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
