@@ -15,11 +15,13 @@ from collections.abc import Mapping, Sequence
 from tfn import config
 from tfn.errors import MissingPackageError
 
-FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl", "self,sm,tcp")
+FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl")
 """So that a process which dies is an error in the others, instead of their end.  The carriers are
 named because looking for those of other networks takes a second at each start, of 1.2 s."""
-ONE_MACHINE = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
-"""So that processes may outnumber the cores, and those which wait leave them to others."""
+MANY_HOSTS = ("self,sm,tcp",)
+ONE_MACHINE = ("self,sm", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+"""So that processes do not listen for others, and may outnumber the cores: those which wait leave
+them to others.  mpirun itself listens, for its daemons; Open MPI 5.0.11 cannot bind it to lo."""
 AS_ROOT = {
     f"{name}_ALLOW_RUN_AS_ROOT{end}": "1" for name in ("OMPI", "PRTE") for end in ("", "_CONFIRM")
 }
@@ -70,7 +72,7 @@ def command(
     """
     words = [mpirun(), "-n", str(processes), "--bind-to", "none", *FAULT_TOLERANT]
     if hosts:
-        words += ["--host", ",".join([f"{host}:1" for host in hosts])]
+        words += [*MANY_HOSTS, "--host", ",".join([f"{host}:1" for host in hosts])]
         words += ["--prefix", os.path.dirname(os.path.dirname(mpirun()))]
     else:
         words += ONE_MACHINE
