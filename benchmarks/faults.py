@@ -253,7 +253,7 @@ def node(number: int, launcher: str, folder: Path) -> subprocess.Popen[bytes]:
 
 def ray_environment(folder: Path) -> dict[str, str]:
     """The environment of nodes that notice within seconds that another one is gone."""
-    checks = {"period_ms": "1000", "timeout_ms": "1000", "failure_threshold": "3"}
+    checks = {"period_ms": "500", "timeout_ms": "1000", "failure_threshold": "2"}
     return {
         **environment(folder),
         **{f"RAY_health_check_{name}": text for name, text in checks.items()},

@@ -27,8 +27,8 @@ class ThreadGang:
         self.threads = [ThreadPoolExecutor(1) for _ in items]
 
     def start(self) -> None:
-        for agent in self.agents:
-            agent.listen()
+        for rank, agent in enumerate(self.agents):
+            agent.listen(rank)
         variables = {
             "PYTHONPATH": str(ROOT),
             "TFN_THREADS": "1",

@@ -49,8 +49,9 @@ class Agent:
         self.daemons: list[subprocess.Popen[bytes]] = []
         self.ending = threading.Lock()
 
-    def listen(self) -> str:
-        """Open the socket of the worker to come; the name of this host."""
+    def listen(self, rank: int) -> str:
+        """Open the socket of the worker to come, of this rank now; the name of this host."""
+        self.rank = rank
         Path(self.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         path = os.path.join(self.folder, f"{self.rank}.sock")
         with suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -37,7 +37,8 @@ LOOK_S = 0.2
 error, and the worker of another may never answer."""
 JOIN_S = 60.0
 """Seconds in which workers start and join: two take 1 s, 64 on two cores take a minute."""
-STOP_S = 5.0
+STOP_S = 3.0
+"""Seconds in which an agent ends its worker: it takes 0.1 s.  One that does not is replaced."""
 PRIORITY = ("WorkerLostError", "SecurityError", "ProgramMismatchError", "CollectiveTimeoutError")
 """The order in which errors of one fault are told: the first is the cause of the others."""
 
@@ -180,12 +181,14 @@ class RayGang:
         self.hosts = tuple([item.host for item in self.items])
 
     def _agent(self, rank: int) -> Any:
-        """A new agent on the host of a rank."""
+        """A new agent on the host of a rank; None if the host has just left the cluster."""
         groups = {"control": 2, "launch": 4}
         actor = self.ray.remote(num_cpus=0, concurrency_groups=groups)(Agent)
         options: dict[str, Any] = {}
         if not self.local:
             node = self._node(self.items[rank].host)
+            if node is None:
+                return None
             strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
             options["scheduling_strategy"] = strategy(node, soft=False)
         return actor.options(**options).remote(rank, self.folder)
@@ -196,12 +199,18 @@ class RayGang:
         Raises:
             DistributedError: if a worker does not join.
         """
-        self.agents = self._alive()
-        self._replace_lost()
-        self.agents = [
-            self._agent(rank) if agent is None else agent for rank, agent in enumerate(self.agents)
-        ]
-        self._asked([agent.listen.remote() for agent in self.agents], JOIN_S)
+        until = time.monotonic() + JOIN_S
+        while True:
+            self._replace_lost()
+            self.agents = [
+                self._agent(rank) if agent is None else agent
+                for rank, agent in enumerate(self.agents)
+            ]
+            self._answering(until - time.monotonic(), "listen", lambda rank: (rank,))
+            if None not in self.agents:
+                break
+            if time.monotonic() > until:
+                raise DistributedError("the agents have not started", got=f"{JOIN_S:.0f} s")
         places: tuple[Any, ...] = ()
         if not self.local and len(self.items) > 1:
             by_host = dict(zip(self.hosts, self.agents, strict=True))
@@ -214,24 +223,6 @@ class RayGang:
             for agent, item in zip(self.agents, self.items, strict=True)
         ]
         self._asked([begin, *joining], 2 * JOIN_S)
-
-    def _alive(self) -> list[Any]:
-        """The agents that answer; None for each that does not."""
-        asked = [
-            agent.printed.options(concurrency_group="control").remote() for agent in self.agents
-        ]
-        if not asked:
-            return []  # none was started yet
-        self.ray.wait(asked, num_returns=len(asked), timeout=STOP_S)
-        found: list[Any] = []
-        for agent, ref in zip(self.agents, asked, strict=True):
-            try:
-                self.ray.get(ref, timeout=0)
-                found.append(agent)
-            except self.ray.exceptions.RayError:
-                self.ray.kill(agent)
-                found.append(None)
-        return found
 
     def _asked(self, refs: Sequence[Any], timeout_s: float) -> list[Any]:
         """The results of calls of agents; the error of one as it was raised there."""
@@ -351,16 +342,45 @@ class RayGang:
 
     def stop(self) -> None:
         """Kill all workers; agents that do not answer are killed, too."""
-        asked = [agent.stop.options(concurrency_group="control").remote() for agent in self.agents]
+        self._answering(STOP_S, "stop", lambda rank: ())
+
+    def _answering(
+        self, timeout_s: float, method: str, arguments: Callable[[int], tuple[Any, ...]]
+    ) -> None:
+        """Call a method of all agents; those that have died, or do not answer, are none any more.
+
+        Args:
+            timeout_s: seconds to wait for them.
+            method: of agents.
+            arguments: of the method, for each rank.
+
+        Raises:
+            DistributedError: what the method has raised.
+        """
+        control = {"concurrency_group": "control"}
+        asked = {
+            rank: getattr(agent, method).options(**control).remote(*arguments(rank))
+            for rank, agent in enumerate(self.agents)
+            if agent is not None
+        }
         if asked:
-            self.ray.wait(asked, num_returns=len(asked), timeout=STOP_S)
+            self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=timeout_s)
+        for rank, ref in asked.items():
+            try:
+                self.ray.get(ref, timeout=0)
+            except self.ray.exceptions.RayTaskError as error:
+                raise DistributedError(str(error)) from None
+            except self.ray.exceptions.RayError:
+                self.ray.kill(self.agents[rank])
+                self.agents[rank] = None
 
     def close(self) -> None:
         """End workers and agents, and the Ray that was started here."""
         if self.ray.is_initialized():
             self.stop()
             for agent in self.agents:
-                self.ray.kill(agent)
+                if agent is not None:
+                    self.ray.kill(agent)
             if self.owns:
                 self.ray.shutdown()
         self.agents = []

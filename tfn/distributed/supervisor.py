@@ -9,15 +9,17 @@ begins with loading its newest checkpoint that is whole.  An error of the script
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ GRACE_S = 0.3
 killed."""
 PROBE_S = 5.0
 """Seconds in which a host that is there runs `true`."""
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 MARK = "TFN_JOB"
 """The variable of the environment by which processes of a job are found."""
 EXPORTED = ("TFN_JOB_FOLDER", "TFN_JOB_DEADLINE", MARK, "TFN_DEVICES", "TFN_CLUSTER_TOKEN")
@@ -129,7 +133,9 @@ class Attempt:
             exported if hosts else (),
             ("/bin/sh", "-c", report.WATCHED, "sh"),
         )
-        self.job = subprocess.Popen(words, env=environment, start_new_session=True)
+        self.job = subprocess.Popen(
+            words, env=environment, start_new_session=True, preexec_fn=_end_with_parent
+        )
 
     def ended(self) -> int | None:
         """The exit status, when all processes have ended or a fault was reported; None before."""
@@ -163,6 +169,32 @@ class Attempt:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _end_with_parent() -> None:
+    """Let mpirun, which ends its processes then, be ended with the supervisor, whatever kills that.
+
+    Source: the Linux manual, prctl(2).
+    """
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextmanager
+def _ended_by(*signals: signal.Signals) -> Iterator[None]:
+    """Let signals end the block as an interrupt does, so that no process is left."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, end) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def marked(mark: str) -> list[int]:
     """The processes of this machine that have a mark in their environment, and have not ended."""
     found = []
@@ -187,6 +219,11 @@ def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
         DistributedError: the fault after the last restart, or for which too few hosts are left.
     """
     plan.check()
+    with _ended_by(signal.SIGTERM, signal.SIGHUP):
+        return _supervise(plan, say)
+
+
+def _supervise(plan: Plan, say: Callable[[str], None]) -> int:
     hosts, spares, processes = list(plan.hosts), list(plan.spares), plan.processes
     for number in range(plan.restarts + 1):
         attempt = Attempt(plan, hosts, len(hosts) or processes)
