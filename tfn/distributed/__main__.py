@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--devices", type=int, help="devices of each of them")
     run.add_argument("--hosts", help="hosts with their devices: host1:CPU*4,host2:CPU*4")
     run.add_argument("--spares", help="hosts that take the places of those that are lost")
-    run.add_argument("--elastic", metavar="MIN,MAX", help="go on with so many processes")
+    run.add_argument("--elastic", metavar="MIN,MAX", help="go on with so many hosts")
     run.add_argument("--restarts", type=int, default=3, help="how often to start again")
     run.add_argument("--deadline", type=float, default=300.0, help="seconds to wait for a message")
     run.add_argument("--launcher", default="", help="runs a command on a host, instead of ssh")

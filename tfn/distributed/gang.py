@@ -39,6 +39,9 @@ JOIN_S = 60.0
 """Seconds in which workers start and join: two take 1 s, 64 on two cores take a minute."""
 STOP_S = 3.0
 """Seconds in which an agent ends its worker: it takes 0.1 s.  One that does not is replaced."""
+INLINE_BYTES = 64 << 10
+"""The largest message that goes with its call: Ray copies arguments of up to 100 KiB, and puts a
+larger one into the store anew for each call."""
 PRIORITY = ("WorkerLostError", "SecurityError", "ProgramMismatchError", "CollectiveTimeoutError")
 """The order in which errors of one fault are told: the first is the cause of the others."""
 
@@ -99,7 +102,8 @@ class RayGang:
         deadline_s: seconds for which workers wait for each other.
         variables: for the environment of the workers.
         spares: hosts that take the places of those that are lost.
-        least: the number of hosts with which it goes on; None for all.
+        elastic: the least and the largest number of hosts with which it goes on; None for as many
+            as at the beginning.
     """
 
     def __init__(
@@ -109,9 +113,9 @@ class RayGang:
         deadline_s: float,
         variables: Mapping[str, str],
         spares: Sequence[HostItem] = (),
-        least: int | None = None,
+        elastic: tuple[int, int] | None = None,
     ) -> None:
-        self.spares, self.least = list(spares), least
+        self.spares, self.elastic = list(spares), elastic or (len(items), len(items))
         self.local = address == "ray"
         self.ray, self.items, self.deadline_s = _ray(self.local), tuple(items), deadline_s
         self.variables, self.folder = dict(variables), make_folder()
@@ -120,13 +124,18 @@ class RayGang:
         self.owns = not self.ray.is_initialized()
         if self.owns:
             self._initialize(address)
+        try:
+            if not self.local:
+                check((*self.items, *self.spares), self._cores())
+        except BaseException:
+            self.close()
+            raise
+
+    def _cores(self) -> dict[str, float]:
+        """The cores of each host of the cluster, by name and by address."""
+        names = ("NodeManagerHostname", "NodeManagerAddress")
         nodes = [node for node in self.ray.nodes() if node["Alive"]]
-        if not self.local:
-            cores: dict[str, float] = {}
-            for node in nodes:
-                for key in ("NodeManagerHostname", "NodeManagerAddress"):
-                    cores[node[key]] = node["Resources"].get("CPU", 0)
-            check((*self.items, *self.spares), cores)
+        return {node[name]: node["Resources"].get("CPU", 0) for node in nodes for name in names}
 
     def _initialize(self, address: str) -> None:
         options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
@@ -159,17 +168,17 @@ class RayGang:
             WorkerLostError: if too few are left.
         """
         kept, lost = [], []
+        least, most = self.elastic
         for item, agent in zip(self.items, self.agents or [None] * len(self.items), strict=True):
             if self.local or agent is not None or self._node(item.host) is not None:
                 kept.append((item, agent))
-                continue
-            lost.append(item.host)
-            while self.spares:
-                spare = self.spares.pop(0)
-                if self._node(spare.host) is not None:
-                    kept.append((spare, None))
-                    break
-        if lost and len(kept) < (self.least or len(self.items)):
+            else:
+                lost.append(item.host)
+        while self.agents and self.spares and len(kept) < most:
+            spare = self.spares.pop(0)
+            if self.local or self._node(spare.host) is not None:
+                kept.append((spare, None))
+        if lost and len(kept) < least:
             raise WorkerLostError(
                 f"{len(kept)} hosts are left of the {len(self.items)} that the cluster needs",
                 got=f"lost: {', '.join(lost)}",
@@ -239,9 +248,13 @@ class RayGang:
             ) from None
 
     def send(self, messages: Sequence[bytes]) -> Any:
-        """One call of each agent; equal messages are put once into the store of objects."""
+        """One call of each agent; a large message for many is put into the store once."""
+        stored: dict[int, Any] = {}
+        for message in messages:
+            if len(message) > INLINE_BYTES and id(message) not in stored:
+                stored[id(message)] = self.ray.put(message)
         return [
-            agent.exchange.remote(message)
+            agent.exchange.remote(stored.get(id(message), message))
             for agent, message in zip(self.agents, messages, strict=True)
         ]
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from tfn import errors
 from tfn._support.frozen import frozen
-from tfn.distributed import mpirun, report
+from tfn.distributed import mpirun, report, security
 from tfn.distributed.session import TEMPORARY_FAILURE
 from tfn.distributed.specification import HostItem
 from tfn.errors import DistributedError, HostSpecificationError, WorkerLostError
@@ -36,6 +36,9 @@ GRACE_S = 0.3
 killed."""
 PROBE_S = 5.0
 """Seconds in which a host that is there runs `true`."""
+LATE_S = 1.0
+"""Seconds by which an answer may be later than those of enough hosts: a host that is gone does not
+answer, and is not waited for."""
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 MARK = "TFN_JOB"
@@ -54,8 +57,8 @@ class Plan:
         processes: their number, on this machine.
         devices: of each process; None for that of the environment.
         spares: hosts that take the places of those that are lost.
-        elastic: the least and the largest number of processes with which the job goes on; None if
-            it needs all.
+        elastic: the least and the largest number of hosts with which the job goes on, as many as
+            answer, spares among them; None if it needs as many as at the beginning.
         restarts: how often it is started again, at most.
         deadline_s: seconds for which a process waits for a message of another one.
         launcher: a command that runs another one on a host; ssh if empty.
@@ -219,8 +222,25 @@ def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
         DistributedError: the fault after the last restart, or for which too few hosts are left.
     """
     plan.check()
+    if len(plan.hosts) > 1:
+        security.check_variables()
+    if plan.hosts:
+        _all_there(plan)
     with _ended_by(signal.SIGTERM, signal.SIGHUP):
         return _supervise(plan, say)
+
+
+def _all_there(plan: Plan) -> None:
+    names = [item.host for item in plan.hosts]
+    there = reachable(names, plan.launcher or "ssh")
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise HostSpecificationError(
+            f"no command can be run on {missing[0]}",
+            got=f"hosts {', '.join(names)}; no answer from {', '.join(missing)}",
+            hint=f"'{plan.launcher or 'ssh'} {missing[0]} true' has to end well within "
+            f"{PROBE_S:.0f} s, without a password",
+        )
 
 
 def _supervise(plan: Plan, say: Callable[[str], None]) -> int:
@@ -281,12 +301,13 @@ def _left(
     plan: Plan, hosts: Sequence[HostItem], spares: Sequence[HostItem], fault: DistributedError
 ) -> tuple[list[HostItem], list[HostItem]]:
     """The hosts of the next run, and the spares that are left after it."""
-    there = reachable([item.host for item in (*hosts, *spares)], plan.launcher or "ssh")
+    least, most = plan.elastic or (len(plan.hosts), len(plan.hosts))
+    names = [item.host for item in (*hosts, *spares)]
+    there = reachable(names, plan.launcher or "ssh", most)
     left = [item for item in hosts if item.host in there]
     fresh = [item for item in spares if item.host in there]
-    taken = fresh[: len(hosts) - len(left)]
+    taken = fresh[: most - len(left)]
     chosen = [*left, *taken]
-    least = plan.elastic[0] if plan.elastic else len(plan.hosts)
     if len(chosen) < least:
         raise DistributedError(
             f"{len(chosen)} hosts are left, and the job needs {least}",
@@ -300,8 +321,14 @@ def _left(
     return chosen, fresh[len(taken) :]
 
 
-def reachable(hosts: Sequence[str], launcher: str) -> set[str]:
-    """The hosts on which a command can be run."""
+def reachable(hosts: Sequence[str], launcher: str, enough: int | None = None) -> set[str]:
+    """The hosts on which a command can be run.
+
+    Args:
+        hosts: their names.
+        launcher: the command that runs another one on a host.
+        enough: after so many answers the others have little time left; None for all.
+    """
     asked: dict[str, Any] = {
         host: subprocess.Popen(
             [*launcher.split(), host, "true"],
@@ -313,11 +340,13 @@ def reachable(hosts: Sequence[str], launcher: str) -> set[str]:
         for host in hosts
     }
     until, there = time.monotonic() + PROBE_S, set()
-    for host, process in asked.items():
-        try:
-            if process.wait(max(0.0, until - time.monotonic())) == 0:
-                there.add(host)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    while asked and time.monotonic() < until:
+        ended = [host for host, process in asked.items() if process.poll() is not None]
+        there |= {host for host in ended if asked.pop(host).returncode == 0}
+        if enough is not None and len(there) >= enough:
+            until, enough = min(until, time.monotonic() + LATE_S), None
+        time.sleep(POLL_S)
+    for process in asked.values():
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     return there
