@@ -174,6 +174,28 @@ def test_a_fault_is_raised_until_the_cluster_is_started_again(
     assert tnp.ones(2).tolist() == [1, 1]
 
 
+def test_a_fault_while_the_cluster_is_started_again(
+    cluster: Cluster, gang: ThreadGang, mesh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, tried = gang.start, []
+
+    def fails_once() -> None:
+        tried.append(1)
+        if len(tried) == 1:
+            raise WorkerLostError("a host has gone meanwhile")
+        start()
+
+    monkeypatch.setattr(gang, "start", fails_once)
+
+    def train() -> float:
+        x = put(np.ones(8, "float32"), mesh, "d")
+        if not tried:
+            os.kill(gang.agents[0].pid, signal.SIGKILL)
+        return float(x.sum())
+
+    assert cluster.run(train) == 8.0 and len(tried) == 2
+
+
 def test_workers_end_with_their_agent(cluster: Cluster, gang: ThreadGang, mesh: Any) -> None:
     pids = [agent.pid for agent in gang.agents]
     worker = gang.agents[1].worker

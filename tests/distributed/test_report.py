@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfn.distributed import report
-from tfn.errors import WorkerLostError
+from tfn.errors import ProgramMismatchError, WorkerLostError
 
 
 def test_without_a_supervisor_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +35,8 @@ def test_steps_and_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     first, second = report.faults(tmp_path)
     assert first.of_job and first.facts["rank"] == 0 and first.facts["committed"] == 1
     assert not second.of_job and second.kind == "ValueError"
+    reporters[0].fault(ProgramMismatchError("they differ"))
+    assert [fault.of_job for fault in report.faults(tmp_path)] == [True, False]
 
 
 def test_a_death_is_told_by_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

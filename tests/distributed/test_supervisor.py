@@ -18,6 +18,7 @@ from tfn.distributed import supervisor
 from tfn.distributed.specification import parse
 from tfn.distributed.supervisor import Plan, marked, supervise
 from tfn.errors import (
+    ArgumentError,
     DistributedError,
     HostSpecificationError,
     SecurityError,
@@ -150,6 +151,15 @@ def test_an_elastic_job_takes_all_spares_that_it_may(monkeypatch: pytest.MonkeyP
     assert [i.host for i in hosts] == ["a", "b", "d", "e"] and [i.host for i in left] == ["f"]
 
 
+def test_a_host_that_is_gone_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    there(monkeypatch, "a")
+    items = parse("a,b")
+    job = Plan(("t.py",), items)
+    found = supervisor._gone(job, items, 1)
+    assert found is not None and found.host == "b"
+    assert supervisor._gone(job, items[:1], 1) is None is supervisor._gone(job, items, 0)
+
+
 def test_hosts_are_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     there(monkeypatch, "a")
     monkeypatch.setattr(supervisor, "Attempt", None)
@@ -169,10 +179,13 @@ def test_hosts_are_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatc
         ({"hosts": parse("a:CPU*2,b:CPU*4")}, "same number of devices"),
         ({"hosts": parse("a,b"), "spares": parse("b,c")}, "cannot be a spare"),
         ({"processes": 2, "elastic": (3, 4)}, "contain the number"),
+        ({"processes": 0}, "processes is at least 1"),
+        ({"restarts": -1}, "restarts is at least 0"),
+        ({"deadline_s": 0.0}, "deadline is at least"),
     ],
 )
 def test_plans_that_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(HostSpecificationError, match=words):
+    with pytest.raises((HostSpecificationError, ArgumentError), match=words):
         Plan(("t.py",), **options).check()
 
 

@@ -14,7 +14,7 @@ from tfn import config
 from tfn.distributed.security import RANGE
 from tfn.distributed.specification import parse
 from tfn.distributed.supervisor import Plan, supervise
-from tfn.errors import DistributedError, HostSpecificationError, SecurityError
+from tfn.errors import ArgumentError, DistributedError, HostSpecificationError, SecurityError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         return supervise(_plan(options), lambda line: print(line, file=sys.stderr, flush=True))
-    except (HostSpecificationError, SecurityError) as error:
+    except (ArgumentError, HostSpecificationError, SecurityError) as error:
         print(error, file=sys.stderr)
         return 2
     except DistributedError as error:

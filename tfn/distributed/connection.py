@@ -104,11 +104,12 @@ class Cluster:
         """
         for left in range(restarts, -1, -1):
             try:
+                if self.controller is not None and self.controller.fault is not None:
+                    self.restart()
                 return train()
             except DistributedError:
                 if not left or self.controller is None or self.controller.fault is None:
                     raise
-                self.restart()
         raise AssertionError("the last call has returned or raised")
 
     def close(self) -> None:

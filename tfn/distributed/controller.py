@@ -139,7 +139,11 @@ class Controller:
             self.gang.stop()
             self._forget()
             run.forget()
-            self.gang.start()
+            try:
+                self.gang.start()
+            except TfnError as error:  # as a host that goes away now: it can be started again
+                self.fault = error
+                raise
             self._take_hosts(self.gang.items)
             if self.before is not None:
                 config.devices = len(self.owners)

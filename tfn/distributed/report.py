@@ -23,7 +23,12 @@ from typing import Any, NamedTuple
 
 from tfn import config
 from tfn._support.files import replacing
-from tfn.errors import DistributedError
+from tfn.errors import (
+    DistributedError,
+    HostSpecificationError,
+    ProgramMismatchError,
+    SecurityError,
+)
 
 FOLDER, DEADLINE = "TFN_JOB_FOLDER", "TFN_JOB_DEADLINE"
 """Variables of the environment by which a supervisor speaks to the processes of its job."""
@@ -32,6 +37,8 @@ JOINED = -1
 """The step of a process that has joined the others, and has told none."""
 WATCH_S = 0.1
 """Seconds between two looks for processes that have died: each takes 10 us."""
+LASTING = (ProgramMismatchError, SecurityError, HostSpecificationError)
+"""Errors that another start would meet again."""
 FACTS = ("host", "rank", "step", "collective", "committed")
 
 
@@ -117,7 +124,7 @@ class Reporter:
         row = {
             "kind": type(error).__name__,
             "text": str(error),
-            "of_job": isinstance(error, DistributedError),
+            "of_job": isinstance(error, DistributedError) and not isinstance(error, LASTING),
             "facts": {name: getattr(error, name, None) for name in FACTS},
         }
         with suppress(OSError), replacing(Path(self.folder) / f"fault-{self.rank}") as file:

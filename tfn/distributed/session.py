@@ -165,8 +165,8 @@ class Session:
         Raises:
             WorkerLostError: naming one.
         """
-        if isinstance(self.transport, MpiTransport) and not self.failed:
-            lost = self.transport.lost()
+        if isinstance(self.control, MpiTransport) and not self.failed:
+            lost = self.control.lost()
             if lost:
                 raise self._loss(lost)
 

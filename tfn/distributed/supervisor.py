@@ -28,7 +28,7 @@ from tfn._support.frozen import frozen
 from tfn.distributed import mpirun, report, security
 from tfn.distributed.session import TEMPORARY_FAILURE
 from tfn.distributed.specification import HostItem
-from tfn.errors import DistributedError, HostSpecificationError, WorkerLostError
+from tfn.errors import ArgumentError, DistributedError, HostSpecificationError, WorkerLostError
 
 POLL_S = 0.01
 GRACE_S = 0.3
@@ -80,8 +80,16 @@ class Plan:
         """Refuse a plan that cannot be carried out.
 
         Raises:
+            ArgumentError: for a number that is none of such things.
             HostSpecificationError: naming what does not fit.
         """
+        for name, value, least in (
+            ("processes", self.processes, 1),
+            ("restarts", self.restarts, 0),
+            ("deadline", self.deadline_s, 0.001),
+        ):
+            if not value >= least:
+                raise ArgumentError(f"{name} is at least {least}", got=f"--{name} {value}")
         counts = {item.devices for item in (*self.hosts, *self.spares)}
         if len(counts) > 1:
             raise HostSpecificationError(
@@ -251,7 +259,7 @@ def _supervise(plan: Plan, say: Callable[[str], None]) -> int:
             while (status := attempt.ended()) is None:
                 time.sleep(POLL_S)
             begin_s = time.monotonic()
-            fault = _fault(attempt, status)
+            fault = _fault(attempt, status) or _gone(plan, hosts, status)
         finally:
             attempt.kill()
             attempt.close()
@@ -295,6 +303,15 @@ def _fault(attempt: Attempt, status: int) -> DistributedError | None:
     for rank, name in list(died.items())[:1]:
         what, known["rank"] = f"rank {rank} has died: {name}", rank
     return WorkerLostError(what, hint="its own lines above may say why", **known)
+
+
+def _gone(plan: Plan, hosts: Sequence[HostItem], status: int) -> WorkerLostError | None:
+    """The fault of a run that has failed without a word, if a host of it does not answer now."""
+    if status == 0 or not hosts:
+        return None
+    there = reachable([item.host for item in hosts], plan.launcher or "ssh")
+    gone = [item.host for item in hosts if item.host not in there]
+    return WorkerLostError(f"{gone[0]} does not answer any more", host=gone[0]) if gone else None
 
 
 def _left(
