@@ -1,4 +1,9 @@
-"""Job: losses of an MLP and of the GPT of examples/, divided in several ways, as one JSON line."""
+"""Job: losses of MNIST, an MLP and a GPT, divided in several ways, as one JSON line.
+
+    python job_training.py FOLDER data=4 fsdp=4
+
+MNIST and the GPT are those of examples/; checkpoints of MNIST go to the folder.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,7 @@ from tfn.sharding import PartitionSpec as P
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
+import mnist
 import sharded_gpt
 
 WAYS = ("data=4", "fsdp=4", "model=4", "data=2,model=2", "fsdp=2,model=2")
@@ -67,6 +73,16 @@ def gpt(way: str) -> list[float]:
     return sharded_gpt.train(options, Console(file=io.StringIO()))
 
 
+def digits(model: str, folder: str) -> list[float]:
+    """Losses and accuracy of an epoch of MNIST, whose batches the processes read together."""
+    options = mnist.parse(
+        ["--model", model, "--devices", "4", "--epochs", "1", "--checkpoints", folder, "--quiet"]
+    )
+    options.images = 1024
+    trained = mnist.train(options, Console(file=io.StringIO()))
+    return [*trained.losses, trained.accuracy]
+
+
 def elementwise() -> list[float]:
     """A function in which no sum crosses devices: the same bits everywhere."""
     mesh = tfn.make_mesh((4,), ("d",), (AxisType.Auto,))
@@ -80,7 +96,9 @@ def main() -> None:
     """All losses, from the first process."""
     tfn.distributed.initialize(deadline_s=100)
     found: dict[str, list[float]] = {f"mlp {way}": mlp(way) for way in PLACES}
-    found |= {f"gpt {way}": gpt(way) for way in sys.argv[1:] or WAYS}
+    folder, *ways = sys.argv[1:]
+    found |= {f"mnist {model}": digits(model, folder) for model in mnist.MODELS}
+    found |= {f"gpt {way}": gpt(way) for way in ways or WAYS}
     found["bits"] = elementwise()
     leaves = tree.leaves(found)
     assert np.isfinite(leaves).all()
