@@ -44,8 +44,11 @@ LINE_BYTES = 128
 LANES = 2
 """Rings of a process: what the others combine or pick from, and what all take as it is."""
 SHARED_FOLDER = "/dev/shm"
-TURNS = 20_000
-"""Questions of a wait before Python looks at the deadline and at the other processes: 0.3 ms."""
+TURNS = exchange.PAUSES + 100
+"""Questions of a wait before Python looks at the deadline and at the other processes: the last ones
+yield, and each may take a time slice of 3 ms on a busy machine."""
+FEW_TURNS = 10
+"""Questions of a wait that has stalled: Python sleeps between them, and so shall the core."""
 
 Exchanged = Callable[[bytes, Sequence[int], str], list[bytes]]
 Array = np.ndarray[Any, Any]
@@ -187,6 +190,7 @@ class Group:
 
     Attributes:
         queue: exchanges that wait, in the order of their beginning: only the first one moves.
+        turns: questions of its waits.
         check: raises if another process is dead.
     """
 
@@ -205,6 +209,7 @@ class Group:
         self.check: Callable[[], None] = lambda: alive([ranks[i] for i in self.others])
         self._passed = np.zeros(LANES, "int64")  # pieces of all exchanges before
         self.queue: deque[_Running] = deque()
+        self.turns = TURNS
         self.advance = advance
 
     # Places.
@@ -369,15 +374,18 @@ class _Running:
         group.queue.append(self)
 
     def test(self) -> bool:
-        """Whether it has ended; those that began before it come first."""
-        queue = self._group.queue
+        """Whether it has ended; if not, it has stalled.  Those that began before it come first."""
+        group = self._group
         while self._at < self._count:
-            first = queue[0]
-            first._at = self._group.advance(first._address, first._at, first._count, TURNS)
-            if first._at < first._count:
-                self._group.check()
+            first = group.queue[0]
+            at = group.advance(first._address, first._at, first._count, group.turns)
+            moved, first._at = at > first._at, at
+            group.turns = TURNS if moved else FEW_TURNS
+            if at == first._count:
+                group.queue.popleft()
+            elif not moved:
+                group.check()
                 return False
-            queue.popleft()
         return True
 
 

@@ -73,7 +73,7 @@ def write_pieces(path: Path, owned: Sequence[Owned], token: str) -> Written:
         digests[name] = hashlib.sha256(_bytes(data)).hexdigest()
 
     def hashed(name: str) -> Data:
-        while running:  # so that no more than two pieces are in memory
+        while running:  # one piece is hashed while it is written, and no more of them
             running.pop().result()
         data = parts[name].read()
         if data.nbytes > READ_BYTES:
