@@ -10,6 +10,7 @@ Source: "MPI: A Message-Passing Interface Standard", version 4.1, chapters 3, 6 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,16 +64,23 @@ class _Combined:
     """An all-reduce in pieces: each goes to who combines it, and from there to all.
 
     While pieces are combined, those after them and before them are on their way.  All processes
-    start the messages in the same order, whatever comes when.
+    start the messages of a communicator in the same order, whatever comes when: so of several
+    all-reduces one is on its way, and the others wait in its queue.
     """
 
-    __slots__ = ("_coming", "_going", "_next", "_plan", "_transport")
+    __slots__ = ("_coming", "_going", "_next", "_plan", "_queue", "_transport")
 
-    def __init__(self, transport: MpiTransport, plan: _Plan) -> None:
-        self._transport, self._plan, self._next = transport, plan, 0
+    def __init__(self, transport: MpiTransport, plan: _Plan, queue: deque[_Combined]) -> None:
+        self._transport, self._plan, self._queue, self._next = transport, plan, queue, 0
         self._coming: list[Any] = []
         self._going: list[Any] = []
-        self._send()
+        queue.append(self)
+        if queue[0] is self:
+            self._send()
+
+    @property
+    def _ended(self) -> bool:
+        return self._next == self._plan.rounds and not self._coming and not self._going
 
     def _send(self) -> None:
         while self._next < self._plan.rounds and len(self._coming) < AHEAD:
@@ -80,19 +88,28 @@ class _Combined:
             self._next += 1
 
     def test(self) -> bool:
-        """Whether all pieces have arrived."""
+        """Whether all pieces have arrived; those of all-reduces that began before come first."""
         try:
-            while self._going and self._going[0].Test():
-                self._going.pop(0)
-            while self._coming and self._coming[0].Test():
-                self._coming.pop(0)
-                k = self._next - len(self._coming) - 1
-                self._plan.combine(k)
-                self._going.append(self._plan.gather(k))
-                self._send()
+            while not self._ended:
+                if not self._queue[0]._advanced():
+                    return False
+                self._queue.popleft()
+                if self._queue:
+                    self._queue[0]._send()
         except self._transport.mpi.Exception as error:
             raise self._transport.failure(error) from None
-        return not self._coming and not self._going
+        return True
+
+    def _advanced(self) -> bool:
+        while self._going and self._going[0].Test():
+            self._going.pop(0)
+        while self._coming and self._coming[0].Test():
+            self._coming.pop(0)
+            k = self._next - len(self._coming) - 1
+            self._plan.combine(k)
+            self._going.append(self._plan.gather(k))
+            self._send()
+        return self._ended
 
 
 class _Plan:
@@ -158,6 +175,7 @@ class MpiTransport:
         self.rank, self.size = world.Get_rank(), world.Get_size()
         self.failure: Callable[[Exception], Exception] = lambda error: error
         self._comms: dict[tuple[int, ...], Any] = {}
+        self._queues: dict[tuple[int, ...], deque[_Combined]] = {}
 
     def comm(self, ranks: Sequence[int]) -> Any:
         """The communicator of some processes, made by them alone when they first need it."""
@@ -199,10 +217,11 @@ class MpiTransport:
         MPI_Iallreduce has no bfloat16, and its order of sums is its own.
         """
         plan = _Plan(self.mpi, self.comm(ranks), reduction, sent, got)
+        queue = self._queues.setdefault(tuple(ranks), deque())
 
         def begin() -> Pending:
             try:
-                return _Combined(self, plan)
+                return _Combined(self, plan, queue)
             except self.mpi.Exception as error:
                 raise self.failure(error) from None
 
