@@ -1,4 +1,4 @@
-"""Job: losses of MNIST, an MLP and a GPT, divided in several ways, as one JSON line.
+"""Job: losses of MNIST, an MLP and a GPT, divided in several ways, as lines of JSON.
 
     python job_training.py FOLDER data=4 fsdp=4
 
@@ -10,6 +10,9 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +96,24 @@ def elementwise() -> list[float]:
 
 
 def main() -> None:
-    """All losses, from the first process."""
+    """The seconds of each training, and all losses, from the first process."""
     tfn.distributed.initialize(deadline_s=100)
-    found: dict[str, list[float]] = {f"mlp {way}": mlp(way) for way in PLACES}
     folder, *ways = sys.argv[1:]
-    found |= {f"mnist {model}": digits(model, folder) for model in mnist.MODELS}
-    found |= {f"gpt {way}": gpt(way) for way in ways or WAYS}
-    found["bits"] = elementwise()
+    trainings: dict[str, Callable[[], list[float]]] = {
+        **{f"mlp {way}": partial(mlp, way) for way in PLACES},
+        **{f"mnist {model}": partial(digits, model, folder) for model in mnist.MODELS},
+        **{f"gpt {way}": partial(gpt, way) for way in ways or WAYS},
+        "bits": elementwise,
+    }
+    found, seconds = {}, {}
+    for name, train in trainings.items():
+        begin = time.perf_counter()
+        found[name] = train()
+        seconds[name] = time.perf_counter() - begin
     leaves = tree.leaves(found)
     assert np.isfinite(leaves).all()
     if tfn.process_index() == 0:
+        print(json.dumps(seconds))
         print(json.dumps(found))
 
 
