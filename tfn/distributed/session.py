@@ -33,8 +33,10 @@ from tfn.config import config
 from tfn.distributed import security
 from tfn.distributed.launchers import launch
 from tfn.distributed.mpi import MpiTransport
+from tfn.distributed.reduction import Reduction
 from tfn.distributed.report import Reporter
 from tfn.distributed.report import deadline_s as deadline_of_job
+from tfn.distributed.shared import SharedTransport
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
 from tfn.dtypes import SHORT
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
@@ -141,7 +143,7 @@ class Session:
     def failure(self, error: Exception) -> DistributedError:
         """The error of a transport, as users see it."""
         self.failed = True
-        facts, transport = self.facts(), self.transport
+        facts, transport = self.facts(), self.control
         if isinstance(transport, MpiTransport) and transport.is_loss(error):
             return self._loss(transport.lost())
         return DistributedError(f"MPI failed: {error}", **facts)
@@ -284,6 +286,7 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
             raise error
         proofs = own.exchanged(proof.encode(), everyone, "the exchange of proofs")
         security.check_proofs(member, nonce, [p.decode() for p in proofs], list(own.hosts))
+    own.transport = SharedTransport(transport, own.hosts, own.exchanged, transport.alive)
     processes.index = transport.rank
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = _bind, _agree
@@ -377,11 +380,12 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
     """A message prepared for its memory: small values go in one buffer."""
     own = session()
     ranks = message.hosts.line(message.axis, own.rank)
-    small = [x.nbytes <= PACK_MAX_BYTES and len(operands) > 1 for x in operands]
+    packs = len(operands) > 1 and message.kind is not Exchange.REDUCE
+    small = [x.nbytes <= PACK_MAX_BYTES and packs for x in operands]
     begins: list[Callable[[], Pending]] = []
     for x, out, packed in zip(operands, results, small, strict=True):
         if not packed:
-            begins.append(_prepared(own.transport, message, ranks, _bytes(x), _bytes(out)))
+            begins.append(_prepared(own.transport, message, ranks, x, out))
     label = _label(message, operands)
     if any(small):
         rows = len(ranks) if message.kind is Exchange.TRANSPOSE else 1
@@ -398,6 +402,12 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
         targets = [out.reshape(came, -1) for out in packed_results]
         parts = list(zip(spans, sources, targets, strict=True))
 
+    def call_one() -> None:
+        own.current = label
+        pending = begins[0]()
+        if not pending.test():
+            own.wait([pending], own.deadline_s)
+
     def call() -> None:
         own.current = label
         if any(small):
@@ -408,7 +418,7 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
             for span, _, target in parts:
                 target[...] = got[:, span]
 
-    return call
+    return call_one if len(operands) == 1 else call
 
 
 def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -419,8 +429,12 @@ def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _prepared(
     transport: Transport, message: Message, ranks: Sequence[int], sent: Any, got: Any
 ) -> Callable[[], Pending]:
+    kind, sent, got = sent.dtype, _bytes(sent), _bytes(got)
     if message.kind is Exchange.PERMUTE:
         return transport.permute(ranks, message.pairs, sent, got)
+    if message.kind is Exchange.REDUCE:
+        assert message.op is not None
+        return transport.all_reduce(ranks, Reduction(message.op, kind), sent, got)
     return START[message.kind](transport, ranks, sent, got)
 
 
@@ -428,7 +442,7 @@ START: dict[Exchange, Callable[..., Callable[[], Pending]]] = {
     Exchange.GATHER: lambda transport, *rest: transport.all_gather(*rest),
     Exchange.TRANSPOSE: lambda transport, *rest: transport.all_to_all(*rest),
 }
-"""The operation of the transport for each kind of message, beside PERMUTE."""
+"""The operation of the transport for each kind of message, beside PERMUTE and REDUCE."""
 
 
 def _label(message: Message, operands: Arrays) -> str:

@@ -20,6 +20,7 @@ In reading order:
     callbacks: functions of the host, called from within a program.
     batched_call: a loop of calls of a C function.
     queue: programs ready to run.
+    exchange: tables of steps over memory that processes share; exchange.ll.
     device: the five parts together.
 """
 
