@@ -24,6 +24,7 @@ from tfn.lower.program import Program
 from tfn.lower.report import cost
 from tfn.profiler import export
 from tfn.profiler.kernel_events import work_of
+from tfn.profiler.units import UNITS, duration
 
 MAX_NAME_CHARACTERS = 34
 """The width of a name in a table: the figures need the rest of the line."""
@@ -182,26 +183,16 @@ def _cells(row: Row, all_ns: int) -> tuple[str, ...]:
     return row.kind, row.name, f"{row.calls:,}", duration(row.total_ns), share, *times, *rates
 
 
-UNITS = ("s", 1e9), ("ms", 1e6), ("us", 1e3)
-"""Units of times, with their nanoseconds."""
+def as_html(
+    listed: Iterable[Event], begin_ns: int, end_ns: int, bars: Sequence[plots.Bar] = ()
+) -> str:
+    """The timeline, the memory of arrays, and the table with bars for the shares, as HTML.
 
-
-def duration(ns: float) -> str:
-    """A time in the unit that people read it in.
-
-    Example:
-        >>> duration(950), duration(12_345), duration(2.5e6), duration(3e9)
-        ('950 ns', '12.3 us', '2.50 ms', '3.00 s')
+    Args:
+        listed: the events.
+        begin_ns, end_ns: of the time of the profile.
+        bars: the lives of buffers, if they are known.
     """
-    for unit, size in UNITS:
-        if ns >= size:
-            value = ns / size
-            return f"{value:.2f} {unit}" if value < 10 else f"{value:.1f} {unit}"
-    return f"{ns:.0f} ns"
-
-
-def as_html(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
-    """The timeline, the memory of arrays, and the table with bars for the shares, as HTML."""
     listed = list(listed)
     head = "".join(f"<th>{name}</th>" for name in HEADS)
     body = []
@@ -214,7 +205,11 @@ def as_html(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
     unit = next(unit for unit in UNITS if end_ns - begin_ns >= unit[1] or unit[1] == 1e3)
     live = [(event.end_ns, event.live_bytes) for event in listed if event.live_bytes]
     pictures = plots.timeline(export.tracks(listed), begin_ns, end_ns, unit)
-    return f"<div>{pictures}{plots.memory(live, begin_ns, end_ns) if live else ''}{table}</div>"
+    if live:
+        pictures += plots.memory(live, begin_ns, end_ns)
+    if bars:
+        pictures += plots.lifetimes(bars, begin_ns, end_ns)
+    return f"<div>{pictures}{table}</div>"
 
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>tfn profile</title><style>
@@ -225,8 +220,3 @@ td, th { padding: 3px 10px 3px 0; text-align: right; font-variant-numeric: tabul
 td:nth-child(-n+2), th:nth-child(-n+2) { text-align: left; }
 tr { border-bottom: 1px solid #8884; }
 </style>"""
-
-
-def page(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
-    """A page of its own with the same; it needs no network and no script."""
-    return PAGE + as_html(listed, begin_ns, end_ns)
