@@ -62,13 +62,15 @@ def test_kernels_without_arithmetic_are_not_on_a_roofline() -> None:
 
 def test_buffers_that_are_alive_together_do_not_overlap() -> None:
     bars = [
-        plots.Bar(4000, 0, 400, 1000, "weights"),
-        plots.Bar(2000, 100, 300, 500, "one"),
-        plots.Bar(2000, 500, 600, 900, "two"),
-        plots.Bar(1000, 200, 200, 800, "not read"),
+        plots.Bar(4000, 0, 400, 1000, "init", "weights"),
+        plots.Bar(2000, 100, 300, 500, "f", "one"),
+        plots.Bar(2000, 500, 600, 900, "f", "two"),
+        plots.Bar(1000, 200, 200, 800, "g", "not read"),
     ]
     picture = ET.fromstring(plots.lifetimes(bars, 0, 1000))
-    marks = picture.findall(f"{NAMESPACE}rect")
+    keys = [mark for mark in picture.findall(f"{NAMESPACE}rect") if not len(mark)]
+    marks = [mark for mark in picture.findall(f"{NAMESPACE}rect") if len(mark)]
+    assert len(keys) == len({mark.attrib["fill"] for mark in marks}) == 3  # one for each maker
     assert {mark[0].text for mark in marks} == {bar.tip for bar in bars}
     assert len(marks) == 7  # each until it is read last and after it; the last one was not read
     boxes = [[float(mark.attrib[n]) for n in ("x", "y", "width", "height")] for mark in marks]

@@ -168,6 +168,7 @@ def bars(listed: Iterable[BufferLife], begin_ns: int, end_ns: int) -> list[plots
             max(begin_ns, life.made_ns),
             max(begin_ns, life.last_read_ns, life.made_ns) if not life.is_work else life.freed_ns,
             life.freed_ns or end_ns,
+            life.maker,
             f"{size(life.size_bytes)}, {described(life, begin_ns)}",
         )
         for life in listed

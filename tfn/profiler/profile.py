@@ -86,8 +86,7 @@ class Profile:
 
 
 def _html(of: Profile) -> str:
-    bars = buffers.bars(of.buffers, of.begin_ns, of.end_ns)
-    return tables.as_html(of.events, of.begin_ns, of.end_ns, bars)
+    return tables.as_html(of.events, of.begin_ns, of.end_ns, of.buffers)
 
 
 FORMATS: dict[str, Callable[[Profile], str | bytes]] = {

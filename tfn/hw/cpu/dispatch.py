@@ -28,8 +28,8 @@ from tfn.tree import FIELDS, is_namedtuple
 
 MAX_DEPTH = 100
 """Containers within each other in a tree: native code recurses on the caller's stack."""
-SYMBOLS = ("state", "dealloc", "getbuffer", "adopt", "call", "read_counter", "add_use")
-SYMBOLS += pool.SYMBOLS
+_OWN = ("state", "dealloc", "getbuffer", "adopt", "call", "read_counter", "add_use")
+SYMBOLS = (*_OWN, *pool.SYMBOLS)
 TUPLE_NEW = tuple.__new__  # one object for all: each access of the attribute makes a new one
 _UNLIMITED_BYTES = (1 << 63) - 1
 
