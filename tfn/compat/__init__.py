@@ -5,6 +5,7 @@ Files in reading order:
     zeros          symbolic zeros, and unknown operands of transposes
     primitives     `Primitive`: primitives of the user, and the tables of their rules
     mlir           lowering rules of primitives: `register_lowering`, `lower_fun`
+    linear_util    functions with parameters given: `wrap_init`
     jaxprs         jaxprs as equations: `make_jaxpr`, `eval_jaxpr`
     op_primitives  the operations of tfn under the names of JAX's primitives
     functions      functions over flat lists of leaves, and partial evaluation
