@@ -135,15 +135,15 @@ def run_suite(name: str, tests: Path, arguments: argparse.Namespace) -> dict[str
         if arguments.end - time.monotonic() < LEAST_SECONDS:
             break
         root = arguments.root or tests.parent
-        name = str(file.relative_to(root))
-        known = [row for row in results if row.partition("::")[0] == name]
-        if f"{name}::done" in known:
+        place = str(file.relative_to(root))
+        known = [row for row in results if row.partition("::")[0] == place]
+        if f"{place}::done" in known:
             continue
-        results.pop(f"{name}::end", None)
+        results.pop(f"{place}::end", None)
         found = run_file(file, arguments, root, known)
         results |= found
-        if f"{name}::end" not in found:
-            results[f"{name}::done"] = "done", 0.0, ""
+        if f"{place}::end" not in found:
+            results[f"{place}::done"] = "done", 0.0, ""
         counts = Counter(outcome for outcome, *_ in found.values())
         print(f"{name} {file.name}: {dict(counts)}", flush=True)
         if arguments.out:

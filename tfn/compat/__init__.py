@@ -11,6 +11,7 @@ Files in reading order:
     functions      functions over flat lists of leaves, and partial evaluation
     settings       ``jax.config``, and blocks in which a setting is changed
     transforms     `jit` and callbacks with the arguments that JAX's have
+    control_flow   `cond` and `fori_loop` in their other forms
     contraction    `einsum` by a product of the user's own
     test_util      derivatives checked against finite differences
     mesh_utils     devices arranged for a mesh, by hosts

@@ -190,7 +190,10 @@ def trace_to_jaxpr_dynamic(
 
 
 def find_top_trace(values: Sequence[Any]) -> Any:
-    """The innermost running trace among those of values; None if all are concrete."""
+    """The innermost running trace, to which values need not belong; else that of a value."""
+    running = bind.traces()
+    if running:
+        return running[-1]
     return bind.innermost([x for x in values if isinstance(getattr(x, "trace", None), bind.Trace)])
 
 

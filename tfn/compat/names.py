@@ -94,6 +94,7 @@ MODULES: dict[str, Names] = {
         "typeof": f"{AVALS}:typeof",
         "make_jaxpr": f"{JAXPRS}:make_jaxpr",
         "float0": f"{AVALS}:float0",
+        "clear_caches": "tfn._support.cache:clear",
     }),
     "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
         "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
@@ -104,6 +105,7 @@ MODULES: dict[str, Names] = {
     "jax.numpy.fft": Names("tfn.numpy.fft"),
     "jax.lax": Names("tfn.lax", {
         "dtype": f"{AVALS}:dtype_of",
+        **_from("tfn.compat.control_flow", "cond", "fori_loop"),
         **{f"{name}_p": f"{OPS}:{name}_p" for name in OP_NAMES},
     }),
     "jax.lax.linalg": Names("tfn.lax.linalg"),
@@ -157,7 +159,7 @@ MODULES: dict[str, Names] = {
     "jax.interpreters.ad": Names(None, _from(
         ZEROS, "Zero", "UndefinedPrimal", "is_undefined_primal", "instantiate_zeros",
         "zeros_like_aval", "add_tangents") | {
-        "JVPTracer": f"{AVALS}:Tracer", "add_jaxvals": f"{ZEROS}:add_tangents",
+        "JVPTracer": f"{AVALS}:JVPTracer", "add_jaxvals": f"{ZEROS}:add_tangents",
     } | _from(
         PRIMITIVES, "primitive_jvps", "primitive_transposes")),
     "jax.interpreters.batching": Names(None, _from(
