@@ -383,10 +383,15 @@ class prng_key:
 
 
 class KeyType:
-    """The element type of random keys; prints as ``key<fry>``."""
+    """The element type of random keys; prints as ``key<fry>``.
+
+    Attributes:
+        type: the abstract type, where a ``numpy.dtype`` has that of its scalars.
+    """
 
     __slots__ = ()
     name = "key<fry>"
+    type = prng_key  # by whose name jaxtyping knows keys
 
     def __repr__(self) -> str:
         return self.name
