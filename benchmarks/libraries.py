@@ -11,10 +11,9 @@ A suite is run by the library's own pytest configuration, in a process for each 
 ``install_as_jax()`` first. Each result is recorded by the name of the test. `--compare` counts, of
 the tests that pass on JAX, those that pass on tfn. With `--resume` the tests whose results `--out`
 has are not run again, so that a long suite is run in pieces: a file that is stopped goes on with
-the test after the one that it was stopped in, or with that one, if it has not had its
-`--test-seconds` yet. `--every` takes a sample of a suite, by a hash of the names; `--like` the
-tests that passed in another run. Suites are not part of this repository: take them at a tag of the
-library's own.
+the test after the one that it was stopped in, or with that one, if it began late in its piece.
+`--every` takes a sample of a suite, by a hash of the names; `--like` the tests that passed in
+another run. Suites are not part of this repository: take them at a tag of the library's own.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 CHILD = """
-import json, sys, time, zlib
-out, side, choice, *arguments = sys.argv[1:]
+import json, signal, sys, time, zlib
+out, side, choice, seconds, *arguments = sys.argv[1:]
 known, wanted, every = json.load(open(choice))
 known = set(known)
 if side == "tfn":
@@ -49,7 +48,20 @@ def chosen(name):
     asked = zlib.crc32(name.encode()) % every == 0 if wanted is None else name in wanted
     return asked and name not in known
 
+def stop(signum, frame):
+    raise TimeoutError(f"the test took {seconds} s of processor time")
+
+signal.signal(signal.SIGPROF, stop)
+
 class Record:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        signal.setitimer(signal.ITIMER_PROF, float(seconds))
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
     def pytest_collection_modifyitems(self, config, items):
         items[:] = [item for item in items if chosen(item.nodeid)]
 
@@ -71,6 +83,10 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Reco
 
 LEAST_SECONDS = 20
 """Time below which no file is begun: importing a library takes up to ten seconds."""
+
+
+LATE_SHARE = 0.7
+"""Part of the time of a piece: a test that had less of it when it was stopped is run again."""
 
 
 def files_of(tests: Path) -> list[Path]:
@@ -99,10 +115,8 @@ def run_files(
         out = Path(folder) / "rows.jsonl"
         choice = Path(folder) / "choice.json"
         choice.write_text(json.dumps([known, wanted, arguments.every]))
-        which = [str(out), arguments.side, str(choice), *files, *arguments.pytest]
-        which += ["--continue-on-collection-errors"]
-        if arguments.test_seconds:
-            which += ["--timeout", str(arguments.test_seconds)]
+        which = [str(out), arguments.side, str(choice), str(arguments.test_seconds), *files]
+        which += ["--continue-on-collection-errors", *arguments.pytest]
         command = [sys.executable, "-c", CHILD, *which]
         begin, cut = time.monotonic(), False
         try:
@@ -117,8 +131,8 @@ def run_files(
     if ended:
         results[f"{files[0]}::end"] = "failed", time.monotonic() - begin, ended
         last, (outcome, started, _) = list(results.items())[-2] if rows else ("", ("", 0.0, ""))
-        if cut and outcome == "stopped" and time.time() - started < arguments.test_seconds:
-            del results[last]  # it has not had its time, and runs again with --resume
+        if cut and outcome == "stopped" and time.time() - started < LATE_SHARE * seconds:
+            del results[last]  # it runs again with --resume
     return {
         name: (row[0], 0.0, row[2]) if row[0] == "stopped" else row for name, row in results.items()
     }
@@ -181,7 +195,9 @@ def main() -> None:
     parser.add_argument("--root", type=Path, help="the folder to run in: that above the tests")
     parser.add_argument("--seconds", type=int, default=1200, help="the most time for a file")
     parser.add_argument("--together", action="store_true", help="run all files in one process")
-    parser.add_argument("--test-seconds", type=int, default=0, help="the most time for a test")
+    parser.add_argument(
+        "--test-seconds", type=int, default=0, help="the most processor time for a test"
+    )
     parser.add_argument("--every", type=int, default=1, help="run one test in so many")
     parser.add_argument("--like", type=Path, help="run the tests that passed in these results")
     parser.add_argument("--resume", action="store_true", help="go on from the results of --out")
