@@ -10,7 +10,7 @@ Files in reading order:
     op_primitives  the operations of tfn under the names of JAX's primitives
     functions      functions over flat lists of leaves, and partial evaluation
     settings       ``jax.config``, and blocks in which a setting is changed
-    transforms     `jit` and callbacks with the arguments that JAX's have
+    transforms     `jit`, callbacks and `device_get` as JAX has them
     control_flow   `cond` and `fori_loop` in their other forms
     contraction    `einsum` by a product of the user's own
     test_util      derivatives checked against finite differences

@@ -88,7 +88,7 @@ MODULES: dict[str, Names] = {
         **_from(SETTINGS, "__version__", "__version_info__"),
         "Device": "tfn.trace.mesh:Device",
         **BLOCKS,
-        **_from(TRANSFORMS, "jit", "pure_callback"),
+        **_from(TRANSFORMS, "jit", "pure_callback", "device_get"),
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",
         "typeof": f"{AVALS}:typeof",
