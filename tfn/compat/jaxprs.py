@@ -76,7 +76,7 @@ class JaxprEqn:
 def primitive_of(op: Op) -> Primitive:
     """The primitive of an operation of tfn: always the same object."""
     primitive = Primitive(op.value)
-    primitive.op, primitive.multiple_results = op, op in SEVERAL
+    primitive.composed, primitive.multiple_results = True, op in SEVERAL
     primitive.def_impl(functools.partial(bind_op, op))
     if op is Op.CUSTOM:
         primitive.functions_of = callable_functions

@@ -81,7 +81,7 @@ def mapping_keys(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(f: Callable[..., Any], whole: Any, *rest: Any, **options: Any) -> Any:
         if not rest:
             return function(f, whole, **options)
-        began = []
+        began: list[bool] = []
 
         def of_leaves(*leaves: Any) -> Any:
             began.append(True)

@@ -51,13 +51,13 @@ LAWS = (
 
 OP_NAMES = (
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
-    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conv_general_dilated",
-    "convert_element_type", "cos", "cosh", "digamma", "div", "dot_general", "eq", "erf", "erf_inv",
-    "erfc", "exp", "exp2", "expm1", "floor", "gather", "imag", "iota", "le", "lgamma", "log",
-    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real",
-    "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin",
-    "sinh", "slice", "sort", "sqrt", "stop_gradient", "sub", "tan", "tanh",
-    "transpose", "while", "xor",
+    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conj",
+    "conv_general_dilated", "convert_element_type", "cos", "cosh", "digamma", "div",
+    "dot_general", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "gather",
+    "imag", "integer_pow", "iota", "le", "lgamma", "log", "log1p", "logistic", "lt", "max",
+    "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real", "rem", "reshape", "rev",
+    "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin", "sinh", "slice", "sort",
+    "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "transpose", "while", "xor",
 )
 """The primitives of `tfn.compat.op_primitives` that jax.lax has."""
 
@@ -72,6 +72,7 @@ FUNCTIONS_OF_JAXPRS = _from(
 TRACES = _from(FUNCTIONS, "find_top_trace", "get_opaque_trace_state", "trace_state_clean")
 CORE = {
     "Effect": f"{HIJAX}:Effect", "Primitive": f"{PRIMITIVES}:Primitive",
+    "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
     **TYPES, **FUNCTIONS_OF_JAXPRS, **TRACES,
 }
 BLOCKS = _from(
@@ -168,6 +169,10 @@ MODULES: dict[str, Names] = {
     "jax.interpreters.mlir": Names(MLIR),
     "jax.interpreters.partial_eval": Names(None, _from(
         FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic")),
+    "jax.interpreters.xla": Names(None, {
+        "canonicalize_dtype_handlers": f"{PRIVATE}:CANONICAL",
+        "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
+    }),
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),

@@ -19,7 +19,6 @@ from tfn.eager import run
 from tfn.errors import ArgumentError, MissingRuleError
 from tfn.trace import bind, effects
 from tfn.trace.build import moveaxis
-from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 from tfn.transforms import custom_rules
 from tfn.transforms.body import Lanes
@@ -76,7 +75,7 @@ class Primitive:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.op: Op | None = None  # of an operation of tfn that has the form of a primitive
+        self.composed = False  # of operations of tfn, so that `bind` is the implementation
         self.functions_of: Rule | None = None  # the functions in the parameters of an equation
         self.implementation: Rule | None = None
         self.abstract: Rule | None = None
@@ -129,7 +128,7 @@ class Primitive:
 
     def bind(self, *operands: Any, **params: Any) -> Any:
         """The results: recorded as one node if an operand is traced, else computed now."""
-        if self.op is not None:
+        if self.composed:
             return self.impl(*operands, **params)
         values = [run.asarray(x) for x in operands]
         if bind.innermost(values) is None:
