@@ -116,7 +116,8 @@ class Array:
         Raises:
             ConcretizationTypeError: for a value that is being traced.
         """
-        return int(np.asarray(self).ctypes.data)
+        address = getattr(self.buffer, "address", None)  # a view would keep it from being donated
+        return int(np.asarray(self).ctypes.data if address is None else address)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise concretization.immutable(self, f"its {name} cannot be set", name)

@@ -27,7 +27,7 @@ from tfn.eager.operands import (
 )
 from tfn.errors import ArgumentError
 from tfn.trace.bind import bind
-from tfn.trace.build import bitcast, cast, eq, full_like, imag, ne, real, unary
+from tfn.trace.build import bitcast, cast, complex_, eq, full_like, imag, ne, real, unary
 from tfn.trace.build import maximum as larger
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
@@ -463,18 +463,21 @@ def _hypot(x: UOp, y: UOp) -> UOp:
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The logarithm ``log(exp(x) + exp(y))``, without intermediate overflow.
 
+    Of complex numbers its principal value, as `log` has it.
+
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp(100.0, 100.0)
         Array(100.693146, dtype=float32, weak_type=True)
     """
-    return composed(_logaddexp, "logaddexp", x, y, floating=True, real=True)
+    return composed(_logaddexp, "logaddexp", x, y, floating=True)
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
+    if x.dtype in COMPLEXES:
+        return _complex_logaddexp(x, y)
     high, difference = choose(x >= y, x, y), x - y
     infinite = eq(x, y) & ne(
         difference, difference
@@ -484,18 +487,25 @@ def _logaddexp(x: UOp, y: UOp) -> UOp:
     return choose(infinite, x * 0.5 + y * 0.5, near)
 
 
+def _complex_logaddexp(x: UOp, y: UOp) -> UOp:
+    larger = real(x) >= real(y)
+    high, low = choose(larger, x, y), choose(larger, y, x)
+    near = high + unary(Op.LOG1P, unary(Op.EXP, low - high))
+    turns = unary(Op.ROUND, imag(near) / (2 * np.pi))
+    return complex_(real(near), imag(near) - turns * (2 * np.pi))
+
+
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The logarithm ``log2(2**x + 2**y)``, without intermediate overflow.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
     """
-    return composed(_logaddexp2, "logaddexp2", x, y, floating=True, real=True)
+    return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
 
 
 def _logaddexp2(x: UOp, y: UOp) -> UOp:

@@ -35,6 +35,7 @@ from tfn.lower.graph.layout import (
     strides,
     to_panels,
 )
+from tfn.lower.graph.masked_update import masked_update, users
 from tfn.lower.graph.split_reduction import (
     collapse_k,
     concat_tree,
@@ -115,7 +116,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     """
     pack = _unpacked if target.grid else partial(pack_b, target=target)
     new: dict[UOp, UOp] = {}
-    for node in walk(outputs):
+    order = list(walk(outputs))
+    has_updates = any(node.op is Op.SCATTER for node in order)
+    count = users(outputs, order) if has_updates else {}
+    for node in order:
         is_body = node.op is Op.FUNCTION
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
@@ -127,6 +131,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             u = changed("two-pass-reduce", u, two_pass_reduce(u, target))
         elif u.op is Op.CONCAT:
             u = changed("concat-tree", u, concat_tree(u))
+        elif u.op is Op.WHERE and has_updates:
+            # An update that others read too would be computed twice.
+            if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
+                u = changed("masked-update", u, masked_update(u))
         elif u.op is Op.DETACH:
             u = u.src[0]
         new[node] = u
