@@ -46,6 +46,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,8 @@ def run(side: str, sources: Path, row: dict[str, str], out: Path) -> dict[str, A
         taken = round(time.monotonic() - begin, 1)
     if ended == "well" and not (place / "arrays.npz").exists():
         ended = "before its end"
-    result = {"ended": ended, "seconds": taken, "error": "" if ended == "well" else tail(place)}
+    error = "" if ended == "well" else tail(place)
+    result = {"ended": ended, "seconds": taken, "jax": metadata.version("jax"), "error": error}
     (place / "result.json").write_text(json.dumps(result))
     return result
 
@@ -243,6 +245,12 @@ def lines_of(place: Path) -> list[tuple[str, np.ndarray, float]]:
     return lines
 
 
+def arrays_in(place: Path) -> dict[str, np.ndarray]:
+    """The arrays that a program left, by name."""
+    with np.load(place / "arrays.npz") as file:
+        return dict(file)
+
+
 def unit_of(number: str) -> float:
     """One in the last digit of a number; 0 of a whole one."""
     mantissa, _, exponent = number.lower().partition("e")
@@ -268,9 +276,9 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 def differences(jax: Path, other: Path) -> dict[str, tuple[float, float]]:
     """Of each array and printed line the distance, and that which is allowed."""
     found: dict[str, tuple[float, float]] = {}
-    one, two = np.load(jax / "arrays.npz"), np.load(other / "arrays.npz")
-    for name in one.files:
-        if name not in two.files or one[name].shape != two[name].shape:
+    one, two = arrays_in(jax), arrays_in(other)
+    for name in one:
+        if name not in two or one[name].shape != two[name].shape:
             found[name] = float("inf"), RELATIVE
         elif one[name].dtype != two[name].dtype:
             found[f"dtype of {name}"] = float("inf"), RELATIVE
@@ -392,9 +400,7 @@ def draw(sources: Path, kind: str, names: list[str], out: Path, jobs: int, end: 
 
 def has_numbers(place: Path) -> bool:
     """Whether a run printed a number or left one."""
-    return bool(np.load(place / "arrays.npz").files) or any(
-        numbers.size for _, numbers, _ in lines_of(place)
-    )
+    return bool(arrays_in(place)) or any(numbers.size for _, numbers, _ in lines_of(place))
 
 
 def main() -> None:
