@@ -146,6 +146,7 @@ MODULES: dict[str, Names] = {
         "ArrayLike": "tfn.array:ArrayLike", "DTypeLike": f"{DTYPES}:DTypeLike",
     }),
     "jax.core": Names(None, CORE),
+    "jax.dlpack": Names(None, _from("tfn.numpy", "from_dlpack")),
     "jax.test_util": Names("tfn.compat.test_util"),
     "jax.version": Names(None, _from(SETTINGS, "__version__", "__version_info__")),
     "jax.api_util": Names(None, _from(
@@ -176,6 +177,8 @@ MODULES: dict[str, Names] = {
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),
+    "jax._src.api": Names("tfn"),
+    "jax._src.basearray": Names(None, _from("tfn.array", "Array", "ArrayLike")),
     "jax._src.compiler": Names(),
     "jax._src.xla_bridge": Names(None, {"_backends": f"{PRIVATE}:BACKENDS"}),
     "jax._src.core": Names(None, CORE),
