@@ -394,6 +394,12 @@ class CustomKernel:
 
 
 @plain
+class Likelihood(enum.Enum):
+    """How often the condition of a WHERE holds, for whoever generates code; its meaning stays."""
+
+    RARE = "rare"
+
+
 class Place(enum.Enum):
     """Places at which a range runs, as loop or as parallel hardware."""
 

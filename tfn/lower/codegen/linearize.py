@@ -34,15 +34,18 @@ They are parameters beside the buffers; negative numbers keep them apart from th
 """
 
 
-def linearize(n: Nest, fma: bool = True, rounds_products: bool = False) -> tuple[UOp, ...]:
+def linearize(
+    n: Nest, fma: bool = True, rounds_products: bool = False, branches: bool = False
+) -> tuple[UOp, ...]:
     """The instructions of a kernel in order: the stage LINEAR.
 
     Args:
         n: the nest, its ranges bound to loops, registers and lanes.
         fma: whether products are added to sums without rounding them.
         rounds_products: whether those under a sum that is no contraction are rounded all the same.
+        branches: whether values that are rarely used are computed under a branch.
     """
-    linearizer = Linearizer(n, fma, rounds_products)
+    linearizer = Linearizer(n, fma, rounds_products, branches)
     linearizer.loops(0)
     return deinterleave(linearizer.code.scope.items)
 
@@ -55,11 +58,11 @@ class Linearizer:
         inner: ranges in registers and lanes, inside of all loops.
     """
 
-    def __init__(self, n: Nest, fma: bool, rounds_products: bool) -> None:
+    def __init__(self, n: Nest, fma: bool, rounds_products: bool, branches: bool) -> None:
         self.body = n.body
         self.outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
         self.inner = [r for r in n.loops if r not in self.outer]
-        self.emitter = Emitter(n, fma, emit_reduction, rounds_products=rounds_products)
+        self.emitter = Emitter(n, fma, emit_reduction, None, rounds_products, branches)
         self.code, self.at = self.emitter.code, self.emitter.at
 
     def loops(self, level: int) -> None:

@@ -181,6 +181,8 @@ def _across(w: LlvmWriter, u: UOp) -> str:
     value = u.src[0]
     lanes, element = value.shape[0], scalar(u.dtype)
     name = w(value)
+    if u.dtype == BOOL and u.arg is Op.MAX:  # one instruction where masks have registers
+        return w.let(w.intrinsic(f"vector.reduce.or.v{lanes}i1", "i1", [(typed(value), name)]))
     while lanes > 1:
         half = lanes // 2
         kind, part = f"<{lanes} x {element}>", f"<{half} x {element}>"
