@@ -134,3 +134,16 @@ def test_bounds_of_an_index_are_one_comparison() -> None:
     indices = np.array([3, -1, 50, 49, 0, 2**31 - 1, -(2**31), 3] * 38, np.int32)[:300, None]
     values = [np.zeros(50, np.float32), indices, np.ones((300, 1), np.float32)]
     np.testing.assert_array_equal(run_compiled([u], values)[0], run_oracle([u], values)[0])
+
+
+def test_parts_are_stored_together_after_their_branches() -> None:
+    """Sine and cosine as the parts of complex numbers: whole vectors, not every second element."""
+    x = p(0, 32 * LANES)
+    parts = [build.unary(op, x) for op in (Op.COS, Op.SIN)]
+    u = build.concat([build.reshape(part, (x.size, 1)) for part in parts], 1)
+    (n,) = nests(u)
+    items = linearize(heuristics.choose(n, HOST), branches=True)
+    assert accesses(items, Op.STORE) == {(LANES, 1)}
+    data = np.random.default_rng(0).normal(size=x.size).astype(np.float32)
+    data[::7] *= 1e20
+    assert_close(run_compiled([u], [data])[0], run_oracle([u], [data])[0], 0, 3e-7)

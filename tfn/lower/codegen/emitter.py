@@ -96,7 +96,8 @@ class Emitter:
         # Bound methods and tables of the inner loop, which visits each node many times.
         self.place, self.append = self.code.place, self.code.append
         self.env, self.key = self.at.env, self.at.key
-        self._guard: UOp | None = None  # the condition of the store that is being emitted, in order
+        # The condition of the only store, in order: what is loaded under it has no other use.
+        self._stores_alone, self._guard = len(n.body.src) == 1, cast("UOp | None", None)
         self._affine: dict[UOp, tuple[Terms, int]] = {}
         # Buffers that are updated in order: loads of them keep their position among the stores.
         self._updated = {s.src[0] for s in n.body.src if s.op is Op.STORE and s.arg is not None}
@@ -168,7 +169,7 @@ class Emitter:
             truth = constant_truth(condition)
             if truth is not None:
                 return (node.src[1] if truth else node.src[2],)
-            if self._is_branch(node):
+            if self.is_branch(node):
                 return (node.src[0], node.src[2], *self._inputs(node.src[1]))
         return node.src
 
@@ -185,7 +186,7 @@ class Emitter:
             return self.threads.load_staged(self, node)
         if node.op is Op.WHERE and len(src) == 1:
             return src[0]
-        if self._is_branch(node):
+        if self.is_branch(node):
             return self._branch(node, *src[:2])
         if node.op is Op.LT and node.src[0].dtype == INT64:
             comparison = self._compare_lanes(node)
@@ -201,7 +202,8 @@ class Emitter:
 
     # Branches.
 
-    def _is_branch(self, node: UOp) -> bool:
+    def is_branch(self, node: UOp) -> bool:
+        """Whether a value of a node is computed only where it is needed."""
         return node.op is Op.WHERE and node.arg is Likelihood.RARE and self.branches
 
     def _inputs(self, rare: UOp) -> list[UOp]:
@@ -464,7 +466,7 @@ class Emitter:
         """Emit a store at the end of the innermost open loop."""
         buffer, index, source = store.src[:3]
         condition = store.src[3] if len(store.src) == 4 else None
-        self._guard = None if store.arg is None else condition
+        self._guard = condition if self._stores_alone and store.arg is not None else None
         for u in (source, *self._address_values(index), *store.src[3:]):
             self.emit(u)
         base, offset, lanes, stride = self.address(index)

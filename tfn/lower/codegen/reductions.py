@@ -349,9 +349,16 @@ class Recurrence:
                         u = UOp(Op.ACCUMULATOR, (loop, first[i][point]), len(accumulators))
                         accumulators[key] = emitter.values[key] = code.append(u)
             if self.condition is not None:
+                conditions: dict[UOp, None] = {}
                 for _ in at.unrolled(around):
-                    condition = emitter.emit(self.condition)
-                code.append(UOp(Op.LEAVE, (loop, condition)))
+                    lanes = build.count(emitter.emit(self.condition).shape)
+                    alive = emitter.predicate(self.condition, self.condition, lanes)
+                    assert alive is not None
+                    conditions[alive] = None
+                some = reduce(lambda x, y: code.place(x | y), conditions)
+                if some.shape:
+                    some = code.place(UOp(Op.ACROSS, (some,), Op.MAX))
+                code.append(UOp(Op.LEAVE, (loop, some)))
             following: dict[Key, UOp] = {}
             for _ in at.unrolled(around):
                 for i, carry in self.carries.items():

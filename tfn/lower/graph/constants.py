@@ -11,6 +11,7 @@ mask of comparisons costs less than the memory that it would take.
 from __future__ import annotations
 
 from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, instruction_count
+from tfn.trace import source_lines
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
@@ -46,6 +47,8 @@ def hoist(function: UOp) -> tuple[UOp, UOp | None]:
     for node in walk(function.src, lambda u: u not in new):
         if node not in new:
             new[node] = rebuild(node, tuple([new[s] for s in node.src]))
+            if source_lines.enabled():
+                source_lines.inherit(new[node], node)
     reduced = make_function([new[u] for u in function.src], tuple(params))
     return reduced, make_function(tables, ())
 
