@@ -336,6 +336,8 @@ class Program:
         arena_bytes, sync_bytes: sizes of the arena, and of the words for barriers.
         text: the driver, which declares the functions of the kernels.
         parallel: whether it is worth waking more than one thread.
+        tables: the function, without parameters, of the last inputs, which whoever loads the
+            program computes; None if there are none.
     """
 
     name: str
@@ -349,6 +351,7 @@ class Program:
     sync_bytes: int
     text: str
     parallel: bool
+    tables: UOp | None = None
 
     @property
     def footprint(self) -> Footprint:

@@ -394,6 +394,12 @@ class CustomKernel:
 
 
 @plain
+class Likelihood(enum.Enum):
+    """How often the condition of a WHERE holds, for whoever generates code; its meaning stays."""
+
+    RARE = "rare"
+
+
 class Place(enum.Enum):
     """Places at which a range runs, as loop or as parallel hardware."""
 
@@ -447,7 +453,8 @@ class Recur:
 
     Sources: the range, the carries at first, the same in the next iteration, the condition to go
     on if it is `conditional`, stores of each iteration, as many as `stores`, and stores of the
-    last carries, whose values are CARRY nodes.
+    last carries, whose values are CARRY nodes.  The condition is a scalar, or one of each element:
+    then elements go on until none of those in their vector does.
     """
 
     carries: int

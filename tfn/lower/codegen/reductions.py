@@ -13,11 +13,12 @@ from functools import partial, reduce
 from itertools import chain, count, product
 from typing import Any
 
-from tfn.dtypes import FLOATS, INT64, DType
+from tfn.dtypes import FLOATS, INT64, DType, int16
 from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.masked_tiles import LOADED_BOUND, TileMask
 from tfn.lower.index.affine import affine
+from tfn.lower.loops.tensorize import loaded
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -262,10 +263,22 @@ class Reduction:
     def _dot_pairs(self, total: UOp) -> UOp:
         """Two iterations at once, by an instruction that adds two products in each lane."""
         emitter = self.emitter
-        with self.at.constant(self.unit[0], 0):
-            loads = [s.src[0] if s.op is Op.CAST else s for s in self.body.src]
-            a, b = (emitter.load_pairs(load, self.width) for load in loads)
+        loads = [loaded(s) for s in self.body.src]
+        a, b = (self._pairs(load) for load in loads)
         return self.place(UOp(Op.DOT2, (emitter.splat(total, self.width), a, b)))
+
+    def _pairs(self, load: UOp) -> UOp:
+        """What is loaded in two iterations, side by side in each lane; bytes are widened."""
+        if load.dtype.itemsize > 1:
+            with self.at.constant(self.unit[0], 0):
+                return self.emitter.load_pairs(load, self.width)
+        rows: list[UOp] = []
+        for i in range(2):
+            with self.at.constant(self.unit[0], i):
+                row = self.emitter.splat(self.emitter.emit(load), self.width)
+                rows.append(self.place(UOp(Op.CAST, (row,), int16.dtype)))
+        order = tuple(i for j in range(self.width) for i in (j, j + self.width))
+        return self.place(UOp(Op.SHUFFLE, tuple(rows), order))
 
     # After the loops.
 
@@ -343,9 +356,16 @@ class Recurrence:
                         u = UOp(Op.ACCUMULATOR, (loop, first[i][point]), len(accumulators))
                         accumulators[key] = emitter.values[key] = code.append(u)
             if self.condition is not None:
+                conditions: dict[UOp, None] = {}
                 for _ in at.unrolled(around):
-                    condition = emitter.emit(self.condition)
-                code.append(UOp(Op.LEAVE, (loop, condition)))
+                    lanes = build.count(emitter.emit(self.condition).shape)
+                    alive = emitter.predicate(self.condition, self.condition, lanes)
+                    assert alive is not None
+                    conditions[alive] = None
+                some = reduce(lambda x, y: code.place(x | y), conditions)
+                if some.shape:
+                    some = code.place(UOp(Op.ACROSS, (some,), Op.MAX))
+                code.append(UOp(Op.LEAVE, (loop, some)))
             following: dict[Key, UOp] = {}
             for _ in at.unrolled(around):
                 for i, carry in self.carries.items():

@@ -3,6 +3,8 @@
 Files in reading order:
     complex_pairs    complex lowering: complex values become pairs of real values
     pair_products    complex products as one real contraction
+    fourier          Fourier transforms as products with matrices, by mixed radix or Bluestein
+    constants        tables: costly values that depend on no argument, computed at loading
     host_libraries   calls of compiled libraries on the host: LAPACK, Fourier transforms
     intermediates    oversized intermediates: their component graph and its segments
     axis_maps        axis propagation: which axis of its sources an axis of a value is
