@@ -95,11 +95,7 @@ MODULES: dict[str, Names] = {
         "make_jaxpr": f"{JAXPRS}:make_jaxpr",
         "float0": f"{AVALS}:float0",
     }),
-    "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
-        "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
-        "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
-        "int2", "int4", "uint2", "uint4",
-    )),
+    "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"}),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
     "jax.lax": Names("tfn.lax", {

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType, wide_type
 from tfn.eager.operands import (
     REAL,
     apply,
@@ -237,6 +237,7 @@ def unsigned_abs(x: UOp) -> UOp:
     """The absolute value; of an integer unsigned, since the smallest one has no negative."""
     if x.dtype in FLOATS:  # not ABS, whose derivative at -0.0 is that at 0.0
         return choose(signed(x), -x, x)
+    x = cast(x, wide_type(x.dtype))
     return bitcast(unary(Op.ABS, x), np.dtype(f"u{x.dtype.itemsize}"))
 
 
@@ -524,7 +525,10 @@ def _copysign(x: UOp, y: UOp) -> UOp:
 
 def signed(x: UOp) -> UOp:
     """Whether the sign bit is set."""
-    return (bitcast(x, np.dtype(f"i{x.dtype.itemsize}")) if x.dtype in FLOATS else x) < 0
+    if x.dtype not in FLOATS:
+        return x < 0
+    x = cast(x, wide_type(x.dtype))
+    return bitcast(x, np.dtype(f"i{x.dtype.itemsize}")) < 0
 
 
 def negative(x: ArrayLike, /) -> Array:

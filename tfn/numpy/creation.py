@@ -15,16 +15,7 @@ from tfn import eager
 from tfn._support.dlpack import HAS_VERSIONS
 from tfn._support.validate import integer, shown, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import (
-    BOOL,
-    DEFAULTS,
-    FLOAT64,
-    INTEGERS,
-    DType,
-    DTypeLike,
-    as_number_of,
-    canonical,
-)
+from tfn.dtypes import BOOL, DEFAULTS, FLOAT64, INTEGERS, DType, DTypeLike, as_number_of, canonical
 from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     a_shape,
@@ -37,7 +28,7 @@ from tfn.eager.operands import (
     together,
 )
 from tfn.errors import ArgumentError
-from tfn.trace import bind, oracle
+from tfn.trace import bind, casts
 from tfn.trace.build import cast, concat, reshape
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -247,10 +238,10 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
         else:
             scalar = {"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)
             dtype = DEFAULTS[scalar if flat else float]
-    if dtype.kind in "iu" or data.dtype.kind == "c":
+    if dtype in INTEGERS or data.dtype.kind == "c":
         for extreme in (data.min(), data.max()) if data.size else ():  # NaN is both
             as_number_of(dtype, extreme.item())
-    return oracle.cast(dtype, data)
+    return casts.cast(dtype, data)
 
 
 def stacked(*parts_and_static: Any) -> UOp:
@@ -351,7 +342,7 @@ def full(
 
 
 def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:
-    return const(oracle.cast(dtype, np.asarray(value))[()], dtype, shape)
+    return const(casts.cast(dtype, np.asarray(value))[()], dtype, shape)
 
 
 def zeros(

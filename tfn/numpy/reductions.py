@@ -17,8 +17,10 @@ from tfn.dtypes import (
     DEFAULTS,
     INEXACT,
     INT32,
+    SIGNED,
     UINT32,
     UINT64,
+    UNSIGNED,
     DType,
     DTypeLike,
     canonical,
@@ -121,9 +123,9 @@ def sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
     if dtype is not None:
         return canonical(dtype)
     whole = DEFAULTS[int]
-    if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < whole.itemsize):
+    if x.dtype == BOOL or (x.dtype in SIGNED and x.dtype.itemsize < whole.itemsize):
         return whole
-    if x.dtype.kind == "u" and x.dtype.itemsize < whole.itemsize:
+    if x.dtype in UNSIGNED and x.dtype.itemsize < whole.itemsize:
         return UINT32 if whole == INT32 else UINT64
     return x.dtype
 
