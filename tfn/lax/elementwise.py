@@ -10,7 +10,17 @@ from typing import Any
 from tfn import dtypes
 from tfn._support.validate import element_type, integer, unlike
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, SIGNED, UNSIGNED, signed_type, unsigned_type
+from tfn.dtypes import (
+    BOOL,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    SIGNED,
+    UNSIGNED,
+    DTypeLike,
+    signed_type,
+    unsigned_type,
+)
 from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.elementary import unary
@@ -128,7 +138,7 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     return binary(Op.SUB, x, y)
 
 
-def mul(x: ArrayLike, y: ArrayLike) -> Array:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     """Returns ``x * y``; integers wrap around.
 
     Raises:
@@ -138,6 +148,8 @@ def mul(x: ArrayLike, y: ArrayLike) -> Array:
         >>> mul(2.0, 3).tolist()
         6.0
     """
+    if out_dtype is not None:
+        x, y = (array(v).astype(out_dtype) for v in (x, y))
     return binary(Op.MUL, x, y)
 
 

@@ -111,7 +111,7 @@ with _on_demand(globals()):
         left_shift as left_shift, less as less, less_equal as less_equal,
         logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
         logical_xor as logical_xor, nan_to_num as nan_to_num, not_equal as not_equal,
-        right_shift as right_shift, select as select, signbit as signbit, where as where,
+        right_shift as right_shift, select as select, signbit as signbit,
     )
     from tfn.numpy.number_parts import (
         bitwise_count as bitwise_count, frexp as frexp, gcd as gcd, heaviside as heaviside,
@@ -170,7 +170,7 @@ with _on_demand(globals()):
     )
     from tfn.numpy.searching import (
         argwhere as argwhere, compress as compress, extract as extract, flatnonzero as flatnonzero,
-        nonzero as nonzero,
+        nonzero as nonzero, where as where,
     )
     from tfn.numpy.sets import (
         intersect1d as intersect1d, isin as isin, setdiff1d as setdiff1d, setxor1d as setxor1d,

@@ -381,7 +381,7 @@ def _complex_extreme(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
     return choose(ne(x, x), x, choose(ne(y, y), y, choose(first, x, y)))
 
 
-def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The larger of two numbers; where one is NaN, the other.
 
     Raises:
@@ -392,14 +392,14 @@ def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> fmax(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmax, "fmax", x, y, real=True)
+    return composed(_fmax, "fmax", x1, x2, real=True)
 
 
 def _fmax(x: UOp, y: UOp) -> UOp:
     return choose(ne(x, x), y, choose(ne(y, y), x, UOp(Op.MAX, (x, y))))
 
 
-def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The smaller of two numbers; where one is NaN, the other.
 
     Raises:
@@ -410,7 +410,7 @@ def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> fmin(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmin, "fmin", x, y, real=True)
+    return composed(_fmin, "fmin", x1, x2, real=True)
 
 
 def _fmin(x: UOp, y: UOp) -> UOp:

@@ -3,7 +3,9 @@
 special  special functions: error, gamma, beta and Bessel functions
 exponential_integrals  `expi`, `exp1`, under `special`
 normal   the normal distribution function, its logarithm and its inverse
-linalg   factorisations, solutions by them, matrix exponentials, structured matrices
+linalg   factorisations, solutions by them, matrix exponentials
+matrix_functions  square roots, Sylvester's equation, polar factors, under `linalg`
+structured_matrices  Hankel, Hadamard, Pascal matrices and others, under `linalg`
 sparse   Krylov methods for linear systems
 stats    probability distributions
 fft      discrete cosine transforms
