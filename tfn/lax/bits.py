@@ -8,7 +8,19 @@ from typing import Any
 from tfn import dtypes
 from tfn._support.validate import element_type, integer, unlike
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INTEGERS, NARROW, DType, unsigned_type, wide_type, width_bits
+from tfn.dtypes import (
+    BOOL,
+    FLOATS,
+    INT64,
+    INTEGERS,
+    NARROW,
+    SIGNED,
+    UINT64,
+    DType,
+    unsigned_type,
+    wide_type,
+    width_bits,
+)
 from tfn.eager.operands import apply
 from tfn.errors import ShapeError
 from tfn.lax.elementwise import bitcast_convert_type as of_one_width
@@ -84,6 +96,37 @@ def clz(x: ArrayLike) -> Array:
         [32, 31, 0]
     """
     return apply(_leading, [_integer("clz", x)])
+
+
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Returns the upper half of the product of integers, of twice their bits.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one integer dtype and one shape.
+
+    Example:
+        >>> mulhi(np.uint8(200), np.uint8(100)).item()
+        78
+    """
+    operands = [_integer("mulhi", v) for v in arrays(x, y)]
+    if operands[0].dtype != operands[1].dtype or operands[0].shape != operands[1].shape:
+        raise unlike("mulhi", operands)
+    return apply(_upper_half, operands)
+
+
+def _upper_half(x: UOp, y: UOp) -> UOp:
+    width, signed = width_bits(x.dtype), x.dtype in SIGNED
+    if width <= 32:
+        wide = INT64 if signed else UINT64
+        return build.cast((build.cast(x, wide) * build.cast(y, wide)) >> width, x.dtype)
+    # In halves: (a + b) (c + d), with the carries of the middle terms.
+    a, c = x >> 32, y >> 32
+    b, d = ((build.bitcast(v, UINT64) & 0xFFFFFFFF) for v in (x, y))
+    low = (b * d) >> 32
+    b, d, low = (build.bitcast(v, x.dtype) for v in (b, d, low))
+    middle = a * d + low
+    rest = b * c + (middle & 0xFFFFFFFF)
+    return a * c + (middle >> 32) + (rest >> 32)
 
 
 def _parted(x: UOp, dtype: DType) -> UOp:

@@ -60,8 +60,9 @@ with _on_demand(globals()):
     from tfn.numpy.creation import (
         array as array, asarray as asarray, astype as astype, copy as copy, empty as empty,
         empty_like as empty_like, from_dlpack as from_dlpack, frombuffer as frombuffer,
-        fromiter as fromiter, full as full, full_like as full_like, ones as ones,
-        ones_like as ones_like, zeros as zeros, zeros_like as zeros_like,
+        fromfile as fromfile, fromiter as fromiter, fromstring as fromstring, full as full,
+        full_like as full_like, ones as ones, ones_like as ones_like, zeros as zeros,
+        zeros_like as zeros_like,
     )
     from tfn.numpy.inspection import (
         __array_namespace_info__ as __array_namespace_info__, array_repr as array_repr,
@@ -142,8 +143,9 @@ with _on_demand(globals()):
     from tfn.numpy.creation import resolved as resolved
     from tfn.numpy.padding import pad as pad
     from tfn.numpy.contraction import (
-        cross as cross, dot as dot, einsum as einsum, inner as inner, kron as kron,
-        matmul as matmul, matvec as matvec, outer as outer, tensordot as tensordot, vdot as vdot,
+        cross as cross, dot as dot, einsum as einsum, einsum_path as einsum_path, inner as inner,
+        kron as kron, matmul as matmul, matvec as matvec, outer as outer,
+        tensordot as tensordot, vdot as vdot,
         vecdot as vecdot, vecmat as vecmat,
     )
     from tfn.numpy.indexing import (

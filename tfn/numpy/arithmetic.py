@@ -27,7 +27,7 @@ from tfn.eager.operands import (
 )
 from tfn.errors import ArgumentError
 from tfn.trace.bind import bind
-from tfn.trace.build import bitcast, cast, eq, full_like, imag, ne, real, unary
+from tfn.trace.build import bitcast, cast, complex_, eq, full_like, imag, ne, real, unary
 from tfn.trace.build import maximum as larger
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
@@ -464,18 +464,21 @@ def _hypot(x: UOp, y: UOp) -> UOp:
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The logarithm ``log(exp(x) + exp(y))``, without intermediate overflow.
 
+    Of complex numbers it is the principal one, whose imaginary part is within pi.
+
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp(100.0, 100.0)
         Array(100.693146, dtype=float32, weak_type=True)
     """
-    return composed(_logaddexp, "logaddexp", x, y, floating=True, real=True)
+    return composed(_logaddexp, "logaddexp", x, y, floating=True)
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
+    if x.dtype in COMPLEXES:
+        return _complex_logaddexp(x, y)
     high, difference = choose(x >= y, x, y), x - y
     infinite = eq(x, y) & ne(
         difference, difference
@@ -483,6 +486,22 @@ def _logaddexp(x: UOp, y: UOp) -> UOp:
     gap = choose(infinite, full_like(x, 0), -unary(Op.ABS, difference))
     near = high + unary(Op.LOG1P, unary(Op.EXP, gap))
     return choose(infinite, x * 0.5 + y * 0.5, near)
+
+
+def _complex_logaddexp(x: UOp, y: UOp) -> UOp:
+    a, b = real(x), real(y)
+    first = b <= a
+    high, low = choose(first, x, y), choose(first, y, x)
+    top, bottom = choose(first, a, b), choose(first, b, a)
+    # Where one vanishes beside the other, their difference may be one of infinities.
+    vanishes = eq(bottom, full_like(bottom, -np.inf)) | eq(top, full_like(top, np.inf))
+    both = eq(top, full_like(top, np.inf)) & eq(bottom, full_like(bottom, np.inf))
+    vanishes = vanishes & ~both
+    gap = choose(vanishes, full_like(low, 0), low - high)
+    total = high + choose(vanishes, full_like(low, 0), unary(Op.LOG1P, unary(Op.EXP, gap)))
+    angle, turn = imag(total), 2 * float(np.pi)
+    turns = unary(Op.CEIL, angle / turn - 0.5)
+    return complex_(real(total), angle - UOp(Op.DETACH, (turns,)) * turn)
 
 
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:

@@ -472,6 +472,45 @@ def _slab(u: UOp, axis: int, at: int) -> UOp:
     return build.shrink(u, start, stop)
 
 
+def einsum_path(
+    subscripts: str, /, *operands: ArrayLike, optimize: Any = "auto"
+) -> tuple[list[tuple[int, ...]], str]:
+    """The order in which operands of `einsum` are contracted, and a table of it.
+
+    `einsum` finds an order of its own; this is NumPy's.
+
+    Args:
+        subscripts: the letters of each operand and of the result, as of `einsum`.
+        *operands: arrays or numbers, of which only the shapes count.
+        optimize: "auto" or "greedy", "optimal", False for all at once, or a path.
+
+    Returns:
+        The places of the operands of each step, results coming last, and a text.
+
+    Raises:
+        ArgumentError: for subscripts that do not fit the operands.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.ones((2, 2))
+        >>> einsum_path("ij,jk,kl", x, x, x)[0]
+        [(0, 1), (0, 1)]
+    """
+    shapes = [array_of("einsum_path", x).shape for x in operands]
+    known = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+    chosen = "greedy" if optimize in ("auto", True) else optimize
+    if isinstance(chosen, list):
+        chosen = ["einsum_path", *chosen]
+    try:
+        path, text = np.einsum_path(subscripts, *known, optimize=chosen)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            "einsum_path needs subscripts that fit the operands",
+            got=f"{subscripts!r} of shapes {shapes}: {error}",
+        ) from None
+    return [tuple(step) for step in path[1:]], text
+
+
 def einsum(
     subscripts: str,
     /,

@@ -581,6 +581,64 @@ def frombuffer(
     return array_of("frombuffer", data)
 
 
+def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "") -> Array:
+    """The vector of the numbers in a file, as bytes or as text.
+
+    Args:
+        file: path, or open file.
+        dtype: dtype of the elements.
+        count: number of elements read, all of them for -1.
+        sep: text between numbers; "" for bytes.
+
+    Raises:
+        ArgumentError: if the file has no such elements.
+        OSError: if the system refuses.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryFile() as file:
+        ...     _ = file.write(bytes([1, 0, 2, 0])), file.seek(0)
+        ...     fromfile(file, "int16").tolist()
+        [1, 2]
+    """
+    kind = canonical(dtype)
+    try:
+        data = np.fromfile(file, kind, count, sep)
+    except (TypeError, ValueError, DeprecationWarning) as error:
+        raise ArgumentError(
+            f"fromfile cannot read {kind.name} elements", got=f"count={count}, sep={sep!r}: {error}"
+        ) from None
+    return array_of("fromfile", data)
+
+
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
+    """The vector of the numbers in a text.
+
+    Args:
+        string: the text.
+        dtype: dtype of the elements.
+        count: number of elements read, all of them for -1.
+        sep: text between numbers.
+
+    Raises:
+        ArgumentError: if the text has other words, or `sep` is empty.
+
+    Example:
+        >>> fromstring("1, 2", "int32", sep=",").tolist()
+        [1, 2]
+    """
+    kind = canonical(dtype)
+    try:
+        if not sep:
+            raise ValueError("frombuffer reads bytes")
+        data = np.fromstring(string, kind, count, sep=sep)
+    except (TypeError, ValueError, DeprecationWarning) as error:
+        raise ArgumentError(
+            f"fromstring cannot read {kind.name} elements", got=f"{shown(string)}: {error}"
+        ) from None
+    return array_of("fromstring", data)
+
+
 def fromiter(iterable: Any, dtype: DTypeLike, count: int = -1) -> Array:
     """The vector of the numbers that an iterable yields.
 

@@ -208,7 +208,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def helmert(n: int, full: bool = False) -> Array:
-    """The Helmert matrix of `n` columns: orthonormal rows that compare an element with earlier ones.
+    """The Helmert matrix of `n` columns: orthonormal rows, each an element against earlier ones.
 
     With `full` the first row is constant; else it is left out.
 

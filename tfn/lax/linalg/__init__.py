@@ -13,6 +13,9 @@ with _on_demand(globals()):
     from tfn.lax.linalg.reflections import geqrf as geqrf
     from tfn.lax.linalg.reflections import householder_product as householder_product
     from tfn.lax.linalg.reflections import ormqr as ormqr
+    from tfn.lax.linalg.spectral import EighImplementation as EighImplementation
+    from tfn.lax.linalg.spectral import EigImplementation as EigImplementation
+    from tfn.lax.linalg.spectral import SvdAlgorithm as SvdAlgorithm
     from tfn.lax.linalg.spectral import cholesky_update as cholesky_update
     from tfn.lax.linalg.spectral import eig as eig
     from tfn.lax.linalg.spectral import eigh as eigh

@@ -8,6 +8,7 @@ Z. Bai and F. Gygi, "Optimizing Halley's iteration for computing the matrix pola
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from tfn import numpy as tnp
@@ -20,6 +21,32 @@ from tfn.numpy.linalg import eigen, triangular
 from tfn.numpy.linalg.stacks import adjoint, info_type, matrices, routine, transposed_type, valid
 from tfn.transforms.grad import stop_gradient
 from tfn.transforms.vmap import vmap
+
+
+class EigImplementation(enum.Enum):
+    """Names of libraries in JAX; LAPACK computes here."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+class EighImplementation(enum.Enum):
+    """Names of algorithms in JAX; LAPACK's divide and conquer computes here."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class SvdAlgorithm(enum.Enum):
+    """Names of algorithms in JAX; LAPACK's divide and conquer computes here."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
 def _subset(name: str, subset: tuple[int, int] | None, count: int) -> slice:
