@@ -445,9 +445,10 @@ STEPS: dict[str, Step] = {
     "scalar": Step(scalar, ROUNDED, REAL, numpy=False),
     "where": Step(select, EXACT, DTYPES),
     "nan_to_num": unary("xp.nan_to_num({a}, nan=2, posinf=3, neginf=-3)", FLOATS, EXACT, kink=True),
-    # jumps
+    # jumps; the sign of a NaN is anything
     **{name: unary(f"xp.{name}({{a}})", FLOATS, DISCRETE) for name in
-       ("floor", "ceil", "rint", "trunc", "isnan", "isinf", "isfinite", "signbit")},
+       ("floor", "ceil", "rint", "trunc", "isnan", "isinf", "isfinite")},
+    "signbit": unary("xp.signbit(xp.where({a} == {a}, {a}, 1))", FLOATS, DISCRETE),
     "sign": unary("xp.sign({a})", REAL, DISCRETE, numpy=False),  # of -0.0 it is -0.0
     "round": unary("xp.round({a}, 0)", FLOATS, DISCRETE),
     "invert": unary("~{a}", (*INTEGERS, *BOOL), DISCRETE),
@@ -481,7 +482,7 @@ STEPS: dict[str, Step] = {
     "shift left": unary("{a} << 3", INTEGERS, DISCRETE),
     "shift right": unary("{a} >> 2", INTEGERS, DISCRETE),
     "gcd": pair("xp.gcd({a}, {b})", ("int32", "int64", "uint8"), DISCRETE),
-    "copysign": pair("xp.copysign({a}, {b})", FLOATS, DISCRETE),
+    "copysign": pair("xp.copysign({a}, xp.where({b} == {b}, {b}, 1))", FLOATS, DISCRETE),
     "nextafter": pair("xp.nextafter({a}, {b})", ("float32", "float64"), DISCRETE, numpy=False),
     "heaviside": pair("xp.heaviside({a}, {b})", FLOATS, DISCRETE),
     "mixed add": mixed("{a} + {b}"),

@@ -266,7 +266,7 @@ def _wavering(
             if is_inexact(x.dtype):
                 ulps = random.integers(-LARGEST_MOVE_ULPS, LARGEST_MOVE_ULPS + 1, x.shape)
                 x = (widened(x) * (1 + precision(value.dtype)[0] * ulps)).astype(x.dtype)
-            moved[name] = Value(x)
+            moved[name] = Value(np.asarray(x))  # NumPy makes a number of an array without axes
         for at, value in enumerate(narrow(source, names, moved)):
             if is_inexact(value.numbers.dtype) and value.shape == spread[at].shape:
                 change = np.abs(widened(value.numbers) - widened(results[at].numbers))
@@ -321,6 +321,7 @@ def evaluate(
                     _require_normal_products(widened(value.numbers), value.dtype)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
         terms = max((x.size for x in inputs.values()), default=0) if _SUMS.search(source) else 0
+        is_normwise = "linalg" in source
         random = np.random.default_rng(zlib.crc32(source.encode()))
         references, *near = wide(source, names, [inputs, *_moved(reads, random, ulp)], by_numpy)
         if ulp and _SINGULAR.search(source):
@@ -332,7 +333,7 @@ def evaluate(
                 wavering = _wavering(source, names, reads, results, random, moves)
             try:
                 return [
-                    _bounded(value, reference, samples, terms, ulp, size, more)
+                    _bounded(value, reference, samples, terms, ulp, size, more, is_normwise)
                     for value, reference, size, more, *samples in zip(
                         results, references, hidden, wavering, *near, strict=True
                     )
@@ -416,11 +417,13 @@ def _bounded(
     ulp: float,
     hidden: Numbers,
     wavering: Numbers,
+    is_normwise: bool,
 ) -> Value:
     """A value with the error that samples of moved operands show.
 
     Sums of so many terms err by more; so do functions inside the line, whose terms are `hidden`,
-    and whose rounding the `wavering` of results shows.
+    and whose rounding the `wavering` of results shows.  Factors of matrices err by a share of their
+    norms: small elements are differences of large ones.
     """
     x = value.numbers
     if not is_inexact(x.dtype):
@@ -445,7 +448,10 @@ def _bounded(
     # Random signs may cancel at one element: its neighbours say how much they do on average.
     if spread[finite].size:
         spread = np.maximum(spread, np.median(spread[finite]))
-    own = last * (1 + terms / TERMS_PER_ERROR) * np.where(finite, np.abs(reference), 0) + 4 * least
+    size = np.where(finite, np.abs(reference), 0)
+    if is_normwise:
+        size = np.max(size, initial=0)
+    own = last * (1 + terms / TERMS_PER_ERROR) * size + 4 * least
     if ulp:
         own = own + ulp * (hidden + np.max(np.abs(reference[finite]), initial=0)) + wavering
     if not np.array_equal(places, _places(got)):
