@@ -40,9 +40,13 @@ from tfn.dtypes import (
     FLOATS,
     INT32,
     INTEGERS,
+    NARROW,
+    NARROW_FLOATS,
     REALS,
     SHORT,
     DType,
+    float8_e4m3fn,
+    float8_e5m2,
 )
 from tfn.errors import TfnError
 from tfn.exporting import codec, header, wellformed
@@ -52,7 +56,7 @@ from tfn.lower.codegen.render.c import kernel as c
 from tfn.lower.codegen.render.c import values
 from tfn.lower.codegen.sort import key_encoding
 from tfn.lower.fuse.indexing import VALUE
-from tfn.lower.graph import complex_pairs
+from tfn.lower.graph import complex_pairs, narrow_types
 from tfn.lower.graph.axis_maps import SOURCE_AXES
 from tfn.lower.index import folds, intervals
 from tfn.lower.loops import opt_ops
@@ -376,18 +380,21 @@ TABLES: dict[str, Table] = {
     "names of dtypes": Table("tfn/numpy/__init__.py",
         {d for d in ALL if d.name in DTYPE_NAMES}, ALL, "its name in tfn.numpy"),
     "HALF_FLOATS": Table("tfn/lower/math/decompose.py", HALF_FLOATS,
-        {d for d in FLOATS if d.itemsize < FLOAT32.itemsize}, "it is computed in float32"),
+        {d for d in FLOATS - NARROW if d.itemsize < FLOAT32.itemsize}, "it is computed in float32"),
+    "narrow_types.FORMATS": Table("tfn/lower/graph/narrow_types.py", narrow_types.FORMATS,
+        NARROW_FLOATS, "its bits", {"it is an exponent alone": {dtypes.float8_e8m0fnu.dtype}}),
     "key_encoding._INFINITY_BITS": Table("tfn/lower/codegen/sort/key_encoding.py",
-        key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS},
+        key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS - NARROW},
         "how floats of this size in bytes are sorted"),
     "header.TYPES": Table("tfn/exporting/header.py", header.TYPES,
-        {d.name for d in ALL if d not in INTEGERS}, "its type in C headers"),
+        {d.name for d in ALL if d not in INTEGERS - NARROW}, "its type in C headers"),
     "TYPES of llvm": Table("tfn/lower/codegen/render/writer.py", writer.TYPES, REALS,
         "its type in a register"),
     "intervals._LIMITS": Table("tfn/lower/index/intervals.py", intervals._LIMITS,
-        INTEGERS | {BOOL}, "its least and largest value"),
+        INTEGERS - NARROW | {BOOL}, "its least and largest value"),
     "state.DTYPES": Table("tfn/nn/state.py", {d for d in state.DTYPES.values() if d in ALL}, ALL,
-        "its name in safetensors files", {"the format has none": {COMPLEX128}}),
+        "its name in safetensors files", {"the format has none": {
+            COMPLEX128, *NARROW - {float8_e4m3fn.dtype, float8_e5m2.dtype}}}),
 
     # Opt-ops.
     "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), classes(opt_ops),
@@ -492,6 +499,10 @@ PARTIAL: dict[str, dict[str, str]] = {
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),
     "tfn/lower/graph/complex_pairs.py": {"_COUNTS": "the others have no counts of operands"},
+    "tfn/lower/graph/narrow_types.py": {
+        "_RULES": "the others are widened",
+        "_SEVERAL_RESULTS": "the others have functions",
+    },
     "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
     "tfn/transforms/shard/parts.py": {"LOCAL": "all other ops are the same on parts"},

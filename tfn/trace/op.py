@@ -190,6 +190,10 @@ PARTS = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG})
 MOVEMENT = frozenset({
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.CONCAT,
 })
+STORAGE = MOVEMENT | frozenset({
+    Op.WHERE, Op.GATHER, Op.DETACH, Op.AFTER, Op.GBARRIER, Op.CONSTRAIN,
+})
+"""Ops that move elements and compute nothing: a narrow value goes through them as it is."""
 LOOPS = frozenset({Op.SCAN, Op.WHILE, Op.COND, Op.CALL})
 """Control flow: the ops whose sources include functions, that run as programs of their own."""
 SEVERAL = frozenset({Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL, Op.CUSTOM, Op.LINEAR}) | LOOPS

@@ -1,6 +1,7 @@
-"""Array-level rewrites before fusion: complex lowering, flash attention, packing, split reductions.
+"""Array-level rewrites before fusion: narrow and complex types, flash attention, packing, split-K.
 
 Files in reading order:
+    narrow_types     narrow lowering: 8-bit floats and 4-bit integers become bytes
     complex_pairs    complex lowering: complex values become pairs of real values
     pair_products    complex products as one real contraction
     fourier          Fourier transforms as products with matrices, by mixed radix or Bluestein

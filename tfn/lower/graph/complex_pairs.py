@@ -10,7 +10,8 @@ interleaved along one more axis.  Inside of it, and as operands and results of l
 calls, the parts are separate values, which fuse as all values do.  Contractions stay one
 contraction (`pair_products`); convolutions see a number as the real matrix ((re, im), (-im, re)).
 
-No later pass and no kernel sees a complex dtype.
+Before that, narrow values become bytes (`narrow_types`).  No later pass and no kernel sees a
+complex or a narrow dtype.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
-from tfn.lower.graph import fourier, host_libraries, pair_products
+from tfn.lower.graph import fourier, host_libraries, narrow_types, pair_products
 from tfn.lower.math import complex_functions
 from tfn.lower.math.complex_functions import Pair, is_nan
 from tfn.trace import build, source_lines
@@ -41,12 +42,12 @@ Rule = Callable[..., Value]
 
 @cached(maxsize=16)
 def lower_complex(function: UOp, hosts: bool = True) -> UOp:
-    """Returns a closed function without complex values, and without custom derivatives.
+    """Returns a closed function without complex or narrow values, and custom derivatives.
 
     Large Fourier transforms are functions of the host, unless it has no `hosts`.
     """
     # Custom derivatives have done their work by now, and their calls would hide complex values.
-    function = plain(function)
+    function = narrow_types.lower_narrow(plain(function))
     # Unchanged functions keep their identity, by which later passes are cached.
     if not has_complex(function):
         return function
