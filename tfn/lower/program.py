@@ -336,7 +336,7 @@ class Program:
         arena_bytes, sync_bytes: sizes of the arena, and of the words for barriers.
         text: the driver, which declares the functions of the kernels.
         parallel: whether it is worth waking more than one thread.
-        tables: the function, without parameters, of the last inputs, which whoever loads the
+        tables: the function, without parameters, of the last inputs, which the loader of the
             program computes; None if there are none.
     """
 

@@ -141,7 +141,7 @@ def _kind(values: ArrayLike) -> DType:
 
 
 def _lost(x: Array, values: ArrayLike) -> str:
-    """What the elements of `x` cannot hold of some values."""
+    """The parts of some values that the elements of `x` cannot hold."""
     kind = _kind(values)
     if kind in INEXACT and x.dtype not in INEXACT:
         return "floats cannot be put into an array of integers"

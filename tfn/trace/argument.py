@@ -395,7 +395,7 @@ class CustomKernel:
 
 @plain
 class Likelihood(enum.Enum):
-    """How often the condition of a WHERE holds, for whoever generates code; its meaning stays."""
+    """The frequency with which the condition of a WHERE holds: for code generation, no part of its meaning."""
 
     RARE = "rare"
 

@@ -268,7 +268,7 @@ class Reduction:
         return self.place(UOp(Op.DOT2, (emitter.splat(total, self.width), a, b)))
 
     def _pairs(self, load: UOp) -> UOp:
-        """What is loaded in two iterations, side by side in each lane; bytes are widened."""
+        """The elements of two iterations, side by side in each lane; bytes are widened."""
         if load.dtype.itemsize > 1:
             with self.at.constant(self.unit[0], 0):
                 return self.emitter.load_pairs(load, self.width)
