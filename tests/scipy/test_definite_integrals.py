@@ -39,8 +39,10 @@ def test_dilogarithm(dtype):
 @both
 def test_owens_function(dtype):
     h, a = np.linspace(-6, 6, 41)[:, None].astype(dtype), np.linspace(-5, 5, 41).astype(dtype)
-    digits(special.owens_t, scipy.special.owens_t, h, a, ulps=8, scale=0.01)
-    assert special.owens_t(np.float64(1), np.float64(np.inf)) == scipy.special.ndtr(-1) / 2
+    digits(special.owens_t, scipy.special.owens_t, h, a, ulps=40, scale=0.01)
+    assert (
+        abs(special.owens_t(np.array(1.0), np.array(np.inf)) - scipy.special.ndtr(-1) / 2) < 1e-16
+    )
     for i in range(2):
         point = np.float64([0.4, 1.7])
         slopes(lambda x, i=i: special.owens_t(*((x, 0.7) if i == 0 else (0.7, x))), point)

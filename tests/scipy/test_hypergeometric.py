@@ -41,9 +41,9 @@ def test_gaussian(a, b, c):
 
 
 def test_derivatives_by_parameters():
-    x = np.float64(0.6)
+    x = np.array(0.6)
     for f, start in ((special.hyp1f1, (1.3, 2.2)), (special.hyp2f1, (0.7, 1.2, 2.3))):
-        params = tuple(map(np.float64, start))
+        params = tuple(map(np.array, start))
         for i in range(len(params)):
 
             def along(p, i=i, f=f, params=params):
@@ -57,9 +57,9 @@ def test_derivatives_by_parameters():
 def test_borders():
     assert special.hyp1f1(2.0, 3.0, 0.0) == special.hyp2f1(1.0, 2.0, 3.0, 0.0) == 1
     want = scipy.special.hyp2f1(0.5, 0.25, 2.0, 1.0)
-    np.testing.assert_allclose(special.hyp2f1(*np.float64([0.5, 0.25, 2.0, 1.0])), want)
+    np.testing.assert_allclose(special.hyp2f1(*map(np.array, (0.5, 0.25, 2.0, 1.0))), want)
     assert np.isinf(special.hyp2f1(1.0, 2.0, 2.5, 1.0))
     assert np.isnan(special.hyp2f1(0.5, 0.5, 1.0, 2.0))
     np.testing.assert_allclose(
-        special.hyp2f1(*np.float64([-2, 1.5, 0.7, 3])), scipy.special.hyp2f1(-2, 1.5, 0.7, 3)
+        special.hyp2f1(*map(np.array, (-2.0, 1.5, 0.7, 3.0))), scipy.special.hyp2f1(-2, 1.5, 0.7, 3)
     )

@@ -23,7 +23,7 @@ def test_bessel_functions(dtype):
 def test_derivatives_of_bessel_functions():
     for n in (0, 1, 3):
         slopes(lambda z, n=n: special.bessel_jn(z, v=3)[n], np.float64([0.5, 2.0, 9.0]))
-    second = tfn.grad(tfn.grad(lambda z: special.bessel_jn(z, v=0)[0]))(np.float64(1.5))
+    second = tfn.grad(tfn.grad(lambda z: special.bessel_jn(z, v=0)[0]))(np.array(1.5))
     np.testing.assert_allclose(second, scipy.special.jvp(0, 1.5, 2), rtol=1e-12)
 
 

@@ -234,7 +234,7 @@ class Namespace:
         _check(device)
         chosen = frozenset(dtypes.ALL) if kind is None else _names(kind)
         scalars = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
-        standard = KINDS["numeric"] - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}
+        standard = KINDS["numeric"] - dtypes.NARROW - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}
         return {name: kind for name, kind in scalars.items() if kind in chosen & standard}
 
 

@@ -240,3 +240,17 @@ def test_a_table_of_formats_says_what_ml_dtypes_says() -> None:
         assert 2.0 ** (1 - row.bias) == float(limits.smallest_normal)
     assert NARROW & INTEGERS == NARROW - NARROW_FLOATS and BOOL not in NARROW
     assert build.accumulator(float8_e5m2.dtype) == np.float32
+
+
+def test_places_may_be_narrow() -> None:
+    x, places = tnp.arange(5.0), tnp.array([-1, 3], int4.dtype)
+    assert x[places].tolist() == [4, 3]
+    assert x.at[places].add(1.0).tolist() == [0, 1, 2, 4, 5]
+    f8 = x.astype(float8_e4m3fn.dtype)
+    assert f8[places].tolist() == [4, 3] and f8.at[places].set(7).tolist() == [0, 1, 2, 7, 7]
+
+
+def test_kernels_refuse_them() -> None:
+    like = tfn.ShapeDtypeStruct((3,), int4.dtype)
+    with pytest.raises(DTypeError, match="bytes"):
+        tfn.kernel(lambda x: None, takes=like, gives=like)

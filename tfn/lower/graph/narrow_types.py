@@ -299,8 +299,13 @@ def _bitcast(node: UOp, x: UOp) -> UOp:
     )
 
 
-def _scatter(node: UOp, *src: UOp) -> UOp:
-    return (_moved if node.arg.op is Op.WHERE else _widened)(node, *src)
+def _places(node: UOp, operand: UOp, indices: UOp, *updates: UOp) -> UOp:
+    """Windows are moved as bytes, but for sums of them; places are numbers."""
+    if node.op is Op.SCATTER and node.arg.op is not Op.WHERE:
+        return _widened(node, operand, indices, *updates)
+    kind = node.src[1].dtype
+    at = decode(indices, kind) if kind in NARROW else indices
+    return UOp(node.op, (operand, at, *updates), node.arg)
 
 
 # fmt: off
@@ -310,7 +315,7 @@ _RULES: dict[Op, Callable[..., UOp]] = {
     Op.IOTA: _iota,
     Op.CAST: _cast,
     Op.BITCAST: _bitcast,
-    Op.SCATTER: _scatter,
+    **dict.fromkeys((Op.GATHER, Op.SCATTER), _places),
 }
 """Ops that move bytes or make them; all others are `_widened`."""
 # fmt: on
