@@ -417,8 +417,9 @@ STEPS: dict[str, Step] = {
     **{name: unary(f"xp.{name}({{a}})", INEXACT, ROUNDED) for name in
        ("exp", "sin", "cos", "tanh", "square")},
     **{name: unary(f"xp.{name}({{a}})", FLOATS, ROUNDED) for name in (
-        "tan", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "sinh", "cosh",
+        "tan", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "sinh", "cosh",
         "arctan", "arcsinh", "reciprocal", "sinc", "deg2rad")},
+    "cbrt": unary("xp.cbrt({a})", FLOATS, ROUNDED, kink=True),  # infinitely steep at 0
     # Away from where their slopes are infinite: arccosh of cosh is known to few digits near 1.
     **{name: unary(f"xp.{name}(xp.tanh({{a}}) * 0.875)", FLOATS, ROUNDED) for name in
        ("arcsin", "arccos", "arctanh")},
@@ -445,9 +446,10 @@ STEPS: dict[str, Step] = {
     "scalar": Step(scalar, ROUNDED, REAL, numpy=False),
     "where": Step(select, EXACT, DTYPES),
     "nan_to_num": unary("xp.nan_to_num({a}, nan=2, posinf=3, neginf=-3)", FLOATS, EXACT, kink=True),
-    # jumps
+    # jumps; the sign of a NaN is anything
     **{name: unary(f"xp.{name}({{a}})", FLOATS, DISCRETE) for name in
-       ("floor", "ceil", "rint", "trunc", "isnan", "isinf", "isfinite", "signbit")},
+       ("floor", "ceil", "rint", "trunc", "isnan", "isinf", "isfinite")},
+    "signbit": unary("xp.signbit(xp.where({a} == {a}, {a}, 1))", FLOATS, DISCRETE),
     "sign": unary("xp.sign({a})", REAL, DISCRETE, numpy=False),  # of -0.0 it is -0.0
     "round": unary("xp.round({a}, 0)", FLOATS, DISCRETE),
     "invert": unary("~{a}", (*INTEGERS, *BOOL), DISCRETE),
@@ -481,7 +483,7 @@ STEPS: dict[str, Step] = {
     "shift left": unary("{a} << 3", INTEGERS, DISCRETE),
     "shift right": unary("{a} >> 2", INTEGERS, DISCRETE),
     "gcd": pair("xp.gcd({a}, {b})", ("int32", "int64", "uint8"), DISCRETE),
-    "copysign": pair("xp.copysign({a}, {b})", FLOATS, DISCRETE),
+    "copysign": pair("xp.copysign({a}, xp.where({b} == {b}, {b}, 1))", FLOATS, DISCRETE),
     "nextafter": pair("xp.nextafter({a}, {b})", ("float32", "float64"), DISCRETE, numpy=False),
     "heaviside": pair("xp.heaviside({a}, {b})", FLOATS, DISCRETE),
     "mixed add": mixed("{a} + {b}"),

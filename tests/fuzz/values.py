@@ -266,9 +266,11 @@ def _wavering(
             if is_inexact(x.dtype):
                 ulps = random.integers(-LARGEST_MOVE_ULPS, LARGEST_MOVE_ULPS + 1, x.shape)
                 x = (widened(x) * (1 + precision(value.dtype)[0] * ulps)).astype(x.dtype)
-            moved[name] = Value(x)
+            moved[name] = Value(np.asarray(x))  # NumPy makes a number of an array without axes
         for at, value in enumerate(narrow(source, names, moved)):
             if is_inexact(value.numbers.dtype) and value.shape == spread[at].shape:
+                if not np.array_equal(_places(value.numbers), _places(results[at].numbers)):
+                    raise Unfit
                 change = np.abs(widened(value.numbers) - widened(results[at].numbers))
                 spread[at] = np.fmax(spread[at], np.where(np.isfinite(change), change, 0))
     return spread
@@ -319,8 +321,10 @@ def evaluate(
                     _require_normal(widened(value.numbers), value.dtype)
                 if _PRODUCTS.search(source):
                     _require_normal_products(widened(value.numbers), value.dtype)
+        _require_no_overflow(reads.values(), results)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
         terms = max((x.size for x in inputs.values()), default=0) if _SUMS.search(source) else 0
+        is_normwise = "linalg" in source
         random = np.random.default_rng(zlib.crc32(source.encode()))
         references, *near = wide(source, names, [inputs, *_moved(reads, random, ulp)], by_numpy)
         if ulp and _SINGULAR.search(source):
@@ -332,7 +336,7 @@ def evaluate(
                 wavering = _wavering(source, names, reads, results, random, moves)
             try:
                 return [
-                    _bounded(value, reference, samples, terms, ulp, size, more)
+                    _bounded(value, reference, samples, terms, ulp, size, more, is_normwise)
                     for value, reference, size, more, *samples in zip(
                         results, references, hidden, wavering, *near, strict=True
                     )
@@ -382,6 +386,17 @@ def _require_moderate(x: Numbers, dtype: str) -> None:
         raise Unfit
 
 
+def _require_no_overflow(operands: Iterable[Value], results: Iterable[Value]) -> None:
+    """Integers that are infinite in a dtype of a result tell nothing: 0 times them is NaN."""
+    largest = max(
+        (_largest(x.numbers.astype(np.float64)) for x in operands if x.numbers.dtype.kind in "iu"),
+        default=0.0,
+    )
+    floats = [x.dtype for x in results if x.dtype in FLOATS]
+    if any(largest > float(ml_dtypes.finfo(dtype).max) for dtype in floats):
+        raise Unfit
+
+
 def _require_normal(x: Numbers, dtype: str) -> None:
     """Derivatives divide, so what they compute from denormal numbers overflows."""
     size = np.abs(x)
@@ -416,11 +431,13 @@ def _bounded(
     ulp: float,
     hidden: Numbers,
     wavering: Numbers,
+    is_normwise: bool,
 ) -> Value:
     """A value with the error that samples of moved operands show.
 
     Sums of so many terms err by more; so do functions inside the line, whose terms are `hidden`,
-    and whose rounding the `wavering` of results shows.
+    and whose rounding the `wavering` of results shows.  Factors of matrices err by a share of their
+    norms: small elements are differences of large ones.
     """
     x = value.numbers
     if not is_inexact(x.dtype):
@@ -445,7 +462,10 @@ def _bounded(
     # Random signs may cancel at one element: its neighbours say how much they do on average.
     if spread[finite].size:
         spread = np.maximum(spread, np.median(spread[finite]))
-    own = last * (1 + terms / TERMS_PER_ERROR) * np.where(finite, np.abs(reference), 0) + 4 * least
+    size = np.where(finite, np.abs(reference), 0)
+    if is_normwise:
+        size = np.max(size, initial=0)
+    own = last * (1 + terms / TERMS_PER_ERROR) * size + 4 * least
     if ulp:
         own = own + ulp * (hidden + np.max(np.abs(reference[finite]), initial=0)) + wavering
     if not np.array_equal(places, _places(got)):
