@@ -22,8 +22,6 @@ SLIDING = np.lib.stride_tricks.sliding_window_view(X, (2, 2))
 
 CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "clamp": ((np.float32(1), X, np.float32(3)), {}, X.clip(1, 3)),
-    "integer_pow": ((X,), {"y": 3}, X**3),
-    "square": ((X,), {}, X**2),
     "ge": ((X, X.T), {}, X >= X.T),
     "squeeze": ((X[None],), {"dimensions": (0,)}, X),
     "reduce_precision": ((X,), {"exponent_bits": 8, "mantissa_bits": 23}, X),

@@ -96,15 +96,14 @@ def _triangular_solve(a: Any, b: Any, **params: Any) -> Any:
 FUNCTIONS: dict[str, Function] = {
     **{name: _elementwise(getattr(lax, function)) for name, function in (
         ("add_jaxvals", "add"), ("bessel_i0e", "bessel_i0e"), ("bessel_i1e", "bessel_i1e"),
-        ("clamp", "clamp"), ("clz", "clz"), ("conj", "conj"), ("ge", "ge"), ("gt", "gt"),
+        ("clamp", "clamp"), ("clz", "clz"), ("ge", "ge"), ("gt", "gt"),
         ("igamma", "igamma"), ("igammac", "igammac"), ("igamma_grad_a", "igamma_grad_a"),
         ("is_finite", "is_finite"), ("nextafter", "nextafter"), ("polygamma", "polygamma"),
         ("population_count", "population_count"), ("random_gamma_grad", "random_gamma_grad"),
         ("regularized_incomplete_beta", "betainc"),
-        ("shift_right_logical", "shift_right_logical"), ("square", "square"), ("zeta", "zeta"),
+        ("shift_right_logical", "shift_right_logical"), ("zeta", "zeta"),
     )},
     "copy": _elementwise(lambda x: tnp.asarray(x)),
-    "integer_pow": lambda x, *, y: lax.integer_pow(x, y),
     "reduce_precision": lambda x, **bits: lax.reduce_precision(x, **bits),
     "squeeze": lambda x, *, dimensions: lax.squeeze(x, dimensions),
     "name": lambda x, *, name: checkpoint_name(x, name),

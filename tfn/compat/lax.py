@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array
-from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.lax.contraction import DotNumbers
-from tfn.trace import bind
 
 DotDimensionNumbers = DotNumbers
 
@@ -88,43 +86,6 @@ class SvdAlgorithm(enum.Enum):
     QR = "qr"
     JACOBI = "jacobi"
     POLAR = "polar"
-
-
-def broadcast_like(arr: Any, like_arr: Any) -> Array:
-    """An array repeated to the shape of another.
-
-    Example:
-        >>> broadcast_like(tnp.arange(2), tnp.zeros((3, 2))).shape
-        (3, 2)
-    """
-    return tnp.broadcast_to(tnp.asarray(arr), tnp.shape(like_arr))
-
-
-def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
-    """An array whose elements mean nothing: zeros.
-
-    Example:
-        >>> empty(2, "float32").tolist()
-        [0.0, 0.0]
-    """
-    return tnp.zeros(shape, dtype)
-
-
-def stage(x: Any, /) -> Array:
-    """A value as one of the innermost running trace; outside of traces as an array.
-
-    Example:
-        >>> stage(1.0)
-        Array(1., dtype=float32, weak_type=True)
-    """
-    value = run.asarray(x)
-    traces = bind.traces()
-    if not traces or value.trace is not None:
-        return value
-    wrapped: Array = bind.runtime().wrap(
-        bind.lift(value, traces[-1]), traces[-1], False, value.weak_type
-    )
-    return wrapped
 
 
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:

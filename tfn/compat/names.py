@@ -54,27 +54,28 @@ LAWS = (
 
 OP_NAMES = (
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
-    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conv_general_dilated",
-    "convert_element_type", "cos", "cosh", "digamma", "div", "dot_general", "eq", "erf", "erf_inv",
-    "erfc", "exp", "exp2", "expm1", "floor", "gather", "imag", "iota", "le", "lgamma", "log",
-    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real",
-    "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin",
-    "sinh", "slice", "sort", "sqrt", "stop_gradient", "sub", "tan", "tanh",
-    "transpose", "while", "xor", "bitcast_convert_type", "fft", "optimization_barrier",
-    "shift_left", "shift_right_arithmetic",
+    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conj",
+    "conv_general_dilated", "convert_element_type", "cos", "cosh", "digamma", "div",
+    "dot_general", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "gather",
+    "imag", "integer_pow", "iota", "le", "lgamma", "log", "log1p", "logistic", "lt", "max",
+    "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real", "rem", "reshape", "rev",
+    "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin", "sinh", "slice", "sort",
+    "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "transpose", "while", "xor",
+    "bitcast_convert_type", "fft", "optimization_barrier", "shift_left",
+    "shift_right_arithmetic",
 )
 """The primitives of `tfn.compat.op_primitives` that jax.lax has."""
 
 COMPOSED_NAMES = (
-    "argmax", "argmin", "axis_index", "bessel_i0e", "bessel_i1e", "clamp", "clz", "conj", "copy",
+    "argmax", "argmin", "axis_index", "bessel_i0e", "bessel_i1e", "clamp", "clz", "copy",
     "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "dynamic_slice",
-    "dynamic_update_slice", "ge", "gt", "igamma", "igamma_grad_a", "igammac", "integer_pow",
+    "dynamic_update_slice", "ge", "gt", "igamma", "igamma_grad_a", "igammac",
     "is_finite", "nextafter", "pmax", "pmin", "polygamma", "population_count", "ppermute", "psum",
     "random_gamma_grad", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
     "reduce_precision", "reduce_prod", "reduce_sum", "reduce_window_max", "reduce_window_min",
     "reduce_window_sum", "reduce_xor", "regularized_incomplete_beta", "scatter_add",
     "scatter_max", "scatter_min", "scatter_mul", "scatter_sub", "shift_right_logical", "split",
-    "square", "squeeze", "tile", "top_k", "zeta",
+    "squeeze", "tile", "top_k", "zeta",
 )
 LINALG_NAMES = (
     "cholesky", "eigh", "householder_product", "lu", "lu_pivots_to_permutation", "qr", "svd",
@@ -93,6 +94,7 @@ FUNCTIONS_OF_JAXPRS = _from(
 TRACES = _from(FUNCTIONS, "find_top_trace", "get_opaque_trace_state", "trace_state_clean")
 CORE = {
     "Effect": f"{HIJAX}:Effect", "Primitive": f"{PRIMITIVES}:Primitive",
+    "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
     **TYPES, **FUNCTIONS_OF_JAXPRS, **TRACES,
 }
 BLOCKS = _from(
@@ -112,7 +114,7 @@ MODULES: dict[str, Names] = {
         **_from(SETTINGS, "__version__", "__version_info__"),
         "Device": "tfn.trace.mesh:Device",
         **BLOCKS,
-        **_from(TRANSFORMS, "jit", "pure_callback"),
+        **_from(TRANSFORMS, "jit", "pure_callback", "device_get"),
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",
         "typeof": f"{AVALS}:typeof",
@@ -125,19 +127,19 @@ MODULES: dict[str, Names] = {
             "host_id", "host_ids", "print_environment_info",
         ),
     }),
-    "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
-        "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
-        "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
-        "int2", "int4", "uint2", "uint4",
-    )),
+    "jax.numpy": Names("tfn.numpy", {
+        "einsum": "tfn.compat.contraction:einsum",
+        "ComplexWarning": "numpy.exceptions:ComplexWarning",
+    }),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
     "jax.lax": Names("tfn.lax", {
         "dtype": f"{AVALS}:dtype_of",
+        **_from("tfn.compat.control_flow", "cond", "fori_loop"),
         **_from(
             LAX, "AccuracyMode", "DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers",
-            "Tolerance", "broadcast_like", "dce_sink", "empty", "index_take", "scaled_dot",
-            "scatter_apply", "stage",
+            "Tolerance", "dce_sink", "index_take", "scaled_dot",
+            "scatter_apply",
         ),
         **{f"{name}_p": f"{OPS}:{name}_p" for name in OP_NAMES},
         **{f"{name}_p": f"{COMPOSED}:{name}_p" for name in COMPOSED_NAMES},
@@ -157,18 +159,20 @@ MODULES: dict[str, Names] = {
     "jax.image": Names("tfn.image"),
     "jax.scipy": Names("tfn.scipy"),
     "jax.scipy.fft": Names("tfn.scipy.fft"),
-    "jax.scipy.optimize": Names(None, {}, dict.fromkeys((
-        "minimize", "OptimizeResults",
-    ), "tfn.nn.optim has optimisers")),
+    "jax.scipy.cluster": Names("tfn.scipy.cluster"),
+    "jax.scipy.cluster.vq": Names("tfn.scipy.cluster.vq"),
+    "jax.scipy.integrate": Names("tfn.scipy.integrate"),
+    "jax.scipy.interpolate": Names("tfn.scipy.interpolate"),
+    "jax.scipy.optimize": Names("tfn.scipy.optimize"),
+    "jax.scipy.spatial": Names("tfn.scipy.spatial"),
+    "jax.scipy.spatial.transform": Names("tfn.scipy.spatial.transform"),
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
     "jax.scipy.signal": Names("tfn.scipy.signal"),
     "jax.scipy.ndimage": Names("tfn.scipy.ndimage"),
     "jax.scipy.sparse": Names("tfn.scipy.sparse"),
     "jax.scipy.sparse.linalg": Names("tfn.scipy.sparse.linalg"),
-    "jax.scipy.stats": Names("tfn.scipy.stats", {}, {
-        "gaussian_kde": "tfn.scipy.stats has distributions with parameters",
-    }),
+    "jax.scipy.stats": Names("tfn.scipy.stats"),
     **{f"jax.scipy.stats.{name}": Names(f"tfn.scipy.stats.{name}") for name in LAWS},
     "jax.errors": Names(ERRORS, {
         "JaxRuntimeError": f"{ERRORS}:TfnError", "JAXTypeError": f"{ERRORS}:DTypeError",
@@ -178,10 +182,10 @@ MODULES: dict[str, Names] = {
     }),
     "jax.dtypes": Names(DTYPES, {
         "bfloat16": "ml_dtypes:bfloat16",
+        "TypePromotionError": f"{ERRORS}:DTypeError",
         "float0": f"{AVALS}:float0",
         "canonicalize_dtype": f"{DTYPES}:canonical",
         "result_type": "tfn.numpy:result_type",
-        "TypePromotionError": f"{ERRORS}:DTypeError",
         **_from(PARTS, "itemsize_bits", "scalar_type_of"),
     }),
     "jax.dlpack": Names(None, {
@@ -216,13 +220,13 @@ MODULES: dict[str, Names] = {
         f"{name}_p": f"{COMPOSED}:{name}_p"
         for name in (*COMPOSED_NAMES, *LINALG_NAMES, "add_jaxvals", "name")
     }),
-    "jax.extend.linear_util": Names(None, _from(FUNCTIONS, "WrappedFun", "wrap_init")),
+    "jax.extend.linear_util": Names("tfn.compat.linear_util"),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
         ZEROS, "Zero", "UndefinedPrimal", "is_undefined_primal", "instantiate_zeros",
         "zeros_like_aval", "add_tangents") | {
-        "JVPTracer": f"{AVALS}:Tracer", "add_jaxvals_p": f"{COMPOSED}:add_jaxvals_p",
+        "JVPTracer": f"{AVALS}:JVPTracer", "add_jaxvals_p": f"{COMPOSED}:add_jaxvals_p",
         "add_jaxvals": f"{ZEROS}:add_tangents",
     } | _from(
         PRIMITIVES, "primitive_jvps", "primitive_transposes") | _from(
@@ -237,7 +241,11 @@ MODULES: dict[str, Names] = {
     "jax.interpreters.partial_eval": Names(None, _from(
         FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic") | {
         "JaxprTracer": f"{AVALS}:Tracer", "DynamicJaxprTracer": f"{AVALS}:Tracer"}),
-    "jax.interpreters.xla": Names(None, _from(INTERPRETERS, "apply_primitive")),
+    "jax.interpreters.xla": Names(None, {
+        "apply_primitive": f"{INTERPRETERS}:apply_primitive",
+        "canonicalize_dtype_handlers": f"{PRIVATE}:CANONICAL",
+        "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
+    }),
     "jaxlib": Names(None, _from(SETTINGS, "__version__")),
     "jaxlib.version": Names(None, _from(SETTINGS, "__version__")),
     "jaxlib.mlir": Names(),
@@ -246,6 +254,8 @@ MODULES: dict[str, Names] = {
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),
+    "jax._src.api": Names("tfn"),
+    "jax._src.basearray": Names(None, _from("tfn.array", "Array", "ArrayLike")),
     "jax._src.compiler": Names(),
     "jax._src.xla_bridge": Names(None, {"_backends": f"{PRIVATE}:BACKENDS"}),
     "jax._src.core": Names(None, CORE),

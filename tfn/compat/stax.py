@@ -86,10 +86,13 @@ def _convolution(transposed: bool) -> Callable[..., Layer]:
             sizes = {"O": out_chan, "I": input_shape[of_x.index("C")]}
             window = iter(filter_shape)
             shape_w = [sizes[c] if c in sizes else next(window) for c in of_w]
-            out = shape_of(input_shape, shape_w, by, padding, dimension_numbers)
+            at, to = of_x.index("N"), of_y.index("N")
+            some = [1 if axis == at else n for axis, n in enumerate(input_shape)]
+            out = list(shape_of(some, shape_w, by, padding, dimension_numbers))
+            out[to] = input_shape[at]  # which may be -1: any batch
             for_w, for_b = random.split(key)
             shape_b = [out_chan if c == "C" else 1 for c in of_y]
-            return out, (make_w(for_w, shape_w), b_init(for_b, shape_b))
+            return tuple(out), (make_w(for_w, shape_w), b_init(for_b, shape_b))
 
         def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
             w, b = params
@@ -187,8 +190,11 @@ def _pooling(reducer: Callable[..., Any], first: float, mean: bool = False) -> C
         one = (1,) * n_axes
 
         def init(key: Any, input_shape: Any) -> Any:
-            pads = lax.padtype_to_pads(input_shape, window, by, padding)
-            return lax.reduce_window_shape_tuple(input_shape, window, by, pads, one, one), ()
+            some = [1 if axis in fixed else n for axis, n in enumerate(input_shape)]
+            pads = lax.padtype_to_pads(some, window, by, padding)
+            out = lax.reduce_window_shape_tuple(some, window, by, pads, one, one)
+            pairs = zip(out, input_shape, strict=True)
+            return tuple(n if axis in fixed else m for axis, (m, n) in enumerate(pairs)), ()
 
         def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
             out = lax.reduce_window(inputs, first, reducer, window, by, padding)

@@ -1,4 +1,4 @@
-"""Shapes of the results of convolutions and of reductions over windows, without arrays."""
+"""Shapes of results without the results: of convolutions and of reductions over windows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn import numpy as tnp
-from tfn._support.validate import several
-from tfn.array import Array
-from tfn.errors import ShapeError
-from tfn.lax.contraction import Layout, conv_dimension_numbers, conv_transpose, padtype_to_pads
+from tfn.array import Array, ArrayLike
+from tfn.eager.operands import a_shape, array_of
+from tfn.lax.contraction import conv_dimension_numbers, conv_general_dilated, conv_transpose
+from tfn.lax.elementwise import add
+from tfn.lax.movement import full
+from tfn.lax.reduction import reduce_window
 from tfn.trace.op import Shape
 from tfn.transforms.make_jaxpr import eval_shape
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -17,22 +19,27 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 Padding = str | Sequence[tuple[int, int]]
 
 
-def _windows(
-    sizes: Sequence[int],
-    window: Sequence[int],
-    strides: Sequence[int],
-    padding: Padding,
-    spread: Sequence[int],
-    spread_window: Sequence[int],
-) -> Shape:
-    """The numbers of places of a window along axes."""
-    wide = [max((n - 1) * d + 1, 0) if n else 0 for n, d in zip(sizes, spread, strict=True)]
-    cover = [max((n - 1) * d + 1, 0) for n, d in zip(window, spread_window, strict=True)]
-    pads = padtype_to_pads(wide, cover, strides, padding) if isinstance(padding, str) else padding
-    return tuple(
-        max((n + low + high - w) // by + 1, 0)
-        for n, w, by, (low, high) in zip(wide, cover, strides, pads, strict=True)
-    )
+def _like(shape: Sequence[int]) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(tuple(shape), "float32")
+
+
+def conv_general_permutations(dimension_numbers: Any) -> tuple[Shape, Shape, Shape]:
+    """The axes of a layout in the order batch, features, space: of input, window and result.
+
+    Args:
+        dimension_numbers: three texts, such as ("NHWC", "HWIO", "NHWC").
+
+    Raises:
+        ArgumentError: for texts that name no layout.
+
+    Example:
+        >>> conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+        ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    """
+    sizes = [(1,) * len(text) for text in dimension_numbers[:2]]
+    layout = conv_dimension_numbers(*sizes, dimension_numbers)
+    lhs, rhs, out = layout.lhs_spec, layout.rhs_spec, layout.out_spec
+    return tuple(lhs), tuple(rhs), tuple(out)
 
 
 def conv_shape_tuple(
@@ -42,48 +49,21 @@ def conv_shape_tuple(
     pads: Padding,
     batch_group_count: int = 1,
 ) -> Shape:
-    """The shape of a convolution of (batch, channels, *space) with (features, channels, *window).
-
-    Args:
-        lhs_shape, rhs_shape: sizes of the operands.
-        strides: steps of the window.
-        pads: pairs (low, high), or a word for `padtype_to_pads`.
-        batch_group_count: number of groups of the batch.
+    """The shape of a convolution with batch and channels first, and features first in the window.
 
     Raises:
-        ShapeError: if the numbers of axes differ.
+        ShapeError: as `conv_general_dilated`.
 
     Example:
-        >>> conv_shape_tuple((2, 3, 8, 8), (5, 3, 3, 3), (1, 1), "VALID")
-        (2, 5, 6, 6)
+        >>> conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (1, 1), "SAME")
+        (1, 4, 8, 8)
     """
-    rank = len(lhs_shape) - 2
-    if len(rhs_shape) != rank + 2 or len(strides) != rank:
-        raise ShapeError(
-            "a convolution needs operands and strides of as many axes",
-            got=f"{tuple(lhs_shape)}, {tuple(rhs_shape)} and strides {tuple(strides)}",
-        )
-    one = (1,) * rank
-    space = _windows(lhs_shape[2:], rhs_shape[2:], strides, pads, one, one)
-    return (lhs_shape[0] // batch_group_count, rhs_shape[0], *space)
-
-
-def conv_general_permutations(dimension_numbers: Any) -> tuple[Shape, Shape, Shape]:
-    """The orders of axes that bring a convolution of a layout to that of `conv_shape_tuple`.
-
-    Args:
-        dimension_numbers: three texts such as ("NHWC", "HWIO", "NHWC").
-
-    Returns:
-        Those of the operands and of the result.
-
-    Example:
-        >>> conv_general_permutations(("NHWC", "HWIO", "NHWC"))
-        ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
-    """
-    rank = len(several("conv_general_permutations", "dimension_numbers", dimension_numbers)[0])
-    specs = conv_dimension_numbers((1,) * rank, (1,) * rank, dimension_numbers)
-    return specs.lhs_spec, specs.rhs_spec, specs.out_spec
+    result = eval_shape(
+        lambda x, w: conv_general_dilated(x, w, strides, pads, batch_group_count=batch_group_count),
+        _like(lhs_shape),
+        _like(rhs_shape),
+    )
+    return tuple(result.shape)
 
 
 def conv_general_shape_tuple(
@@ -91,26 +71,26 @@ def conv_general_shape_tuple(
     rhs_shape: Sequence[int],
     window_strides: Sequence[int],
     padding: Padding,
-    dimension_numbers: Layout,
+    dimension_numbers: Any,
 ) -> Shape:
-    """The shape of a convolution of a layout; sizes of -1 stay as they are.
+    """The shape of a convolution in a layout.
 
-    Args:
-        lhs_shape, rhs_shape: sizes of the operands.
-        window_strides: steps of the window.
-        padding: pairs (low, high), or a word for `padtype_to_pads`.
-        dimension_numbers: three texts such as ("NHWC", "HWIO", "NHWC").
+    Raises:
+        ShapeError: as `conv_general_dilated`.
 
     Example:
-        >>> layout = ("NHWC", "HWIO", "NHWC")
-        >>> conv_general_shape_tuple((2, 8, 8, 3), (3, 3, 3, 5), (1, 1), "SAME", layout)
-        (2, 8, 8, 5)
+        >>> layout = "NHWC", "HWIO", "NHWC"
+        >>> conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", layout)
+        (1, 4, 4, 4)
     """
-    lhs, rhs, out = conv_general_permutations(dimension_numbers)
-    shape = conv_shape_tuple(
-        [lhs_shape[i] for i in lhs], [rhs_shape[i] for i in rhs], window_strides, padding
+    result = eval_shape(
+        lambda x, w: conv_general_dilated(
+            x, w, window_strides, padding, dimension_numbers=dimension_numbers
+        ),
+        _like(lhs_shape),
+        _like(rhs_shape),
     )
-    return tuple(shape[out.index(axis)] for axis in range(len(out)))
+    return tuple(result.shape)
 
 
 def conv_transpose_shape_tuple(
@@ -118,71 +98,105 @@ def conv_transpose_shape_tuple(
     rhs_shape: Sequence[int],
     window_strides: Sequence[int],
     padding: Padding,
-    dimension_numbers: Layout,
+    dimension_numbers: Any,
 ) -> Shape:
-    """The shape of a transposed convolution of a layout.
+    """The shape of a transposed convolution in a layout.
 
-    Args:
-        lhs_shape, rhs_shape: sizes of the operands; a batch of -1 stays as it is.
-        window_strides: factors by which the axes grow.
-        padding: pairs (low, high), or a word.
-        dimension_numbers: three texts such as ("NHWC", "HWIO", "NHWC").
+    Raises:
+        ShapeError: as `conv_transpose`.
 
     Example:
-        >>> layout = ("NHWC", "HWIO", "NHWC")
-        >>> conv_transpose_shape_tuple((2, 4, 4, 3), (3, 3, 3, 5), (2, 2), "SAME", layout)
-        (2, 8, 8, 5)
+        >>> layout = "NHWC", "HWIO", "NHWC"
+        >>> conv_transpose_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", layout)
+        (1, 16, 16, 4)
     """
-    batch = conv_general_permutations(dimension_numbers)
-    at, to = batch[0][0], batch[2][0]
-    some = [1 if axis == at else n for axis, n in enumerate(lhs_shape)]
-    x, w = (ShapeDtypeStruct(shape, "float32") for shape in (some, rhs_shape))
-    out = eval_shape(
+    result = eval_shape(
         lambda x, w: conv_transpose(
             x, w, window_strides, padding, dimension_numbers=dimension_numbers
         ),
-        x,
-        w,
-    ).shape
-    return tuple(lhs_shape[at] if axis == to else n for axis, n in enumerate(out))
+        _like(lhs_shape),
+        _like(rhs_shape),
+    )
+    return tuple(result.shape)
 
 
 def reduce_window_shape_tuple(
     operand_shape: Sequence[int],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int],
-    padding: Padding,
+    padding: Sequence[tuple[int, int]],
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Shape:
     """The shape of a reduction over windows.
 
-    Args:
-        operand_shape: sizes of the operand.
-        window_dimensions, window_strides: sizes and steps of the window.
-        padding: pairs (low, high), or a word for `padtype_to_pads`.
-        base_dilation, window_dilation: distances of elements; 1 if None.
+    Raises:
+        ShapeError, ArgumentError: as `reduce_window`.
 
     Example:
-        >>> reduce_window_shape_tuple((8,), (3,), (2,), [(0, 1)])
-        (4,)
+        >>> reduce_window_shape_tuple((8, 8), (3, 3), (2, 2), ((0, 0), (1, 1)))
+        (3, 4)
     """
-    one = (1,) * len(operand_shape)
-    return _windows(
-        operand_shape,
-        window_dimensions,
-        window_strides,
-        padding,
-        base_dilation or one,
-        window_dilation or one,
+    result = eval_shape(
+        lambda x: reduce_window(
+            x,
+            0.0,
+            add,
+            window_dimensions,
+            window_strides,
+            padding,
+            base_dilation,
+            window_dilation,
+        ),
+        _like(operand_shape),
     )
+    return tuple(result.shape)
 
 
-def shape_as_value(shape: Sequence[int]) -> Array:
+def shape_as_value(shape: Any) -> Array:
     """A shape as a vector of integers.
+
+    Raises:
+        ShapeError: for what is no shape.
 
     Example:
         >>> shape_as_value((2, 3)).tolist()
         [2, 3]
     """
-    return tnp.asarray(list(shape), "int32")
+    return tnp.array(list(a_shape("shape_as_value", shape)), "int32")
+
+
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
+    """An array broadcast to the shape of another.
+
+    Raises:
+        ShapeError: if the shape does not broadcast.
+
+    Example:
+        >>> broadcast_like(1.0, tnp.zeros(2)).tolist()
+        [1.0, 1.0]
+    """
+    return tnp.broadcast_to(arr, array_of("broadcast_like", like_arr).shape)
+
+
+def empty(shape: int | Sequence[int], dtype: Any) -> Array:
+    """An array of any values: zeros.
+
+    Raises:
+        ShapeError: if a size is negative.
+
+    Example:
+        >>> empty(2, "int8").shape
+        (2,)
+    """
+    return full(shape, 0, dtype)
+
+
+def stage(x: ArrayLike, /) -> Array:
+    """A value as an array.
+
+    Example:
+        >>> stage(2).dtype.name
+        'int32'
+    """
+    return tnp.asarray(x)
