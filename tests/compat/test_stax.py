@@ -13,7 +13,6 @@ from tfn.compat import optimizers, stax
 from tfn.errors import ArgumentError
 
 
-
 def layer_of(layer: Any, shape: Any, seed: int = 0, **options: Any) -> tuple[Any, Any, Any]:
     """The shape that a layer says, its parameters, and its result on random inputs."""
     init, apply = layer
