@@ -74,3 +74,13 @@ def test_names_change_nothing():
     with settings.named_scope("layer"):
         assert settings.named_call(abs) is abs and settings.named_call(name="n")(abs) is abs
     settings.config.parse_flags_with_absl()
+
+
+def test_static_indices_are_checked_by_a_setting(monkeypatch):
+    monkeypatch.setattr(settings, "_INSTALLED", [True])
+    monkeypatch.setattr(settings, "STATIC_CHECKS", checks := [True])
+    own = settings.Settings()
+    own.update("jax_check_static_indices", False)
+    assert checks == [False]
+    own.update("jax_check_static_indices", True)
+    assert checks == [True]

@@ -265,3 +265,17 @@ def test_divmod():
         close(got, want)
     for got, want in zip(divmod(20, x), np.divmod(20, np.asarray(x))):
         close(got, want)
+
+
+def test_logaddexp_of_complex_numbers():
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(50) * 3 + 1j * rng.uniform(-9, 9, 50) for _ in range(2))
+    got = np.asarray(tnp.logaddexp(x, y))
+    np.testing.assert_allclose(np.exp(got), np.exp(x) + np.exp(y), rtol=1e-13)
+    assert (abs(got.imag) <= np.pi + 1e-12).all()
+    np.testing.assert_allclose(tnp.logaddexp(x + 900, y + 900).real, got.real + 900, rtol=1e-12)
+    _, slope = tfn.jvp(tnp.logaddexp, (x, y), (np.ones_like(x), np.zeros_like(y)))
+    np.testing.assert_allclose(slope, np.exp(x) / (np.exp(x) + np.exp(y)), rtol=1e-12)
+    np.testing.assert_array_equal(tfn.vmap(tnp.logaddexp)(x, y), got)
+    assert tnp.logaddexp(np.complex128(-np.inf), np.complex128(2j)) == 2j
+    assert tnp.logaddexp(np.complex64(1), np.complex64(1)).dtype == "complex64"

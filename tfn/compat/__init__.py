@@ -23,6 +23,7 @@ Files in reading order:
     key_arrays     functions that move elements, of random keys
     ufuncs         methods of functions of two arrays: `reduce`, `accumulate`, `outer`, `at`
     keywords       keyword arguments under JAX's names
+    attributes     attributes of arrays that only JAX's have
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns
     __main__       ``python -m tfn.compat train.py``

@@ -11,7 +11,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from tfn.array import Array
-from tfn.dtypes import INEXACT, DType, KeyType, ScalarType, canonical
+from tfn.dtypes import INEXACT, NARROW, DType, KeyType, ScalarType, canonical
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.random.keys import Key
@@ -248,5 +248,5 @@ def is_array_type(x: object) -> bool:
         (True, False)
     """
     if isinstance(x, np.ndarray):
-        return x.dtype.kind in "biufc" or x.dtype == bfloat16
+        return x.dtype.kind in "biufc" or x.dtype == bfloat16 or x.dtype in NARROW
     return isinstance(x, (Array, ShapeDtypeStruct, bool, int, float, complex, np.generic))

@@ -97,11 +97,10 @@ MODULES: dict[str, Names] = {
         "float0": f"{AVALS}:float0",
         "clear_caches": "tfn._support.cache:clear",
     }),
-    "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
-        "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
-        "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
-        "int2", "int4", "uint2", "uint4",
-    )),
+    "jax.numpy": Names("tfn.numpy", {
+        "einsum": "tfn.compat.contraction:einsum",
+        "ComplexWarning": "numpy.exceptions:ComplexWarning",
+    }),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
     "jax.lax": Names("tfn.lax", {
@@ -119,18 +118,20 @@ MODULES: dict[str, Names] = {
     "jax.image": Names("tfn.image"),
     "jax.scipy": Names("tfn.scipy"),
     "jax.scipy.fft": Names("tfn.scipy.fft"),
-    "jax.scipy.optimize": Names(None, {}, dict.fromkeys((
-        "minimize", "OptimizeResults",
-    ), "tfn.nn.optim has optimisers")),
+    "jax.scipy.cluster": Names("tfn.scipy.cluster"),
+    "jax.scipy.cluster.vq": Names("tfn.scipy.cluster.vq"),
+    "jax.scipy.integrate": Names("tfn.scipy.integrate"),
+    "jax.scipy.interpolate": Names("tfn.scipy.interpolate"),
+    "jax.scipy.optimize": Names("tfn.scipy.optimize"),
+    "jax.scipy.spatial": Names("tfn.scipy.spatial"),
+    "jax.scipy.spatial.transform": Names("tfn.scipy.spatial.transform"),
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
     "jax.scipy.signal": Names("tfn.scipy.signal"),
     "jax.scipy.ndimage": Names("tfn.scipy.ndimage"),
     "jax.scipy.sparse": Names("tfn.scipy.sparse"),
     "jax.scipy.sparse.linalg": Names("tfn.scipy.sparse.linalg"),
-    "jax.scipy.stats": Names("tfn.scipy.stats", {}, {
-        "gaussian_kde": "tfn.scipy.stats has distributions with parameters",
-    }),
+    "jax.scipy.stats": Names("tfn.scipy.stats"),
     **{f"jax.scipy.stats.{name}": Names(f"tfn.scipy.stats.{name}") for name in LAWS},
     "jax.errors": Names(ERRORS, {
         "JaxRuntimeError": f"{ERRORS}:TfnError", "JAXTypeError": f"{ERRORS}:DTypeError",
@@ -138,6 +139,7 @@ MODULES: dict[str, Names] = {
     }),
     "jax.dtypes": Names(DTYPES, {
         "bfloat16": "ml_dtypes:bfloat16",
+        "TypePromotionError": f"{ERRORS}:DTypeError",
         "float0": f"{AVALS}:float0",
         "canonicalize_dtype": f"{DTYPES}:canonical",
         "result_type": "tfn.numpy:result_type",
@@ -146,6 +148,7 @@ MODULES: dict[str, Names] = {
         "ArrayLike": "tfn.array:ArrayLike", "DTypeLike": f"{DTYPES}:DTypeLike",
     }),
     "jax.core": Names(None, CORE),
+    "jax.dlpack": Names(None, _from("tfn.numpy", "from_dlpack")),
     "jax.test_util": Names("tfn.compat.test_util"),
     "jax.version": Names(None, _from(SETTINGS, "__version__", "__version_info__")),
     "jax.api_util": Names(None, _from(
@@ -176,6 +179,8 @@ MODULES: dict[str, Names] = {
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),
+    "jax._src.api": Names("tfn"),
+    "jax._src.basearray": Names(None, _from("tfn.array", "Array", "ArrayLike")),
     "jax._src.compiler": Names(),
     "jax._src.xla_bridge": Names(None, {"_backends": f"{PRIVATE}:BACKENDS"}),
     "jax._src.core": Names(None, CORE),

@@ -1,8 +1,11 @@
-"""Array-level rewrites before fusion: complex lowering, flash attention, packing, split reductions.
+"""Array-level rewrites before fusion: narrow and complex types, flash attention, packing, split-K.
 
 Files in reading order:
+    narrow_types     narrow lowering: 8-bit floats and 4-bit integers become bytes
     complex_pairs    complex lowering: complex values become pairs of real values
     pair_products    complex products as one real contraction
+    fourier          Fourier transforms as products with matrices, by mixed radix or Bluestein
+    constants        tables: costly values that depend on no argument, computed at loading
     host_libraries   calls of compiled libraries on the host: LAPACK, Fourier transforms
     intermediates    oversized intermediates: their component graph and its segments
     axis_maps        axis propagation: which axis of its sources an axis of a value is

@@ -21,7 +21,7 @@ from tfn.trace.uop import UOp
 
 
 def users(outputs: Sequence[UOp], order: Iterable[UOp]) -> dict[UOp, int]:
-    """How many nodes read each node; being a result counts too."""
+    """The number of nodes that read each node; being a result counts too."""
     counts: dict[UOp, int] = {}
     for u in [*outputs, *(s for node in order for s in node.src)]:
         counts[u] = counts.get(u, 0) + 1
