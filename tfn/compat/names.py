@@ -157,7 +157,8 @@ MODULES: dict[str, Names] = {
     "jax.extend": Names(),
     "jax.extend.core": Names(None, CORE),
     "jax.extend.core.primitives": Names("tfn.compat.op_primitives"),
-    "jax.extend.linear_util": Names("tfn.compat.linear_util"),
+    "jax.extend.linear_util": Names(None, _from(
+        "tfn.compat.linear_util", "WrappedFun", "wrap_init")),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
