@@ -81,9 +81,12 @@ class Proofs:
         """`pipeline.lower`, with a proof of each program that it gives."""
 
         def lowered(
-            jaxpr: Jaxpr, target: Target, language: pipeline.Language | None = None
+            jaxpr: Jaxpr,
+            target: Target,
+            language: pipeline.Language | None = None,
+            hoist: bool = False,
         ) -> Program:
-            program = lower(jaxpr, target, language)
+            program = lower(jaxpr, target, language, hoist)
             self.program(program, target, language)
             return program
 

@@ -220,7 +220,8 @@ MODULES: dict[str, Names] = {
         f"{name}_p": f"{COMPOSED}:{name}_p"
         for name in (*COMPOSED_NAMES, *LINALG_NAMES, "add_jaxvals", "name")
     }),
-    "jax.extend.linear_util": Names("tfn.compat.linear_util"),
+    "jax.extend.linear_util": Names(None, _from(
+        "tfn.compat.linear_util", "WrappedFun", "wrap_init")),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
