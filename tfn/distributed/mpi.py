@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,12 @@ class MpiTransport:
         return [data, width // data.dtype.itemsize, kind.Commit()]
 
     def lost(self) -> list[int]:
-        """The processes that MPI knows to be dead; empty if it cannot tell."""
+        """The processes that MPI knows to be dead; empty if it cannot tell.
+
+        MPI hears of them while it is asked for messages; no message is waited for here.
+        """
+        with suppress(self.mpi.Exception):  # of the dead one
+            self.mpi.COMM_WORLD.Iprobe(self.mpi.ANY_SOURCE, self.mpi.ANY_TAG)
         try:
             group = self.mpi.COMM_WORLD.Get_failed()
             world = self.mpi.COMM_WORLD.Get_group()

@@ -32,7 +32,8 @@ def cond(
 
     Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
     and each lane selects; what the other branch did there, NaN too, has no influence, on
-    derivatives neither.
+    derivatives neither.  The older ``cond(pred, x, true_fun, y, false_fun)``, where each function
+    has an operand of its own, is taken too.
 
     Args:
         pred: a scalar; a number holds unless it is zero.
@@ -53,6 +54,11 @@ def cond(
         >>> float(cond(True, lambda x: x + 1, lambda x: x * 10, 2.0))
         3.0
     """
+    if not callable(true_fun) and callable(false_fun) and len(operands) == 2:
+        if_true, if_false = false_fun, operands[1]
+        _callable("cond", (if_false,))
+        both = true_fun, operands[0]
+        return cond(pred, lambda xy: if_true(xy[0]), lambda xy: if_false(xy[1]), both)
     _callable("cond", (true_fun, false_fun))
     operands = operands if operand is _NONE else (*operands, operand)
     p = _scalar("the predicate of cond", pred)
@@ -62,7 +68,12 @@ def cond(
     return _choose("cond", convert_element_type(holds, INT32), (false_fun, true_fun), operands)
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: object) -> Any:
+def switch(
+    index: ArrayLike,
+    branches: Sequence[Callable[..., Any]],
+    *operands: object,
+    operand: object = _NONE,
+) -> Any:
     """Returns ``branches[index](*operands)``; an index outside is clamped to the first or last
     branch.
 
@@ -71,18 +82,27 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
         branches: functions of the operands, at least one, whose results have one structure and one
             type.
         operands: trees of arrays.  Arrays that the functions close over are passed on as well.
+        operand: the only operand, by its name in older programs.
 
     Returns:
         The tree that the branch returns.
 
     Raises:
-        ArgumentError: if there is no branch.
+        ArgumentError: if there is no branch, or both `operands` and `operand` are given.
         ShapeError, DTypeError: if `index` is not an integer scalar, or as for `cond`.
 
     Example:
         >>> [float(switch(i, [lambda x: x, lambda x: -x], 3.0)) for i in (-1, 0, 1, 2)]
         [3.0, 3.0, -3.0, -3.0]
     """
+    if operand is not _NONE:
+        if operands:
+            raise ArgumentError(
+                "switch takes operands by position, or one by its name",
+                got=f"{len(operands)} operands, and operand=",
+                hint="leave operand= out",
+            )
+        operands = (operand,)
     functions = several("switch", "branches", branches, "functions")
     _callable("switch", functions)
     if not functions:

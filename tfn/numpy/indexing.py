@@ -52,6 +52,9 @@ from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
 Numbers = tuple[int, ...]
+STATIC_CHECKS: list[bool] = [True]
+"""Whether a known index outside its axis is an error; in JAX it is as one that is not known."""
+
 MODES = ("clip", "fill", "drop", "promise_in_bounds", None)
 
 
@@ -158,6 +161,25 @@ def parse_index(x: Array, index: object, checked: bool = True) -> ParsedIndex:
     grid = broadcast_shape("indexing", *[p.shape for p in arrays], *mask_shapes)
     plan = Plan(tuple(axis_indices), tuple(result), grid)
     return ParsedIndex(plan, tuple(starts), arrays)
+
+
+def parse_with_mode(x: Array, index: object, mode: str | None) -> tuple[ParsedIndex, str | None]:
+    """An index parsed, and its mode: "drop" for one that is outside and need not be checked.
+
+    Args:
+        x: array that is indexed.
+        index: the index, or a tuple of its items.
+        mode: the mode that was asked for; None checks known indices, where `STATIC_CHECKS` says so.
+
+    Raises:
+        OutOfBoundsError: as `parse_index`.
+    """
+    try:
+        return parse_index(x, index, checked=mode is None), mode
+    except OutOfBoundsError:
+        if mode is not None or STATIC_CHECKS[0]:
+            raise
+        return parse_index(x, index, checked=False), "drop"
 
 
 def _indices(p: object) -> Array:
@@ -317,11 +339,11 @@ def getitem(
         Array([5, 3], dtype=int32)
     """
     x = array_of("indexing", x)
-    if type(index) is int and mode is None and x.trace is None and x.shape:  # rows in a loop
-        start = _inside(index, x.shape[0], 0)
+    if type(index) is int and mode is None and x.trace is None and _has_row(x, index):
+        start = _inside(index, x.shape[0], 0)  # rows in a loop
         return apply(_row, (x, starts_operand((start,), config.device)), weak=x.weak_type)
     check_mode(mode)
-    parsed = parse_index(x, index, checked=mode is None)
+    parsed, _ = parse_with_mode(x, index, mode)
     plan, starts, points = parsed.plan, parsed.starts, parsed.points
     if points or plan.grid:
         if points and mode in ("fill", "drop"):
@@ -334,6 +356,10 @@ def getitem(
         begin = starts_operand(starts, config.device)
         return apply(_window, (x, begin), plan, weak=x.weak_type)
     return apply(_cut, (x,), plan, starts, weak=x.weak_type)
+
+
+def _has_row(x: Array, index: int) -> bool:
+    return bool(x.shape) and (STATIC_CHECKS[0] or -x.shape[0] <= index < x.shape[0])
 
 
 @lru_cache(maxsize=4096)
@@ -514,6 +540,7 @@ def take_along_axis(
     *,
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
+    wrap_negative_indices: bool = True,
 ) -> Array:
     """The elements at indices along an axis, for each position of the other axes.
 
@@ -524,6 +551,7 @@ def take_along_axis(
         mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border.
         fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
             unsigned ones), or True.
+        wrap_negative_indices: whether negative indices count from the end; else they are outside.
 
     Returns:
         An array of the dtype of `x`, of the size of `indices` along the axis, and of that of `x`
@@ -552,12 +580,19 @@ def take_along_axis(
     )
     mode = mode or "fill"
     check_mode(mode)
+    if not wrap_negative_indices:  # what is below the axis goes beyond it, or to its border
+        edge = 0 if mode in ("clip", "promise_in_bounds") else x.shape[axis]
+        places = apply(_not_below, (places,), edge)
     if others == [n for a, n in enumerate(places.shape) if a != axis]:
         if mode not in ("fill", "drop"):
             return apply(_along, (x, places), axis, weak=x.weak_type)
         return apply(_along, (x, places, _fill(x, fill_value)), axis, weak=x.weak_type)
     index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
     return getitem(x, index, mode=mode, fill_value=fill_value)
+
+
+def _not_below(places: UOp, edge: int) -> UOp:
+    return build.where(places < 0, build.full_like(places, edge), places)
 
 
 def _along(x: UOp, places: UOp, *rest: Any) -> UOp:

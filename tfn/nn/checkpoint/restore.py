@@ -17,6 +17,7 @@ import numpy as np
 
 from tfn import tree
 from tfn._support.files import PathLike
+from tfn.eager import platforms
 from tfn.eager.shards import make_array_from_callback
 from tfn.eager.transfer import device_put
 from tfn.errors import StateError
@@ -53,8 +54,26 @@ def load(path: PathLike, template: Any = None) -> Any:
     """
     with Reader(path, read(path)) as reader:
         result = restored(path, reader, template)
-        reader.verify()
+        verify(path, reader)
     return result
+
+
+def verify(path: PathLike, reader: Reader, share: slice = slice(None)) -> None:
+    """Compares the digests of pieces that were not read whole: by this process, or by workers.
+
+    Args:
+        path: of the checkpoint.
+        reader: of it.
+        share: of all pieces, those of this host.
+
+    Raises:
+        DamagedError: for the first that is not what was written.
+    """
+    cluster = platforms.cluster()
+    if cluster is None or not os.path.isdir(path):
+        reader.verify(share)
+    else:
+        cluster.verify(os.path.abspath(path))
 
 
 def restored(path: PathLike, reader: Reader, template: Any) -> Any:
@@ -75,12 +94,25 @@ def restored(path: PathLike, reader: Reader, template: Any) -> Any:
     expected = dict(zip(state.names(template), leaves, strict=True))
     types = {name: reader.type_of(name) for name in reader.manifest.names()}
     _check(path, types, expected)
-    plans = [(name, _boxes(types[name][0], like)) for name, like in expected.items()]
-    found = [
-        _leaf(types[name], dict(zip(boxes, parts, strict=True)), expected[name])
-        for (name, boxes), parts in zip(plans, _ahead(reader, plans), strict=True)
-    ]
-    return tree.unflatten(structure, found)
+    cluster, at = platforms.cluster(), os.path.abspath(path)
+    found = {
+        name: cluster.read(at, name, *types[name], sharding_like(like))
+        for name, like in expected.items()
+        if cluster is not None and _is_of_workers(like)
+    }
+    here = {name: like for name, like in expected.items() if name not in found}
+    plans = [(name, _boxes(types[name][0], like)) for name, like in here.items()]
+    for (name, boxes), parts in zip(plans, _ahead(reader, plans), strict=True):
+        found[name] = _leaf(types[name], dict(zip(boxes, parts, strict=True)), here[name])
+    return tree.unflatten(structure, [found[name] for name in expected])
+
+
+def _is_of_workers(like: Any) -> bool:
+    """Whether a leaf is divided among devices of workers, which read it themselves."""
+    if isinstance(like, (*state.NUMBERS, np.ndarray)):
+        return False
+    sharding = sharding_like(like)
+    return sharding is not None and sharding.devices[0].platform in platforms.CONTROLLERS
 
 
 def _ahead(reader: Reader, plans: Sequence[tuple[str, list[Box]]]) -> Iterator[list[Data]]:
