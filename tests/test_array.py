@@ -133,11 +133,20 @@ def test_methods():
         ("tolist", ()),
         ("item", (4,)),
         ("dot", (x.T,)),
+        ("cumsum", (1,)),
+        ("cumprod", ()),
+        ("ptp", (0,)),
+        ("compress", (np.array([True, False]), 0)),
+        ("tobytes", ()),
     ]:
         got, want = getattr(a, name)(*arguments), getattr(x, name)(*arguments)
         close(np.asarray(got), np.asarray(want, getattr(got, "dtype", None)), 8)
     close(a.sort(), np.sort(x))
     close(a.argsort(), np.argsort(x).astype(np.int32))
+    assert [p.tolist() for p in (a > 2).nonzero()] == [p.tolist() for p in (x > 2).nonzero()]
+    close(a.sort()[0].searchsorted(2.5), np.int32(2))
+    assert int(a[0].argpartition(0)[0]) == 1
+    close(tnp.array([1, 0]).choose(a[:, :2]), np.float32([9, 1]))
     close(a.take(tnp.array([0, 2]), 1), x.take([0, 2], 1))
     close(a.astype("int8"), x.astype("int8"))
     close(a.at[0].set(0).at[1, 0].add(5), np.float32([[0, 0, 0], [14, 7, 8]]))
@@ -473,3 +482,12 @@ def test_values_under_grad_are_known(transform):
 
 def test_traced_values_copy_to_themselves():
     tfn.jit(lambda x: copy.deepcopy(x) + copy.copy(x))(X)
+
+
+def test_an_address_does_not_keep_an_array_from_being_donated():
+    x = tnp.zeros(1000)
+    address = x.unsafe_buffer_pointer()
+    y = tfn.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and y.unsafe_buffer_pointer() == address
+    with pytest.raises(ConcretizationTypeError):
+        tfn.jit(lambda x: x.unsafe_buffer_pointer())(y)

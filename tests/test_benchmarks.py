@@ -9,7 +9,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -209,3 +211,114 @@ def test_without_a_gpu_nothing_is_measured(
         assert "tiny" in capsys.readouterr().out
     finally:
         config.device = before
+
+
+# Programs of others.
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# title"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "!pip install x\n", "a = 2"]},
+        {
+            "cell_type": "code",
+            "source": "%%time\n%timeit -n 3 a + 1\nfor i in range(2):\n    a += 1\na",
+        },
+        {"cell_type": "code", "source": "1 / 0", "outputs": [{"output_type": "error"}]},
+        {"cell_type": "code", "source": "a + 1;"},
+        {"cell_type": "code", "source": "%%bash\nls"},
+        {"cell_type": "code", "source": "b = (a,\n     3)\nsum(\n    b\n)"},
+    ]
+}
+
+
+def test_notebooks_are_run_cell_by_cell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from program_run import cells_of, run_cell, show
+
+    path = tmp_path / "book.ipynb"
+    path.write_text(json.dumps(NOTEBOOK))
+    names = {"__show__": show}
+    for source, stops in cells_of(path):
+        run_cell(source, str(path), names, stops)
+    assert capsys.readouterr().out == "4\nZeroDivisionError\n7\n"
+    with pytest.raises(ZeroDivisionError):
+        run_cell("1 / 0", "text", {}, stops=True)
+
+
+def test_pages_are_run_by_their_doctests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from program_run import cells_of, edited
+
+    path = tmp_path / "page.md"
+    path.write_text(
+        "```python\n>>> x = 1\n```\nHere\n```python\n>>> y = [\n...   10]\n10\n```\nend"
+    )
+    assert [text for text, _ in cells_of(path, ("Here", "end"))] == ["y = [\n  10]\n"]
+    assert edited("n = 10", {"edits": [["10", "STEPS"]], "steps": 3}) == "n = 3"
+
+
+def left(folder: Path, text: str, **arrays: Any) -> Path:
+    """A folder with what a program printed and left."""
+    folder.mkdir()
+    (folder / "stdout").write_text(text)
+    np.savez(folder / "arrays.npz", **arrays)
+    return folder
+
+
+def test_what_programs_print_and_leave_is_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from programs import differences, has_numbers
+
+    text = "loss 0.1234 at [1. 2.]\ntook 3.2 s\nshape (3, 4)\n"
+    good = {"x": np.float32([1, 2, np.nan]), "n": np.int32(3)}
+    jax = left(tmp_path / "jax", text, **good)
+    near = text.replace("0.1234", "0.1235").replace("3.2 s", "9 s").replace("[1. 2.]", "[1.  2.]")
+    same = left(tmp_path / "same", near, **good | {"x": np.float32([1.0005, 2, np.nan])})
+    assert has_numbers(jax) and not has_numbers(left(tmp_path / "none", "it took 2 s\n"))
+    assert all(got <= allowed for got, allowed in differences(jax, same).values())
+    assert len(differences(jax, same)) == 4  # two arrays and two lines
+    for number, (words, arrays) in enumerate(
+        [
+            (text.replace("0.1234", "0.1254"), good),
+            (text.replace("(3, 4)", "(3, 5)"), good),
+            (text.replace("shape (3, 4)\n", ""), good),
+            (text, good | {"x": np.float32([1.01, 2, np.nan])}),
+            (text, good | {"x": np.float32([1, 2, 3])}),
+            (text, good | {"n": np.int64(3)}),
+            (text, {"n": good["n"]}),
+        ]
+    ):
+        found = differences(jax, left(tmp_path / str(number), words, **arrays))
+        assert sum(got > allowed for got, allowed in found.values()) == 1, (words, found)
+
+
+def test_a_program_is_run_as_it_is_in_a_copy_of_its_repository(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from programs import candidates, does_something, git, run
+
+    clone = tmp_path / "a+b"
+    (clone / "part").mkdir(parents=True)
+    (clone / "part" / "own.py").write_text("scale = 2.0\n")
+    text = (
+        "import jax.numpy as jnp\nfrom own import scale\nx = scale * jnp.arange(3)\nprint(x[7])\n"
+    )
+    (clone / "part" / "run.py").write_text(text)
+    (clone / "test_x.py").write_text(text)
+    for command in ("init -q", "add .", "-c user.name=a -c user.email=a commit -qm x"):
+        subprocess.run(["git", *command.split()], cwd=clone, check=True)
+    paths = candidates(clone / ".git", "HEAD")
+    assert sorted(paths) == ["part/own.py", "part/run.py"]
+    acts = [path for path in paths if does_something(clone / path, clone)]
+    assert acts == ["part/run.py"] and git(clone / ".git", "show", "HEAD:part/run.py")
+    row = {"kind": "x", "repository": "a/b", "path": "part/run.py", "commit": "HEAD"}
+    result = run("tfn", tmp_path, row, tmp_path / "out")
+    place = tmp_path / "out" / "tfn" / "a+b+part+run.py"
+    assert result["ended"] == "well", result["error"]
+    assert (place / "stdout").read_text() == "4.0\n"
+    assert np.load(place / "arrays.npz")["x/0"].tolist() == [0, 2, 4]

@@ -59,13 +59,22 @@ from tfn.lower.fuse.indexing import VALUE
 from tfn.lower.graph import complex_pairs, narrow_types
 from tfn.lower.graph.axis_maps import SOURCE_AXES
 from tfn.lower.index import folds, intervals
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import grid_opt_ops, opt_ops
 from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
 from tfn.nn import state
-from tfn.trace import argument, inline, loop_cleanup, oracle, primitives, regions, sharding
+from tfn.trace import (
+    argument,
+    grid_interpreter,
+    inline,
+    loop_cleanup,
+    oracle,
+    primitives,
+    regions,
+    sharding,
+)
 from tfn.trace.argument import Param
 from tfn.trace.op import (
     BINARY,
@@ -201,6 +210,7 @@ def numpy_functions(prefix: str, module: Any, theirs: Any) -> dict[str, Any]:
     }
 
 
+ALL_OPT_OPS = classes(opt_ops) | classes(grid_opt_ops)
 EXACT = {op for op in ELEMENTWISE & PRIMITIVES.keys() if PRIMITIVES[op].exact}
 ROUNDED = ELEMENTWISE - EXACT - {Op.DETACH}
 LACKED = frozenset().union(c.LACKS, *(target.lacks for target in TARGETS.values()))
@@ -209,7 +219,12 @@ DEVICES = MANUAL - {Op.CONSTRAIN}
 LEAVES = {"it has no sources": LEAF_OPS}
 INSIDE = {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP}
 AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
-GRIDS = {"grids alone have it": {Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.EXCHANGE, Op.WARP_MMA}}
+GRIDS = {
+    "grids alone have it": {
+        *(Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT),
+        *(Op.EXCHANGE, Op.FRAGMENT, Op.WARP_MMA, Op.GROUP_MMA, Op.GROUP_WAIT),
+    }
+}
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}
 OWN_KERNELS = {
     "it has a kernel or a step of its own": {
@@ -296,7 +311,8 @@ TABLES: dict[str, Table] = {
         accepted(COMPLEX64) | PARTS | MOVEMENT | (JAXPR_OPS & {
             Op.CONST, Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.FFT, Op.GATHER, Op.SCATTER,
             Op.AFTER, Op.GBARRIER}),
-        "what it does to real and imaginary parts, since its type rule takes complex operands"),
+        "what it does to real and imaginary parts, since its type rule takes complex operands",
+        {"it is lowered to other operations, or to the host": {Op.FFT}}),
     "complex_pairs._SEVERAL_RESULTS": Table("tfn/lower/graph/complex_pairs.py",
         complex_pairs._SEVERAL_RESULTS, WITHOUT_FUNCTIONS, "its results, some of which are pairs",
         {"it takes and gives real arrays": {Op.KERNEL}}),
@@ -343,6 +359,9 @@ TABLES: dict[str, Table] = {
         {**AT_USE, "it is named where it is used": {Op.LOCAL_MEMORY, Op.RANGE},
          "it is a function of its sources": {
             Op.SPLAT, Op.SHUFFLE, Op.DOT2, Op.MMA, Op.SPILL, Op.ROW}}),
+    "GROUPWISE": Table("tfn/trace/grid_interpreter.py", grid_interpreter.GROUPWISE,
+        {Op.BARRIER, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT},
+        "what it does in a group, without a value"),
     "cost.ARITHMETIC": Table("tfn/lower/report/cost.py", cost.ARITHMETIC,
         BASIC & accepted(FLOAT64) | {Op.LDEXP}, "whether it counts as an operation",
         {"it counts twice": {Op.FMA}, "it computes nothing": {
@@ -392,7 +411,7 @@ TABLES: dict[str, Table] = {
             COMPLEX128, *NARROW - {float8_e4m3fn.dtype, float8_e5m2.dtype}}}),
 
     # Opt-ops.
-    "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), classes(opt_ops),
+    "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), ALL_OPT_OPS,
         "the name under which it is printed and kept on disk"),
 
     # Tests.
@@ -429,7 +448,7 @@ TABLES: dict[str, Table] = {
         accepted(INT32) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST}}),
     "EXAMPLES of test_opt_ops": Table("tests/lower/loops/test_opt_ops.py",
-        set(map(type, test_opt_ops.EXAMPLES)), classes(opt_ops),
+        set(map(type, test_opt_ops.EXAMPLES)), ALL_OPT_OPS,
         "an example that is printed, kept on disk and read again"),
 }
 # fmt: on

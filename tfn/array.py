@@ -70,6 +70,15 @@ def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]
     return method
 
 
+def _method(name: str, says: str) -> Callable[..., Any]:
+    def method(self: Array, *args: object, **options: object) -> object:
+        function: Function = getattr(_FUNCTIONS[0], name)
+        return function(self, *args, **options)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Array.{name}", says
+    return method
+
+
 class Array:
     """An n-dimensional array of one dtype.  Made by the functions of `tfn.numpy`; immutable.
 
@@ -116,7 +125,8 @@ class Array:
         Raises:
             ConcretizationTypeError: for a value that is being traced.
         """
-        return int(np.asarray(self).ctypes.data)
+        address = getattr(self.buffer, "address", None)  # a view would keep it from being donated
+        return int(np.asarray(self).ctypes.data if address is None else address)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise concretization.immutable(self, f"its {name} cannot be set", name)
@@ -560,6 +570,22 @@ class Array:
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """The first index of the smallest."""
         return _FUNCTIONS[0].argmin(self, axis, keepdims)
+
+    cumsum = _method("cumsum", "The sums of the elements before each one and of itself.")
+    cumprod = _method("cumprod", "The products of the elements before each one and of itself.")
+    ptp = _method("ptp", "The largest minus the smallest over axes.")
+    nonzero = _method("nonzero", "The indices of elements that are not zero, a vector for an axis.")
+    searchsorted = _method("searchsorted", "The places of values in this sorted vector.")
+    argpartition = _method("argpartition", "The indices that put the smallest elements first.")
+    choose = _method("choose", "The elements of the arrays whose numbers these are.")
+
+    def compress(self, condition: ArrayLike, axis: int | None = None, **options: object) -> Array:
+        """The slices along an axis for which a condition holds."""
+        return _FUNCTIONS[0].compress(condition, self, axis, **options)
+
+    def tobytes(self) -> bytes:
+        """The bytes of the elements in order."""
+        return np.asarray(self).tobytes()
 
 
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex

@@ -302,6 +302,31 @@ def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     """
     if len(set(operands)) == 1:
         return operands[0]
+    found = _joined(operands)
+    strong = {dtype for dtype, weak in operands if not weak}
+    if _STRICT[0] and strong and strong != {found[0]}:
+        raise DTypeError(
+            "operands of different dtypes are not promoted while promotion is strict",
+            got=", ".join(f"{dtype.name}{' (a number)' * weak}" for dtype, weak in operands),
+            hint="cast them with astype, or allow it by "
+            'jax.config.update("jax_numpy_dtype_promotion", "standard")',
+        )
+    return found
+
+
+_STRICT = [False]
+
+
+def set_strict_promotion(strict: bool) -> None:
+    """Whether operands of different dtypes are an error, as JAX has it on request.
+
+    Numbers of Python still take the dtype of an array, if that has them.
+    """
+    _STRICT[0] = strict
+    promote.cache_clear()
+
+
+def _joined(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     if all(weak for _, weak in operands):
         strong = _join(frozenset(SHORT[dtype] for dtype, _ in operands))
         dtype = _LONG.get(strong) or _DEFAULT_OF[strong]
@@ -418,10 +443,15 @@ class prng_key:
 
 
 class KeyType:
-    """The element type of random keys; prints as ``key<fry>``."""
+    """The element type of random keys; prints as ``key<fry>``.
+
+    Attributes:
+        type: the abstract type, where a ``numpy.dtype`` has that of its scalars.
+    """
 
     __slots__ = ()
     name = "key<fry>"
+    type = prng_key  # by whose name jaxtyping knows keys
 
     def __repr__(self) -> str:
         return self.name

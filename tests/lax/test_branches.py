@@ -125,6 +125,16 @@ def test_the_operand_may_have_a_name() -> None:
     assert float(tfn.jit(nothing)(False)) == 2
 
 
+def test_each_branch_may_have_an_operand_of_its_own() -> None:
+    f = lambda p, x, y: lax.cond(p, (x, y), lambda xy: xy[0] - xy[1], y, lambda y: y * 10)
+    for g in (f, tfn.jit(f)):
+        assert (float(g(True, 2.0, 3.0)), float(g(False, 2.0, 3.0))) == (-1, 30)
+    both = tfn.vmap(f)(tnp.asarray([True, False]), tnp.ones(2), tnp.full(2, 3.0))
+    assert both.tolist() == [-2, 30]
+    with pytest.raises(ArgumentError, match="needs functions"):
+        lax.cond(True, 1.0, lambda x: x, 2.0, 3.0)
+
+
 # Memory.
 
 

@@ -152,6 +152,22 @@ def test_static_indices_outside_are_errors():
     assert x[7:9].shape == (0, 5)
 
 
+def test_unchecked_static_indices_are_as_dynamic_ones(monkeypatch):
+    monkeypatch.setattr("tfn.numpy.indexing.STATIC_CHECKS", [False])
+    x = tnp.asarray(ramp((3, 4)))
+    rows = lambda x: (x[3], x[-4], x[1, 9], x[:, -7], x[np.array([0, 5])], x.at[8].get())
+    for found in (rows(x), tfn.jit(rows)(x)):
+        for got, want in zip(found, (x[2], x[0], x[1, 3], x[:, 0], x[tnp.array([0, 2])], x[2])):
+            close(got, np.asarray(want))
+    writes = lambda x: (x.at[3].set(0), x.at[-4].add(1), x.at[1, 7].multiply(2))
+    for found in (writes(x), tfn.jit(writes)(x)):
+        for got in found:
+            close(got, np.asarray(x))
+    assert np.argwhere(np.asarray(tfn.grad(lambda x: x[7, 1])(x))).tolist() == [[2, 1]]
+    with pytest.raises(OutOfBoundsError, match="3 indices for an array of 2 axes"):
+        x[0, 0, 0]
+
+
 @pytest.mark.parametrize("bad", ["a", 1.5, object(), np.array([1.5]), (..., ...), slice(0, 2, 0)])
 def test_values_that_are_no_indices_are_refused(bad):
     with pytest.raises(DTypeError if isinstance(bad, np.ndarray) else ArgumentError):

@@ -126,6 +126,18 @@ def test_values_must_fit():
     assert tnp.zeros(2, "bfloat16").at[0].add(1.5).dtype == tnp.bfloat16
 
 
+def test_values_that_do_not_fit_are_cut_where_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr("tfn.numpy.updates.CUTS", [True])
+    x = tnp.arange(3)
+    put = lambda x, y: (x.at[0].set(2.7), x.at[2].subtract(y))
+    with pytest.warns(FutureWarning, match="floats cannot be put into an array of integers"):
+        found = (*put(x, 0.7), *tfn.jit(put)(x, 0.7))
+    assert [a.tolist() for a in found] == [[2, 1, 2], [0, 1, 1]] * 2
+    assert all(a.dtype == np.int32 for a in found)
+    with pytest.warns(FutureWarning, match="complex numbers"):
+        assert tnp.ones(2).at[0].set(3 + 2j).tolist() == [3, 1]
+
+
 def test_gradients():
     def f(x, v):
         return (x.at[tnp.array([0, 2])].set(v) * tnp.arange(1.0, 5)).sum()

@@ -5,11 +5,13 @@ Files in reading order:
     zeros          symbolic zeros, and unknown operands of transposes
     primitives     `Primitive`: primitives of the user, and the tables of their rules
     mlir           lowering rules of primitives: `register_lowering`, `lower_fun`
+    linear_util    functions with parameters given: `wrap_init`
     jaxprs         jaxprs as equations: `make_jaxpr`, `eval_jaxpr`
     op_primitives  the operations of tfn under the names of JAX's primitives
     functions      functions over flat lists of leaves, and partial evaluation
     settings       ``jax.config``, and blocks in which a setting is changed
-    transforms     `jit` and callbacks with the arguments that JAX's have
+    transforms     `jit`, callbacks and `device_get` as JAX has them
+    control_flow   `cond` and `fori_loop` in their other forms
     contraction    `einsum` by a product of the user's own
     test_util      derivatives checked against finite differences
     mesh_utils     devices arranged for a mesh, by hosts
@@ -21,6 +23,7 @@ Files in reading order:
     key_arrays     functions that move elements, of random keys
     ufuncs         methods of functions of two arrays: `reduce`, `accumulate`, `outer`, `at`
     keywords       keyword arguments under JAX's names
+    attributes     attributes of arrays that only JAX's have
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns
     __main__       ``python -m tfn.compat train.py``

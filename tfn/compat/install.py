@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 
 from tfn._support.frozen import frozen
 from tfn.array import Array
+from tfn.compat.attributes import ATTRIBUTES
 from tfn.compat.avals import typeof
 from tfn.compat.keywords import adapted
 from tfn.compat.names import MODULES, Names
-from tfn.compat.settings import config, from_environment, narrow
+from tfn.compat.settings import as_in_jax, config, from_environment
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
 from tfn.trace.refs import Ref
@@ -42,14 +43,14 @@ def install_as_jax() -> None:
             hint="call install_as_jax() before everything else",
         )
     config.update("jax_debug_key_reuse", False)
-    narrow()
+    as_in_jax()
     from_environment()
     HELD[:] = [False]
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
-    Array.aval = property(typeof)  # type: ignore[attr-defined]  # what JAX's arrays have
+    for name, attribute in ATTRIBUTES.items():
+        setattr(Array, name, attribute)
     Ref.aval = property(typeof)  # type: ignore[attr-defined]
-    Array._trace = property(lambda x: x.trace)  # type: ignore[attr-defined]  # and its tracers
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)
         parent, _, last = name.rpartition(".")

@@ -51,13 +51,13 @@ LAWS = (
 
 OP_NAMES = (
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
-    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conv_general_dilated",
-    "convert_element_type", "cos", "cosh", "digamma", "div", "dot_general", "eq", "erf", "erf_inv",
-    "erfc", "exp", "exp2", "expm1", "floor", "gather", "imag", "iota", "le", "lgamma", "log",
-    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real",
-    "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin",
-    "sinh", "slice", "sort", "sqrt", "stop_gradient", "sub", "tan", "tanh",
-    "transpose", "while", "xor",
+    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conj",
+    "conv_general_dilated", "convert_element_type", "cos", "cosh", "digamma", "div",
+    "dot_general", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "gather",
+    "imag", "integer_pow", "iota", "le", "lgamma", "log", "log1p", "logistic", "lt", "max",
+    "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real", "rem", "reshape", "rev",
+    "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin", "sinh", "slice", "sort",
+    "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "transpose", "while", "xor",
 )
 """The primitives of `tfn.compat.op_primitives` that jax.lax has."""
 
@@ -72,6 +72,7 @@ FUNCTIONS_OF_JAXPRS = _from(
 TRACES = _from(FUNCTIONS, "find_top_trace", "get_opaque_trace_state", "trace_state_clean")
 CORE = {
     "Effect": f"{HIJAX}:Effect", "Primitive": f"{PRIMITIVES}:Primitive",
+    "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
     **TYPES, **FUNCTIONS_OF_JAXPRS, **TRACES,
 }
 BLOCKS = _from(
@@ -88,12 +89,13 @@ MODULES: dict[str, Names] = {
         **_from(SETTINGS, "__version__", "__version_info__"),
         "Device": "tfn.trace.mesh:Device",
         **BLOCKS,
-        **_from(TRANSFORMS, "jit", "pure_callback"),
+        **_from(TRANSFORMS, "jit", "pure_callback", "device_get"),
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",
         "typeof": f"{AVALS}:typeof",
         "make_jaxpr": f"{JAXPRS}:make_jaxpr",
         "float0": f"{AVALS}:float0",
+        "clear_caches": "tfn._support.cache:clear",
     }),
     "jax.numpy": Names("tfn.numpy", {
         "einsum": "tfn.compat.contraction:einsum",
@@ -103,6 +105,7 @@ MODULES: dict[str, Names] = {
     "jax.numpy.fft": Names("tfn.numpy.fft"),
     "jax.lax": Names("tfn.lax", {
         "dtype": f"{AVALS}:dtype_of",
+        **_from("tfn.compat.control_flow", "cond", "fori_loop"),
         **{f"{name}_p": f"{OPS}:{name}_p" for name in OP_NAMES},
     }),
     "jax.lax.linalg": Names("tfn.lax.linalg"),
@@ -145,6 +148,7 @@ MODULES: dict[str, Names] = {
         "ArrayLike": "tfn.array:ArrayLike", "DTypeLike": f"{DTYPES}:DTypeLike",
     }),
     "jax.core": Names(None, CORE),
+    "jax.dlpack": Names(None, _from("tfn.numpy", "from_dlpack")),
     "jax.test_util": Names("tfn.compat.test_util"),
     "jax.version": Names(None, _from(SETTINGS, "__version__", "__version_info__")),
     "jax.api_util": Names(None, _from(
@@ -153,13 +157,13 @@ MODULES: dict[str, Names] = {
     "jax.extend": Names(),
     "jax.extend.core": Names(None, CORE),
     "jax.extend.core.primitives": Names("tfn.compat.op_primitives"),
-    "jax.extend.linear_util": Names(None, _from(FUNCTIONS, "WrappedFun", "wrap_init")),
+    "jax.extend.linear_util": Names("tfn.compat.linear_util"),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
         ZEROS, "Zero", "UndefinedPrimal", "is_undefined_primal", "instantiate_zeros",
         "zeros_like_aval", "add_tangents") | {
-        "JVPTracer": f"{AVALS}:Tracer", "add_jaxvals": f"{ZEROS}:add_tangents",
+        "JVPTracer": f"{AVALS}:JVPTracer", "add_jaxvals": f"{ZEROS}:add_tangents",
     } | _from(
         PRIMITIVES, "primitive_jvps", "primitive_transposes")),
     "jax.interpreters.batching": Names(None, _from(
@@ -168,9 +172,15 @@ MODULES: dict[str, Names] = {
     "jax.interpreters.mlir": Names(MLIR),
     "jax.interpreters.partial_eval": Names(None, _from(
         FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic")),
+    "jax.interpreters.xla": Names(None, {
+        "canonicalize_dtype_handlers": f"{PRIVATE}:CANONICAL",
+        "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
+    }),
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),
+    "jax._src.api": Names("tfn"),
+    "jax._src.basearray": Names(None, _from("tfn.array", "Array", "ArrayLike")),
     "jax._src.compiler": Names(),
     "jax._src.xla_bridge": Names(None, {"_backends": f"{PRIVATE}:BACKENDS"}),
     "jax._src.core": Names(None, CORE),

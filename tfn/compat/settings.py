@@ -11,6 +11,8 @@ from tfn.compat.names import VERSION
 from tfn.config import config as tfn_config
 from tfn.config import launcher_variables
 from tfn.errors import ArgumentError
+from tfn.numpy.indexing import STATIC_CHECKS
+from tfn.numpy.updates import CUTS
 from tfn.trace import bind
 
 __version__ = VERSION
@@ -31,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "jax_default_dtype_bits": "32",
     "jax_enable_checks": False,
     "jax_enable_custom_prng": False,
+    "jax_check_static_indices": False,
     "jax_check_tracer_leaks": False,
     "jax_log_compiles": False,
     "jax_platform_name": "cpu",
@@ -58,13 +61,17 @@ def _debug_nans(value: object) -> None:
 _INSTALLED: list[bool] = []
 
 
-def narrow() -> None:
-    """Let ``jax_enable_x64`` say what is there, as in JAX: without it arrays have 32 bits at most.
+def as_in_jax() -> None:
+    """Let settings say what they say in JAX, where tfn has another default.
 
-    Called once, by `install_as_jax`.
+    Without ``jax_enable_x64`` arrays have 32 bits at most; without ``jax_check_static_indices`` a
+    known index outside its axis is moved to the border, or left out by a write; floats that are put
+    into integers are cut.  Called once, by `install_as_jax`.
     """
     _INSTALLED.append(True)
-    config.update("jax_enable_x64", config.read("jax_enable_x64"))
+    for name in ("jax_enable_x64", "jax_check_static_indices"):
+        config.update(name, config.read(name))
+    CUTS[:] = [True]
 
 
 def from_environment() -> None:
@@ -104,16 +111,26 @@ def _x64(value: object) -> None:
     dtypes.set_default_bits(bits, at_most=bits if _INSTALLED else 64)
 
 
+def _static_indices(value: object) -> None:
+    STATIC_CHECKS[:] = [bool(value) or not _INSTALLED]
+
+
 def _devices(value: Any) -> None:
     if value > 0:
         tfn_config.devices = value
 
 
+def _promotion(value: object) -> None:
+    dtypes.set_strict_promotion(value == "strict")
+
+
 ACTIONS: dict[str, Callable[[object], None]] = {
+    "jax_check_static_indices": _static_indices,
     "jax_debug_key_reuse": _key_reuse,
     "jax_debug_nans": _debug_nans,
     "jax_enable_x64": _x64,
     "jax_num_cpu_devices": _devices,
+    "jax_numpy_dtype_promotion": _promotion,
 }
 """Settings that change something in tfn; the others are kept, and change nothing."""
 # fmt: on

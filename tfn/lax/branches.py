@@ -32,7 +32,8 @@ def cond(
 
     Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
     and each lane selects; what the other branch did there, NaN too, has no influence, on
-    derivatives neither.
+    derivatives neither.  The older ``cond(pred, x, true_fun, y, false_fun)``, where each function
+    has an operand of its own, is taken too.
 
     Args:
         pred: a scalar; a number holds unless it is zero.
@@ -53,6 +54,11 @@ def cond(
         >>> float(cond(True, lambda x: x + 1, lambda x: x * 10, 2.0))
         3.0
     """
+    if not callable(true_fun) and callable(false_fun) and len(operands) == 2:
+        if_true, if_false = false_fun, operands[1]
+        _callable("cond", (if_false,))
+        both = true_fun, operands[0]
+        return cond(pred, lambda xy: if_true(xy[0]), lambda xy: if_false(xy[1]), both)
     _callable("cond", (true_fun, false_fun))
     operands = operands if operand is _NONE else (*operands, operand)
     p = _scalar("the predicate of cond", pred)

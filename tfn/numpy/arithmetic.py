@@ -336,11 +336,15 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> maximum(tnp.array([1, 5]), 3)
         Array([3, 5], dtype=int32)
     """
-    operands, dtype, weak = together("maximum", x, y)
-    if dtype in COMPLEXES:
+    if _is_complex(x) or _is_complex(y):
+        operands, dtype, weak = together("maximum", x, y)
         shape = broadcast_shape("maximum", operands[0].shape, operands[1].shape)
         return apply(_complex_extreme, operands, Op.MAX, dtype, shape, weak=weak)
     return binary(Op.MAX, "maximum", x, y, REAL | {BOOL}, "real numbers")
+
+
+def _is_complex(x: ArrayLike) -> bool:
+    return isinstance(x, complex) or getattr(x, "dtype", None) in COMPLEXES
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -358,8 +362,8 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> minimum(tnp.array([1, 5]), 3)
         Array([1, 3], dtype=int32)
     """
-    operands, dtype, weak = together("minimum", x, y)
-    if dtype in COMPLEXES:
+    if _is_complex(x) or _is_complex(y):
+        operands, dtype, weak = together("minimum", x, y)
         shape = broadcast_shape("minimum", operands[0].shape, operands[1].shape)
         return apply(_complex_extreme, operands, Op.MIN, dtype, shape, weak=weak)
     return binary(Op.MIN, "minimum", x, y, REAL | {BOOL}, "real numbers")
@@ -509,13 +513,12 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
     """
-    return composed(_logaddexp2, "logaddexp2", x, y, floating=True, real=True)
+    return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
 
 
 def _logaddexp2(x: UOp, y: UOp) -> UOp:

@@ -52,6 +52,9 @@ from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
 Numbers = tuple[int, ...]
+STATIC_CHECKS: list[bool] = [True]
+"""Whether a known index outside its axis is an error; in JAX it is as one that is not known."""
+
 MODES = ("clip", "fill", "drop", "promise_in_bounds", None)
 
 
@@ -158,6 +161,25 @@ def parse_index(x: Array, index: object, checked: bool = True) -> ParsedIndex:
     grid = broadcast_shape("indexing", *[p.shape for p in arrays], *mask_shapes)
     plan = Plan(tuple(axis_indices), tuple(result), grid)
     return ParsedIndex(plan, tuple(starts), arrays)
+
+
+def parse_with_mode(x: Array, index: object, mode: str | None) -> tuple[ParsedIndex, str | None]:
+    """An index parsed, and its mode: "drop" for one that is outside and need not be checked.
+
+    Args:
+        x: array that is indexed.
+        index: the index, or a tuple of its items.
+        mode: the mode that was asked for; None checks known indices, where `STATIC_CHECKS` says so.
+
+    Raises:
+        OutOfBoundsError: as `parse_index`.
+    """
+    try:
+        return parse_index(x, index, checked=mode is None), mode
+    except OutOfBoundsError:
+        if mode is not None or STATIC_CHECKS[0]:
+            raise
+        return parse_index(x, index, checked=False), "drop"
 
 
 def _indices(p: object) -> Array:
@@ -317,11 +339,11 @@ def getitem(
         Array([5, 3], dtype=int32)
     """
     x = array_of("indexing", x)
-    if type(index) is int and mode is None and x.trace is None and x.shape:  # rows in a loop
-        start = _inside(index, x.shape[0], 0)
+    if type(index) is int and mode is None and x.trace is None and _has_row(x, index):
+        start = _inside(index, x.shape[0], 0)  # rows in a loop
         return apply(_row, (x, starts_operand((start,), config.device)), weak=x.weak_type)
     check_mode(mode)
-    parsed = parse_index(x, index, checked=mode is None)
+    parsed, _ = parse_with_mode(x, index, mode)
     plan, starts, points = parsed.plan, parsed.starts, parsed.points
     if points or plan.grid:
         if points and mode in ("fill", "drop"):
@@ -334,6 +356,10 @@ def getitem(
         begin = starts_operand(starts, config.device)
         return apply(_window, (x, begin), plan, weak=x.weak_type)
     return apply(_cut, (x,), plan, starts, weak=x.weak_type)
+
+
+def _has_row(x: Array, index: int) -> bool:
+    return bool(x.shape) and (STATIC_CHECKS[0] or -x.shape[0] <= index < x.shape[0])
 
 
 @lru_cache(maxsize=4096)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, SHORT
+from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, SHORT, DType
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -17,7 +18,9 @@ from tfn.eager.operands import (
     not_in_place,
     number_as,
     one_axis,
+    promote,
     scalar_kind,
+    type_of,
 )
 from tfn.errors import (
     ArgumentError,
@@ -25,13 +28,15 @@ from tfn.errors import (
     ShapeError,
 )
 from tfn.numpy.arithmetic import divide, negative, power
+from tfn.numpy.complex import real
+from tfn.numpy.creation import astype
 from tfn.numpy.creation import full_like as filled_like
 from tfn.numpy.indexing import (
     axis_coordinates,
     check_mode,
     index_vectors,
     nonnegative,
-    parse_index,
+    parse_with_mode,
     result_shape,
     starts_operand,
 )
@@ -41,6 +46,9 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 Numbers = tuple[int, ...]
+CUTS: list[bool] = [False]
+"""Whether floats that are put into integers are cut, as JAX does with a warning; else an error."""
+
 _COMBINE = {"set": Op.WHERE, "add": Op.ADD, "multiply": Op.MUL, "min": Op.MIN, "max": Op.MAX}
 
 
@@ -74,13 +82,15 @@ def update(
     """
     x = array_of("x.at", x)
     check_mode(mode)
-    values = _values(x, values)
     if how == "subtract":
         return update(x, index, negative(values), "add", mode)
     if how == "divide":
         return divide(x, update(filled_like(x, 1), index, values, "multiply", mode))
     if how == "power":
         return power(x, update(filled_like(x, 1), index, values, "multiply", mode))
+    if CUTS[0] and _lost(x, values):
+        return _cut(x, index, values, how, mode)
+    values = _values(x, values)
     op = _COMBINE[how]
     if x.dtype == BOOL and op in (Op.ADD, Op.MUL):
         raise DTypeError(
@@ -90,7 +100,7 @@ def update(
     if mask is not None and values.ndim <= x.ndim - mask.ndim:
         broadcast_shape("x.at[mask]", values.shape, x.shape[mask.ndim :])
         return apply(_masked, (x, values, mask), op, weak=x.weak_type)
-    parsed = parse_index(x, index, checked=mode is None)
+    parsed, mode = parse_with_mode(x, index, mode)
     plan, starts = parsed.plan, parsed.starts
     if plan.grid and not parsed.points:
         raise ArgumentError(
@@ -113,25 +123,43 @@ def update(
 
 
 def _values(x: Array, values: ArrayLike) -> Array:
-    kind = scalar_kind(values)
-    if kind is None:
-        values = array_of("x.at", values)
-        kind = values.dtype
-    if kind in INEXACT and x.dtype not in INEXACT:
-        lost = "floats cannot be put into an array of integers"
-    elif kind in COMPLEXES and x.dtype not in COMPLEXES:
-        lost = "complex numbers cannot be put into an array of real ones"
-    else:
-        lost = ""
-    if lost:
+    values = values if scalar_kind(values) is not None else array_of("x.at", values)
+    if lost := _lost(x, values):
         raise DTypeError(
             lost,
-            got=f"{SHORT[kind]} into {SHORT[x.dtype]}",
+            got=f"{SHORT[_kind(values)]} into {SHORT[x.dtype]}",
             hint="convert one of them with .astype",
         )
     if isinstance(values, Array):
         return values
     return number_as(values, x.dtype, bind.innermost([x]))
+
+
+def _kind(values: ArrayLike) -> DType:
+    kind = scalar_kind(values)
+    return array_of("x.at", values).dtype if kind is None else kind
+
+
+def _lost(x: Array, values: ArrayLike) -> str:
+    """The parts of some values that the elements of `x` cannot hold."""
+    kind = _kind(values)
+    if kind in INEXACT and x.dtype not in INEXACT:
+        return "floats cannot be put into an array of integers"
+    if kind in COMPLEXES and x.dtype not in COMPLEXES:
+        return "complex numbers cannot be put into an array of real ones"
+    return ""
+
+
+def _cut(x: Array, index: object, values: ArrayLike, how: str, mode: str | None) -> Array:
+    """The update in the dtype of the values, whose results lose what `x` cannot hold."""
+    warn(
+        f"{_lost(x, values)}: they are cut; convert them with .astype",
+        FutureWarning,
+        stacklevel=4,
+    )
+    dtype, _ = promote((type_of(x), type_of(values)))
+    wide = update(astype(x, dtype), index, values, how, mode)
+    return astype(real(wide) if x.dtype not in COMPLEXES else wide, x.dtype)
 
 
 def _mask(x: Array, index: object) -> Array | None:

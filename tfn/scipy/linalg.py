@@ -122,6 +122,7 @@ def solve_triangular(
         >>> solve_triangular(a, tnp.array([2.0, 6.0]), lower=True).tolist()
         [1.0, 1.0]
     """
+    trans = int(trans) if isinstance(trans, bool) else trans
     one_of("solve_triangular", "trans", trans, (0, 1, 2, "N", "T", "C"))
     right = array_of("solve_triangular", b)
     columns = right[:, None] if right.ndim == 1 else right

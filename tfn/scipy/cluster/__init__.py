@@ -1,4 +1,4 @@
-"""Clusters of points, in the manner of `scipy.cluster`.  The only file:
+"""Groups of points, in the manner of `scipy.cluster`.  The only file:
 
 vq  vector quantization
 """

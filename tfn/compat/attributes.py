@@ -1,0 +1,56 @@
+"""Attributes that JAX's arrays have and tfn's have not: `install_as_jax` adds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfn.array import Array
+from tfn.compat.avals import typeof
+from tfn.dtypes import DTypeLike, canonical
+from tfn.errors import ShapeError
+from tfn.lax.bits import bitcast_convert_type
+
+
+def view(x: Array, dtype: DTypeLike | None = None) -> Array:
+    """The bytes of the elements as those of another dtype; the last axis changes with its width.
+
+    Args:
+        x: array of any shape.
+        dtype: the dtype of the result; None keeps that of `x`.
+
+    Returns:
+        An array of the shape of `x`, but for its last axis where the widths differ.
+
+    Raises:
+        ShapeError: if the bytes of the last axis are not those of whole elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> view(tnp.ones(2), "int32")
+        Array([1065353216, 1065353216], dtype=int32)
+    """
+    target = x.dtype if dtype is None else canonical(dtype)
+    before, after = x.dtype.itemsize, target.itemsize
+    if before == after:
+        return bitcast_convert_type(x, target)
+    if not x.shape or x.shape[-1] * before % after:
+        raise ShapeError(
+            "the last axis has no whole elements of this dtype",
+            got=f"{x.dtype.name}{list(x.shape)} as {target.name}",
+            hint="reshape the array first",
+        )
+    *rows, last = x.shape
+    if before < after:
+        return bitcast_convert_type(x.reshape(*rows, last * before // after, -1), target)
+    return bitcast_convert_type(x, target).reshape(*rows, last * before // after)
+
+
+ATTRIBUTES: dict[str, Any] = {
+    "_trace": property(lambda x: x.trace),  # of JAX's tracers
+    "aval": property(typeof),
+    "clone": lambda x: x.copy(),
+    "is_ready": lambda x: True,
+    "on_device_size_in_bytes": lambda x: x.nbytes,
+    "view": view,
+}
+"""By name."""
