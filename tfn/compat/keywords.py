@@ -125,6 +125,8 @@ IGNORED: dict[str, dict[str, str]] = {
     "jax.scipy.linalg": {
         "overwrite_a overwrite_b check_finite debug turbo lapack_driver lwork": _LINALG,
         "upper_triangular": "expm",
+        "overwrite_a check_finite": "hessenberg",
+        "overwrite_a overwrite_c": "qr_multiply",
     },
     "jax.scipy.special": {"series_order": "log_ndtr"},
     "jax": {"backend": "pmap"},
@@ -207,6 +209,7 @@ ORDER: dict[str, dict[str, str]] = {
         "a overwrite_a check_finite": "det inv lu_factor",
         "a b lower eigvals_only overwrite_a overwrite_b turbo eigvals type check_finite": "eigh",
         "a permute_l overwrite_a check_finite": "lu",
+        "a c mode pivoting conjugate overwrite_a overwrite_c": "qr_multiply",
         "lu_and_piv b trans overwrite_b check_finite": "lu_solve",
         "a overwrite_a lwork mode pivoting check_finite": "qr",
         "a b lower overwrite_a overwrite_b debug check_finite assume_a": "solve",
@@ -233,7 +236,7 @@ SHARDED: dict[str, dict[str, str]] = {
     "jax.ops": {"out_sharding": "segment_max segment_min segment_prod segment_sum"},
     "jax.nn.initializers": {"out_sharding": "ones zeros"},
     "jax.lax": {
-        "out_sharding": "broadcast broadcast_in_dim conv_general_dilated ragged_dot reduce "
+        "out_sharding": "broadcast broadcast_in_dim conv_general_dilated empty ragged_dot reduce "
                         "reduce_sum rng_bit_generator",
         "sharding": "full full_like",
     },

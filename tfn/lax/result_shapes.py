@@ -36,8 +36,8 @@ def conv_general_permutations(dimension_numbers: Any) -> tuple[Shape, Shape, Sha
         >>> conv_general_permutations(("NHWC", "HWIO", "NHWC"))
         ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     """
-    sizes = [(1,) * len(text) for text in dimension_numbers[:2]]
-    layout = conv_dimension_numbers(*sizes, dimension_numbers)
+    lhs_shape, rhs_shape = ((1,) * len(text) for text in dimension_numbers[:2])
+    layout = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     lhs, rhs, out = layout.lhs_spec, layout.rhs_spec, layout.out_spec
     return tuple(lhs), tuple(rhs), tuple(out)
 

@@ -98,8 +98,8 @@ def dot_product_attention(
         causal = jnp.tri(time, source, dtype=bool)
         mask = causal if mask is None else mask & causal
     if local_window_size is not None:
-        one = isinstance(local_window_size, int)
-        before, after = (local_window_size,) * 2 if one else local_window_size
+        window = local_window_size
+        before, after = (window, window) if isinstance(window, int) else window
         distance = jnp.arange(source) - jnp.arange(time)[:, None]
         near = (distance >= -before) & (distance <= after)
         mask = near if mask is None else mask & near

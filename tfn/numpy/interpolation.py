@@ -10,6 +10,7 @@ from tfn.dtypes import INT32, DType, DTypeLike, canonical
 from tfn.dtypes import part as part_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
 from tfn.numpy.arithmetic import abs as magnitude
+from tfn.numpy.arithmetic import remainder
 from tfn.numpy.complex import conj
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.contraction import contract, matmul
@@ -63,10 +64,10 @@ def interp(
         )
     if period is not None:
         size: Any = magnitude(array_of("interp", period))
-        x, places = x % size, xp % size
+        x, places = remainder(x, size), remainder(xp, size)
         order = argsort(places)
-        xp, fp = places[order], fp[order]
-        xp = concatenate([xp[-1:] - size, xp, xp[:1] + size])
+        line, fp = places[order], fp[order]
+        xp = concatenate([line[-1:] - size, line, line[:1] + size])
         fp = concatenate([fp[-1:], fp, fp[:1]])
         left = right = None
     for name, side in (("left", left), ("right", right)):

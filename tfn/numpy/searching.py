@@ -185,7 +185,7 @@ def compress(
         raise ShapeError(
             "compress needs a vector of conditions no longer than the axis",
             got=f"condition={shown(mask)} for axis {axis} of {shown(a)}",
-            hint="pass a truth for each element; choose(condition, x, y) takes any shape",
+            hint="pass a truth for each element; where(condition, x, y) takes any shape",
         )
     return slices_at(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
 

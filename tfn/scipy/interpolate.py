@@ -101,7 +101,7 @@ class RegularGridInterpolator:
         rest = [1] * (values.ndim - len(lines))
         if kind == "nearest":
             near = [cell + (f > 0.5) for cell, f in zip(cells, fractions, strict=True)]
-            result = values[tuple(near)]
+            result: Any = values[tuple(near)]
         else:
             result = 0.0
             for corner in product((0, 1), repeat=len(lines)):
@@ -111,6 +111,7 @@ class RegularGridInterpolator:
                 at = tuple(cell + bit for cell, bit in zip(cells, corner, strict=True))
                 result = result + values[at] * weight.reshape(*weight.shape, *rest)
         if self.fill_value is None:
-            return result
+            whole: Array = result
+            return whole
         inside = ~outside.reshape(*outside.shape, *rest)
         return jnp.where(inside, result, self.fill_value)

@@ -139,8 +139,8 @@ def solve_sylvester(
 def _sylvester(a: Array, b: Array, c: Array) -> Array:
     if a.ndim > 2:
         from_stacks = [x.reshape(-1, *x.shape[-2:]) for x in (a, b, c)]
-        found = lax.map(lambda xs: _sylvester_of(*xs), tuple(from_stacks))
-        return found.reshape(c.shape)
+        found: Array = lax.map(lambda xs: _sylvester_of(*xs), tuple(from_stacks)).reshape(c.shape)
+        return found
     return _sylvester_of(a, b, c)
 
 
@@ -158,7 +158,8 @@ def _sylvester_of(a: Array, b: Array, c: Array) -> Array:
 
     solved = lax.fori_loop(0, t.shape[-1], column, jnp.zeros_like(f))
     x = u @ solved @ adjoint(v)
-    return x if c.dtype in COMPLEXES else x.real
+    solution: Array = x if c.dtype in COMPLEXES else x.real
+    return solution
 
 
 @_sylvester.defjvp
@@ -197,7 +198,8 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
 @custom_jvp
 def _sqrtm(a: Array) -> Array:
     if a.ndim > 2:
-        return lax.map(_sqrtm_of, a.reshape(-1, *a.shape[-2:])).reshape(a.shape)
+        roots: Array = lax.map(_sqrtm_of, a.reshape(-1, *a.shape[-2:])).reshape(a.shape)
+        return roots
     return _sqrtm_of(a)
 
 
@@ -216,7 +218,7 @@ def _sqrtm_of(a: Array) -> Array:
         line = lax.linalg.triangular_solve(shifted, right[:, None], left_side=True)[:, 0]
         return root.at[:, j].set(jnp.where(rows < j, line, root[:, j]))
 
-    root = lax.fori_loop(0, t.shape[-1], column, jnp.diag(diagonal))
+    root: Array = lax.fori_loop(0, t.shape[-1], column, jnp.diag(diagonal))
     return z @ root @ adjoint(z)
 
 

@@ -126,7 +126,7 @@ def minimize(
     def size(slope: Array) -> Array:
         return jnp.linalg.norm(slope, chosen["norm"])
 
-    def goes_on(s: _State) -> Array:
+    def goes_on(s: _State) -> Any:
         done = s.failed | s.stalled | (size(s.slope) < chosen["gtol"])
         return ~done & (s.steps < most)
 
@@ -217,7 +217,8 @@ def _two_loops(slope: Array, steps: Array, changes: Array, rhos: Array) -> Array
         moved, change, rho, alpha = pair
         return r + moved * (alpha - rho * (change @ r)), None
 
-    return lax.scan(forth, q, (*pairs, alphas))[0]
+    product: Array = lax.scan(forth, q, (*pairs, alphas))[0]
+    return product
 
 
 def _line_search(
@@ -236,7 +237,7 @@ def _line_search(
     """
     incline = direction @ slope
 
-    def goes_on(carry: Any) -> Array:
+    def goes_on(carry: Any) -> Any:
         return ~carry["done"] & (carry["calls"] < most)
 
     def step(c: Any) -> Any:

@@ -322,6 +322,6 @@ def invhilbert(n: int) -> Array:
 
     def element(i: int, j: int) -> int:
         size = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1) * math.comb(i + j, i) ** 2
-        return (-1) ** (i + j) * (i + j + 1) * size
+        return (-1 if (i + j) % 2 else 1) * (i + j + 1) * size
 
     return _exact("invhilbert", n, element)

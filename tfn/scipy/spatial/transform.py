@@ -345,4 +345,5 @@ class Slerp(NamedTuple):
         place = jnp.clip(place, 0, self.times.size - 2)
         part = (now - self.times[place]) / (self.times[place + 1] - self.times[place])
         turn = Rotation.from_rotvec(self.rotvecs[place] * part[..., None])
-        return Rotation(self.rotations.quat[place]) * turn
+        found: Rotation = Rotation(self.rotations.quat[place]) * turn
+        return found

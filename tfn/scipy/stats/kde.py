@@ -118,7 +118,8 @@ class GaussianKDE(NamedTuple):
         square = ((outside[:, :, None] - inside[:, None, :]) ** 2).sum(0)
         scale = jnp.prod(jnp.diagonal(factor)) * (2 * math.pi) ** (self.d / 2)
         total = (jnp.exp(-square / 2) * self.weights).sum(1)
-        return (total * weights).sum() / scale
+        overlap: Array = (total * weights).sum() / scale
+        return overlap
 
     def _points(self, name: str, x: ArrayLike) -> Array:
         points = jnp.atleast_2d(array_of(name, x)).astype(self.dataset.dtype)

@@ -16,7 +16,7 @@ class ModeResult(NamedTuple):
     """The most frequent values, and how many there are of each."""
 
     mode: Array
-    count: Array
+    count: Array  # type: ignore[assignment]  # SciPy's name, which tuples have for a method
 
 
 def mode(
@@ -178,5 +178,5 @@ def sem(
         spread = jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims)
         count = (~jnp.isnan(x)).sum(axis, keepdims=keepdims).astype(spread.dtype)
         return spread / jnp.sqrt(count)
-    count = x.shape[axis]
-    return jnp.std(x, axis, ddof=ddof, keepdims=keepdims) / count**0.5
+    root: float = x.shape[axis] ** 0.5
+    return jnp.std(x, axis, ddof=ddof, keepdims=keepdims) / root
