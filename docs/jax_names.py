@@ -19,13 +19,7 @@ ROOT = Path(__file__).parents[1]
 NAMES, PAGE = ROOT / "tests" / "data" / "jax_names.json", ROOT / "docs" / "jax_names.md"
 
 # fmt: off
-SMALL_TYPES = (
-    "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz",
-    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int2", "int4", "uint2",
-    "uint4",
-)
 DIFFERENT = {
-    **{f"jax.numpy.{name}": "a name to ask for: there are no arrays of it" for name in SMALL_TYPES},
     "jax.numpy.asarray": "copies arrays of NumPy",
     "jax.numpy.array": "copies arrays of NumPy",
     "jax.random.key": "a key is used once, unless key_reuse is set",

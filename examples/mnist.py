@@ -5,6 +5,11 @@
     python examples/mnist.py --devices 4      each batch divided among four devices
     python examples/mnist.py --resume         go on where the last run was interrupted
 
+The devices are those of this process, or of all processes that were started together, each of which
+reads its own rows of a batch:
+
+    TFN_DEVICES=2 mpirun -n 2 python examples/mnist.py --devices 4
+
 The images are in data/mnist beside this file.  Everything that computes is a pure function of
 arrays: `step` maps parameters and optimizer state to new ones and is compiled whole.  The same seed
 gives the same network, whatever the number of threads, and however often the run was interrupted;
@@ -32,7 +37,7 @@ from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.data import Batches, Position
 from tfn.nn.progress import Training, plot
 from tfn.nn.state import parsing
-from tfn.sharding import AxisType, Mesh, NamedSharding
+from tfn.sharding import AxisType, NamedSharding
 from tfn.sharding import PartitionSpec as P
 
 DATA = Path(__file__).parent / "data" / "mnist"
@@ -132,27 +137,25 @@ def count_right(network: Any, images: Images) -> tfn.Array:
     return (logits_of(network, images.pixels).argmax(-1) == images.digits).sum()
 
 
-def accuracy(network: Any, images: Images, mesh: Mesh | None = None) -> float:
+def accuracy(network: Any, images: Images, rows: NamedSharding | None = None) -> float:
     """The fraction of digits that the network reads right."""
-    batches = Batches(images, min(EVALUATED, len(images.digits))).stream(epochs=1, ahead=0)
-    right = [count_right(network, divided(batch, mesh)) for batch in batches]
+    batches = Batches(images, min(EVALUATED, len(images.digits)), sharding=rows)
+    right = [count_right(network, batch) for batch in batches.stream(epochs=1, ahead=0)]
     return sum(map(int, right)) / len(images.digits)
 
 
-def mesh_of(devices: int) -> Mesh | None:
-    """The mesh of so many devices, which divide a batch among them; None for one."""
-    config.devices = max(config.devices, devices)
-    return tfn.make_mesh((devices,), ("data",), (AxisType.Auto,)) if devices > 1 else None
+def rows_over(devices: int) -> NamedSharding | None:
+    """The rows of a batch divided among so many devices; None for one."""
+    if tfn.process_count() == 1:
+        config.devices = max(config.devices, devices)
+    if devices == 1:
+        return None
+    return NamedSharding(tfn.make_mesh((devices,), ("data",), (AxisType.Auto,)), P("data"))
 
 
-def divided(images: Images, mesh: Mesh | None) -> Images:
-    """A batch, of which each device has a part."""
-    return images if mesh is None else tfn.device_put(images, NamedSharding(mesh, P("data")))
-
-
-def copied(values: Any, mesh: Mesh | None) -> Any:
+def copied(values: Any, rows: NamedSharding | None) -> Any:
     """Parameters and state, of which each device has all."""
-    return values if mesh is None else tfn.device_put(values, NamedSharding(mesh, P()))
+    return values if rows is None else tfn.device_put(values, rows.with_spec(P()))
 
 
 def make_step(optimizer: optim.GradientTransformation) -> Callable[..., Any]:
@@ -170,40 +173,49 @@ def make_step(optimizer: optim.GradientTransformation) -> Callable[..., Any]:
     return compiled
 
 
-def train(options: argparse.Namespace, console: Console) -> float:
-    """Train as the options say; the accuracy on the test images."""
+class Trained(NamedTuple):
+    """The accuracy on the test images, and the loss of each step that was shown."""
+
+    accuracy: float
+    losses: list[float]
+
+
+def train(options: argparse.Namespace, console: Console) -> Trained:
+    """Train as the options say."""
     images, test_images = load("train", options.images), load("t10k", options.images)
-    model, mesh = MODELS[options.model], mesh_of(options.devices)
+    model, rows = MODELS[options.model], rows_over(options.devices)
     epochs = options.epochs or model.epochs
     init_key, shuffle_key = random.split(random.key(options.seed))
-    batches = Batches(images, min(options.batch_size, len(images.digits)), shuffle_key)
+    size = min(options.batch_size, len(images.digits))
+    batches = Batches(images, size, shuffle_key, sharding=rows)
     steps = epochs * len(batches)
     optimizer = optim.adam(optim.cosine_decay_schedule(model.learning_rate, steps, alpha=0.02))
     step = make_step(optimizer)
 
     run = f"mnist-{options.model}-{options.seed}-{epochs}x{len(batches)}x{batches.size}"
     checkpoints = Checkpoints(options.checkpoints / run)
-    if not options.resume:
+    if not options.resume and tfn.process_index() == 0:
         checkpoints.clear()
+    tfn.distributed.sync_global_devices("the folder is ready")
     network = model.init(init_key)
     done, now = checkpoints.resume((network, optimizer.init(network), Position()))
     network, state, position = now
-    network, state = copied((network, state), mesh)
-    reached = accuracy(network, test_images, mesh) if done >= steps else 0.0
+    network, state = copied((network, state), rows)
+    reached = accuracy(network, test_images, rows) if done >= steps else 0.0
 
     with (
         batches.stream(position, epochs=epochs) as stream,
         Training(steps, "images", done, quiet=options.quiet, console=console) as training,
     ):
         for batch in stream:
-            network, state, loss = step(network, state, divided(batch, mesh))
+            network, state, loss = step(network, state, batch)
             training.step(batches.size, loss=loss)
             epoch, begun = stream.position
             if begun == 0:
-                reached = accuracy(network, test_images, mesh)
+                reached = accuracy(network, test_images, rows)
                 training.note(f"epoch {epoch}: loss {loss.item():.4f}, test accuracy {reached:.2%}")
                 checkpoints.save(training.done, (network, state, stream.position))
-    if options.plot:
+    if options.plot and tfn.process_index() == 0:
         plot(options.plot, training.history(), title=f"MNIST, {options.model}", log=True)
         training.note(f"the curve of losses is in {options.plot}")
     training.note(f"checkpoints are in {checkpoints.folder}")
@@ -212,7 +224,7 @@ def train(options: argparse.Namespace, console: Console) -> float:
         highlight=False,
         soft_wrap=True,
     )
-    return reached
+    return Trained(reached, [x for _, x in training.history().get("loss", [])])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -248,12 +260,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     if options.threads is not None:
         config.threads = options.threads
-    console = Console()
+    tfn.distributed.initialize()
+    console = Console(quiet=tfn.process_index() != 0)
     try:
         train(options, console)
     except KeyboardInterrupt:
         console.print("interrupted; --resume goes on from the last whole epoch")
         return 130
+    finally:
+        tfn.distributed.shutdown()
     return 0
 
 

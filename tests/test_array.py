@@ -482,3 +482,12 @@ def test_values_under_grad_are_known(transform):
 
 def test_traced_values_copy_to_themselves():
     tfn.jit(lambda x: copy.deepcopy(x) + copy.copy(x))(X)
+
+
+def test_an_address_does_not_keep_an_array_from_being_donated():
+    x = tnp.zeros(1000)
+    address = x.unsafe_buffer_pointer()
+    y = tfn.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and y.unsafe_buffer_pointer() == address
+    with pytest.raises(ConcretizationTypeError):
+        tfn.jit(lambda x: x.unsafe_buffer_pointer())(y)

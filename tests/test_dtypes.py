@@ -151,3 +151,8 @@ def test_a_name_of_a_dtype_has_a_name_as_classes_have() -> None:
         "bfloat16",
         "bool",
     ]
+
+
+def test_the_type_of_keys_has_a_name():
+    """By which jaxtyping tells keys from numbers."""
+    assert dtypes.KeyType().type.__name__ == "prng_key"

@@ -40,9 +40,13 @@ from tfn.dtypes import (
     FLOATS,
     INT32,
     INTEGERS,
+    NARROW,
+    NARROW_FLOATS,
     REALS,
     SHORT,
     DType,
+    float8_e4m3fn,
+    float8_e5m2,
 )
 from tfn.errors import TfnError
 from tfn.exporting import codec, header, wellformed
@@ -52,16 +56,25 @@ from tfn.lower.codegen.render.c import kernel as c
 from tfn.lower.codegen.render.c import values
 from tfn.lower.codegen.sort import key_encoding
 from tfn.lower.fuse.indexing import VALUE
-from tfn.lower.graph import complex_pairs
+from tfn.lower.graph import complex_pairs, narrow_types
 from tfn.lower.graph.axis_maps import SOURCE_AXES
 from tfn.lower.index import folds, intervals
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import grid_opt_ops, opt_ops
 from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
 from tfn.nn import state
-from tfn.trace import argument, inline, loop_cleanup, oracle, primitives, regions, sharding
+from tfn.trace import (
+    argument,
+    grid_interpreter,
+    inline,
+    loop_cleanup,
+    oracle,
+    primitives,
+    regions,
+    sharding,
+)
 from tfn.trace.argument import Param
 from tfn.trace.op import (
     BINARY,
@@ -197,6 +210,7 @@ def numpy_functions(prefix: str, module: Any, theirs: Any) -> dict[str, Any]:
     }
 
 
+ALL_OPT_OPS = classes(opt_ops) | classes(grid_opt_ops)
 EXACT = {op for op in ELEMENTWISE & PRIMITIVES.keys() if PRIMITIVES[op].exact}
 ROUNDED = ELEMENTWISE - EXACT - {Op.DETACH}
 LACKED = frozenset().union(c.LACKS, *(target.lacks for target in TARGETS.values()))
@@ -205,7 +219,12 @@ DEVICES = MANUAL - {Op.CONSTRAIN}
 LEAVES = {"it has no sources": LEAF_OPS}
 INSIDE = {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP}
 AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
-GRIDS = {"grids alone have it": {Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.EXCHANGE, Op.WARP_MMA}}
+GRIDS = {
+    "grids alone have it": {
+        *(Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT),
+        *(Op.EXCHANGE, Op.FRAGMENT, Op.WARP_MMA, Op.GROUP_MMA, Op.GROUP_WAIT),
+    }
+}
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}
 OWN_KERNELS = {
     "it has a kernel or a step of its own": {
@@ -339,6 +358,9 @@ TABLES: dict[str, Table] = {
         {**AT_USE, "it is named where it is used": {Op.LOCAL_MEMORY, Op.RANGE},
          "it is a function of its sources": {
             Op.SPLAT, Op.SHUFFLE, Op.DOT2, Op.MMA, Op.SPILL, Op.ROW}}),
+    "GROUPWISE": Table("tfn/trace/grid_interpreter.py", grid_interpreter.GROUPWISE,
+        {Op.BARRIER, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT},
+        "what it does in a group, without a value"),
     "cost.ARITHMETIC": Table("tfn/lower/report/cost.py", cost.ARITHMETIC,
         BASIC & accepted(FLOAT64) | {Op.LDEXP}, "whether it counts as an operation",
         {"it counts twice": {Op.FMA}, "it computes nothing": {
@@ -371,21 +393,24 @@ TABLES: dict[str, Table] = {
     "names of dtypes": Table("tfn/numpy/__init__.py",
         {d for d in ALL if d.name in DTYPE_NAMES}, ALL, "its name in tfn.numpy"),
     "HALF_FLOATS": Table("tfn/lower/math/decompose.py", HALF_FLOATS,
-        {d for d in FLOATS if d.itemsize < FLOAT32.itemsize}, "it is computed in float32"),
+        {d for d in FLOATS - NARROW if d.itemsize < FLOAT32.itemsize}, "it is computed in float32"),
+    "narrow_types.FORMATS": Table("tfn/lower/graph/narrow_types.py", narrow_types.FORMATS,
+        NARROW_FLOATS, "its bits", {"it is an exponent alone": {dtypes.float8_e8m0fnu.dtype}}),
     "key_encoding._INFINITY_BITS": Table("tfn/lower/codegen/sort/key_encoding.py",
-        key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS},
+        key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS - NARROW},
         "how floats of this size in bytes are sorted"),
     "header.TYPES": Table("tfn/exporting/header.py", header.TYPES,
-        {d.name for d in ALL if d not in INTEGERS}, "its type in C headers"),
+        {d.name for d in ALL if d not in INTEGERS - NARROW}, "its type in C headers"),
     "TYPES of llvm": Table("tfn/lower/codegen/render/writer.py", writer.TYPES, REALS,
         "its type in a register"),
     "intervals._LIMITS": Table("tfn/lower/index/intervals.py", intervals._LIMITS,
-        INTEGERS | {BOOL}, "its least and largest value"),
+        INTEGERS - NARROW | {BOOL}, "its least and largest value"),
     "state.DTYPES": Table("tfn/nn/state.py", {d for d in state.DTYPES.values() if d in ALL}, ALL,
-        "its name in safetensors files", {"the format has none": {COMPLEX128}}),
+        "its name in safetensors files", {"the format has none": {
+            COMPLEX128, *NARROW - {float8_e4m3fn.dtype, float8_e5m2.dtype}}}),
 
     # Opt-ops.
-    "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), classes(opt_ops),
+    "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), ALL_OPT_OPS,
         "the name under which it is printed and kept on disk"),
 
     # Tests.
@@ -422,7 +447,7 @@ TABLES: dict[str, Table] = {
         accepted(INT32) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST}}),
     "EXAMPLES of test_opt_ops": Table("tests/lower/loops/test_opt_ops.py",
-        set(map(type, test_opt_ops.EXAMPLES)), classes(opt_ops),
+        set(map(type, test_opt_ops.EXAMPLES)), ALL_OPT_OPS,
         "an example that is printed, kept on disk and read again"),
 }
 # fmt: on
@@ -487,6 +512,10 @@ PARTIAL: dict[str, dict[str, str]] = {
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),
     "tfn/lower/graph/complex_pairs.py": {"_COUNTS": "the others have no counts of operands"},
+    "tfn/lower/graph/narrow_types.py": {
+        "_RULES": "the others are widened",
+        "_SEVERAL_RESULTS": "the others have functions",
+    },
     "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
     "tfn/transforms/shard/parts.py": {"LOCAL": "all other ops are the same on parts"},

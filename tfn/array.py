@@ -17,7 +17,7 @@ import numpy as np
 
 from tfn._support import dlpack
 from tfn.at import At
-from tfn.dtypes import COMPLEXES, INTEGERS, DType, DTypeLike
+from tfn.dtypes import BFLOAT16, COMPLEXES, FLOATS, INTEGERS, NARROW, DType, DTypeLike
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -125,7 +125,8 @@ class Array:
         Raises:
             ConcretizationTypeError: for a value that is being traced.
         """
-        return int(np.asarray(self).ctypes.data)
+        address = getattr(self.buffer, "address", None)  # a view would keep it from being donated
+        return int(np.asarray(self).ctypes.data if address is None else address)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise concretization.immutable(self, f"its {name} cannot be set", name)
@@ -293,8 +294,8 @@ class Array:
             return f"Array({state}, {concretization.show(self)})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
         data = bind.runtime().read(self)
-        if self.dtype.kind == "V":
-            data = data.astype(np.float32)
+        if self.dtype in NARROW or self.dtype == BFLOAT16:
+            data = data.astype(np.float32 if self.dtype in FLOATS else np.int32)
         text = np.array2string(data, separator=", ", prefix="Array(", suffix=end)
         shape = f", shape={self.shape}" if data.size == 0 and data.shape != (0,) else ""
         return f"Array({text}{shape}{end}"

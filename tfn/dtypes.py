@@ -1,7 +1,8 @@
 """Element types: names, defaults, and JAX's promotion lattice with weak types of Python scalars.
 
-A dtype is a ``numpy.dtype`` everywhere inside tfn (bfloat16 comes from ml_dtypes).  What users
-write, ``tfn.numpy.float32``, is a `ScalarType`: it equals its dtype and, called, makes an array.
+A dtype is a ``numpy.dtype`` everywhere inside tfn (ml_dtypes has those that NumPy lacks).  What
+users write, ``tfn.numpy.float32``, is a `ScalarType`: it equals its dtype and, called, makes an
+array.  The types of `NARROW` are storage: arithmetic on them is computed in a wider one.
 
 Source: the lattice is the one of the JAX documentation, "Type promotion semantics".
 """
@@ -65,6 +66,17 @@ uint8, uint16, uint32, uint64 = (ScalarType(f"uint{n}") for n in (8, 16, 32, 64)
 float16, float32, float64 = (ScalarType(f"float{n}") for n in (16, 32, 64))
 bfloat16 = ScalarType(ml_dtypes.bfloat16)
 complex64, complex128 = ScalarType("complex64"), ScalarType("complex128")
+int2, int4, uint2, uint4 = map(
+    ScalarType, (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4)
+)
+float4_e2m1fn = ScalarType(ml_dtypes.float4_e2m1fn)
+float8_e3m4, float8_e4m3 = ScalarType(ml_dtypes.float8_e3m4), ScalarType(ml_dtypes.float8_e4m3)
+float8_e4m3fn = ScalarType(ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz = ScalarType(ml_dtypes.float8_e4m3fnuz)
+float8_e4m3b11fnuz = ScalarType(ml_dtypes.float8_e4m3b11fnuz)
+float8_e5m2 = ScalarType(ml_dtypes.float8_e5m2)
+float8_e5m2fnuz = ScalarType(ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu = ScalarType(ml_dtypes.float8_e8m0fnu)
 
 SCALAR_TYPES = (
     bool_,
@@ -82,6 +94,19 @@ SCALAR_TYPES = (
     float64,
     complex64,
     complex128,
+    int2,
+    int4,
+    uint2,
+    uint4,
+    float4_e2m1fn,
+    float8_e3m4,
+    float8_e4m3,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e4m3b11fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
 )
 
 BOOL = bool_.dtype
@@ -110,6 +135,11 @@ SHORT: dict[DType, str] = {
     uint8.dtype: "u8", uint16.dtype: "u16", UINT32: "u32", UINT64: "u64",
     BFLOAT16: "bf16", FLOAT16: "f16", FLOAT32: "f32", FLOAT64: "f64",
     COMPLEX64: "c64", COMPLEX128: "c128",
+    int2.dtype: "i2", int4.dtype: "i4", uint2.dtype: "u2", uint4.dtype: "u4",
+    float4_e2m1fn.dtype: "f4_e2m1fn", float8_e3m4.dtype: "f8_e3m4", float8_e4m3.dtype: "f8_e4m3",
+    float8_e4m3fn.dtype: "f8_e4m3fn", float8_e4m3fnuz.dtype: "f8_e4m3fnuz",
+    float8_e4m3b11fnuz.dtype: "f8_e4m3b11fnuz", float8_e5m2.dtype: "f8_e5m2",
+    float8_e5m2fnuz.dtype: "f8_e5m2fnuz", float8_e8m0fnu.dtype: "f8_e8m0fnu",
 }
 """Short names, as jaxprs print them."""
 # fmt: on
@@ -151,16 +181,29 @@ def install(make: Callable[[Any, DType], Any]) -> None:
         name.make = make
 
 
-FLOATS = frozenset({BFLOAT16, FLOAT16, FLOAT32, FLOAT64})
+NARROW_FLOATS: frozenset[DType] = frozenset(
+    s.dtype for s in SCALAR_TYPES if s.dtype.name.startswith(("float8", "float4"))
+)
+NARROW_SIGNED, NARROW_UNSIGNED = (
+    frozenset({int2.dtype, int4.dtype}),
+    frozenset({uint2.dtype, uint4.dtype}),
+)
+NARROW = NARROW_FLOATS | NARROW_SIGNED | NARROW_UNSIGNED
+"""Types of 8 bits at most that no processor computes with: a byte in memory, whatever they have."""
+
+WITHOUT_INFINITY = NARROW_FLOATS - {float8_e3m4.dtype, float8_e4m3.dtype, float8_e5m2.dtype}
+"""Floating types in which numbers that are too large are NaN, or the largest one."""
+
+FLOATS = frozenset({BFLOAT16, FLOAT16, FLOAT32, FLOAT64}) | NARROW_FLOATS
 COMPLEXES = frozenset({COMPLEX64, COMPLEX128})
 INEXACT = FLOATS | COMPLEXES
 """The dtypes whose values have derivatives."""
 
-REALS = tuple(s.dtype for s in SCALAR_TYPES if s.dtype not in COMPLEXES)
-"""The dtypes that kernels know: a complex value is two real ones there."""
+REALS = tuple(s.dtype for s in SCALAR_TYPES if s.dtype not in COMPLEXES | NARROW)
+"""The dtypes that kernels know: there a complex value is two real ones, a narrow one is a byte."""
 
-SIGNED = frozenset({int8.dtype, int16.dtype, INT32, INT64})
-UNSIGNED = frozenset({uint8.dtype, uint16.dtype, UINT32, UINT64})
+SIGNED = frozenset({int8.dtype, int16.dtype, INT32, INT64}) | NARROW_SIGNED
+UNSIGNED = frozenset({uint8.dtype, uint16.dtype, UINT32, UINT64}) | NARROW_UNSIGNED
 INTEGERS = SIGNED | UNSIGNED
 ALL = tuple(s.dtype for s in SCALAR_TYPES)
 
@@ -214,7 +257,10 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "i8": ("i16",), "i16": ("i32",), "i32": ("i64",), "i64": ("f*",),
     "f*": ("c*", "bf16", "f16"), "bf16": ("f32",), "f16": ("f32",), "f32": ("c64", "f64"),
     "f64": ("c128",), "c*": ("c64",), "c64": ("c128",), "c128": (),
+    **{SHORT[dtype]: () for dtype in NARROW},
 }
+_ABOVE["i*"] += tuple(SHORT[dtype] for dtype in NARROW - NARROW_FLOATS)
+_ABOVE["f*"] += tuple(SHORT[dtype] for dtype in NARROW_FLOATS)
 # fmt: on
 _LONG = {short: dtype for dtype, short in SHORT.items()}
 _WEAK = {"b": "bool", "i": "i*", "u": "i*", "f": "f*", "V": "f*", "c": "c*"}
@@ -230,7 +276,16 @@ _UPPER = {node: _up(node) for node in _ABOVE}
 
 def _join(nodes: frozenset[str]) -> str:
     common = frozenset.intersection(*(_UPPER[node] for node in nodes))
-    return next(node for node in common if common <= _UPPER[node])
+    for node in common:
+        if common <= _UPPER[node]:
+            return node
+    names = {"i*": "int", "f*": "float", "c*": "complex"}
+    shown = sorted(_LONG[node].name if node in _LONG else names[node] for node in nodes)
+    raise DTypeError(
+        "a narrow type has no type in common with others",
+        got=" and ".join(shown),
+        hint="say in which type to compute: x.astype(tfn.numpy.float32)",
+    )
 
 
 def _node(dtype: DType, weak: bool) -> str:
@@ -247,6 +302,31 @@ def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     """
     if len(set(operands)) == 1:
         return operands[0]
+    found = _joined(operands)
+    strong = {dtype for dtype, weak in operands if not weak}
+    if _STRICT[0] and strong and strong != {found[0]}:
+        raise DTypeError(
+            "operands of different dtypes are not promoted while promotion is strict",
+            got=", ".join(f"{dtype.name}{' (a number)' * weak}" for dtype, weak in operands),
+            hint="cast them with astype, or allow it by "
+            'jax.config.update("jax_numpy_dtype_promotion", "standard")',
+        )
+    return found
+
+
+_STRICT = [False]
+
+
+def set_strict_promotion(strict: bool) -> None:
+    """Whether operands of different dtypes are an error, as JAX has it on request.
+
+    Numbers of Python still take the dtype of an array, if that has them.
+    """
+    _STRICT[0] = strict
+    promote.cache_clear()
+
+
+def _joined(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     if all(weak for _, weak in operands):
         strong = _join(frozenset(SHORT[dtype] for dtype, _ in operands))
         dtype = _LONG.get(strong) or _DEFAULT_OF[strong]
@@ -301,7 +381,12 @@ _ABSTRACT = {
 }
 
 
-_ENDS = {dtype: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in INTEGERS}
+def _ends(dtype: DType) -> tuple[int, int]:
+    limits = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+    return int(limits.min), int(limits.max)
+
+
+_ENDS = {dtype: _ends(dtype) for dtype in INTEGERS}
 """The smallest and the largest integer of each dtype that has integers."""
 
 
@@ -358,10 +443,15 @@ class prng_key:
 
 
 class KeyType:
-    """The element type of random keys; prints as ``key<fry>``."""
+    """The element type of random keys; prints as ``key<fry>``.
+
+    Attributes:
+        type: the abstract type, where a ``numpy.dtype`` has that of its scalars.
+    """
 
     __slots__ = ()
     name = "key<fry>"
+    type = prng_key  # by whose name jaxtyping knows keys
 
     def __repr__(self) -> str:
         return self.name
@@ -391,8 +481,8 @@ def finfo(dtype: DTypeLike) -> Any:
     return ml_dtypes.finfo(part(canonical(dtype)))  # type: ignore[no-untyped-call]
 
 
-def iinfo(dtype: DTypeLike) -> np.iinfo[Any]:
-    """Machine limits of an integer type (``numpy.iinfo``).
+def iinfo(dtype: DTypeLike) -> Any:
+    """Machine limits of an integer type (``numpy.iinfo``, or that of ml_dtypes if it is narrow).
 
     Raises:
         DTypeError: for another type.
@@ -400,18 +490,69 @@ def iinfo(dtype: DTypeLike) -> np.iinfo[Any]:
     kind = canonical(dtype)
     if kind not in INTEGERS:
         raise DTypeError("iinfo needs an integer dtype", got=kind.name, hint="use finfo")
-    return np.iinfo(kind)
+    return ml_dtypes.iinfo(kind) if kind in NARROW else np.iinfo(kind)  # type: ignore[no-untyped-call]
 
 
 def lowest(dtype: DType) -> float:
-    """The identity of `max`: -inf, the smallest integer, or False."""
+    """The identity of `max`: -inf or the smallest number, the smallest integer, or False."""
     if dtype in FLOATS:
-        return -np.inf
-    return False if dtype == BOOL else int(np.iinfo(dtype).min)
+        return float(finfo(dtype).min) if dtype in WITHOUT_INFINITY else -np.inf
+    return False if dtype == BOOL else _ENDS[dtype][0]
 
 
 def highest(dtype: DType) -> float:
-    """The identity of `min`: inf, the largest integer, or True."""
+    """The identity of `min`: inf or the largest number, the largest integer, or True."""
     if dtype in FLOATS:
-        return np.inf
-    return True if dtype == BOOL else int(np.iinfo(dtype).max)
+        return float(finfo(dtype).max) if dtype in WITHOUT_INFINITY else np.inf
+    return True if dtype == BOOL else _ENDS[dtype][1]
+
+
+def width_bits(dtype: DType) -> int:
+    """The bits of a value: as many as its bytes in memory have, but for narrow types.
+
+    Example:
+        >>> width_bits(int4.dtype), width_bits(FLOAT32)
+        (4, 32)
+    """
+    if dtype in NARROW:
+        narrow: Any = finfo(dtype) if dtype in FLOATS else ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+        return int(narrow.bits)
+    return 8 * dtype.itemsize
+
+
+def wide_type(dtype: DType) -> DType:
+    """The dtype in which a narrow one is computed; of another one, that dtype.
+
+    Example:
+        >>> wide_type(float8_e5m2.dtype), wide_type(int4.dtype)
+        (dtype('float32'), dtype('int8'))
+    """
+    if dtype not in NARROW:
+        return dtype
+    if dtype in NARROW_FLOATS:
+        return FLOAT32
+    return int8.dtype if dtype in NARROW_SIGNED else uint8.dtype
+
+
+_SIGNED_BY_BITS = {width_bits(dtype): dtype for dtype in SIGNED}
+_UNSIGNED_BY_BITS = {width_bits(dtype): dtype for dtype in UNSIGNED}
+
+
+def signed_type(dtype: DType) -> DType:
+    """The signed integer dtype of as many bits.
+
+    Example:
+        >>> signed_type(UINT32), signed_type(uint4.dtype)
+        (dtype('int32'), dtype(int4))
+    """
+    return _SIGNED_BY_BITS[width_bits(dtype)]
+
+
+def unsigned_type(dtype: DType) -> DType:
+    """The unsigned integer dtype of as many bits.
+
+    Example:
+        >>> unsigned_type(FLOAT32)
+        dtype('uint32')
+    """
+    return _UNSIGNED_BY_BITS[width_bits(dtype)]

@@ -20,7 +20,7 @@ from typing import Any, overload
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, integer, several, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, DType
+from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, NARROW, DType
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfBoundsError, ShapeError
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.llvm import signature
@@ -185,6 +185,12 @@ def _types(what: str, types: Types) -> list[ShapeDtypeStruct]:
                 "kernels have no complex numbers",
                 got=show(t),
                 hint="pass the real and the imaginary part",
+            )
+        if t.dtype in NARROW:
+            raise DTypeError(
+                "kernels have no numbers of 8 bits or less but bytes",
+                got=show(t),
+                hint='pass the bits, lax.bitcast_convert_type(x, "uint8")',
             )
     if what == "gives" and (not listed or any(t.size == 0 for t in listed)):
         raise ShapeError(

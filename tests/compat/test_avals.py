@@ -38,4 +38,12 @@ def test_tracers_are_traced_values():
     tfn.jit(lambda x: kinds.append(isinstance(x, avals.Tracer)) or x)(1.0)
     assert kinds == [True] and not isinstance(tnp.ones(2), avals.Tracer)
     assert repr(avals.Tracer) == "Tracer"
+
+    @tfn.grad
+    def f(x):
+        values = [x, tnp.sin(x) * 2, tfn.lax.full_like(x, 1.0), tnp.ones(())]
+        kinds[:] = [isinstance(y, avals.JVPTracer) for y in values]
+        return x
+
+    assert f(1.0) == 1.0 and kinds == [True, True, False, False]
     assert avals.is_array_type(np.float32(1)) and not avals.is_array_type(np.array("text"))

@@ -7,8 +7,9 @@ import tfn.numpy as tnp
 from tfn import tree
 from tfn.compat import functions
 from tfn.compat.avals import ShapedArray
-from tfn.compat.functions import PartialVal, flatten_fun, flatten_fun_nokwargs, wrap_init
+from tfn.compat.functions import PartialVal, flatten_fun, flatten_fun_nokwargs
 from tfn.compat.jaxprs import eval_jaxpr
+from tfn.compat.linear_util import wrap_init
 from tfn.errors import ArgumentError, UnexpectedTracerError
 
 

@@ -41,6 +41,9 @@ def test_modules_resolve_to_tfn():
         assert jax.process_index() == 0 and jax.process_count() == 1
         assert str(jax.typeof(jnp.ones((2, 3)))) == "float32[2,3]"
         assert jax.tree_util.tree_map(lambda x: x + 1, {"a": 1}) == {"a": 2}
+        assert jax.lax.cond(True, 1.0, lambda x: x, 2.0, lambda y: y) == 1.0
+        jax.clear_caches()
+        assert jax.jit(lambda x: 3 * x)(2.0) == 6 and jnp.ones(2).sum() == 2
         assert jax.config.jax_enable_x64 is False
         jax.config.update("jax_enable_x64", True)
         assert tuple(P("a", None)) == ("a", None)

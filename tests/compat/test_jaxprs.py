@@ -16,8 +16,8 @@ def interpreted(closed, *args):
         return atom.val if isinstance(atom, jaxprs.Literal) else values[atom]
 
     for eqn in closed.eqns:
-        functions, params = eqn.primitive.get_bind_params(eqn.params)
-        out = eqn.primitive.bind(*functions, *map(read, eqn.invars), **params)
+        params = eqn.primitive.get_bind_params(eqn.params)
+        out = eqn.primitive.bind(*map(read, eqn.invars), **params)
         values |= zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True)
     return [read(atom) for atom in closed.jaxpr.outvars]
 
@@ -37,6 +37,35 @@ def test_jaxprs_can_be_interpreted():
         assert actual == [x.tolist() for x in f(*map(tnp.asarray, args))]
         again = jaxprs.eval_jaxpr(closed.jaxpr, closed.consts, *args)
         assert [x.tolist() for x in again] == actual
+
+
+def test_functions_of_custom_derivatives_can_be_called():
+    f = tfn.custom_jvp(lambda x: tnp.sin(x) * 2)
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+    (eqn,) = jaxprs.make_jaxpr(f)(1.0).eqns
+    (function,) = eqn.primitive.get_bind_params(eqn.params)["subfuns"]
+    assert str(eqn.primitive) == "custom"
+    assert function.call_wrapped(0.5)[0].tolist() == f(0.5).tolist()
+    assert interpreted(jaxprs.make_jaxpr(f)(1.0), 0.5)[0].tolist() == f(0.5).tolist()
+
+
+def test_operations_on_outer_values_are_recorded():
+    """A jaxpr has what its function computes, also of values from outside alone."""
+    x = tnp.asarray(2.0)
+    closed = jaxprs.make_jaxpr(lambda: tnp.sin(x) + 1)()
+    assert [str(e.primitive) for e in closed.eqns] == ["sin", "add"]
+    assert len(closed.consts) == 1 and closed.consts[0] is x
+    found = []
+
+    @tfn.grad
+    def f(x, y):
+        z = x + y
+        found.append(jaxprs.make_jaxpr(lambda: x * 3 + z)())
+        assert [a is b for a, b in zip(found[0].consts, (x, z), strict=True)] == [True, True]
+        return z
+
+    assert f(1.0, 2.0) == 1.0 and len(found[0].eqns) == 2
+    assert not tnp.sin(x).trace  # outside, operations run at once
 
 
 def test_jaxprs_have_the_primitives_of_the_user():

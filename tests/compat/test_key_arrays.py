@@ -7,6 +7,8 @@ import tfn
 import tfn.numpy as tnp
 from tfn import lax
 from tfn.compat.key_arrays import MOVES, moving_keys
+from tfn.compat.keywords import adapted
+from tfn.errors import TreeError
 
 KEYS = tfn.random.split(tfn.random.key(0), 3)
 WORDS = np.asarray(tfn.random.key_data(KEYS))
@@ -49,3 +51,14 @@ def test_several_results() -> None:
 def test_the_table_names_functions(module: str) -> None:
     source = {"jax.numpy": tnp, "jax.lax": lax}[module]
     assert not [name for name in MOVES[module] if not callable(getattr(source, name, None))]
+
+
+def test_trees_with_keys_are_mapped_beside_trees_of_arrays() -> None:
+    map_trees = adapted("jax.tree", "map", tfn.tree.map)
+    keys, shapes = {"a": tfn.random.key(1)}, {"a": tnp.zeros(3)}
+    drawn = map_trees(lambda key, x: tfn.random.normal(key, x.shape), keys, shapes)
+    assert drawn["a"].tolist() == tfn.random.normal(tfn.random.key(1), (3,)).tolist()
+    assert map_trees(lambda a, b: (a == b).all(), keys, keys)["a"].data.item()
+    assert map_trees(lambda x, y, z: z, shapes, keys, [[1]], is_leaf=lambda x: True) == [[1]]
+    with pytest.raises(TreeError, match="one structure"):
+        map_trees(lambda x, y: x, shapes, {"b": 0})

@@ -2,7 +2,11 @@
 
 import importlib
 import inspect
+import json
 import pickle
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,10 +33,10 @@ def test_advice_is_taken_and_changes_nothing():
 
 
 def test_what_cannot_be_done_is_refused():
-    total = keywords.adapted("jax.numpy", "prod", tnp.prod)
-    assert total(np.ones(3, "float32"), promote_integers=True).item() == 1.0
-    with pytest.raises(NotAvailableError, match="promote_integers"):
-        total(np.ones(3, "float32"), promote_integers=False)
+    add = keywords.adapted("jax.numpy", "add", tnp.add)
+    assert add(1, 2, out=None, where=True).item() == 3
+    with pytest.raises(NotAvailableError, match="add has no where"):
+        add(1, 2, where=False)
 
 
 def test_results_are_divided_as_out_sharding_says():
@@ -63,3 +67,66 @@ def test_a_wrapped_function_says_where_it_is():
     assert (wrapped.__module__, wrapped.__qualname__) == ("jax.numpy", "sum")
     with pytest.raises((pickle.PicklingError, ImportError, AttributeError)):
         pickle.dumps(wrapped)  # in this process jax is not tfn
+
+
+ROOT = Path(__file__).parents[2]
+names_of_compat = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "jax_names.py")))
+SIGNATURES = json.loads((Path(__file__).parents[1] / "data" / "jax_signatures.json").read_text())
+LEFT_OUT = {
+    "jax.lax.linalg.qdwh": {"dynamic_shape": "shapes are static"},
+    "jax.lax.linalg.schur": {
+        "sort_eig_vals": "values are in LAPACK's order",
+        "select_callable": "values are in LAPACK's order",
+    },
+    "jax.lax.scan": {"_split_transpose": "private"},
+}
+
+
+@pytest.mark.parametrize("module", SIGNATURES)
+def test_functions_take_the_arguments_of_jax(module):
+    """All keywords, and positional arguments in JAX's order: ``(a, axis, out, keepdims)``."""
+    names = MODULES.get(module)
+    for name, text in SIGNATURES[module].items():
+        if names is None or not names_of_compat.there(module, name):
+            continue
+        place = names.elsewhere.get(name) or f"{names.source}:{name}"
+        source, _, attribute = place.partition(":")
+        function = importlib.import_module(source)
+        function = getattr(function, attribute) if attribute else function
+        if not callable(function) or isinstance(function, type):
+            continue
+        own = inspect.signature(function).parameters
+        if any(p.kind == p.VAR_KEYWORD for p in own.values()):
+            continue
+        positional, _, keyword = text.partition("|")
+        theirs = [key.rstrip("/") for key in positional.split()]
+        known = {**dict.fromkeys(own), **keywords.spellings(module, name)}
+        missing = {key for key in (*theirs, *keyword.split()) if key not in known}
+        missing -= {key.rstrip("/") for key in positional.split() if key.endswith("/")}
+        missing -= LEFT_OUT.get(f"{module}.{name}", {}).keys()
+        assert not missing, f"{module}.{name} takes no {missing}: tfn/compat/keywords.py"
+        table = keywords.positions(module, name)
+        if table:
+            assert list(table) == theirs, f"{module}.{name}: ORDER in tfn/compat/keywords.py"
+            continue
+        mine = [
+            p.name for p in own.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        translated = [keywords.spellings(module, name).get(key) or key for key in theirs]
+        for i, key in enumerate(theirs):
+            is_private = key in LEFT_OUT.get(f"{module}.{name}", {})
+            unnamed = positional.split()[i].endswith("/")
+            fits = i < len(mine) and (unnamed or mine[i] == translated[i])
+            assert fits or is_private, f"{module}.{name}: ORDER in tfn/compat/keywords.py, {theirs}"
+
+
+def test_positional_arguments_have_the_order_of_jax():
+    total = keywords.adapted("jax.numpy", "sum", tnp.sum)
+    x = np.ones((2, 3), "float32")
+    assert total(x, 1, None, None, True).shape == (2, 1)
+    assert keywords.adapted("jax.numpy", "max", tnp.max)(x, 0, None, True).shape == (1, 3)
+    solve = keywords.adapted("jax.scipy.linalg", "solve", tfn.scipy.linalg.solve)
+    eye = np.eye(2, dtype="float32")
+    assert solve(eye, eye, False, False, False, False, True, "pos").tolist() == eye.tolist()
+    with pytest.raises(TypeError, match="positional"):
+        total(*[x] * 12)

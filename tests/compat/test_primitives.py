@@ -129,3 +129,23 @@ def test_abstract_evaluation_is_held():
     wrong_p.def_abstract_eval(lambda x: ShapedArray((2,), x.dtype))
     with pytest.raises(ArgumentError, match="wrong does not give what its abstract_eval says"):
         tfn.jit(wrong_p.bind)(1.0)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tfn.checkpoint, tfn.jit])
+def test_arrays_that_a_batching_rule_captures_reach_the_body_of_a_loop(wrap):
+    factor = tnp.asarray(3.0)
+    p = Primitive("triple")
+    p.def_impl(lambda x: x * 3)
+    primitives.primitive_jvps[p] = lambda xs, dxs: (p.bind(*xs), p.bind(*dxs))
+    primitives.primitive_batchers[p] = lambda xs, axes: (xs[0] * factor, axes[0])
+
+    def run(x):
+        step = wrap(lambda y: tnp.sin(p.bind(y)))
+        return tfn.lax.scan(lambda y, _: (step(y), None), x, length=2)[0]
+
+    xs = tnp.asarray([0.1, 0.2])
+    for f in (run, tfn.grad(run)):
+        together = tfn.jit(tfn.vmap(f))(xs)
+        assert tnp.allclose(together, tnp.stack([f(x) for x in xs]), rtol=1e-5)
+    twice = tfn.jit(tfn.vmap(tfn.vmap(run)))(tnp.stack([xs, xs]))
+    assert tnp.allclose(twice[1], tnp.stack([run(x) for x in xs]))

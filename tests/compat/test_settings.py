@@ -6,7 +6,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn.compat import settings
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, DTypeError
 
 
 def test_settings_are_kept():
@@ -56,6 +56,18 @@ def test_constants_are_not_recorded_within_ensure_compile_time_eval():
         return x + total
 
     assert f(1).item() == 4 and kinds == [False, True]
+
+
+def test_promotion_can_be_strict():
+    half, single, count = tnp.ones(2, "float16"), tnp.ones(2), tnp.arange(2)
+    with settings.numpy_dtype_promotion("strict"):
+        assert (half * 2.0).dtype == np.float16 and (count + 1).dtype == np.int32
+        for x, y in ((half, single), (count, 1.5), (count, half)):
+            with pytest.raises(DTypeError, match="strict"):
+                tnp.add(x, y)
+        with settings.numpy_dtype_promotion("standard"):
+            assert (half + single).dtype == np.float32
+    assert (half + single).dtype == np.float32 and (count * 1.5).dtype == np.float32
 
 
 def test_names_change_nothing():

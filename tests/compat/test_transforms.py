@@ -61,3 +61,9 @@ def test_symbolic_zeros_are_made_of_types():
     assert zeros["x"].tolist() == [0.0, 0.0] and zeros["n"].dtype == float0
     assert isinstance(transforms.zero_from_primal(1.0, True), transforms.SymbolicZero)
     np.testing.assert_array_equal(zeros["n"].shape, ())
+
+
+def test_device_get_leaves_traced_values():
+    got = transforms.device_get({"x": tnp.ones(2), "n": 3, "s": "text"})
+    assert isinstance(got["x"], np.ndarray) and got["n"] == 3 and got["s"] == "text"
+    assert tfn.jit(lambda x: transforms.device_get([x, 1.0])[0] * 2)(3.0) == 6.0

@@ -1,4 +1,8 @@
-"""Job: every collective, of every dtype and of sizes 0, 1 and primes, against NumPy."""
+"""Job: every collective, of every dtype and of sizes 0, 1, primes and 4 MiB + 1, against NumPy.
+
+python job_collectives.py float32 int8       small sizes, of some dtypes
+python job_collectives.py --large            4 MiB and an element more, of all: minutes
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,9 @@ from tfn.sharding import Mesh, NamedSharding
 from tfn.sharding import PartitionSpec as P
 
 SIZES = (0, 1, 13)
-LARGE = 64 * 1024 + 1
-"""More bytes than those that are summed from a gather, of one dtype alone, and no multiple."""
+SUMMED_LATER = 64 * 1024 + 1
+"""More bytes than those that are summed from a gather, and no multiple."""
+LARGE_BYTES = 4 << 20
 SUMMED = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
@@ -54,12 +59,14 @@ def cases(n: int, dtype: str) -> dict[str, tuple[Callable[..., Any], Callable[..
         return call
 
     def all_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.stack([x] * len(x))
+        return np.broadcast_to(x, (len(x), *x.shape))
 
     def total(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         kind = "int64" if x.dtype.kind in "iu" else "complex128" if x.dtype.kind == "c" else "f8"
-        wide = x.astype(kind)
-        return np.stack([wide.sum(0)] * len(x)).astype(x.dtype)
+        wide = x[0].astype(kind)
+        for row in x[1:]:
+            wide += row.astype(kind)
+        return np.broadcast_to(wide.astype(x.dtype), x.shape)
 
     def permuted(pairs: list[tuple[int, int]]) -> Callable[..., Any]:
         def call(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -82,7 +89,7 @@ def cases(n: int, dtype: str) -> dict[str, tuple[Callable[..., Any], Callable[..
             lambda x: np.arange(n, dtype="int32")[:, None],
         ),
     }
-    some = [(0, n - 1), (n - 1, 0), (1, 1)]
+    some = [(0, n - 1), (n - 1, 0), *([(1, 1)] if n > 2 else [])]
     for pairs in (ring(n, 1), ring(n, -1), ring(n, 2), ring(n, 3), [(0, 1)], some):
         act = lambda x, pairs=pairs: lax.ppermute(x, "d", pairs)
         found[f"ppermute {pairs}"] = act, permuted(pairs)
@@ -131,12 +138,38 @@ def check(dtype: str, mesh: Mesh, sizes: tuple[int, ...]) -> int:
     return count
 
 
+def check_large(dtype: str, mesh: Mesh) -> int:
+    """A program for each collective, so that the results of one are in memory; their number."""
+    n, kind, count = mesh.size, tfn.numpy.dtype(dtype), 0
+    over = NamedSharding(mesh, P("d"))
+    stack = values(np.random.default_rng(4), kind, n, LARGE_BYTES // kind.itemsize + 1)
+    x = tfn.device_put(stack, over)
+    for name, (act, meaning) in cases(n, dtype).items():
+        body = tfn.shard_map(
+            lambda v, act=act: act(v[0])[None],
+            mesh=mesh,
+            in_specs=P("d"),
+            out_specs=P("d"),
+            check_vma=False,
+        )
+        result, want = tfn.jit(body)(x), meaning(stack)
+        for shard in result.addressable_shards:
+            assert np.array_equal(np.asarray(shard.data), want[shard.index]), (dtype, name)
+            count += 1
+    return count
+
+
 def main() -> None:
     """Check all; the first process tells how many results were right."""
-    tfn.distributed.initialize(deadline_s=60)
+    tfn.distributed.initialize(deadline_s=100)
     mesh = tfn.make_mesh((len(tfn.devices()),), ("d",), tfn.sharding.AxisType.Auto)
-    count = sum(check(dtype, mesh, SIZES) for dtype in sys.argv[1:] or DTYPES)
-    count += check("float32", mesh, (LARGE // 4 // mesh.size + 1,))
+    dtypes = [name for name in sys.argv[1:] if name != "--large"] or DTYPES
+    if "--large" in sys.argv:
+        count = sum(check_large(dtype, mesh) for dtype in dtypes)
+    else:
+        count = sum(check(dtype, mesh, SIZES) for dtype in dtypes)
+        later = SUMMED_LATER // 4 // mesh.size + 1
+        count += check("float32", mesh, (later, later + 7))  # two sums in one message
     if tfn.process_index() == 0:
         print("right:", count)
 

@@ -1,10 +1,18 @@
-"""Job: losses of an MLP and of the GPT of examples/, divided in several ways, as one JSON line."""
+"""Job: losses of MNIST, an MLP and a GPT, divided in several ways, as lines of JSON.
+
+    python job_training.py FOLDER data=4 fsdp=4
+
+MNIST and the GPT are those of examples/; checkpoints of MNIST go to the folder.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +28,7 @@ from tfn.sharding import PartitionSpec as P
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
+import mnist
 import sharded_gpt
 
 WAYS = ("data=4", "fsdp=4", "model=4", "data=2,model=2", "fsdp=2,model=2")
@@ -67,6 +76,16 @@ def gpt(way: str) -> list[float]:
     return sharded_gpt.train(options, Console(file=io.StringIO()))
 
 
+def digits(model: str, folder: str) -> list[float]:
+    """Losses and accuracy of an epoch of MNIST, whose batches the processes read together."""
+    options = mnist.parse(
+        ["--model", model, "--devices", "4", "--epochs", "1", "--checkpoints", folder, "--quiet"]
+    )
+    options.images = 1024
+    trained = mnist.train(options, Console(file=io.StringIO()))
+    return [*trained.losses, trained.accuracy]
+
+
 def elementwise() -> list[float]:
     """A function in which no sum crosses devices: the same bits everywhere."""
     mesh = tfn.make_mesh((4,), ("d",), (AxisType.Auto,))
@@ -77,14 +96,24 @@ def elementwise() -> list[float]:
 
 
 def main() -> None:
-    """All losses, from the first process."""
+    """The seconds of each training, and all losses, from the first process."""
     tfn.distributed.initialize(deadline_s=100)
-    found: dict[str, list[float]] = {f"mlp {way}": mlp(way) for way in PLACES}
-    found |= {f"gpt {way}": gpt(way) for way in sys.argv[1:] or WAYS}
-    found["bits"] = elementwise()
+    folder, *ways = sys.argv[1:]
+    trainings: dict[str, Callable[[], list[float]]] = {
+        **{f"mlp {way}": partial(mlp, way) for way in PLACES},
+        **{f"mnist {model}": partial(digits, model, folder) for model in mnist.MODELS},
+        **{f"gpt {way}": partial(gpt, way) for way in ways or WAYS},
+        "bits": elementwise,
+    }
+    found, seconds = {}, {}
+    for name, train in trainings.items():
+        begin = time.perf_counter()
+        found[name] = train()
+        seconds[name] = time.perf_counter() - begin
     leaves = tree.leaves(found)
     assert np.isfinite(leaves).all()
     if tfn.process_index() == 0:
+        print(json.dumps(seconds))
         print(json.dumps(found))
 
 

@@ -155,11 +155,12 @@ def test_devices_arrays_and_programs_of_many_processes(tmp_path: Path) -> None:
 
 @needs_mpi
 def test_training_is_that_of_one_process(tmp_path: Path) -> None:
-    many = run(2, "job_training.py", *WAYS, folder=tmp_path)
+    many = run(2, "job_training.py", str(tmp_path / "two"), *WAYS, folder=tmp_path)
     assert many.returncode == 0, many.stderr
-    one = run(1, "job_training.py", *WAYS, folder=tmp_path, devices=4)
+    one = run(1, "job_training.py", str(tmp_path / "one"), *WAYS, folder=tmp_path, devices=4)
     got, want = (json.loads(done.stdout.splitlines()[-1]) for done in (many, one))
-    assert set(got) == set(want) and len(want) == 3 + len(WAYS) + 1
+    assert set(got) == set(want) and len(want) == 3 + 2 + len(WAYS) + 1
+    assert len(want["mnist mlp"]) == 1024 // 128 + 1
     for name, losses in want.items():
         np.testing.assert_allclose(got[name], losses, rtol=1e-5, err_msg=name)
     assert got["bits"] == want["bits"]

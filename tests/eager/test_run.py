@@ -311,3 +311,22 @@ def test_a_program_lives_as_long_as_a_function_that_has_it() -> None:
     assert run.cache_info().entries["programs"] == 0 and run.load(jaxpr) is made
     run.forget()
     assert f(tnp.arange(5.0)).tolist() == [-1, 2, 5, 8, 11]
+
+
+def test_tables_are_computed_once() -> None:
+    """What depends on no argument is an input that the program keeps, on all ways to run it."""
+
+    def turned(x: Array) -> Array:
+        return x * tnp.sin(tnp.arange(2000.0) * 0.01)
+
+    f = tfn.jit(turned)
+    want = np.sin(np.arange(2000, dtype=np.float32) * np.float32(0.01))
+    x = tnp.ones(2000)
+    for _ in range(3):
+        np.testing.assert_allclose(f(x), want, atol=1e-6)
+    loaded = run.load(f.trace(x).jaxpr)
+    (table,) = loaded.tables
+    assert table.shape == (2000,) and [s for s, _ in loaded.program.inputs] == [(2000,)] * 2
+    assert all("fma" not in kernel.text for kernel in loaded.program.kernels)
+    np.testing.assert_allclose(run.call(f.trace(x).jaxpr, [x])[0], want, atol=1e-6)
+    assert loaded.compile_stats.size_bytes >= 8000

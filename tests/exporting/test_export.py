@@ -335,3 +335,15 @@ def test_objects_for_hexagon_run_without_libraries(dtype: str, tmp_path: Path) -
 def test_no_library_is_linked_for_hexagon(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="no linker"):
         tfn.export(lambda x: x + 1, np.ones(3), path=tmp_path / "made.so", target="hexagon")
+
+
+@pytest.mark.parametrize("n", [12, 37, 100])
+def test_fourier_transforms_in_c(n: int, tmp_path: Path) -> None:
+    """A product, Bluestein's convolution, and mixed radix: with tables as part of the code."""
+    random = np.random.default_rng(0)
+    x = (random.normal(size=(2, n)) + 1j * random.normal(size=(2, n))).astype(np.complex64)
+    (got,) = in_c(
+        lambda x: tnp.fft.ifft(tnp.fft.fft(x) * 2.0), x, folder=tmp_path, compiler=COMPILERS[:1]
+    )
+    np.testing.assert_allclose(got, 2 * x, atol=1e-5)
+    assert "table" not in (tmp_path / "made.h").read_text()

@@ -209,6 +209,9 @@ def gradient(program: Program) -> None:
         coarsest=coarsest(program),
     )
     values = {name: Value(x.numbers()) for name, x in program.inputs.items()}
+    inexact = (x.numbers for x in program.evaluated().values() if x.error is not None)
+    if not all(np.all(np.isfinite(widened(x))) for x in inexact):
+        return  # zero times NaN is zero where a branch is known, NaN where it is not
     try:
         expected = evaluate_line(line, values)
     except Unfit:

@@ -269,6 +269,8 @@ def _wavering(
             moved[name] = Value(np.asarray(x))  # NumPy makes a number of an array without axes
         for at, value in enumerate(narrow(source, names, moved)):
             if is_inexact(value.numbers.dtype) and value.shape == spread[at].shape:
+                if not np.array_equal(_places(value.numbers), _places(results[at].numbers)):
+                    raise Unfit
                 change = np.abs(widened(value.numbers) - widened(results[at].numbers))
                 spread[at] = np.fmax(spread[at], np.where(np.isfinite(change), change, 0))
     return spread
@@ -319,6 +321,7 @@ def evaluate(
                     _require_normal(widened(value.numbers), value.dtype)
                 if _PRODUCTS.search(source):
                     _require_normal_products(widened(value.numbers), value.dtype)
+        _require_no_overflow(reads.values(), results)
         inputs = {name: widened(value.numbers) for name, value in reads.items()}
         terms = max((x.size for x in inputs.values()), default=0) if _SUMS.search(source) else 0
         is_normwise = "linalg" in source
@@ -380,6 +383,17 @@ def _require_same_poles(results: Sequence[Value], references: Sequence[Numbers])
 
 def _require_moderate(x: Numbers, dtype: str) -> None:
     if _largest(x) > LIMIT.get(dtype, 1e8):
+        raise Unfit
+
+
+def _require_no_overflow(operands: Iterable[Value], results: Iterable[Value]) -> None:
+    """Integers that are infinite in a dtype of a result tell nothing: 0 times them is NaN."""
+    largest = max(
+        (_largest(x.numbers.astype(np.float64)) for x in operands if x.numbers.dtype.kind in "iu"),
+        default=0.0,
+    )
+    floats = [x.dtype for x in results if x.dtype in FLOATS]
+    if any(largest > float(ml_dtypes.finfo(dtype).max) for dtype in floats):
         raise Unfit
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tfn
+import tfn.numpy as tnp
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 
@@ -95,3 +96,14 @@ def test_refusals() -> None:
         lax.bitcast_convert_type(np.zeros(3, "uint16"), "uint32")
     with pytest.raises(DTypeError, match="bool"):
         lax.bitcast_convert_type(np.zeros(3, "uint16"), "bool")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "int4"])
+def test_upper_halves_of_products_are_those_of_python(dtype):
+    info = tnp.iinfo(dtype)
+    low, high, width = int(info.min), int(info.max), int(info.bits)
+    edges = [low, low + 1, -1, 0, 1, 3, high // 3, high - 1, high]
+    values = [v for v in edges if low <= v <= high]
+    pairs = [(x, y) for x in values for y in values]
+    x, y = (tnp.array([p[i] for p in pairs], dtype) for i in range(2))
+    assert lax.mulhi(x, y).tolist() == [(a * b) >> width for a, b in pairs]

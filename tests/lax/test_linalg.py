@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import tfn
 import tfn.numpy as tnp
 from tfn import tree
-from tfn.errors import GradientError, ShapeError
+from tfn.errors import GradientError, ShapeError, TfnError
 from tfn.lax import linalg
 from tfn.numpy.linalg import lapack
 
@@ -63,7 +64,7 @@ CASES = TRIANGLES | {
     "eigh": (lambda a: projected(a + tnp.conj(a).T), [(4, 4)]),
     "eigvalsh": (lambda a: linalg.eigvalsh(a + tnp.conj(a).T), [(4, 4)]),
     "eigvals": (lambda a: tnp.exp(linalg.eigvals(a)).sum(), [(4, 4)]),
-    "eig": (lambda a: (lambda w, v: linalg.solve(v.T, (v * w**2).T))(*linalg.eig(a)), [(4, 4)]),
+    "eig": (lambda a: (lambda w, _, v: linalg.solve(v.T, (v * w**2).T))(*linalg.eig(a)), [(4, 4)]),
     "svd": (rebuilt, [(4, 4)]),
     "svd wide": (rebuilt, [(3, 5)]),
     "svd tall": (rebuilt, [(5, 3)]),
@@ -267,3 +268,93 @@ def test_householder_reflections():
     np.testing.assert_allclose(taus, scales)
     with pytest.raises(ShapeError, match="as many rows"):
         linalg.householder_product(np.ones((2, 3)), np.ones(2))
+
+
+# Decompositions with JAX's options.
+
+
+def drawn(*shape, dtype):
+    random = np.random.default_rng(7)
+    x = random.standard_normal(shape)
+    x = x + 1j * random.standard_normal(shape) if np.dtype(dtype).kind == "c" else x
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_schur_hessenberg_and_tridiagonal_forms_are_those_of_scipy(dtype):
+    a = drawn(3, 5, 5, dtype=dtype)
+    tolerance = 2e-4 if np.finfo(dtype).bits == 32 else 1e-12
+    t, z = linalg.schur(a)
+    np.testing.assert_allclose(z @ t @ adjoint(z), a, atol=tolerance)
+    np.testing.assert_allclose(z @ adjoint(z), np.stack([np.eye(5)] * 3), atol=tolerance)
+    kind = "complex" if "complex" in dtype else "real"
+    want, _ = scipy.linalg.schur(a[0], output=kind)
+    np.testing.assert_allclose(abs(np.asarray(t[0])), abs(want), atol=tolerance * 10)
+    packed, scales = linalg.hessenberg(a)
+    np.testing.assert_allclose(
+        np.triu(packed[0], -1), scipy.linalg.hessenberg(a[0]), atol=tolerance
+    )
+    assert scales.shape == (3, 4)
+    hermitian = a + np.asarray(adjoint(tnp.asarray(a)))
+    for lower in (True, False):
+        _, d, e, _ = (np.asarray(x) for x in linalg.tridiagonal(hermitian, lower=lower))
+        line = np.diag(d[1]) + np.diag(e[1], 1) + np.diag(e[1], -1)
+        np.testing.assert_allclose(
+            np.linalg.eigvalsh(line), np.linalg.eigvalsh(hermitian[1]), atol=tolerance * 10
+        )
+    same = tfn.vmap(lambda a: linalg.schur(a)[0])(a)
+    np.testing.assert_array_equal(same, t)
+
+
+def test_eigenvectors_of_both_sides():
+    a = drawn(4, 4, dtype="complex128")
+    w, left, right = (np.asarray(x) for x in linalg.eig(a))
+    np.testing.assert_allclose(a @ right, right * w, atol=1e-12)
+    np.testing.assert_allclose(left.conj().T @ a, w[:, None] * left.conj().T, atol=1e-12)
+    assert len(linalg.eig(a, compute_left_eigenvectors=False)) == 2
+    alone = linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    assert len(alone) == 1
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (4, 4)])
+def test_pivoting_takes_the_columns_in_the_order_of_lapack(shape):
+    a = drawn(*shape, dtype="float64")
+    q, r, p = linalg.qr(a, pivoting=True, full_matrices=False)
+    want = scipy.linalg.qr(a, pivoting=True, mode="economic")
+    for got, value in zip((q, r, p), want, strict=True):
+        np.testing.assert_allclose(got, value, atol=1e-12)
+    stacked = tfn.vmap(lambda a: linalg.qr(a, pivoting=True, full_matrices=False)[2])(
+        tnp.stack([a, a[:, ::-1]])
+    )
+    np.testing.assert_array_equal(stacked[0], want[2])
+    slope = tfn.grad(lambda a: abs(linalg.qr(a, pivoting=True, full_matrices=False)[1][0, 0]))(a)
+    first = a[:, want[2][0]]
+    np.testing.assert_allclose(slope[:, want[2][0]], first / np.linalg.norm(first), atol=1e-12)
+
+
+def test_subsets_products_and_updates():
+    a = drawn(4, 4, dtype="float64")
+    s = a @ a.T + np.eye(4)
+    vectors, values = linalg.eigh(s, subset_by_index=(1, 3))
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(s)[1:3])
+    np.testing.assert_allclose(s @ vectors, vectors * values, atol=1e-12)
+    u, d, vh = linalg.svd(a, full_matrices=False, subset_by_index=(0, 2))
+    assert (u.shape, d.shape, vh.shape) == ((4, 2), (2,), (2, 4))
+    np.testing.assert_allclose(linalg.symmetric_product(a, s, alpha=2, beta=-1), 2 * a @ a.T - s)
+    upper, w = np.linalg.cholesky(s).T, a[0]
+    np.testing.assert_allclose(
+        linalg.cholesky_update(upper, w),
+        np.linalg.cholesky(s + np.outer(w, w)).T,
+        atol=1e-12,
+    )
+    polar, h, *_ = linalg.qdwh(a)
+    np.testing.assert_allclose(polar @ h, a, atol=1e-12)
+    np.testing.assert_allclose(polar @ polar.T, np.eye(4), atol=1e-12)
+    for call in (
+        lambda: linalg.eigh(s, subset_by_index=(2, 2)),
+        lambda: linalg.svd(drawn(3, 4, dtype="float64"), subset_by_index=(0, 1)),
+        lambda: linalg.qdwh(drawn(3, 4, dtype="float64")),
+        lambda: linalg.cholesky_update(s, a),
+    ):
+        with pytest.raises(TfnError):
+            call()

@@ -182,3 +182,21 @@ def test_rows_of_a_batch_have_lengths() -> None:
         alone = nn.dot_product_attention(q[row, :time], k[row, :source], v[row, :source])
         np.testing.assert_allclose(out[row, :time], alone, rtol=1e-5, atol=1e-6)
         assert not np.asarray(out[row, time:]).any()
+
+
+@pytest.mark.parametrize("window", [2, (3, 0), (0, 1)])
+def test_a_window_of_neighbours(window: Any) -> None:
+    q, k, v = case(3, source=5)
+    before, after = (window, window) if isinstance(window, int) else window
+    distance = np.arange(5) - np.arange(5)[:, None]
+    mask = (distance >= -before) & (distance <= after)
+    agrees(nn.dot_product_attention(q, k, v, local_window_size=window), formula(q, k, v, mask))
+
+
+def test_the_logarithms_of_the_sums() -> None:
+    q, k, v = case(3)
+    mean, logs = nn.dot_product_attention(q, k, v, return_residual=True)
+    agrees(mean, nn.dot_product_attention(q, k, v))
+    wide = np.repeat(np.asarray(k), 2, -2)
+    scores = np.einsum("...thd,...shd->...ths", np.asarray(q), wide) / np.sqrt(8)
+    agrees(logs, np.log(np.exp(scores).sum(-1)))

@@ -386,7 +386,8 @@ TABLE: dict[str, Row] = {
 
 ELSEWHERE = {
     **dict.fromkeys(("array", "asarray", "astype", "copy", "empty", "empty_like", "from_dlpack",
-        "frombuffer", "fromiter"), "what they take are NumPy's arrays: test_creation.py"),
+        "frombuffer", "fromfile", "fromiter", "fromstring"),
+        "what they take are NumPy's arrays, or files: test_creation.py"),
     **dict.fromkeys(("array_repr", "array_str", "save", "savez", "load"),
         "text and files: test_storage.py"),
     **dict.fromkeys(("finfo", "iinfo", "isdtype", "can_cast", "issubdtype", "promote_types",
@@ -404,5 +405,6 @@ ELSEWHERE = {
         "roots"), "unique but for signs or order: test_linalg.py, test_polynomials.py"),
     "linalg.lstsq": "residues that are empty or not, by rank: test_linalg.py",
     "mask_indices": "a function of functions: test_editing.py",
+    "einsum_path": "an order, and no array: test_contraction.py",
 }
 # fmt: on

@@ -80,3 +80,9 @@ def test_roll(shift):
         close(tnp.roll(X, shift, 1), np.roll(X, shift, 1))
         close(tnp.roll(X, shift, (0, 1)), np.roll(X, shift, (0, 1)))
     close(tnp.roll(np.zeros((0, 2)), 1, 0), np.zeros((0, 2)))
+
+
+def test_stacks_of_a_dtype():
+    x = np.ones(2, "int32")
+    for f in (tnp.vstack, tnp.hstack, tnp.dstack):
+        assert f([x, x], dtype="float32").dtype == "float32"

@@ -226,3 +226,25 @@ def test_matrices_and_vectors():
     near(tnp.matvec(a, x), np.matvec(a, x))
     near(tnp.vecmat(x[..., :3], a), np.vecmat(x[..., :3], a))
     near(tnp.vecdot(x, a[0, 0]), np.vecdot(x, a[0, 0]))
+
+
+def test_the_path_of_a_contraction_is_that_of_numpy():
+    a, b, c = np.ones((2, 9)), np.ones((9, 3)), np.ones((3, 4))
+    for optimize in ("greedy", "optimal", False):
+        path, text = tnp.einsum_path("ij,jk,kl", a, b, c, optimize=optimize)
+        assert path == np.einsum_path("ij,jk,kl", a, b, c, optimize=optimize)[0][1:]
+        assert "Naive FLOP count" in text
+    assert tnp.einsum_path("ij,jk", a, b, optimize=[(0, 1)])[0] == [(0, 1)]
+    with pytest.raises(ArgumentError):
+        tnp.einsum_path("ij,jk", a, a)
+
+
+def test_cross_products_along_other_axes_and_in_a_plane():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((3, 4, 5)), rng.standard_normal((3, 4, 5))
+    got = tnp.cross(x, y, axisa=0, axisb=0, axisc=1)
+    np.testing.assert_allclose(got, np.cross(x, y, axisa=0, axisb=0, axisc=1))
+    p, q, s = (rng.standard_normal((6, n)) for n in (2, 2, 3))
+    in_space = [np.pad(u, [(0, 0), (0, 1)]) for u in (p, q)]
+    np.testing.assert_allclose(tnp.cross(p, q), np.cross(*in_space)[:, 2])
+    np.testing.assert_allclose(tnp.cross(p, s), np.cross(in_space[0], s))

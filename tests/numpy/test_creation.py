@@ -201,3 +201,21 @@ def test_devices_by_name():
 def test_from_bytes_and_iterables():
     close(tnp.frombuffer(b"\1\2\3\4", "int8", 2, 1), np.int8([2, 3]))
     close(tnp.fromiter((i * i for i in range(4)), "int32"), np.int32([0, 1, 4, 9]))
+
+
+def test_numbers_of_files_and_texts(tmp_path):
+    path = tmp_path / "numbers"
+    x = np.arange(6, dtype="int16")
+    x.tofile(path)
+    assert tnp.fromfile(path, "int16").tolist() == x.tolist()
+    assert tnp.fromfile(path, "int16", 2).tolist() == [0, 1]
+    path.write_text("1.5, 2.5")
+    assert tnp.fromfile(path, float, sep=",").tolist() == [1.5, 2.5]
+    assert tnp.fromstring("3 4 5", "int32", 2, sep=" ").tolist() == [3, 4]
+    for call in (
+        lambda: tnp.fromstring("3 x", "int32", sep=" "),
+        lambda: tnp.fromstring("3", "int32", sep=""),
+        lambda: tnp.fromfile(path, "int32", sep=","),
+    ):
+        with pytest.raises(ArgumentError):
+            call()

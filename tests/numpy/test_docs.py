@@ -13,15 +13,30 @@ import pytest
 import tfn.image
 import tfn.lax
 import tfn.numpy
+import tfn.scipy.cluster.vq
+import tfn.scipy.integrate
+import tfn.scipy.interpolate
 import tfn.scipy.linalg
 import tfn.scipy.ndimage
+import tfn.scipy.optimize
 import tfn.scipy.signal
 import tfn.scipy.sparse.linalg
 import tfn.scipy.special
 import tfn.scipy.stats
 from tfn.numpy import contraction
 from tfn.numpy.linalg import factorizations, norms, products, systems
+from tfn.scipy import (
+    definite_integrals,
+    faddeeva,
+    hypergeometric,
+    log_gamma,
+    matrix_functions,
+    spherical,
+    structured_matrices,
+)
+from tfn.scipy.stats import kde, samples
 
+SPECIAL = [definite_integrals, faddeeva, hypergeometric, log_gamma, spherical]
 DISTRIBUTIONS = [
     module
     for module in (getattr(tfn.scipy.stats, name) for name in dir(tfn.scipy.stats))
@@ -34,8 +49,17 @@ MODULES = [
     tfn.lax,
     tfn.lax.linalg,
     tfn.image,
+    tfn.scipy.cluster.vq,
+    tfn.scipy.integrate,
+    tfn.scipy.interpolate,
     tfn.scipy.linalg,
+    matrix_functions,
+    structured_matrices,
+    *SPECIAL,
+    samples,
+    kde,
     tfn.scipy.ndimage,
+    tfn.scipy.optimize,
     tfn.scipy.signal,
     tfn.scipy.sparse.linalg,
     tfn.scipy.special,

@@ -64,3 +64,21 @@ def test_histograms_of_points():
             close(a, b, 128)
     with pytest.raises(ArgumentError, match="for each column"):
         tnp.histogramdd(points, [2])
+
+
+@pytest.mark.parametrize("bins", [1, 7, 131, 4099])
+@pytest.mark.parametrize("ends", [(-4, 4), (0.0, 1.0), (-3.3, 1e3), (1e6, 1e6 + 1)])
+def test_equal_bins_hold_what_is_between_their_borders(bins, ends):
+    """A quotient finds the bin, or a neighbour; where borders collide, a search does."""
+    random = np.random.default_rng(0)
+    x = np.concatenate(
+        [random.uniform(ends[0] - 1, ends[1] + 1, 300), np.linspace(*ends, bins + 1)]
+    )
+    x = np.append(x, [np.nan, np.inf, -np.inf]).astype(np.float32)
+    borders = np.asarray(tnp.histogram_bin_edges(x, bins, ends))
+    place = np.searchsorted(borders, x, side="right") - 1
+    place[x == borders[-1]] = bins - 1
+    place = place[~np.isnan(x) & (place >= 0) & (place < bins)]
+    np.testing.assert_array_equal(
+        tnp.histogram(x, bins, ends)[0], np.bincount(place, minlength=bins)
+    )

@@ -5,7 +5,7 @@ import pytest
 
 import tfn.numpy as tnp
 from tests.numpy.values import close
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import ArgumentError, DTypeError, OutOfBoundsError
 
 
 @pytest.mark.parametrize("k", [-2, 0, 1])
@@ -69,3 +69,22 @@ def test_triangles_of_a_matrix():
     for name in ("tril_indices_from", "triu_indices_from"):
         for got, want in zip(getattr(tnp, name)(x, 1), getattr(np, name)(x, 1), strict=True):
             close(got, want.astype(np.int32))
+
+
+def test_coordinates_outside_are_wrapped_clipped_or_refused():
+    places = np.array([[3, 6, -1], [4, 5, 9]])
+    for mode in ("wrap", "clip"):
+        for order in "CF":
+            got = tnp.ravel_multi_index(tuple(places), (7, 6), mode, order)
+            want = np.ravel_multi_index(places, (7, 6), mode, order)
+            np.testing.assert_array_equal(got, want)
+    with pytest.raises(OutOfBoundsError):
+        tnp.ravel_multi_index(tuple(places), (7, 6))
+    assert tnp.ravel_multi_index((1, 2), (3, 4), dtype="int64").dtype == "int64"
+    with pytest.raises(ArgumentError):
+        tnp.ravel_multi_index((1, 2), (3, 4), "other")
+
+
+def test_indices_of_a_dtype():
+    np.testing.assert_array_equal(tnp.indices((2, 3), "float32"), np.indices((2, 3)))
+    assert all(x.dtype == "int8" for x in tnp.indices((2, 3), "int8", sparse=True))

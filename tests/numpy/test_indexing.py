@@ -249,3 +249,12 @@ def test_a_single_truth_is_a_new_axis(truth):
     close(a.at[tnp.array(truth)].set(9), np.where(truth, 9, x).astype(np.int32))
     masked = tfn.jit(lambda m: a.at[m].add(1))(tnp.array(truth))
     close(masked, (x + truth).astype(np.int32))
+
+
+def test_negative_indices_may_be_outside():
+    x = np.float64([1, 2, 3])
+    places = np.array([-1, 0, 5])
+    got = tnp.take_along_axis(x, places, wrap_negative_indices=False)
+    np.testing.assert_array_equal(got, [np.nan, 1, np.nan])
+    clipped = tnp.take_along_axis(x, places, mode="clip", wrap_negative_indices=False)
+    assert clipped.tolist() == [1, 1, 3]

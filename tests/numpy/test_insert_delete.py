@@ -85,3 +85,18 @@ def test_small_ones():
     close(np.take_along_axis(X, np.asarray(tnp.argpartition(X, 2)), 1), X)
     with pytest.raises(ShapeError, match="axes of one size"):
         tnp.diag_indices_from(X)
+
+
+def test_zeros_are_trimmed_along_axes():
+    x = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]])
+    for axis in (None, 0, 1, (0, 1)):
+        for trim in ("fb", "f", "b"):
+            got, want = tnp.trim_zeros(x, trim, axis), np.trim_zeros(x, trim, axis)
+            np.testing.assert_array_equal(got, want)
+    assert tnp.trim_zeros(np.zeros((3, 3)), axis=0).shape == (0, 3)
+
+
+def test_indices_of_a_mask_of_a_size():
+    rows, columns = tnp.mask_indices(3, tnp.triu, size=8)
+    assert rows.tolist() == [0, 0, 0, 1, 1, 2, 0, 0] and columns.shape == (8,)
+    assert tnp.mask_indices(3, tnp.triu, size=2)[1].tolist() == [0, 1]

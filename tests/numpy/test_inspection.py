@@ -60,3 +60,13 @@ def test_questions_about_values():
     assert tnp.iterable(tnp.ones(2)) and not tnp.iterable(tnp.ones(()))
     assert tnp.array_repr(tnp.array([1.23456]), precision=2) == "Array([1.23], dtype=float32)"
     assert tnp.array_str(tnp.array([1.23456]), precision=2) == "[1.23]"
+
+
+def test_kinds_of_casts():
+    pairs = [("int32", "int8"), ("float64", "float32"), ("float32", "int32"), ("bool", "int8")]
+    for casting in ("no", "equiv", "same_kind", "unsafe"):
+        for pair in [*pairs, ("int8", "int8")]:
+            assert tnp.can_cast(*pair, casting) == np.can_cast(*pair, casting)
+    assert not tnp.can_cast("int4", "int8") and tnp.can_cast("int4", "int2", "same_kind")
+    with pytest.raises(ArgumentError):
+        tnp.can_cast("int8", "int8", "other")

@@ -6,7 +6,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close, sample
-from tfn.errors import ShapeError
+from tfn.errors import ArgumentError, ShapeError
 
 Y = sample("float64", (3, 5), 1, special=False)
 
@@ -48,3 +48,20 @@ def test_covariance():
     close(tnp.cov(Y), np.cov(Y), 64)
     close(tnp.cov(Y, rowvar=False, ddof=0), np.cov(Y, rowvar=False, ddof=0), 64)
     close(tnp.cov(Y[0]), np.cov(Y[0]), 64)
+
+
+def test_interp_outside_of_the_points_is_that_of_numpy():
+    xp, fp = np.float64([1, 2, 4, 5]), np.float64([3, 1, 0, 7])
+    x = np.linspace(-2, 9, 31)
+    np.testing.assert_allclose(tnp.interp(x, xp, fp, -5, 9), np.interp(x, xp, fp, -5, 9))
+    want = np.interp(x, xp, fp, period=4.5)
+    np.testing.assert_allclose(tnp.interp(x, xp, fp, period=4.5), want)
+    line = tnp.interp(np.float64([-1, 7]), xp, fp, left="extrapolate", right="extrapolate")
+    np.testing.assert_allclose(line, [7, 21])
+    with pytest.raises(ArgumentError):
+        tnp.interp(x, xp, fp, left="other")
+
+
+def test_covariances_have_the_dtype_that_is_asked_for():
+    x = np.float32([[1, 2, 4], [0, 3, 1]])
+    assert tnp.cov(x, dtype="float64").dtype == tnp.corrcoef(x, dtype="float64").dtype == "float64"

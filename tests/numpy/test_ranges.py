@@ -66,3 +66,9 @@ def test_geomspace():
             close(tnp.geomspace(*ends, 7, endpoint), want, 16)
     low, high = np.float64([1, 3]), np.float64([16, 48])
     close(tnp.geomspace(low, high, 5, axis=1), np.geomspace(low, high, 5, axis=1), 16)
+
+
+def test_powers_along_an_axis():
+    start = np.array([0.0, 1.0])
+    got, want = tnp.logspace(start, 2, 4, axis=1), np.logspace(start, 2, 4, axis=1)
+    np.testing.assert_allclose(got, want)

@@ -218,3 +218,10 @@ def test_numpy_calls_the_methods_with_out() -> None:
     assert (np.sum(x), np.any(x), np.std(x), np.argmax(x)) == (6.0, True, np.std([0, 1, 2, 3]), 3)
     with pytest.raises(NotImplementedError, match="never changes"):
         tnp.sum(x, out=np.zeros(()))
+
+
+def test_sums_need_not_be_promoted():
+    x = np.ones(3, "int8")
+    for f in (tnp.sum, tnp.prod):
+        assert f(x, promote_integers=False).dtype == "int8" and f(x).dtype == "int32"
+        assert f(x > 0, promote_integers=False).dtype == "int32"

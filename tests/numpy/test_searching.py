@@ -128,3 +128,14 @@ def test_places_in_narrow_and_unsigned_dtypes(name):
     assert int(tnp.unravel_index(tnp.asarray(big), (2, 300))[1][0]) == 100
     counts = np.array([1, 0, 2], name)
     close(tnp.repeat(x[:3], tnp.asarray(counts)), np.repeat(x[:3], counts.astype(np.int64)))
+
+
+def test_where_alone_gives_places():
+    x = np.array([[0, 3], [4, 0]])
+    for got, want in zip(tnp.where(x), np.where(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+    (places,) = tfn.jit(lambda x: tnp.where(x, size=3, fill_value=7))(x[0])
+    assert places.tolist() == [1, 7, 7]
+    for call in (lambda: tnp.where(x, 1), lambda: tnp.where(x, 1, 2, size=3)):
+        with pytest.raises(ArgumentError):
+            call()

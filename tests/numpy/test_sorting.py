@@ -74,3 +74,7 @@ def test_complex_numbers_in_order():
     x = np.complex64([3 - 1j, 1 + 2j, 1 - 2j, 2])
     np.testing.assert_array_equal(tnp.sort_complex(x), np.sort_complex(x))
     np.testing.assert_array_equal(tnp.sort_complex(np.int8([3, 1])), np.complex64([1, 3]))
+
+
+def test_places_have_the_dtype_that_is_asked_for():
+    assert tnp.argsort(np.array([3, 1]), dtype="int8").dtype == "int8"

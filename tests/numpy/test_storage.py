@@ -9,7 +9,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close
-from tfn.dtypes import ALL
+from tfn.dtypes import COMPLEXES, REALS
 from tfn.errors import ArgumentError, DTypeError, StateError
 
 
@@ -33,7 +33,7 @@ def test_suffixes_are_those_of_numpy(tmp_path):
     assert np.load(tmp_path / "x.npz")["arr_0"].shape == (2,)
 
 
-@pytest.mark.parametrize("dtype", sorted(ALL, key=str), ids=str)
+@pytest.mark.parametrize("dtype", sorted([*REALS, *COMPLEXES], key=str), ids=str)
 def test_every_dtype(dtype, tmp_path):
     for x in (tnp.asarray(np.array([0, 1, 5]).astype(dtype)), tnp.zeros((0, 2), dtype)):
         tnp.save(tmp_path / "x.npy", x)

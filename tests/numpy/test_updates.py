@@ -159,3 +159,12 @@ def test_put_along_axis():
     want = x.copy()
     np.put_along_axis(want, i, -1, 1)
     close(tnp.put_along_axis(x, i, -1, 1), want)
+
+
+def test_put_along_the_flat_array():
+    x = np.arange(6.0).reshape(2, 3)
+    want = x.copy()
+    np.put_along_axis(want, np.array([1, 5]), 9.0, None)
+    np.testing.assert_array_equal(tnp.put_along_axis(x, np.array([1, 5]), 9.0, None), want)
+    clipped = tnp.put_along_axis(x[0], np.array([7]), 9.0, 0, mode="clip")
+    assert clipped.tolist() == [0, 1, 9]

@@ -251,3 +251,20 @@ def test_the_generator_has_a_name():
     for make in (random.key, random.PRNGKey):
         with pytest.raises(ArgumentError, match="threefry2x32"):
             make(0, impl="rbg")
+
+
+def test_other_names_of_the_generator():
+    for name in ("rbg", "unsafe_rbg", "threefry2x32"):
+        assert random.key_dtype(name) == random.key(0).dtype
+        same = random.key(3, impl=name), random.key(3, dtype=random.key_dtype(name))
+        for key in same:
+            assert random.key_data(key).tolist() == random.key_data(random.key(3)).tolist()
+    words = random.key_data(random.key(3))
+    assert random.wrap_key_data(words, impl="rbg").shape == ()
+    for call in (
+        lambda: random.key(0, impl="other"),
+        lambda: random.key_dtype("other"),
+        lambda: random.wrap_key_data(words, dtype="other"),
+    ):
+        with pytest.raises(ArgumentError):
+            call()

@@ -19,7 +19,7 @@ def test_factors_that_are_kept(name):
     for lower in (False, True):
         near(linalg.cholesky(spd, lower), scipy.linalg.cholesky(spd, lower))
         near(linalg.cho_solve(linalg.cho_factor(spd, lower), b), np.linalg.solve(spd, b), 8)
-        for trans in (0, 1, 2, "C"):
+        for trans in (0, 1, True, 2, "C"):
             got = linalg.solve_triangular(a, b, trans, lower)
             near(got, scipy.linalg.solve_triangular(a, b, trans, lower), 8)
     near(linalg.solve(spd, b, assume_a="pos"), np.linalg.solve(spd, b), 8)

@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 
 import tfn
+from tfn.errors import TfnError
 from tfn.scipy import stats
 
 LINE = np.float64([-2.0, -0.4, 0.0, 0.3, 0.9, 1.7, 4.0])
@@ -102,3 +103,87 @@ def test_python_numbers_give_32_bits():
     assert stats.norm.logpdf(1).dtype == np.float32
     assert stats.gamma.pdf(np.float32(1), 2).dtype == np.float32
     assert tfn.jit(stats.norm.cdf)(0.0) == 0.5
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+@pytest.mark.parametrize("shape", [(11,), (5, 7), (3, 4, 2)])
+def test_samples(shape, dtype):
+    a = np.random.default_rng(2).integers(0, 4, shape).astype(dtype)
+    for axis in (0, -1, None):
+        for keepdims in (False, True):
+            got = stats.mode(a, axis, keepdims=keepdims)
+            want = scipy.stats.mode(a, axis, keepdims=keepdims)
+            assert got.mode.shape == want.mode.shape
+            np.testing.assert_array_equal(got.mode, want.mode)
+            np.testing.assert_array_equal(got.count, want.count)
+        for method in ("average", "min", "max", "dense", "ordinal"):
+            want = scipy.stats.rankdata(a, method, axis=axis)
+            np.testing.assert_array_equal(stats.rankdata(a, method, axis=axis), want)
+        real = a.astype("float64")
+        np.testing.assert_allclose(stats.sem(real, axis), scipy.stats.sem(real, axis))
+
+
+def test_samples_with_nan():
+    a = np.random.default_rng(0).standard_normal((4, 5))
+    a[1, 2] = np.nan
+    np.testing.assert_array_equal(stats.rankdata(a, axis=1), scipy.stats.rankdata(a, axis=1))
+    for policy in ("omit", "propagate"):
+        want = scipy.stats.sem(a, 1, nan_policy=policy)
+        np.testing.assert_allclose(stats.sem(a, 1, nan_policy=policy), want)
+    for call in (
+        lambda: stats.mode(a, nan_policy="omit"),
+        lambda: stats.rankdata(a, "other"),
+        lambda: stats.sem(a, nan_policy="raise"),
+    ):
+        with pytest.raises(TfnError):
+            call()
+
+
+def test_quantiles_of_bernoulli_and_entropy_of_poisson():
+    q = np.float64([0, 0.1, 0.69, 0.7, 0.71, 1, 1.5])
+    for loc in (0, 2):
+        want = scipy.stats.bernoulli.ppf(q, 0.3, loc)
+        np.testing.assert_array_equal(stats.bernoulli.ppf(q, 0.3, loc), want)
+    for mean in (0.01, 0.5, 3.0, 20.0, 99.9, 100.1, 500.0, 1e4):
+        counts = np.arange(max(0, mean - 40 * mean**0.5 - 40) // 1, mean + 40 * mean**0.5 + 40)
+        logs = scipy.stats.poisson.logpmf(counts, mean)
+        want = -(np.exp(logs) * logs).sum()
+        np.testing.assert_allclose(stats.poisson.entropy(np.array(mean)), want, rtol=1e-9)
+    assert stats.poisson.entropy(0.0) == 0
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_kernel_densities(dimensions):
+    random = np.random.default_rng(dimensions)
+    x, y = random.standard_normal((dimensions, 30)), random.standard_normal((dimensions, 8))
+    for options in (
+        {},
+        {"bw_method": "silverman"},
+        {"bw_method": 0.3},
+        {"weights": random.uniform(0.5, 1, 30)},
+        {"bw_method": lambda d: d.neff**-0.2},
+    ):
+        ours, theirs = stats.gaussian_kde(x, **options), scipy.stats.gaussian_kde(x, **options)
+        np.testing.assert_allclose(ours.neff, theirs.neff)
+        np.testing.assert_allclose(ours.covariance, theirs.covariance)
+        for f in ("pdf", "logpdf", "evaluate"):
+            np.testing.assert_allclose(getattr(ours, f)(y), getattr(theirs, f)(y))
+        mean, cov = np.zeros(dimensions), np.eye(dimensions)
+        want = theirs.integrate_gaussian(mean, cov)
+        np.testing.assert_allclose(ours.integrate_gaussian(mean, cov), want)
+        np.testing.assert_allclose(ours.integrate_kde(ours), theirs.integrate_kde(theirs))
+        if dimensions == 1:
+            np.testing.assert_allclose(
+                ours.integrate_box_1d(-1, 0.5), theirs.integrate_box_1d(-1, 0.5)
+            )
+    sample = np.asarray(ours.resample(tfn.random.key(0), (4000,)))
+    want = np.cov(x) + np.asarray(ours.covariance).squeeze()
+    np.testing.assert_allclose(np.cov(sample), want, atol=0.15)
+    f = tfn.jit(lambda x: stats.gaussian_kde(x).logpdf(y).sum())
+    step, along = 1e-6, random.standard_normal(x.shape)
+    slope = (f(x + step * along) - f(x - step * along)) / (2 * step)
+    np.testing.assert_allclose((tfn.grad(f)(x) * along).sum(), slope, rtol=1e-5)
+    with pytest.raises(TfnError):
+        stats.gaussian_kde(x, "other")
+    with pytest.raises(TfnError):
+        stats.gaussian_kde(x[:, :1])

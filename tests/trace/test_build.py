@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfn.dtypes import ALL, BFLOAT16, BOOL, COMPLEXES, FLOAT16, FLOAT32, FLOATS, INT32, INT64, int8
+from tfn.dtypes import (
+    BFLOAT16,
+    BOOL,
+    COMPLEXES,
+    FLOAT16,
+    FLOAT32,
+    FLOATS,
+    INT32,
+    INT64,
+    REALS,
+    int8,
+)
 from tfn.trace import build
 from tfn.trace.argument import Conv, Param, Reduce
 from tfn.trace.op import Op
@@ -90,7 +101,7 @@ def test_convolution():
     assert build.conv(image, window, arg).shape == (1, 5, 4)
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", [*REALS, *COMPLEXES], ids=str)
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN], ids=lambda op: op.value)
 def test_a_monoid_starts_from_its_identity(op, dtype):
     if dtype == BOOL and op in (Op.ADD, Op.MUL):

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 import tfn
-from tfn.trace import bind, effects
-from tfn.trace.argument import Host, VmapMethod
+from tfn.trace import bind, build, effects
+from tfn.trace.argument import Host, Param, VmapMethod
+from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
-from tfn.trace.uop import walk
+from tfn.trace.uop import UOp, walk
 
 HOST = Host(lambda results, operands: None, (((), np.dtype(bool)),), VmapMethod.SEQUENTIAL, True)
 
@@ -61,3 +62,19 @@ def test_a_trace_without_effects_has_no_token() -> None:
         assert not trace.written
         act(1.0)
         assert trace.written == [effects.TOKEN]
+
+
+def test_tokens_of_deeply_nested_functions_are_found() -> None:
+    """Each function is looked at once, not once for each result of all functions around it."""
+    params = (Param(0, (), np.dtype(bool)), *(Param(i, (), np.dtype("f4")) for i in range(1, 8)))
+    xs = [param(p) for p in params]
+    node = acted(xs[0])
+    f = function([node, *xs[1:]], params)
+    for depth in range(30):
+        f = function(build.call(f"level {depth}", f, xs), params)
+    assert effects.token_results(f) == effects.tokens(f) == {0}
+
+
+def acted(token: UOp) -> UOp:
+    """The token after an effect."""
+    return UOp(Op.GET, (UOp(Op.HOST, (token,), HOST),), 0)

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfn.dtypes import (
-    ALL,
     BFLOAT16,
     BOOL,
     COMPLEXES,
@@ -23,6 +22,7 @@ from tfn.dtypes import (
     INT32,
     INT64,
     INTEGERS,
+    NARROW,
     REALS,
     UINT32,
     int8,
@@ -193,7 +193,7 @@ def test_special_pairs(op, x, y, want):
     assert same(float(run(op, x, y)), want)
 
 
-@pytest.mark.parametrize("dtype", sorted(FLOATS, key=str), ids=str)
+@pytest.mark.parametrize("dtype", sorted(FLOATS - NARROW, key=str), ids=str)
 @pytest.mark.parametrize(("op", "best"), [(Op.MAX, 0.0), (Op.MIN, -0.0)])
 def test_the_larger_zero_is_the_positive_one(op, best, dtype):
     for x, y in ((0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0), (0.0, 0.0)):
@@ -263,7 +263,7 @@ PYTHON = {
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_integers_are_pythons_wrapped_around(data):
-    dtype = data.draw(st.sampled_from(sorted(INTEGERS, key=str)))
+    dtype = data.draw(st.sampled_from(sorted(INTEGERS - NARROW, key=str)))
     info = np.iinfo(dtype)
     values = st.integers(int(info.min), int(info.max)) | st.sampled_from([int(info.min), 0, 1])
     x, y = data.draw(values), data.draw(values)
@@ -278,7 +278,7 @@ def test_integers_are_pythons_wrapped_around(data):
     assert run(Op.SIGN, operands[0]) == (x > 0) - (x < 0)
 
 
-@pytest.mark.parametrize("dtype", sorted(INTEGERS, key=str), ids=str)
+@pytest.mark.parametrize("dtype", sorted(INTEGERS - NARROW, key=str), ids=str)
 def test_shifts_beyond_the_width_leave_nothing_or_the_sign(dtype):
     width = 8 * dtype.itemsize
     x = np.array([5, -5]).astype(dtype)
@@ -401,7 +401,7 @@ def test_constants_and_iota():
 # Reductions and contractions.
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", [*REALS, *COMPLEXES], ids=str)
 @pytest.mark.parametrize("axes", [(), (0,), (1,), (0, 2), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("shape", [(2, 3, 4), (1, 1, 1), (2, 0, 3)], ids=str)
 def test_reductions_are_loops(dtype, axes, shape):

@@ -125,3 +125,10 @@ def test_captured_values_of_compiled_functions() -> None:
 
     with pytest.raises(ArgumentError, match="being traced"):
         tfn.jit(outer)(1.0)
+
+
+def test_options_of_no_compiler_are_refused():
+    lowered = tfn.jit(lambda x: x + 1).lower(1.0)
+    assert lowered.compile(compiler_options={"xla_cpu_enable_fast_math": True})(1.0) == 2.0
+    with pytest.raises(ArgumentError, match="option"):
+        lowered.compile(compiler_options={"fast": True})

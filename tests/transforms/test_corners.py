@@ -70,6 +70,9 @@ CORNERS: list[tuple[str, Function, tuple[float, ...], tuple[float, ...]]] = [
     ("log_sigmoid", nn.log_sigmoid, (-1e3,), (1.0,)),
     ("squareplus", nn.squareplus, (1e10,), (1.0,)),
     ("arctan", jnp.arctan, (INF,), (0.0,)),
+    ("arccosh", jnp.arccosh, (1e20,), (1e-20,)),  # JAX 0: the square overflows
+    ("arcsinh", jnp.arcsinh, (-1e20,), (1e-20,)),  # JAX 0
+    ("arcsinh", jnp.arcsinh, (INF,), (0.0,)),
     ("exp", jnp.exp, (-INF,), (0.0,)),
     ("i0", special.i0, (1e10,), (INF,)),
     ("i1", special.i1, (1e10,), (INF,)),  # JAX NaN

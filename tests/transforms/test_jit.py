@@ -387,3 +387,44 @@ def test_direct_entries_are_restored_after_eviction(
         cache.turn()
     assert f(x).tolist() == [0, 0, 0]
     assert f.cache_info()[:3] == (1, 2, "it had not been used for long, and was dropped")
+
+
+def test_static_and_named_arguments_have_direct_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each static value has its own; a call by any order of names finds it."""
+    monkeypatch.setattr(config, "device", "cpu")
+    f = tfn.jit(lambda x, n, y=1.0, *, scale=1: x * n + y * scale, static_argnames=("n", "scale"))
+    x, y = tnp.full(3, 2.0), tnp.full(3, 5.0)
+    calls: list[tuple[tuple[Any, ...], dict[str, Any], float]] = [
+        ((x, 3), {}, 7.0),
+        ((x, 4), {}, 9.0),
+        ((x, 3, y), {}, 11.0),
+        ((x, 3), {"y": y, "scale": 2}, 16.0),
+        ((x,), {"scale": 2, "y": y, "n": 3}, 16.0),
+        ((), {"y": y, "n": 4, "x": x}, 13.0),
+        ((x, True), {"y": y}, 7.0),
+        ((x, 1), {"y": y}, 7.0),
+    ]
+    for _ in range(3):
+        for args, kwargs, want in calls:
+            assert f(*args, **kwargs).tolist() == [want] * 3
+    assert f.cache_info().misses == len(calls)
+    assert len(f._direct_by) == len(calls) and not f._direct
+    with monkeypatch.context() as patched:
+        patched.setattr(f, "_call", None)  # all of these are found without the general call
+        for args, kwargs, want in calls:
+            assert f(*args, **kwargs).tolist() == [want] * 3
+        assert f(x, 3, np.full(3, 5.0, np.float32)).tolist() == [11.0] * 3
+        assert f(y=y, scale=2, x=x, n=3).tolist() == [16.0] * 3
+    cache.turn()
+    assert not f._direct_by
+    assert f(x, 3).tolist() == [7.0] * 3 and len(f._direct_by) == 1
+
+
+def test_donated_named_arguments_are_donated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "device", "cpu")
+    f = tfn.jit(lambda x, y: x + y, donate_argnames="y")
+    x = tnp.ones(3)
+    for _ in range(3):
+        y = tnp.full(3, 2.0)
+        assert f(x, y=y).tolist() == [3.0] * 3
+        assert y.is_deleted() and not x.is_deleted()

@@ -2,6 +2,7 @@
 
 Files in reading order:
     sections  fork-safe sections, for which a fork and the end of the process wait
+    background  calls on threads of their own
     files     files written whole or not at all, and read with limits
     dlpack    export of memory to other libraries
     validate  checks of arguments, with errors that tell the cure

@@ -74,8 +74,9 @@ class Cache(Generic[V]):
         of: the kind of its entries; caches of one kind are counted together.
         size_bytes: estimates the memory of an entry.
         young: entries of this generation, always the same dict: hot paths look here first.
-        shortcuts: references with which the owner bypasses the cache; the list is emptied at the
-            end of each generation, so that entries in use are looked up, and become young.
+        shortcuts, shortcuts_by: references with which the owner bypasses the cache, all together
+            and by keys; both are emptied at the end of each generation, so that entries in use
+            are looked up, and become young.
 
     Example:
         >>> squares = Cache("squares", lambda value: 8)
@@ -91,6 +92,7 @@ class Cache(Generic[V]):
         "old",
         "old_bytes",
         "shortcuts",
+        "shortcuts_by",
         "size_bytes",
         "young",
         "young_bytes",
@@ -102,6 +104,7 @@ class Cache(Generic[V]):
         self.old: dict[Any, V] = {}
         self.young_bytes = self.old_bytes = 0
         self.shortcuts: list[Any] = []
+        self.shortcuts_by: dict[Any, list[Any]] = {}
         with _LOCK:
             _CACHES.add(self)
 
@@ -136,6 +139,7 @@ class Cache(Generic[V]):
         self.young.clear()
         self.old.clear()
         self.shortcuts.clear()
+        self.shortcuts_by.clear()
 
     def _release(self, total: _Total = _TOTAL) -> None:
         total.young_bytes -= self.young_bytes
@@ -165,6 +169,7 @@ def turn() -> None:
         cache.young.clear()
         cache.young_bytes = 0
         cache.shortcuts.clear()
+        cache.shortcuts_by.clear()
     _TOTAL.old_bytes, _TOTAL.young_bytes = _TOTAL.young_bytes, 0
     _TOTAL.turns += 1
     entries = sum(map(len, dropped))

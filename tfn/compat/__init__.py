@@ -5,11 +5,13 @@ Files in reading order:
     zeros          symbolic zeros, and unknown operands of transposes
     primitives     `Primitive`: primitives of the user, and the tables of their rules
     mlir           lowering rules of primitives: `register_lowering`, `lower_fun`
+    linear_util    functions with parameters given: `wrap_init`
     jaxprs         jaxprs as equations: `make_jaxpr`, `eval_jaxpr`
     op_primitives  the operations of tfn under the names of JAX's primitives
     functions      functions over flat lists of leaves, and partial evaluation
     settings       ``jax.config``, and blocks in which a setting is changed
-    transforms     `jit` and callbacks with the arguments that JAX's have
+    transforms     `jit`, callbacks and `device_get` as JAX has them
+    control_flow   `cond` and `fori_loop` in their other forms
     contraction    `einsum` by a product of the user's own
     test_util      derivatives checked against finite differences
     mesh_utils     devices arranged for a mesh, by hosts

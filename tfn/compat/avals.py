@@ -11,14 +11,15 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from tfn.array import Array
-from tfn.dtypes import INEXACT, DType, KeyType, ScalarType, canonical
+from tfn.dtypes import INEXACT, NARROW, DType, KeyType, ScalarType, canonical
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.random.keys import Key
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
-from tfn.trace.op import Shape
+from tfn.trace.op import Op, Shape
 from tfn.trace.refs import Ref
+from tfn.trace.uop import walk
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 float0: DType = np.dtype([("float0", np.void, 0)])
@@ -229,6 +230,16 @@ def is_traced(x: object) -> bool:
 Tracer: Any = PredicateType("Tracer", is_traced)
 
 
+def depends_on_inputs(x: object) -> bool:
+    """Whether a value belongs to a running trace and depends on an argument of its function."""
+    if not isinstance(x, Array) or x.trace is None or x.uop is None:
+        return False
+    return any(node.op is Op.LEAF and node.arg.is_input for node in walk([x.uop]))
+
+
+JVPTracer: Any = PredicateType("JVPTracer", depends_on_inputs)
+
+
 def is_array_type(x: object) -> bool:
     """Whether a value can be an argument of a transformed function.
 
@@ -237,5 +248,5 @@ def is_array_type(x: object) -> bool:
         (True, False)
     """
     if isinstance(x, np.ndarray):
-        return x.dtype.kind in "biufc" or x.dtype == bfloat16
+        return x.dtype.kind in "biufc" or x.dtype == bfloat16 or x.dtype in NARROW
     return isinstance(x, (Array, ShapeDtypeStruct, bool, int, float, complex, np.generic))

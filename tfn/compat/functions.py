@@ -1,4 +1,4 @@
-"""Functions over flat lists of leaves: ``jax.extend.linear_util``, ``jax.api_util``, tracing."""
+"""Functions over flat lists of leaves, ``jax.api_util``, and partial evaluation."""
 
 from __future__ import annotations
 
@@ -9,31 +9,13 @@ from tfn import tree
 from tfn._support.frozen import frozen, mutable
 from tfn.compat.avals import ShapedArray
 from tfn.compat.jaxprs import ClosedJaxpr, Jaxpr, closed_jaxpr
+from tfn.compat.linear_util import WrappedFun
 from tfn.eager import run
 from tfn.errors import ArgumentError, UnexpectedTracerError
 from tfn.trace import bind
 from tfn.trace.jaxpr import close
 from tfn.trace.uop import walk
 from tfn.transforms.shapes import ShapeDtypeStruct
-
-
-@frozen
-class WrappedFun:
-    """A function that other functions wrap: called by `call_wrapped`."""
-
-    f: Callable[..., Any]
-    params: dict[str, Any]
-
-    def call_wrapped(self, *args: Any, **kwargs: Any) -> Any:
-        """The result."""
-        return self.f(*args, **self.params, **kwargs)
-
-
-def wrap_init(
-    f: Callable[..., Any], params: dict[str, Any] | None = None, debug_info: object = None
-) -> WrappedFun:
-    """A function to be wrapped."""
-    return WrappedFun(f, params or {})
 
 
 def debug_info(*facts: object, **more: object) -> tuple[object, ...]:
@@ -208,7 +190,10 @@ def trace_to_jaxpr_dynamic(
 
 
 def find_top_trace(values: Sequence[Any]) -> Any:
-    """The innermost running trace among those of values; None if all are concrete."""
+    """The innermost running trace, to which values need not belong; else that of a value."""
+    running = bind.traces()
+    if running:
+        return running[-1]
     return bind.innermost([x for x in values if isinstance(getattr(x, "trace", None), bind.Trace)])
 
 

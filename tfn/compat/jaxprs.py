@@ -17,6 +17,7 @@ import numpy as np
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.compat.avals import ShapedArray
+from tfn.compat.linear_util import WrappedFun, wrap_init
 from tfn.compat.primitives import Primitive, PrimitiveRules
 from tfn.eager import run
 from tfn.trace import bind, refs
@@ -75,12 +76,25 @@ class JaxprEqn:
 def primitive_of(op: Op) -> Primitive:
     """The primitive of an operation of tfn: always the same object."""
     primitive = Primitive(op.value)
-    primitive.op, primitive.multiple_results = op, op in SEVERAL
+    primitive.composed, primitive.multiple_results = True, op in SEVERAL
     primitive.def_impl(functools.partial(bind_op, op))
+    if op is Op.CUSTOM:
+        primitive.functions_of = callable_functions
     return primitive
 
 
-def bind_op(op: Op, *operands: Any, arg: Any = None, functions: Sequence[Any] = ()) -> Any:
+def callable_functions(params: dict[str, Any]) -> tuple[WrappedFun, ...]:
+    """The functions in the parameters of an equation, to be called by interpreters."""
+    return tuple(wrap_init(jaxpr_as_fun(closed)) for closed in params["functions"])
+
+
+def bind_op(
+    op: Op,
+    *operands: Any,
+    arg: Any = None,
+    functions: Sequence[Any] = (),
+    subfuns: Sequence[WrappedFun] = (),
+) -> Any:
     """The results of an operation with the argument and the functions of an equation."""
     values = [constant(x) for x in operands]
     if op not in SEVERAL:
@@ -298,12 +312,7 @@ def closed_jaxpr(
     Each value that it captures is a constant of its own, as JAX has it: libraries close two
     functions that compute the same of different values, and compare their constants' number.
     """
-
-    def run_apart(xs: list[Any]) -> Any:
-        bind.traces()[-1].apart = True
-        return call(xs)
-
-    recorded = record("make_jaxpr", fun, run_apart, types, known=False)
+    recorded = record("make_jaxpr", fun, call, types, known=False, apart=True)
     inputs = [*recorded.inputs, *recorded.before]
     closed, captured = close([*recorded.after, *recorded.outputs], inputs)
     jaxpr = Jaxpr(closed.function, len(recorded.inputs), recorded.cells, tuple(recorded.weak))

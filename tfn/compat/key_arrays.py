@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn import tree
+from tfn.errors import TreeError
 from tfn.random.keys import Key
 from tfn.transforms.vmap import vmap
 
@@ -59,6 +60,44 @@ def moving_keys(function: Callable[..., Any]) -> Callable[..., Any]:
 
         words = [leaves[i].data for i in places]
         return tree.map(Key, vmap(of_a_word, in_axes=-1, out_axes=-1)(*words))
+
+    return call
+
+
+MAPS = frozenset((("jax.tree", "map"), ("jax.tree_util", "tree_map")))
+"""The functions that are made to take a key for a leaf, beside a leaf of another tree."""
+
+
+def mapping_keys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`tree.map`, of which a key is a leaf where the other trees have a leaf that is no key.
+
+    Example:
+        >>> import tfn
+        >>> mapping_keys(tree.map)(tfn.random.bernoulli, [tfn.random.key(0)], [1.0])[0].item()
+        True
+    """
+
+    @functools.wraps(function)
+    def call(f: Callable[..., Any], whole: Any, *rest: Any, **options: Any) -> Any:
+        if not rest:
+            return function(f, whole, **options)
+        began: list[bool] = []
+
+        def of_leaves(*leaves: Any) -> Any:
+            began.append(True)
+            return f(*leaves)
+
+        try:
+            return function(of_leaves, whole, *rest, **options)
+        except TreeError:
+            if began:
+                raise
+        is_leaf = options.pop("is_leaf", None)
+
+        def is_leaf_or_key(x: Any) -> bool:
+            return _is_key(x) or (is_leaf is not None and is_leaf(x))
+
+        return function(f, whole, *rest, is_leaf=is_leaf_or_key, **options)
 
     return call
 

@@ -9,11 +9,12 @@ A function of these tables is wrapped when ``import jax`` finds it; all others a
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from tfn._support.validate import shown
-from tfn.compat.key_arrays import MOVES, moving_keys
+from tfn.compat.key_arrays import MAPS, MOVES, mapping_keys, moving_keys
 from tfn.compat.ufuncs import PAIRS, with_methods
 from tfn.errors import NotAvailableError
 from tfn.numpy.creation import resolved
@@ -44,6 +45,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "arg1=dtype arg2=kind": "issubdtype",
         "arr=x": "append array_repr clip extract put_along_axis take_along_axis",
         "array=x": "broadcast_to pad",
+        "int_type=dtype": "iinfo",
         "ary=x": "array_split dsplit hsplit split vsplit",
         "condlist=conditions choicelist=choices": "select",
         "element=x": "isscalar",
@@ -105,6 +107,7 @@ IGNORED: dict[str, dict[str, str]] = {
         "unroll": "polyval",
         "allow_pickle": "save",
         "copy": "meshgrid",
+        "order": "copy",
     },
     "jax.numpy.linalg": {"precision": "multi_dot vecdot", "method": "slogdet"},
     "jax.lax": {
@@ -132,14 +135,88 @@ ONLY_NONE: dict[str, dict[str, str]] = {
     "jax.numpy": {
         "weights": "percentile nanpercentile quantile nanquantile",
         "preferred_element_type": "inner vecdot",
-        "promote_integers": "sum prod",
+        "out where": "add subtract multiply maximum minimum logaddexp logaddexp2 logical_and "
+                     "logical_or logical_xor bitwise_and bitwise_or bitwise_xor negative",
     },
     "jax.lax": {
         "group_offset": "ragged_dot",
     },
+    "jax.numpy.linalg": {
+        "preferred_element_type": "vecdot",
+        "subset_by_index": "svd",
+    },
+    "jax.lax.linalg": {"perturb_singular": "tridiagonal_solve"},
+    "jax.random": {"mode": "choice"},
+    "jax.scipy.stats.multivariate_normal": {"allow_singular": "logpdf"},
     "jax": {"reduce_axes": "grad value_and_grad vjp linear_transpose"},
 }
-"""By module: arguments that are accepted where they ask for nothing: None, (), or True."""
+"""By module: arguments that are accepted where they ask for nothing: None, (), or a default."""
+
+_DEFAULTS: dict[str, object] = {"where": True, "perturb_singular": False, "mode": "low"}
+"""Other values of theirs that ask for nothing."""
+
+_REDUCTION = "a axis dtype out keepdims initial where"
+_OUT_FIRST = "a axis out keepdims initial where"
+ORDER: dict[str, dict[str, str]] = {
+    "jax.numpy": {
+        f"{_REDUCTION} promote_integers": "sum prod",
+        _REDUCTION: "nansum nanprod",
+        _OUT_FIRST: "max min amax amin nanmax nanmin",
+        "a axis out keepdims": "all any argmax argmin nanargmax nanargmin ptp",
+        "a axis dtype out": "cumsum cumprod nancumsum nancumprod",
+        "a axis dtype out keepdims": "mean",
+        "a axis dtype out keepdims where": "nanmean",
+        "a axis dtype out ddof keepdims": "std var",
+        "a axis dtype out ddof keepdims where mean": "nanstd nanvar",
+        "a axis out overwrite_input keepdims": "median nanmedian",
+        "a q axis out overwrite_input method keepdims":
+            "percentile quantile nanpercentile nanquantile",
+        "a indices axis out mode unique_indices indices_are_sorted fill_value": "take",
+        "arr indices axis mode fill_value": "take_along_axis",
+        "a choices out mode": "choose",
+        "arrays axis out dtype": "stack",
+        "a decimals out": "round around",
+        "a b out": "outer",
+        "a offset axis1 axis2 dtype out": "trace",
+        "a b axisa axisb axisc axis": "cross",
+        "element test_elements assume_unique invert": "isin",
+        "x out": "isneginf isposinf modf",
+        "arr indices values axis inplace": "put_along_axis",
+        "file arr allow_pickle": "save",
+        "a order": "copy",
+    },
+    "jax.lax": {
+        "lhs rhs window_strides padding lhs_dilation rhs_dilation dimension_numbers "
+        "feature_group_count batch_group_count precision preferred_element_type out_sharding":
+            "conv_general_dilated",
+        "x fill_value dtype shape sharding": "full_like",
+        "lhs rhs group_sizes precision preferred_element_type group_offset out_sharding":
+            "ragged_dot",
+        "operands init_values computation dimensions out_sharding": "reduce",
+    },
+    "jax.ops": {
+        "data segment_ids num_segments indices_are_sorted unique_indices bucket_size mode "
+        "out_sharding": "segment_sum segment_prod segment_max segment_min",
+    },
+    "jax.nn.initializers": {"key shape dtype out_sharding": "ones zeros"},
+    "jax.numpy.linalg": {"a full_matrices compute_uv hermitian subset_by_index": "svd"},
+    "jax.random": {"key a shape replace p axis mode": "choice"},
+    "jax.scipy.linalg": {
+        "a lower overwrite_a check_finite": "cholesky cho_factor",
+        "c_and_lower b overwrite_b check_finite": "cho_solve",
+        "a overwrite_a check_finite": "det inv lu_factor",
+        "a b lower eigvals_only overwrite_a overwrite_b turbo eigvals type check_finite": "eigh",
+        "a permute_l overwrite_a check_finite": "lu",
+        "lu_and_piv b trans overwrite_b check_finite": "lu_solve",
+        "a overwrite_a lwork mode pivoting check_finite": "qr",
+        "a b lower overwrite_a overwrite_b debug check_finite assume_a": "solve",
+        "a b trans lower unit_diagonal overwrite_b debug check_finite": "solve_triangular",
+        "a full_matrices compute_uv overwrite_a check_finite lapack_driver": "svd",
+    },
+    "jax.scipy.special": {"x series_order": "log_ndtr"},
+    "jax.scipy.stats.multivariate_normal": {"x mean cov allow_singular": "logpdf"},
+}
+"""By module: JAX's arguments in their order, and the functions of tfn that have another one."""
 
 SHARDED: dict[str, dict[str, str]] = {
     "jax.numpy": {
@@ -186,6 +263,16 @@ def spellings(module: str, name: str) -> dict[str, str | None]:
     )
 
 
+def positions(module: str, name: str) -> tuple[str, ...]:
+    """The positional arguments of a function of JAX, if tfn's has another order of its own.
+
+    Example:
+        >>> positions("jax.numpy", "median")
+        ('a', 'axis', 'out', 'overwrite_input', 'keepdims')
+    """
+    return tuple(_keys(ORDER, module, name))
+
+
 def adapted(module: str, name: str, function: Any) -> Any:
     """A function that takes JAX's keywords, and keys where it moves elements; else itself.
 
@@ -198,20 +285,24 @@ def adapted(module: str, name: str, function: Any) -> Any:
         function = with_methods(name, function)
     if name in MOVES.get(module, ()):
         function = moving_keys(function)
+    if (module, name) in MAPS:
+        function = mapping_keys(function)
     others = spellings(module, name)
-    if not others or not callable(function):
+    order = positions(module, name)
+    if not (others or order) or not callable(function):
         return function
     empty, sharded = (set(_keys(table, module, name)) for table in (ONLY_NONE, SHARDED))
-    call = _taking(function, f"{module}.{name}", others, empty, sharded)
+    call = _taking(function, f"{module}.{name}", others, empty, sharded, order)
     call.__module__, call.__qualname__ = module, name  # where pickle finds it
     return call
 
 
-def _asks_for_nothing(value: object) -> bool:
+def _asks_for_nothing(key: str, value: object) -> bool:
     """Whether an argument is a default, or a sharding that divides nothing."""
     spec = getattr(value, "spec", None)
     undivided = isinstance(spec, PartitionSpec) and not any(spec)
-    return value is None or value is True or value == () or undivided
+    default = key in _DEFAULTS and value is _DEFAULTS[key]
+    return value is None or default or (isinstance(value, tuple) and not value) or undivided
 
 
 def _taking(
@@ -220,17 +311,33 @@ def _taking(
     others: dict[str, str | None],
     empty: set[str],
     sharded: set[str],
+    order: tuple[str, ...] = (),
 ) -> Callable[..., Any]:
+    # The arguments that both have at the same places are passed on by position.
+    same = 0
+    if order:
+        own = list(inspect.signature(function).parameters)
+        while (
+            same < min(len(order), len(own))
+            and (others.get(order[same]) or order[same]) == own[same]
+        ):
+            same += 1
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         place = None
+        if order and len(args) > same:
+            if len(args) > len(order):
+                raise TypeError(f"{title}() takes {len(order)} positional arguments")
+            kwargs |= dict(zip(order[same:], args[same:]))
+            args = args[:same]
         for key in kwargs.keys() & others.keys():
             value, own = kwargs.pop(key), others[key]
             if key in sharded:
                 place = value
             elif own is not None:
                 kwargs[own] = value
-            elif key in empty and not _asks_for_nothing(value):
+            elif key in empty and not _asks_for_nothing(key, value):
                 raise NotAvailableError(
                     f"{title} has no {key}", got=f"{key}={shown(value)}", hint="leave it out"
                 )

@@ -51,13 +51,13 @@ LAWS = (
 
 OP_NAMES = (
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
-    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conv_general_dilated",
-    "convert_element_type", "cos", "cosh", "digamma", "div", "dot_general", "eq", "erf", "erf_inv",
-    "erfc", "exp", "exp2", "expm1", "floor", "gather", "imag", "iota", "le", "lgamma", "log",
-    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real",
-    "rem", "reshape", "rev", "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin",
-    "sinh", "slice", "sort", "sqrt", "stop_gradient", "sub", "tan", "tanh",
-    "transpose", "while", "xor",
+    "broadcast_in_dim", "cbrt", "ceil", "complex", "concatenate", "cond", "conj",
+    "conv_general_dilated", "convert_element_type", "cos", "cosh", "digamma", "div",
+    "dot_general", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "gather",
+    "imag", "integer_pow", "iota", "le", "lgamma", "log", "log1p", "logistic", "lt", "max",
+    "min", "mul", "ne", "neg", "not", "or", "pad", "pow", "real", "rem", "reshape", "rev",
+    "round", "rsqrt", "scan", "scatter", "select_n", "sign", "sin", "sinh", "slice", "sort",
+    "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "transpose", "while", "xor",
 )
 """The primitives of `tfn.compat.op_primitives` that jax.lax has."""
 
@@ -72,6 +72,7 @@ FUNCTIONS_OF_JAXPRS = _from(
 TRACES = _from(FUNCTIONS, "find_top_trace", "get_opaque_trace_state", "trace_state_clean")
 CORE = {
     "Effect": f"{HIJAX}:Effect", "Primitive": f"{PRIMITIVES}:Primitive",
+    "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
     **TYPES, **FUNCTIONS_OF_JAXPRS, **TRACES,
 }
 BLOCKS = _from(
@@ -88,22 +89,23 @@ MODULES: dict[str, Names] = {
         **_from(SETTINGS, "__version__", "__version_info__"),
         "Device": "tfn.trace.mesh:Device",
         **BLOCKS,
-        **_from(TRANSFORMS, "jit", "pure_callback"),
+        **_from(TRANSFORMS, "jit", "pure_callback", "device_get"),
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",
         "typeof": f"{AVALS}:typeof",
         "make_jaxpr": f"{JAXPRS}:make_jaxpr",
         "float0": f"{AVALS}:float0",
+        "clear_caches": "tfn._support.cache:clear",
     }),
-    "jax.numpy": Names("tfn.numpy", {"einsum": "tfn.compat.contraction:einsum"} | _from(
-        "ml_dtypes", "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz",
-        "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
-        "int2", "int4", "uint2", "uint4",
-    )),
+    "jax.numpy": Names("tfn.numpy", {
+        "einsum": "tfn.compat.contraction:einsum",
+        "ComplexWarning": "numpy.exceptions:ComplexWarning",
+    }),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
     "jax.lax": Names("tfn.lax", {
         "dtype": f"{AVALS}:dtype_of",
+        **_from("tfn.compat.control_flow", "cond", "fori_loop"),
         **{f"{name}_p": f"{OPS}:{name}_p" for name in OP_NAMES},
     }),
     "jax.lax.linalg": Names("tfn.lax.linalg"),
@@ -116,18 +118,20 @@ MODULES: dict[str, Names] = {
     "jax.image": Names("tfn.image"),
     "jax.scipy": Names("tfn.scipy"),
     "jax.scipy.fft": Names("tfn.scipy.fft"),
-    "jax.scipy.optimize": Names(None, {}, dict.fromkeys((
-        "minimize", "OptimizeResults",
-    ), "tfn.nn.optim has optimisers")),
+    "jax.scipy.cluster": Names("tfn.scipy.cluster"),
+    "jax.scipy.cluster.vq": Names("tfn.scipy.cluster.vq"),
+    "jax.scipy.integrate": Names("tfn.scipy.integrate"),
+    "jax.scipy.interpolate": Names("tfn.scipy.interpolate"),
+    "jax.scipy.optimize": Names("tfn.scipy.optimize"),
+    "jax.scipy.spatial": Names("tfn.scipy.spatial"),
+    "jax.scipy.spatial.transform": Names("tfn.scipy.spatial.transform"),
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
     "jax.scipy.signal": Names("tfn.scipy.signal"),
     "jax.scipy.ndimage": Names("tfn.scipy.ndimage"),
     "jax.scipy.sparse": Names("tfn.scipy.sparse"),
     "jax.scipy.sparse.linalg": Names("tfn.scipy.sparse.linalg"),
-    "jax.scipy.stats": Names("tfn.scipy.stats", {}, {
-        "gaussian_kde": "tfn.scipy.stats has distributions with parameters",
-    }),
+    "jax.scipy.stats": Names("tfn.scipy.stats"),
     **{f"jax.scipy.stats.{name}": Names(f"tfn.scipy.stats.{name}") for name in LAWS},
     "jax.errors": Names(ERRORS, {
         "JaxRuntimeError": f"{ERRORS}:TfnError", "JAXTypeError": f"{ERRORS}:DTypeError",
@@ -135,6 +139,7 @@ MODULES: dict[str, Names] = {
     }),
     "jax.dtypes": Names(DTYPES, {
         "bfloat16": "ml_dtypes:bfloat16",
+        "TypePromotionError": f"{ERRORS}:DTypeError",
         "float0": f"{AVALS}:float0",
         "canonicalize_dtype": f"{DTYPES}:canonical",
         "result_type": "tfn.numpy:result_type",
@@ -152,13 +157,13 @@ MODULES: dict[str, Names] = {
     "jax.extend": Names(),
     "jax.extend.core": Names(None, CORE),
     "jax.extend.core.primitives": Names("tfn.compat.op_primitives"),
-    "jax.extend.linear_util": Names(None, _from(FUNCTIONS, "WrappedFun", "wrap_init")),
+    "jax.extend.linear_util": Names("tfn.compat.linear_util"),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
         ZEROS, "Zero", "UndefinedPrimal", "is_undefined_primal", "instantiate_zeros",
         "zeros_like_aval", "add_tangents") | {
-        "JVPTracer": f"{AVALS}:Tracer", "add_jaxvals": f"{ZEROS}:add_tangents",
+        "JVPTracer": f"{AVALS}:JVPTracer", "add_jaxvals": f"{ZEROS}:add_tangents",
     } | _from(
         PRIMITIVES, "primitive_jvps", "primitive_transposes")),
     "jax.interpreters.batching": Names(None, _from(
@@ -167,6 +172,10 @@ MODULES: dict[str, Names] = {
     "jax.interpreters.mlir": Names(MLIR),
     "jax.interpreters.partial_eval": Names(None, _from(
         FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic")),
+    "jax.interpreters.xla": Names(None, {
+        "canonicalize_dtype_handlers": f"{PRIVATE}:CANONICAL",
+        "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
+    }),
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),

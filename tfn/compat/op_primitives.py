@@ -5,9 +5,13 @@ They are the primitives of the equations of a jaxpr, for interpreters that the u
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
+from tfn import lax
 from tfn.compat.jaxprs import primitive_of
+from tfn.compat.primitives import Primitive
 from tfn.trace.op import Op
 
 # fmt: off
@@ -37,13 +41,28 @@ OPS: dict[str, Op] = {
 they are one primitive."""
 # fmt: on
 
+COMPOSED: dict[str, Callable[..., Any]] = {
+    "square": lambda x: x * x,
+    "integer_pow": lambda x, *, y: lax.integer_pow(x, y),
+    "conj": lambda x, **options: lax.conj(x),
+}
+"""Primitives of JAX that are several operations of tfn: no equation has them."""
+
+
+@functools.cache
+def _composed(name: str) -> Primitive:
+    primitive = Primitive(name)
+    primitive.composed = True
+    primitive.def_impl(COMPOSED[name])
+    return primitive
+
 
 def __getattr__(name: str) -> Any:
     base = name.removesuffix("_p")
-    if base == name or base not in OPS:
+    if base == name or base not in OPS.keys() | COMPOSED.keys():
         raise AttributeError(f"tfn has no primitive {name}")
-    return primitive_of(OPS[base])
+    return primitive_of(OPS[base]) if base in OPS else _composed(base)
 
 
 def __dir__() -> list[str]:
-    return [f"{name}_p" for name in OPS]
+    return [f"{name}_p" for name in (*OPS, *COMPOSED)]

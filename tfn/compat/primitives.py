@@ -19,7 +19,6 @@ from tfn.eager import run
 from tfn.errors import ArgumentError, MissingRuleError
 from tfn.trace import bind, effects
 from tfn.trace.build import moveaxis
-from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 from tfn.transforms import custom_rules
 from tfn.transforms.body import Lanes
@@ -76,7 +75,8 @@ class Primitive:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.op: Op | None = None  # of an operation of tfn that has the form of a primitive
+        self.composed = False  # of operations of tfn, so that `bind` is the implementation
+        self.functions_of: Rule | None = None  # the functions in the parameters of an equation
         self.implementation: Rule | None = None
         self.abstract: Rule | None = None
 
@@ -120,13 +120,15 @@ class Primitive:
             raise self.missing("abstract_eval", f"{self.name}.def_abstract_eval(rule)")
         return self.abstract(*avals, **params), frozenset()
 
-    def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The functions that `bind` takes first, and its other parameters."""
-        return [], dict(params)
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of `bind`, from those of an equation: with its functions as `subfuns`."""
+        if self.functions_of is None:
+            return params
+        return params | {"subfuns": self.functions_of(params)}
 
     def bind(self, *operands: Any, **params: Any) -> Any:
         """The results: recorded as one node if an operand is traced, else computed now."""
-        if self.op is not None:
+        if self.composed:
             return self.impl(*operands, **params)
         values = [run.asarray(x) for x in operands]
         if bind.innermost(values) is None:

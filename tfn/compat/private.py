@@ -10,14 +10,21 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
+import numpy as np
 import optree
 
 from tfn import tree
 from tfn._support.sections import section
+from tfn.compat.avals import typeof
 from tfn.errors import ours
 
 BACKENDS: dict[str, object] = {}
 """The backends of JAX that have been started: none."""
+
+TYPES_OF: dict[type[Any], Callable[[Any], Any]] = {np.ndarray: typeof}
+CANONICAL: dict[type[Any], Callable[[Any], Any]] = {np.ndarray: np.asarray}
+"""Tables to which libraries add classes of arrays of their own.  Whatever has ``__array__`` is an
+array for tfn, so that their rows are not needed."""
 
 
 class Registry:

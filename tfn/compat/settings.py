@@ -120,12 +120,17 @@ def _devices(value: Any) -> None:
         tfn_config.devices = value
 
 
+def _promotion(value: object) -> None:
+    dtypes.set_strict_promotion(value == "strict")
+
+
 ACTIONS: dict[str, Callable[[object], None]] = {
     "jax_check_static_indices": _static_indices,
     "jax_debug_key_reuse": _key_reuse,
     "jax_debug_nans": _debug_nans,
     "jax_enable_x64": _x64,
     "jax_num_cpu_devices": _devices,
+    "jax_numpy_dtype_promotion": _promotion,
 }
 """Settings that change something in tfn; the others are kept, and change nothing."""
 # fmt: on

@@ -119,6 +119,22 @@ def io_callback(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return callbacks.io_callback(_reported(callback), *args, **kwargs)
 
 
+def device_get(x: Any) -> Any:
+    """`tfn.device_get`, which leaves traced values, and what is no array, as they are.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> device_get((tnp.ones(2), 1, "text"))
+        (array([1., 1.], dtype=float32), 1, 'text')
+    """
+
+    def got(leaf: Any) -> Any:
+        stays = not hasattr(leaf, "__array__") or getattr(leaf, "trace", None) is not None
+        return leaf if stays else np.asarray(leaf)
+
+    return tree.map(got, x)
+
+
 def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
     """The zero tangents of a tree of values: arrays, or symbolic zeros."""
 

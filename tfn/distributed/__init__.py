@@ -13,7 +13,9 @@ A controller runs the script alone; the processes are its workers, and what it c
 Files in reading order:
     launchers       rank and size, as what has started the process says them
     transport       what carries messages between processes, and waiting for it with a deadline
+    reduction       the arithmetic of messages
     mpi             the transport over MPI
+    shared          the transport between processes of one host: memory that they share
     security        who may take part: a token, and a range of addresses
     report          what a process tells its supervisor
     session         this process among the others: initialize, messages, agreement on programs

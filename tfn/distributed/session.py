@@ -15,10 +15,13 @@ import hashlib
 import json
 import os
 import secrets
+import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from types import TracebackType
 from typing import Any
@@ -30,8 +33,10 @@ from tfn.config import config
 from tfn.distributed import security
 from tfn.distributed.launchers import launch
 from tfn.distributed.mpi import MpiTransport
+from tfn.distributed.reduction import Reduction
 from tfn.distributed.report import Reporter
 from tfn.distributed.report import deadline_s as deadline_of_job
+from tfn.distributed.shared import SharedTransport
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
 from tfn.dtypes import SHORT
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
@@ -138,19 +143,34 @@ class Session:
     def failure(self, error: Exception) -> DistributedError:
         """The error of a transport, as users see it."""
         self.failed = True
-        facts, transport = self.facts(), self.transport
+        facts, transport = self.facts(), self.control
         if isinstance(transport, MpiTransport) and transport.is_loss(error):
-            self.lost = True
-            lost = [rank for rank in transport.lost() if rank < len(self.hosts)]
-            if lost:
-                facts |= {"host": self.hosts[lost[0]], "rank": lost[0]}
-            named = f"rank {lost[0]} on {self.hosts[lost[0]]}" if lost else "another process"
-            return WorkerLostError(
-                f"{named} has died, as rank {self.rank} on {self.hosts[self.rank]} found",
-                hint="start the job again: it resumes from its last whole checkpoint",
-                **facts,
-            )
+            return self._loss(transport.lost())
         return DistributedError(f"MPI failed: {error}", **facts)
+
+    def _loss(self, ranks: Sequence[int]) -> WorkerLostError:
+        """The error for processes that have died."""
+        facts, self.failed, self.lost = self.facts(), True, True
+        lost = [rank for rank in ranks if rank < len(self.hosts)]
+        if lost:
+            facts |= {"host": self.hosts[lost[0]], "rank": lost[0]}
+        named = f"rank {lost[0]} on {self.hosts[lost[0]]}" if lost else "another process"
+        return WorkerLostError(
+            f"{named} has died, as rank {self.rank} on {self.hosts[self.rank]} found",
+            hint="start the job again: it resumes from its last whole checkpoint",
+            **facts,
+        )
+
+    def check(self) -> None:
+        """Ask the transport for processes that have died: 5 us.
+
+        Raises:
+            WorkerLostError: naming one.
+        """
+        if isinstance(self.control, MpiTransport) and not self.failed:
+            lost = self.control.lost()
+            if lost:
+                raise self._loss(lost)
 
 
 _SESSION: list[Session] = []
@@ -238,7 +258,8 @@ def initialize(
 
 
 def _join(launcher: str, size: int, deadline_s: float) -> None:
-    transport, control = MpiTransport(), MpiTransport(channel=1)
+    with _alarm(deadline_s):  # a process that died before has been waited for without end
+        transport, control = MpiTransport(), MpiTransport(channel=1)
     host = socket.gethostname()
     if transport.size != size:
         raise DistributedError(
@@ -265,15 +286,32 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
             raise error
         proofs = own.exchanged(proof.encode(), everyone, "the exchange of proofs")
         security.check_proofs(member, nonce, [p.decode() for p in proofs], list(own.hosts))
+    own.transport = SharedTransport(transport, own.hosts, own.exchanged, transport.alive)
     processes.index = transport.rank
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = _bind, _agree
     _SESSION.append(own)
-    own.reporter = Reporter(own.rank)
+    own.reporter, processes.check = Reporter(own.rank), own.check
+    own.reporter.watch(own.check)
     own.job = hashlib.sha256(str(rows[0]["nonce"]).encode()).hexdigest()[:16]
     synchronize_clocks()
     own.hook, sys.excepthook = sys.excepthook, _uncaught
     atexit.register(_leave)
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Let the system end this process if a call takes longer: MPI_Init may, and holds the GIL."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def progress(step: int, committed: int | None = None) -> None:
@@ -342,11 +380,12 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
     """A message prepared for its memory: small values go in one buffer."""
     own = session()
     ranks = message.hosts.line(message.axis, own.rank)
-    small = [x.nbytes <= PACK_MAX_BYTES and len(operands) > 1 for x in operands]
+    packs = len(operands) > 1 and message.kind is not Exchange.REDUCE
+    small = [x.nbytes <= PACK_MAX_BYTES and packs for x in operands]
     begins: list[Callable[[], Pending]] = []
     for x, out, packed in zip(operands, results, small, strict=True):
         if not packed:
-            begins.append(_prepared(own.transport, message, ranks, _bytes(x), _bytes(out)))
+            begins.append(_prepared(own.transport, message, ranks, x, out))
     label = _label(message, operands)
     if any(small):
         rows = len(ranks) if message.kind is Exchange.TRANSPOSE else 1
@@ -363,6 +402,12 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
         targets = [out.reshape(came, -1) for out in packed_results]
         parts = list(zip(spans, sources, targets, strict=True))
 
+    def call_one() -> None:
+        own.current = label
+        pending = begins[0]()
+        if not pending.test():
+            own.wait([pending], own.deadline_s)
+
     def call() -> None:
         own.current = label
         if any(small):
@@ -373,7 +418,7 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
             for span, _, target in parts:
                 target[...] = got[:, span]
 
-    return call
+    return call_one if len(operands) == 1 else call
 
 
 def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -384,8 +429,12 @@ def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _prepared(
     transport: Transport, message: Message, ranks: Sequence[int], sent: Any, got: Any
 ) -> Callable[[], Pending]:
+    kind, sent, got = sent.dtype, _bytes(sent), _bytes(got)
     if message.kind is Exchange.PERMUTE:
         return transport.permute(ranks, message.pairs, sent, got)
+    if message.kind is Exchange.REDUCE:
+        assert message.op is not None
+        return transport.all_reduce(ranks, Reduction(message.op, kind), sent, got)
     return START[message.kind](transport, ranks, sent, got)
 
 
@@ -393,7 +442,7 @@ START: dict[Exchange, Callable[..., Callable[[], Pending]]] = {
     Exchange.GATHER: lambda transport, *rest: transport.all_gather(*rest),
     Exchange.TRANSPOSE: lambda transport, *rest: transport.all_to_all(*rest),
 }
-"""The operation of the transport for each kind of message, beside PERMUTE."""
+"""The operation of the transport for each kind of message, beside PERMUTE and REDUCE."""
 
 
 def _label(message: Message, operands: Arrays) -> str:
@@ -480,6 +529,7 @@ def _leave() -> None:
                 print(error, file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
+        own.reporter.close()
         if own.failed:
             _end(own, TEMPORARY_FAILURE)
         sys.excepthook = own.hook
@@ -487,4 +537,4 @@ def _leave() -> None:
         own.transport.close(0)
     _SESSION.clear()
     processes.index, processes.device_counts = 0, None
-    processes.bind = processes.agree = processes.clock = None
+    processes.bind = processes.agree = processes.clock = processes.check = None

@@ -1,7 +1,8 @@
 """Transports: what carries bytes between processes; and waiting for them, with a deadline.
 
 Messages within a process are none: its devices share memory, and their exchanges are compiled.
-Between processes there are three kinds, of bytes alone, since all arithmetic is in the program.
+Between processes there are four kinds.  Three move bytes; the fourth combines large values, with
+arithmetic that is compiled too, see `reduction`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tfn.distributed.reduction import Reduction
 from tfn.errors import CollectiveTimeoutError
 
 SPIN_NS = 200_000
@@ -53,6 +55,12 @@ class Transport(Protocol):
         """The i-th of equal parts of the bytes of each goes to the i-th."""
         ...
 
+    def all_reduce(
+        self, ranks: Sequence[int], reduction: Reduction, sent: Any, got: Any
+    ) -> Callable[[], Pending]:
+        """The values of all combined, for all: elements as many as there are ranks, at least."""
+        ...
+
     def permute(
         self, ranks: Sequence[int], pairs: Pairs, sent: Any, got: Any
     ) -> Callable[[], Pending]:
@@ -82,6 +90,12 @@ class Alone:
         return lambda: _copied(sent, got)
 
     def all_to_all(self, ranks: Sequence[int], sent: Any, got: Any) -> Callable[[], Pending]:
+        """A copy."""
+        return lambda: _copied(sent, got)
+
+    def all_reduce(
+        self, ranks: Sequence[int], reduction: Reduction, sent: Any, got: Any
+    ) -> Callable[[], Pending]:
         """A copy."""
         return lambda: _copied(sent, got)
 

@@ -72,7 +72,7 @@ def apply(
     """
     key = body, static, weak, tuple([x.kind for x in operands])
     jaxpr, enter = _YOUNG.get(key) or _PROGRAMS.find(key) or (None, None)
-    if enter is not None:
+    if enter is not None and not bind.APART:
         result: Array = enter(*operands)
         if result is not NotImplemented:
             return result
@@ -184,6 +184,8 @@ def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
     Raises:
         NumberError: for a number that the dtype does not have.
     """
+    if bind.APART:
+        trace = bind.recorder() or trace
     if trace is None:
         signs = (1.0, 1.0)
         if type(value) is not int:

@@ -91,12 +91,19 @@ def _reconfigure() -> None:
 
 
 class Loaded:
-    """A program ready to run, and the statistics of making it."""
+    """A program ready to run, its tables, and the statistics of making it."""
 
-    __slots__ = ("__weakref__", "agreed", "compile_stats", "program", "run")
+    __slots__ = ("__weakref__", "agreed", "compile_stats", "program", "run", "tables")
 
-    def __init__(self, program: Program, run: Executable, compile_stats: bind.CompileStats) -> None:
+    def __init__(
+        self,
+        program: Program,
+        run: Executable,
+        compile_stats: bind.CompileStats,
+        tables: Sequence[Array] = (),
+    ) -> None:
         self.program, self.run, self.compile_stats = program, run, compile_stats
+        self.tables = tables
         self.agreed: set[Any] = set()  # messages with which all processes have it
 
 
@@ -190,15 +197,21 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
     if loaded is None:
         jaxpr, begin_ns = Jaxpr(function), time.perf_counter_ns()
         with undisturbed():
-            program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _unlowered(jaxpr)
+            if on.compiler:
+                hoist = on.target.grid is None
+                program = lower.pipeline.lower(jaxpr, on.target, hoist=hoist)
+            else:
+                program = _unlowered(jaxpr)
         lowered_ns = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
         name, said = name or program.name, f"{len(program.kernels)} kernels"
         events.add("lower", name, begin_ns, said, lowered_ns)
         run = on.load(program)
+        tables = [] if program.tables is None else _computed(program.tables, platform)
         after = on.compiler.counts if on.compiler else before
         size_bytes = PROGRAM_BYTES + len(program.text)
         size_bytes += sum(len(kernel.text) for kernel in program.kernels)
+        size_bytes += sum(x.size * x.dtype.itemsize for x in tables)
         compile_stats = bind.CompileStats(
             0,
             lowered_ns - begin_ns,
@@ -210,8 +223,17 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
         )
         origin = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
         events.add("compile", name, lowered_ns, origin)
-        loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats))
+        loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats, tables))
     return loaded
+
+
+def _computed(function: UOp, platform: str | None) -> list[Array]:
+    """The results of a function without parameters."""
+    loaded, memory = _loaded(function, platform), device(platform).memory
+    types = loaded.program.outputs
+    outputs = [memory.allocate(prod(shape) * dtype.itemsize) for shape, dtype in types]
+    loaded.run([], outputs)
+    return [concrete(b, s, d) for b, (s, d) in zip(outputs, types, strict=True)]
 
 
 def ready(
@@ -336,7 +358,8 @@ def _call(
         if alone is not None:
             bind.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
-    inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
+    given = (*operands, *loaded.tables)
+    inputs: list[Buffer] = [x.concrete().buffer for x in given]  # type: ignore[misc]
     aliases = dict(program.aliases)
     outputs: list[Buffer] = []
     for i, (shape, dtype) in enumerate(program.outputs):
@@ -351,7 +374,10 @@ def _call(
         operands[i].delete()
     begin_ns = time.perf_counter_ns()
     run(inputs, outputs)
-    events.add("program", name or _name(jaxpr), begin_ns)
+    name = name or _name(jaxpr)
+    events.use("read", name, *inputs)
+    events.use("write", name, *[buffer for i, buffer in enumerate(outputs) if i not in aliases])
+    events.add("program", name, begin_ns)
     if kinds is not None:
         return [concrete(b, k.shape, k.dtype, False, k.sharding) for b, k in zip(outputs, kinds)]
     return [concrete(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
@@ -413,7 +439,9 @@ def entry(
         return None  # each call checks the memory of the device
     loaded, run = ready(jaxpr, platform, name, alone)
     program = loaded.program
+    captured = (*captured, *loaded.tables)
     weakness = (*given, *[None] * len(captured))
+    kinds = [*kinds, *(x.kind for x in loaded.tables)] if kinds else []
     kinds = kinds or [kind_of(*kind) for kind in program.inputs]
     results = results or [kind_of(*kind) for kind in program.outputs]
     inputs = [

@@ -51,9 +51,12 @@ from tfn.transforms.jit import Jitted
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 ALONE = Language(
-    llvm.kernel_text, partial(driver.driver_text, single_threaded=True), "@", frozenset({Op.MMA})
+    llvm.kernel_text,
+    partial(driver.driver_text, single_threaded=True),
+    "@",
+    frozenset({Op.MMA, Op.HOST}),
 )
-C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS)
+C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS | {Op.HOST})
 C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, threaded=True))
 """Output languages: LLVM IR without calls, C for one thread, C for several threads.
 
@@ -64,6 +67,7 @@ ALONE_ON: dict[str, Language] = {
     "hexagon": replace(
         pipeline.HEXAGON,
         driver=partial(driver.driver_text, single_threaded=True, pointer_bytes=4),
+        lacks=frozenset({Op.HOST}),
     )
 }
 """LLVM IR without calls, for architectures with a language of their own."""
@@ -175,6 +179,7 @@ def export(
     alone = ALONE_ON.get(target.triple.split("-")[0], ALONE)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else alone
     program = lowered(request.jaxpr, target, language)
+    request = _with_tables(request, program)
     if unproved != "allow":
         _require(program, target, language)
     signature, places = described(request, program, identifier(name or path.stem), target, threads)
@@ -309,15 +314,27 @@ def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
         ExportError: naming the calls back into Python.
     """
     jaxpr = Jaxpr(runnable(of_whole(jaxpr).function)[0])
-    plan = pipeline.scheduled(jaxpr, target, language)
+    reduced, tables = pipeline.without_tables(jaxpr, target, language)
+    plan = pipeline.scheduled(reduced, target, language)
     calls = [str(call.host.run) for call in host_calls(plan.routine.steps)]
     if calls:
         raise ExportError(
             "a function that calls back into Python cannot run without it",
             got=f"calls of {', '.join(dict.fromkeys(calls))}",
-            hint="callbacks, debug.print and Fourier transforms run on the host",
+            hint="callbacks and debug.print run on the host",
         )
-    return pipeline.program(jaxpr, plan, language)
+    return pipeline.program(jaxpr, plan, language, tables)
+
+
+def _with_tables(request: Request, program: Program) -> Request:
+    """The request with the program's tables, which become part of the code."""
+    if program.tables is None:
+        return request
+    tables = bind.runtime().call(Jaxpr(program.tables), [])
+    first = len(program.inputs) - len(tables)
+    values = {first + i: _data(x, "a table") for i, x in enumerate(tables)}
+    paths = tuple(f"table[{i}]" for i in range(len(tables)))
+    return replace(request, paths=request.paths + paths, values=request.values | values)
 
 
 def described(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfn.dtypes import DType
+from tfn.dtypes import NARROW, DType
 from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
 
 TYPES = {
@@ -13,6 +13,7 @@ TYPES = {
     "float64": "double",
     "complex64": "float",
     "complex128": "double",
+    **{dtype.name: "uint8_t" for dtype in NARROW},
 }
 """C types of dtypes; integers have their own names."""
 VECTOR_BYTES = 128
@@ -140,7 +141,7 @@ def _table(title: str, fields: tuple[Field, ...]) -> str:
         notes = [field.path] if field.path != field.name else []
         if field.dtype.kind == "c":
             notes.append("real and imaginary parts in turn")
-        elif field.dtype.name in ("float16", "bfloat16"):
+        elif field.dtype.name in ("float16", "bfloat16") or field.dtype in NARROW:
             notes.append("as bits")
         if field.same:
             notes.append(f"may be the memory of {field.same}")

@@ -10,6 +10,7 @@ Files in reading order:
     contraction       dot, dot_general, convolutions
     fourier           the discrete Fourier transform
     reduction         reductions over axes and windows, argmax, argmin
+    result_shapes     shapes of convolutions and of reductions over windows
     dynamic_indexing  dynamic slices, sort, optimization_barrier
     partial_sort      top_k, approx_max_k, approx_min_k
     gather_scatter    gather and scatter in JAX's layouts
@@ -59,7 +60,7 @@ with _on_demand(globals()):
         real as real, round as round, sign as sign, trunc as trunc,
     )
     from tfn.lax.bits import (
-        population_count as population_count, clz as clz,
+        population_count as population_count, clz as clz, mulhi as mulhi,
         bitcast_convert_type as bitcast_convert_type, nextafter as nextafter,
         reduce_precision as reduce_precision,
     )
@@ -88,6 +89,14 @@ with _on_demand(globals()):
         reduce_min as reduce_min, reduce_or as reduce_or, reduce_and as reduce_and,
         reduce_xor as reduce_xor, reduce as reduce, argmax as argmax, argmin as argmin,
         reduce_window as reduce_window,
+    )
+    from tfn.lax.result_shapes import (
+        broadcast_like as broadcast_like, conv_general_permutations as conv_general_permutations,
+        conv_general_shape_tuple as conv_general_shape_tuple,
+        conv_shape_tuple as conv_shape_tuple,
+        conv_transpose_shape_tuple as conv_transpose_shape_tuple, empty as empty,
+        reduce_window_shape_tuple as reduce_window_shape_tuple, shape_as_value as shape_as_value,
+        stage as stage,
     )
     from tfn.lax.dynamic_indexing import (
         dynamic_index_in_dim as dynamic_index_in_dim, dynamic_slice as dynamic_slice,

@@ -5,12 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tfn import dtypes
 from tfn._support.validate import element_type, integer, unlike
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INTEGERS, DType
+from tfn.dtypes import (
+    BOOL,
+    FLOATS,
+    INT64,
+    INTEGERS,
+    NARROW,
+    SIGNED,
+    UINT64,
+    DType,
+    unsigned_type,
+    wide_type,
+    width_bits,
+)
 from tfn.eager.operands import apply
 from tfn.errors import ShapeError
 from tfn.lax.elementwise import bitcast_convert_type as of_one_width
@@ -22,8 +32,10 @@ from tfn.trace.uop import UOp
 from tfn.transforms.custom_jvp import custom_jvp
 
 
-def _unsigned(dtype: DType) -> DType:
-    return np.dtype(f"u{dtype.itemsize}")
+def _word(x: UOp) -> UOp:
+    """The bits of integers as unsigned numbers, of a byte at least."""
+    kind = unsigned_type(x.dtype)
+    return build.cast(build.bitcast(x, kind), wide_type(kind))
 
 
 def _steps(u: UOp) -> list[int]:
@@ -44,14 +56,14 @@ def _ones(u: UOp) -> UOp:
 
 
 def _count(x: UOp) -> UOp:
-    return build.cast(_ones(build.bitcast(x, _unsigned(x.dtype))), x.dtype)
+    return build.cast(_ones(_word(x)), x.dtype)
 
 
 def _leading(x: UOp) -> UOp:
-    u = build.bitcast(x, _unsigned(x.dtype))
+    u = _word(x)
     for step in _steps(u):
         u = u | (u >> step)
-    return build.cast(8 * x.dtype.itemsize - _ones(u), x.dtype)
+    return build.cast(width_bits(x.dtype) - _ones(u), x.dtype)
 
 
 def _integer(name: str, x: ArrayLike) -> Array:
@@ -86,11 +98,42 @@ def clz(x: ArrayLike) -> Array:
     return apply(_leading, [_integer("clz", x)])
 
 
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Returns the upper half of the product of integers, of twice their bits.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one integer dtype and one shape.
+
+    Example:
+        >>> mulhi(np.uint8(200), np.uint8(100)).item()
+        78
+    """
+    operands = [_integer("mulhi", v) for v in arrays(x, y)]
+    if operands[0].dtype != operands[1].dtype or operands[0].shape != operands[1].shape:
+        raise unlike("mulhi", operands)
+    return apply(_upper_half, operands)
+
+
+def _upper_half(x: UOp, y: UOp) -> UOp:
+    width, signed = width_bits(x.dtype), x.dtype in SIGNED
+    if width <= 32:
+        wide = INT64 if signed else UINT64
+        return build.cast((build.cast(x, wide) * build.cast(y, wide)) >> width, x.dtype)
+    # In halves: (a + b) (c + d), with the carries of the middle terms.
+    a, c = x >> 32, y >> 32
+    b, d = ((build.bitcast(v, UINT64) & 0xFFFFFFFF) for v in (x, y))
+    low = (b * d) >> 32
+    b, d, low = (build.bitcast(v, x.dtype) for v in (b, d, low))
+    middle = a * d + low
+    rest = b * c + (middle & 0xFFFFFFFF)
+    return a * c + (middle >> 32) + (rest >> 32)
+
+
 def _parted(x: UOp, dtype: DType) -> UOp:
     """Splits wide elements into several narrow ones along a new axis, the lowest bits first."""
-    bits, width = build.bitcast(x, _unsigned(x.dtype)), 8 * dtype.itemsize
-    count = x.dtype.itemsize // dtype.itemsize
-    parts = [build.cast(bits >> (width * i), _unsigned(dtype)) for i in range(count)]
+    bits, width = _word(x), width_bits(dtype)
+    count = width_bits(x.dtype) // width
+    parts = [build.cast(bits >> (width * i), unsigned_type(dtype)) for i in range(count)]
     joined = build.concat([build.reshape(part, (*x.shape, 1)) for part in parts], x.ndim)
     return build.bitcast(joined, dtype)
 
@@ -98,13 +141,13 @@ def _parted(x: UOp, dtype: DType) -> UOp:
 def _joined(x: UOp, dtype: DType) -> UOp:
     """Joins several narrow elements along the last axis to a wide one, the lowest bits first."""
     shape: Shape = x.shape[:-1]
-    wide = build.cast(build.bitcast(x, _unsigned(x.dtype)), _unsigned(dtype))
-    width = 8 * x.dtype.itemsize
+    kind, width = unsigned_type(dtype), width_bits(x.dtype)
+    wide = build.cast(_word(x), wide_type(kind))
     total = build.zeros(shape, wide.dtype)
     for i in range(x.shape[-1]):
         part = build.shrink(wide, (*(0,) * len(shape), i), (*shape, i + 1))
         total = total | (build.reshape(part, shape) << (width * i))
-    return build.bitcast(total, dtype)
+    return build.bitcast(build.cast(total, kind), dtype)
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
@@ -123,11 +166,12 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
         [2, 1, 0, 0]
     """
     x, dtype = array(operand), dtypes.canonical(new_dtype)
-    if x.dtype.itemsize == dtype.itemsize or BOOL in (x.dtype, dtype):
+    have, width = width_bits(x.dtype), width_bits(dtype)
+    if have == width or BOOL in (x.dtype, dtype):
         return of_one_width(x, dtype)
-    if x.dtype.itemsize > dtype.itemsize:
+    if have > width:
         return apply(_parted, [x], dtype)
-    parts = dtype.itemsize // x.dtype.itemsize
+    parts = width // have
     if x.shape[-1:] != (parts,):
         raise ShapeError(
             f"{dtype.name} is made of {parts} elements along the last axis",
@@ -162,8 +206,11 @@ def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
 
 def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:
     """Rounds to the nearest float of the given format, by integer arithmetic on the bits of x."""
+    if x.dtype in NARROW:
+        wide = _rounded(build.cast(x, wide_type(x.dtype)), exponent_bits, mantissa_bits)
+        return build.cast(wide, x.dtype)
     info = dtypes.finfo(x.dtype)
-    carrier = _unsigned(x.dtype)
+    carrier = unsigned_type(x.dtype)
     mantissa, width = int(info.nmant), 8 * x.dtype.itemsize
     bits = build.bitcast(x, carrier)
     sign = bits & (1 << (width - 1))

@@ -68,7 +68,12 @@ def cond(
     return _choose("cond", convert_element_type(holds, INT32), (false_fun, true_fun), operands)
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: object) -> Any:
+def switch(
+    index: ArrayLike,
+    branches: Sequence[Callable[..., Any]],
+    *operands: object,
+    operand: object = _NONE,
+) -> Any:
     """Returns ``branches[index](*operands)``; an index outside is clamped to the first or last
     branch.
 
@@ -77,18 +82,27 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
         branches: functions of the operands, at least one, whose results have one structure and one
             type.
         operands: trees of arrays.  Arrays that the functions close over are passed on as well.
+        operand: the only operand, by its name in older programs.
 
     Returns:
         The tree that the branch returns.
 
     Raises:
-        ArgumentError: if there is no branch.
+        ArgumentError: if there is no branch, or both `operands` and `operand` are given.
         ShapeError, DTypeError: if `index` is not an integer scalar, or as for `cond`.
 
     Example:
         >>> [float(switch(i, [lambda x: x, lambda x: -x], 3.0)) for i in (-1, 0, 1, 2)]
         [3.0, 3.0, -3.0, -3.0]
     """
+    if operand is not _NONE:
+        if operands:
+            raise ArgumentError(
+                "switch takes operands by position, or one by its name",
+                got=f"{len(operands)} operands, and operand=",
+                hint="leave operand= out",
+            )
+        operands = (operand,)
     functions = several("switch", "branches", branches, "functions")
     _callable("switch", functions)
     if not functions:

@@ -134,6 +134,7 @@ def dot(
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     *,
+    dimension_numbers: Any = None,
     out_sharding: Any = None,
 ) -> Array:
     """Returns the product of vectors or matrices: the last axis of lhs is contracted with the first
@@ -145,6 +146,8 @@ def dot(
         precision: accepted as in JAX and ignored: products are always computed as exactly as
             possible.
         preferred_element_type: dtype of the result; that of the operands if None.
+        dimension_numbers: the axes of `dot_general`, which it then is; None for the last and the
+            first one.
         out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
             None leaves it to the compiler.
 
@@ -161,8 +164,15 @@ def dot(
         [6.0, 6.0]
     """
     if out_sharding is not None:
-        return resolved(out_sharding, lambda: dot(lhs, rhs, precision, preferred_element_type))
+        return resolved(
+            out_sharding,
+            lambda: dot(
+                lhs, rhs, precision, preferred_element_type, dimension_numbers=dimension_numbers
+            ),
+        )
     a, b = array(lhs), array(rhs)
+    if dimension_numbers is not None:
+        return dot_general(a, b, dimension_numbers, precision, preferred_element_type)
     if not 1 <= len(a.shape) <= 2 or not 1 <= len(b.shape) <= 2:
         raise ShapeError(
             "dot needs vectors or matrices", got=f"{show(a)}, {show(b)}", hint="use dot_general"
@@ -734,6 +744,7 @@ def conv_transpose(
     transpose_kernel: bool = False,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
+    use_consistent_padding: bool = False,
 ) -> Array:
     """Convolves with a fractional stride (a transposed convolution), as decoders do to enlarge an
     image.
@@ -752,6 +763,8 @@ def conv_transpose(
         precision: accepted as in JAX and ignored: products are always computed as exactly as
             possible.
         preferred_element_type: dtype of the result; that of the operands if None.
+        use_consistent_padding: whether pairs are the padding of the convolution of which this is
+            the transpose.
 
     Returns:
         An array of batch, features and spatial axes, in the order of the layout.
@@ -782,6 +795,11 @@ def conv_transpose(
         padding = [
             _transposed_padding(k, s, padding)
             for k, s in zip(dilated(window, spread), strides, strict=True)
+        ]
+    elif use_consistent_padding:
+        padding = [
+            (reach - 1 - low, reach - 1 - high)
+            for reach, (low, high) in zip(dilated(window, spread), padding, strict=True)
         ]
     if transpose_kernel:
         w = rev(w, layout.rhs_spec[2:])

@@ -213,8 +213,8 @@ def atan(x: ArrayLike) -> Array:
     return unary(Op.ATAN, x)
 
 
-def atan2(y: ArrayLike, x: ArrayLike) -> Array:
-    """Returns the angle in [-pi, pi] of the point (x, y).
+def atan2(x: ArrayLike, y: ArrayLike) -> Array:
+    """Returns the angle in [-pi, pi] whose tangent is ``x / y``: that of the point (y, x).
 
     Raises:
         DTypeError, ShapeError: unless both are floating, of one dtype and shape.
@@ -223,7 +223,7 @@ def atan2(y: ArrayLike, x: ArrayLike) -> Array:
         >>> atan2(0.0, 1.0).tolist()
         0.0
     """
-    return together(Op.ATAN2, *arrays(y, x))
+    return together(Op.ATAN2, *arrays(x, y))
 
 
 def sinh(x: ArrayLike) -> Array:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tfn import dtypes
 from tfn._support.validate import element_type, integer, unlike
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, SIGNED, UNSIGNED
+from tfn.dtypes import (
+    BOOL,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    SIGNED,
+    UNSIGNED,
+    DTypeLike,
+    signed_type,
+    unsigned_type,
+)
 from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.elementary import unary
@@ -130,7 +138,7 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     return binary(Op.SUB, x, y)
 
 
-def mul(x: ArrayLike, y: ArrayLike) -> Array:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     """Returns ``x * y``; integers wrap around.
 
     Raises:
@@ -140,6 +148,8 @@ def mul(x: ArrayLike, y: ArrayLike) -> Array:
         >>> mul(2.0, 3).tolist()
         6.0
     """
+    if out_dtype is not None:
+        x, y = (array(v).astype(out_dtype) for v in (x, y))
     return binary(Op.MUL, x, y)
 
 
@@ -328,7 +338,7 @@ def _shift_right(name: str, x: ArrayLike, y: ArrayLike, kind: str) -> Array:
     element_type(name, x, INTEGERS, "integers")
     if x.dtype != y.dtype:
         raise unlike(name, (x, y))
-    carrier = np.dtype(f"{kind}{x.dtype.itemsize}")
+    carrier = signed_type(x.dtype) if kind == "i" else unsigned_type(x.dtype)
     if x.dtype == carrier:
         return binary(Op.SHR, x, y)
     bits = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=carrier) for v in (x, y)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfn._support.validate import integer
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, INT32, INT64, INTEGERS, DType
+from tfn.dtypes import FLOATS, INT32, INT64, INTEGERS, DType, wide_type
 from tfn.eager.operands import apply, one_axis
 from tfn.errors import ArgumentError
 from tfn.lax.dynamic_indexing import sort
@@ -170,6 +170,7 @@ def _selected(x: UOp, k: int, axis: int) -> UOp:
     The largest remaining key of each block is carried along, so a step reads the block with the
     best of them only: once to select the key, and once for the largest that remains after it.
     """
+    x = build.cast(x, wide_type(x.dtype))
     keys = _keys(build.moveaxis(UOp(Op.DETACH, (x,)), axis, x.ndim - 1))
     last, size, kind = keys.ndim - 1, keys.shape[-1], keys.dtype
     width = BLOCK_ALIGNMENT_ELEMENTS * max(1, math.isqrt(size) // BLOCK_ALIGNMENT_ELEMENTS)

@@ -59,6 +59,14 @@ class Passes:
         return (self.sort,) if body.src[0].src[0].op is Op.SORT else ()
 
 
+BRANCH_PREDICTION = frozenset({"x86_64", "aarch64", "arm64"})
+"""Architectures whose processors run ahead of a branch that goes the same way every time."""
+
+
+def _real(function: UOp, target: Target) -> UOp:
+    return complex_pairs.lower_complex(function, Op.HOST not in target.lacks)
+
+
 def _split(n: loop_nest.Nest, target: Target) -> loop_nest.Nest:
     """The opt-ops of a kind of target: cores with vectors, or groups of threads."""
     return grid_heuristics.choose(n, target) if target.grid else heuristics.choose(n, target)
@@ -68,7 +76,8 @@ def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     fma = Op.FMA not in target.lacks
     if target.grid:
         return grid.linearize(n, fma, target.grid)
-    return linearize.linearize(n, fma, rounds_products=target.batch_invariant)
+    branches = target.triple.split("-")[0] in BRANCH_PREDICTION
+    return linearize.linearize(n, fma, target.batch_invariant, branches)
 
 
 def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:
@@ -78,7 +87,7 @@ def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:
 
 # fmt: off
 passes = Passes(**{step.name: step for step in (
-    Pass("complex_pairs", lambda u, target: complex_pairs.lower_complex(u),
+    Pass("complex_pairs", lambda u, target: _real(u, target),
          "JAXPR", "JAXPR"),
     Pass("boundaries",    lambda u, target: boundaries.insert_barriers(u, target),
          "JAXPR", "KERNELS"),

@@ -26,7 +26,7 @@ from tfn.lower import pack
 from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
-from tfn.lower.graph import complex_pairs
+from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
@@ -41,6 +41,7 @@ from tfn.lower.program import (
     Step,
     all_launches,
 )
+from tfn.lower.target.grid import local_layout
 from tfn.lower.target.target import Target
 from tfn.trace.argument import CustomKernel
 from tfn.trace.digest import digest
@@ -124,13 +125,25 @@ KERNEL_BYTES = 10_000
 _KERNELS: Cache[Kernel] = Cache("kernels", lambda kernel: KERNEL_BYTES + len(kernel.text))
 
 
-def lower(jaxpr: Jaxpr, target: Target, language: Language | None = None) -> Program:
+def lower(
+    jaxpr: Jaxpr, target: Target, language: Language | None = None, hoist: bool = False
+) -> Program:
     """The program of a function for a target, in its own language unless another is passed.
 
-    No device is needed.
+    No device is needed.  With `hoist`, costly values that depend on no argument become its last
+    inputs, the `tables`.
     """
     language = language or language_of(target)
-    return program(jaxpr, scheduled(jaxpr, target, language), language)
+    reduced, tables = without_tables(jaxpr, target, language) if hoist else (jaxpr, None)
+    return program(jaxpr, scheduled(reduced, target, language), language, tables)
+
+
+def without_tables(jaxpr: Jaxpr, target: Target, language: Language) -> tuple[Jaxpr, UOp | None]:
+    """A function whose last parameters are its tables, and the function of those, if any."""
+    reduced, tables = constants.hoist(
+        passes.complex_pairs(jaxpr.function, _restricted(target, language))
+    )
+    return (jaxpr, None) if tables is None else (Jaxpr(reduced), tables)
 
 
 def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
@@ -148,10 +161,10 @@ def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
 def scheduled(jaxpr: Jaxpr, target: Target, language: Language | None = None) -> Schedule:
     """The steps of a function, with an address for every value."""
     language = language or language_of(target)
+    target = _restricted(target, language)
     real = Jaxpr(passes.complex_pairs(jaxpr.function, target))
     aliased = dict(aliases(real))
     is_written = [i not in aliased for i in range(len(real.outputs))]
-    target = _restricted(target, language)
     return schedule.schedule(real.function, target, _kernel_maker(language), is_written)
 
 
@@ -161,11 +174,14 @@ def _kernel_maker(language: Language) -> Callable[[UOp, Target], Kernel]:
     return partial(kernel, language=language)
 
 
-def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
-    """The scheduled steps, with the driver that runs them."""
+def program(
+    jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM, tables: UOp | None = None
+) -> Program:
+    """The scheduled steps, with the driver that runs them; `tables` are their last inputs."""
     routine = plan.routine
     steps = routine.steps
-    inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
+    inputs = [(p.shape, p.dtype) for p in jaxpr.params]
+    inputs += [(u.shape, u.dtype) for u in (tables.src if tables else ())]
     launches = tuple(all_launches(steps))
     name, text = language.name_by_digest(
         "p", lambda name: language.driver(name, steps, len(inputs))
@@ -175,7 +191,7 @@ def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
         jaxpr.function,
         steps,
         routine.work_ns,
-        inputs,
+        tuple(inputs),
         tuple((u.shape, u.dtype) for u in jaxpr.outputs),
         aliases(Jaxpr(complex_pairs.lower_complex(jaxpr.function))),
         routine.arena_bytes,
@@ -183,6 +199,7 @@ def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
         text,
         routine.work_ns > heuristics.MIN_PARALLEL_NS
         and any(launch.kernel.tiles > 1 for launch in launches),
+        tables,
     )
 
 
@@ -352,7 +369,8 @@ def kernel_of_nest(
     items = _instructions_of_nest(n, target)
     render = partial(_render_kernel, language, target, items, opt_ops.stages(n.opts))
     name, text = language.name_by_digest("k", render)
-    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, threads=_threads(items))
+    threads, local_bytes = _threads(items), _local_bytes(items)
+    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, None, threads, local_bytes)
 
 
 def _threads(items: Sequence[UOp]) -> int:
@@ -361,6 +379,12 @@ def _threads(items: Sequence[UOp]) -> int:
     The text of a kernel for a grid says how many they are, too.
     """
     return max([s.arg.size for u in items for s in u.src if s.op is Op.RANGE], default=1)
+
+
+def _local_bytes(items: Sequence[UOp]) -> int:
+    """The bytes of local memory of a group."""
+    memories = dict.fromkeys(s for u in items for s in u.src if s.op is Op.LOCAL_MEMORY)
+    return local_layout(memories)[1]
 
 
 def _instructions_of_nest(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:

@@ -78,6 +78,7 @@ class Kernel:
         work_ns: estimated nanoseconds on one core.
         source: the body before the opt-ops, from which the kernel can be lowered again.
         threads: of a group, on a grid: `tiles` are its groups.
+        local_bytes: of memory that the threads of a group share.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Kernel:
     work_ns: int
     source: UOp | None = None
     threads: int = 1
+    local_bytes: int = 0
 
     @property
     def is_copy(self) -> bool:
@@ -334,6 +336,8 @@ class Program:
         arena_bytes, sync_bytes: sizes of the arena, and of the words for barriers.
         text: the driver, which declares the functions of the kernels.
         parallel: whether it is worth waking more than one thread.
+        tables: the function, without parameters, of the last inputs, which the loader of the
+            program computes; None if there are none.
     """
 
     name: str
@@ -347,6 +351,7 @@ class Program:
     sync_bytes: int
     text: str
     parallel: bool
+    tables: UOp | None = None
 
     @property
     def footprint(self) -> Footprint:

@@ -18,7 +18,7 @@ from tfn._support.validate import integer, rank, shown
 from tfn.array import Array
 from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError, ShapeError
-from tfn.nn.functions import softmax
+from tfn.nn.functions import logsumexp, softmax
 from tfn.nn.layers import Linear
 from tfn.nn.module import module, static
 from tfn.random import KeyLike
@@ -38,7 +38,9 @@ def dot_product_attention(
     is_causal: bool = False,
     query_seq_lengths: Integer[Array, "*#q"] | None = None,
     key_value_seq_lengths: Integer[Array, "*#k"] | None = None,
-) -> Float[Array, "*batch time heads width"]:
+    local_window_size: int | tuple[int, int] | None = None,
+    return_residual: bool = False,
+) -> Any:
     """Returns values averaged with the weights softmax(query @ key.T * scale), for each query.
 
     Args:
@@ -53,9 +55,13 @@ def dot_product_attention(
         query_seq_lengths: number of valid positions in each row of the batch; those after them get
             zeros.
         key_value_seq_lengths: number of valid source positions in each row of the batch.
+        local_window_size: number of positions before and after its own to which a position attends;
+            one number for both, None for all.
+        return_residual: whether to return the logarithms of the sums of exponentials too.
 
     Returns:
-        Floats of the dtype of `value`; the softmax is computed in 32 bits at least.
+        Floats of the dtype of `value`; the softmax is computed in 32 bits at least.  With
+        `return_residual` a pair of them and of the logarithms, of the axes up to `heads`.
 
     Raises:
         ShapeError: if the sizes of query and key differ, or the heads of keys do not divide
@@ -91,6 +97,12 @@ def dot_product_attention(
     if is_causal:
         causal = jnp.tri(time, source, dtype=bool)
         mask = causal if mask is None else mask & causal
+    if local_window_size is not None:
+        one = isinstance(local_window_size, int)
+        before, after = (local_window_size,) * 2 if one else local_window_size
+        distance = jnp.arange(source) - jnp.arange(time)[:, None]
+        near = (distance >= -before) & (distance <= after)
+        mask = near if mask is None else mask & near
     for lengths, axis, places in (
         (query_seq_lengths, -2, time),
         (key_value_seq_lengths, -1, source),
@@ -103,7 +115,11 @@ def dot_product_attention(
         mask = jnp.broadcast_to(mask, scores.shape)
     weights = softmax(scores, where=mask).astype(value.dtype)
     mean = jnp.einsum("...kgts,...skh->...tkgh", weights, value)
-    return mean.reshape(*batch, time, heads, value.shape[-1])
+    mean = mean.reshape(*batch, time, heads, value.shape[-1])
+    if not return_residual:
+        return mean
+    logs = logsumexp(scores, -1, where=mask).reshape(*batch, heads, time)
+    return mean, jnp.swapaxes(logs, -1, -2)
 
 
 def _by_group(x: Array, kv_heads: int, group_size: int) -> Array:

@@ -24,6 +24,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -33,9 +34,12 @@ import numpy as np
 
 from tfn import numpy as jnp
 from tfn import tree
+from tfn._support.background import Background
 from tfn._support.files import PathLike, parsing
 from tfn._support.files import replacing as replacing
 from tfn.array import Array
+from tfn.config import config
+from tfn.eager import platforms
 from tfn.errors import ArgumentError, StateError
 
 Data = np.ndarray[Any, Any]
@@ -129,14 +133,19 @@ def write(
     data_of: Callable[[str], Data],
     *,
     metadata: Mapping[str, str] | None = None,
+    written: Callable[[IO[bytes], int, Data | None], None] | None = None,
 ) -> str:
     """Writes arrays to a safetensors file one after the other, so that one at a time is in memory.
+
+    A thread adds up the checksum meanwhile.
 
     Args:
         path: file to write; replaced as a whole.
         kinds: the shapes and dtypes of the arrays by their names in the file.
         data_of: the contiguous data of the array of a name; asked for once, when its turn comes.
         metadata: texts to store with them; none if None.
+        written: called with the file, an offset, and the data of the array that was written there;
+            with None after the last one, before the file gets its name.
 
     Returns:
         The checksum of the file: a CRC-32 as eight hexadecimal digits, which is in its header.
@@ -178,15 +187,22 @@ def write(
             got=f"{len(text):,} bytes, {HEADER_LIMIT_BYTES:,} are allowed",
         )
     head = len(text).to_bytes(8, "little") + text
-    checksum = zlib.crc32(head)
+    checksum, at = zlib.crc32(head), len(head)
     with replacing(path) as file:
         file.write(head)
         for name in order:
-            memory = _bytes(data_of(name))
-            for at in range(0, len(memory), CHUNK_BYTES):
-                chunk = memory[at : at + CHUNK_BYTES]
-                checksum = zlib.crc32(chunk, checksum)
-                file.write(chunk)
+            data = data_of(name)
+            memory = _bytes(data)
+            large = len(memory) > CHUNK_BYTES
+            added = Background(partial(zlib.crc32, memory, checksum)) if large else None
+            for begin in range(0, len(memory), CHUNK_BYTES):
+                file.write(memory[begin : begin + CHUNK_BYTES])
+            if written is not None:
+                written(file, at, data)
+            at += len(memory)
+            checksum = added.result() if added else zlib.crc32(memory, checksum)
+        if written is not None:
+            written(file, at, None)
         file.seek(0)
         file.write(head.replace(_sealed(BLANK), _sealed(f"{checksum:08x}"), 1))
     return f"{checksum:08x}"
@@ -680,11 +696,14 @@ def _like(x: object, data: Data) -> Any:
 
 
 def as_array(data: Data) -> Array:
-    """An array on the memory of data that nothing writes to; a copy, where it is not aligned.
+    """An array on the memory of data that nothing writes to.
+
+    A copy, where it is not aligned, or the devices are those of a cluster.
 
     Example:
         >>> as_array(aligned((0,), np.dtype("int8"))).shape
         (0,)
     """
     aligned = data.__array_interface__["data"][0] % ALIGNMENT == 0
-    return jnp.asarray(data, copy=False if aligned else None)
+    here = config.device not in platforms.CONTROLLERS
+    return jnp.asarray(data, copy=False if aligned and here else None)

@@ -42,9 +42,14 @@ import numpy as _numpy
 from tfn.array import Array as Array
 from tfn.dtypes import (
     bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64, complex128 as complex128,
-    float16 as float16, float32 as float32, float64 as float64, int8 as int8, int16 as int16,
-    int32 as int32, int64 as int64, issubdtype as issubdtype, promote_types as promote_types,
-    uint8 as uint8, uint16 as uint16, uint32 as uint32, uint64 as uint64,
+    float4_e2m1fn as float4_e2m1fn, float8_e3m4 as float8_e3m4, float8_e4m3 as float8_e4m3,
+    float8_e4m3b11fnuz as float8_e4m3b11fnuz, float8_e4m3fn as float8_e4m3fn,
+    float8_e4m3fnuz as float8_e4m3fnuz, float8_e5m2 as float8_e5m2,
+    float8_e5m2fnuz as float8_e5m2fnuz, float8_e8m0fnu as float8_e8m0fnu,
+    float16 as float16, float32 as float32, float64 as float64, int2 as int2, int4 as int4,
+    int8 as int8, int16 as int16, int32 as int32, int64 as int64, issubdtype as issubdtype,
+    promote_types as promote_types, uint2 as uint2, uint4 as uint4, uint8 as uint8,
+    uint16 as uint16, uint32 as uint32, uint64 as uint64,
 )
 from tfn._support.lazy import on_demand as _on_demand
 
@@ -55,8 +60,9 @@ with _on_demand(globals()):
     from tfn.numpy.creation import (
         array as array, asarray as asarray, astype as astype, copy as copy, empty as empty,
         empty_like as empty_like, from_dlpack as from_dlpack, frombuffer as frombuffer,
-        fromiter as fromiter, full as full, full_like as full_like, ones as ones,
-        ones_like as ones_like, zeros as zeros, zeros_like as zeros_like,
+        fromfile as fromfile, fromiter as fromiter, fromstring as fromstring, full as full,
+        full_like as full_like, ones as ones, ones_like as ones_like, zeros as zeros,
+        zeros_like as zeros_like,
     )
     from tfn.numpy.inspection import (
         __array_namespace_info__ as __array_namespace_info__, array_repr as array_repr,
@@ -106,7 +112,7 @@ with _on_demand(globals()):
         left_shift as left_shift, less as less, less_equal as less_equal,
         logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
         logical_xor as logical_xor, nan_to_num as nan_to_num, not_equal as not_equal,
-        right_shift as right_shift, select as select, signbit as signbit, where as where,
+        right_shift as right_shift, select as select, signbit as signbit,
     )
     from tfn.numpy.number_parts import (
         bitwise_count as bitwise_count, frexp as frexp, gcd as gcd, heaviside as heaviside,
@@ -137,8 +143,9 @@ with _on_demand(globals()):
     from tfn.numpy.creation import resolved as resolved
     from tfn.numpy.padding import pad as pad
     from tfn.numpy.contraction import (
-        cross as cross, dot as dot, einsum as einsum, inner as inner, kron as kron,
-        matmul as matmul, matvec as matvec, outer as outer, tensordot as tensordot, vdot as vdot,
+        cross as cross, dot as dot, einsum as einsum, einsum_path as einsum_path, inner as inner,
+        kron as kron, matmul as matmul, matvec as matvec, outer as outer,
+        tensordot as tensordot, vdot as vdot,
         vecdot as vecdot, vecmat as vecmat,
     )
     from tfn.numpy.indexing import (
@@ -165,7 +172,7 @@ with _on_demand(globals()):
     )
     from tfn.numpy.searching import (
         argwhere as argwhere, compress as compress, extract as extract, flatnonzero as flatnonzero,
-        nonzero as nonzero,
+        nonzero as nonzero, where as where,
     )
     from tfn.numpy.sets import (
         intersect1d as intersect1d, isin as isin, setdiff1d as setdiff1d, setxor1d as setxor1d,

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType, wide_type
 from tfn.eager.operands import (
     REAL,
     apply,
@@ -27,7 +27,7 @@ from tfn.eager.operands import (
 )
 from tfn.errors import ArgumentError
 from tfn.trace.bind import bind
-from tfn.trace.build import bitcast, cast, eq, full_like, imag, ne, real, unary
+from tfn.trace.build import bitcast, cast, complex_, eq, full_like, imag, ne, real, unary
 from tfn.trace.build import maximum as larger
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
@@ -237,6 +237,7 @@ def unsigned_abs(x: UOp) -> UOp:
     """The absolute value; of an integer unsigned, since the smallest one has no negative."""
     if x.dtype in FLOATS:  # not ABS, whose derivative at -0.0 is that at 0.0
         return choose(signed(x), -x, x)
+    x = cast(x, wide_type(x.dtype))
     return bitcast(unary(Op.ABS, x), np.dtype(f"u{x.dtype.itemsize}"))
 
 
@@ -335,11 +336,15 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> maximum(tnp.array([1, 5]), 3)
         Array([3, 5], dtype=int32)
     """
-    operands, dtype, weak = together("maximum", x, y)
-    if dtype in COMPLEXES:
+    if _is_complex(x) or _is_complex(y):
+        operands, dtype, weak = together("maximum", x, y)
         shape = broadcast_shape("maximum", operands[0].shape, operands[1].shape)
         return apply(_complex_extreme, operands, Op.MAX, dtype, shape, weak=weak)
     return binary(Op.MAX, "maximum", x, y, REAL | {BOOL}, "real numbers")
+
+
+def _is_complex(x: ArrayLike) -> bool:
+    return isinstance(x, complex) or getattr(x, "dtype", None) in COMPLEXES
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -357,8 +362,8 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> minimum(tnp.array([1, 5]), 3)
         Array([1, 3], dtype=int32)
     """
-    operands, dtype, weak = together("minimum", x, y)
-    if dtype in COMPLEXES:
+    if _is_complex(x) or _is_complex(y):
+        operands, dtype, weak = together("minimum", x, y)
         shape = broadcast_shape("minimum", operands[0].shape, operands[1].shape)
         return apply(_complex_extreme, operands, Op.MIN, dtype, shape, weak=weak)
     return binary(Op.MIN, "minimum", x, y, REAL | {BOOL}, "real numbers")
@@ -380,7 +385,7 @@ def _complex_extreme(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
     return choose(ne(x, x), x, choose(ne(y, y), y, choose(first, x, y)))
 
 
-def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The larger of two numbers; where one is NaN, the other.
 
     Raises:
@@ -391,14 +396,14 @@ def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> fmax(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmax, "fmax", x, y, real=True)
+    return composed(_fmax, "fmax", x1, x2, real=True)
 
 
 def _fmax(x: UOp, y: UOp) -> UOp:
     return choose(ne(x, x), y, choose(ne(y, y), x, UOp(Op.MAX, (x, y))))
 
 
-def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The smaller of two numbers; where one is NaN, the other.
 
     Raises:
@@ -409,7 +414,7 @@ def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> fmin(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmin, "fmin", x, y, real=True)
+    return composed(_fmin, "fmin", x1, x2, real=True)
 
 
 def _fmin(x: UOp, y: UOp) -> UOp:
@@ -463,18 +468,21 @@ def _hypot(x: UOp, y: UOp) -> UOp:
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The logarithm ``log(exp(x) + exp(y))``, without intermediate overflow.
 
+    Of complex numbers it is the principal one, whose imaginary part is within pi.
+
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp(100.0, 100.0)
         Array(100.693146, dtype=float32, weak_type=True)
     """
-    return composed(_logaddexp, "logaddexp", x, y, floating=True, real=True)
+    return composed(_logaddexp, "logaddexp", x, y, floating=True)
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
+    if x.dtype in COMPLEXES:
+        return _complex_logaddexp(x, y)
     high, difference = choose(x >= y, x, y), x - y
     infinite = eq(x, y) & ne(
         difference, difference
@@ -484,18 +492,33 @@ def _logaddexp(x: UOp, y: UOp) -> UOp:
     return choose(infinite, x * 0.5 + y * 0.5, near)
 
 
+def _complex_logaddexp(x: UOp, y: UOp) -> UOp:
+    a, b = real(x), real(y)
+    first = b <= a
+    high, low = choose(first, x, y), choose(first, y, x)
+    top, bottom = choose(first, a, b), choose(first, b, a)
+    # Where one vanishes beside the other, their difference may be one of infinities.
+    vanishes = eq(bottom, full_like(bottom, -np.inf)) | eq(top, full_like(top, np.inf))
+    both = eq(top, full_like(top, np.inf)) & eq(bottom, full_like(bottom, np.inf))
+    vanishes = vanishes & ~both
+    gap = choose(vanishes, full_like(low, 0), low - high)
+    total = high + choose(vanishes, full_like(low, 0), unary(Op.LOG1P, unary(Op.EXP, gap)))
+    angle, turn = imag(total), 2 * float(np.pi)
+    turns = unary(Op.CEIL, angle / turn - 0.5)
+    return complex_(real(total), angle - UOp(Op.DETACH, (turns,)) * turn)
+
+
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The logarithm ``log2(2**x + 2**y)``, without intermediate overflow.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
     """
-    return composed(_logaddexp2, "logaddexp2", x, y, floating=True, real=True)
+    return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
 
 
 def _logaddexp2(x: UOp, y: UOp) -> UOp:
@@ -524,7 +547,10 @@ def _copysign(x: UOp, y: UOp) -> UOp:
 
 def signed(x: UOp) -> UOp:
     """Whether the sign bit is set."""
-    return (bitcast(x, np.dtype(f"i{x.dtype.itemsize}")) if x.dtype in FLOATS else x) < 0
+    if x.dtype not in FLOATS:
+        return x < 0
+    x = cast(x, wide_type(x.dtype))
+    return bitcast(x, np.dtype(f"i{x.dtype.itemsize}")) < 0
 
 
 def negative(x: ArrayLike, /) -> Array:

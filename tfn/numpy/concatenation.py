@@ -156,8 +156,8 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     )
 
 
-def vstack(arrays: Sequence[ArrayLike]) -> Array:
-    """The arrays joined along the first axis; vectors become rows.
+def vstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
+    """The arrays joined along the first axis, in `dtype` or the promoted one; vectors become rows.
 
     Raises:
         ShapeError: if the sizes of other axes differ.
@@ -168,11 +168,11 @@ def vstack(arrays: Sequence[ArrayLike]) -> Array:
         >>> vstack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 2], [3, 4]]
     """
-    return concatenate([atleast_2d(x) for x in arrays_of("vstack", arrays)], 0)
+    return concatenate([atleast_2d(x) for x in arrays_of("vstack", arrays)], 0, dtype=dtype)
 
 
-def hstack(arrays: Sequence[ArrayLike]) -> Array:
-    """The arrays joined along the second axis, vectors along their only one.
+def hstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
+    """The arrays joined along the second axis, vectors along their only one; see `vstack`.
 
     Raises:
         ShapeError: if the sizes of other axes differ.
@@ -184,11 +184,11 @@ def hstack(arrays: Sequence[ArrayLike]) -> Array:
         Array([1, 2, 3], dtype=int32)
     """
     rows = [atleast_1d(x) for x in arrays_of("hstack", arrays)]
-    return concatenate(rows, 0 if rows[0].ndim == 1 else 1)
+    return concatenate(rows, 0 if rows[0].ndim == 1 else 1, dtype=dtype)
 
 
-def dstack(arrays: Sequence[ArrayLike]) -> Array:
-    """The arrays joined along the third axis, which is added where it is missing.
+def dstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
+    """The arrays joined along the third axis, which is added where it is missing; see `vstack`.
 
     Raises:
         ShapeError: if the sizes of other axes differ.
@@ -199,7 +199,7 @@ def dstack(arrays: Sequence[ArrayLike]) -> Array:
         >>> dstack([tnp.ones((2, 3)), tnp.zeros((2, 3))]).shape
         (2, 3, 2)
     """
-    return concatenate([atleast_3d(x) for x in arrays_of("dstack", arrays)], 2)
+    return concatenate([atleast_3d(x) for x in arrays_of("dstack", arrays)], 2, dtype=dtype)
 
 
 def column_stack(arrays: Sequence[ArrayLike]) -> Array:

@@ -396,16 +396,29 @@ def kron(x: ArrayLike, y: ArrayLike) -> Array:
     return (spaced_x * spaced_y).reshape(tuple(i * j for i, j in zip(a, b)))
 
 
-def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Array:
-    """The vector products of vectors of three elements along an axis.
+def cross(
+    x: ArrayLike,
+    y: ArrayLike,
+    axis: int | None = -1,
+    *,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+) -> Array:
+    """The vector products of vectors of three elements along an axis, or of two in a plane.
 
     Args:
         x: first operand, array or number.
         y: second operand, array or number.
-        axis: axis of the vectors, counted from the end if negative; the last by default.
+        axis: axis of the vectors, counted from the end if negative; the last by default, None takes
+            the three axes that follow.
+        axisa: axis of the vectors of `x`.
+        axisb: axis of the vectors of `y`.
+        axisc: axis of those of the result.
 
     Returns:
-        An array of the broadcast shape and the promoted dtype.
+        An array of the broadcast shape and the promoted dtype; without the axis if both vectors
+        are of two elements, which then is the third one of the product.
 
     Raises:
         ShapeError: if the axis has another size.
@@ -417,11 +430,30 @@ def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Array:
         Array([0, 0, 1], dtype=int32)
     """
     x, y = array_of("cross", x), array_of("cross", y)
+    if axis is None or (axisa, axisb, axisc) != (-1, -1, -1):
+        if axis is not None and axis != -1:
+            axisa = axisb = axisc = axis
+        found = cross(moveaxis(x, axisa, -1), moveaxis(y, axisb, -1))
+        planar = found.ndim < max(x.ndim, y.ndim)
+        return found if planar else moveaxis(found, -1, axisc)
+    sizes = [u.shape[one_axis("cross", axis, u.ndim)] for u in (x, y)]
+    if 2 in sizes and all(n in (2, 3) for n in sizes):
+        x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
+        if sizes == [2, 2]:
+            return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        x, y = (apply(_in_space, (u,)) for u in (x, y))
+        return moveaxis(cross(x, y), -1, axis)
     if any(u.shape[one_axis("cross", axis, u.ndim)] != 3 for u in (x, y)):
         raise unfit("cross needs vectors of 3", (x, y), "axis= says where they lie")
     operands, dtype, weak = together("cross", x, y)
     shape = broadcast_shape("cross", x.shape, y.shape)
     return apply(_cross, operands, dtype, shape, axis % len(shape), weak=weak)
+
+
+def _in_space(u: UOp) -> UOp:
+    """Vectors of two elements with a third one, 0."""
+    last = u.ndim - 1
+    return build.pad(u, (0,) * u.ndim, (*(0,) * last, 3 - u.shape[last]))
 
 
 def _cross(x: UOp, y: UOp, dtype: DType, shape: Shape, axis: int) -> UOp:
@@ -438,6 +470,45 @@ def _slab(u: UOp, axis: int, at: int) -> UOp:
     start = tuple(at if a == axis else 0 for a in range(u.ndim))
     stop = tuple(at + 1 if a == axis else n for a, n in enumerate(u.shape))
     return build.shrink(u, start, stop)
+
+
+def einsum_path(
+    subscripts: str, /, *operands: ArrayLike, optimize: Any = "auto"
+) -> tuple[list[tuple[int, ...]], str]:
+    """The order in which operands of `einsum` are contracted, and a table of it.
+
+    `einsum` finds an order of its own; this is NumPy's.
+
+    Args:
+        subscripts: the letters of each operand and of the result, as of `einsum`.
+        *operands: arrays or numbers, of which only the shapes count.
+        optimize: "auto" or "greedy", "optimal", False for all at once, or a path.
+
+    Returns:
+        The places of the operands of each step, results coming last, and a text.
+
+    Raises:
+        ArgumentError: for subscripts that do not fit the operands.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.ones((2, 2))
+        >>> einsum_path("ij,jk,kl", x, x, x)[0]
+        [(0, 1), (0, 1)]
+    """
+    shapes = [array_of("einsum_path", x).shape for x in operands]
+    known = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+    chosen = "greedy" if optimize in ("auto", True) else optimize
+    if isinstance(chosen, list):
+        chosen = ["einsum_path", *chosen]
+    try:
+        path, text = np.einsum_path(subscripts, *known, optimize=chosen)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            "einsum_path needs subscripts that fit the operands",
+            got=f"{subscripts!r} of shapes {shapes}: {error}",
+        ) from None
+    return [tuple(step) for step in path[1:]], text
 
 
 def einsum(

@@ -15,16 +15,7 @@ from tfn import eager
 from tfn._support.dlpack import HAS_VERSIONS
 from tfn._support.validate import integer, shown, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import (
-    BOOL,
-    DEFAULTS,
-    FLOAT64,
-    INTEGERS,
-    DType,
-    DTypeLike,
-    as_number_of,
-    canonical,
-)
+from tfn.dtypes import BOOL, DEFAULTS, FLOAT64, INTEGERS, DType, DTypeLike, as_number_of, canonical
 from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     a_shape,
@@ -37,7 +28,7 @@ from tfn.eager.operands import (
     together,
 )
 from tfn.errors import ArgumentError
-from tfn.trace import bind, oracle
+from tfn.trace import bind, casts
 from tfn.trace.build import cast, concat, reshape
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -247,10 +238,10 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
         else:
             scalar = {"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)
             dtype = DEFAULTS[scalar if flat else float]
-    if dtype.kind in "iu" or data.dtype.kind == "c":
+    if dtype in INTEGERS or data.dtype.kind == "c":
         for extreme in (data.min(), data.max()) if data.size else ():  # NaN is both
             as_number_of(dtype, extreme.item())
-    return oracle.cast(dtype, data)
+    return casts.cast(dtype, data)
 
 
 def stacked(*parts_and_static: Any) -> UOp:
@@ -351,7 +342,7 @@ def full(
 
 
 def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:
-    return const(oracle.cast(dtype, np.asarray(value))[()], dtype, shape)
+    return const(casts.cast(dtype, np.asarray(value))[()], dtype, shape)
 
 
 def zeros(
@@ -588,6 +579,64 @@ def frombuffer(
             hint=f"pass bytes whose size from the offset on is a multiple of {kind.itemsize}",
         ) from None
     return array_of("frombuffer", data)
+
+
+def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "") -> Array:
+    """The vector of the numbers in a file, as bytes or as text.
+
+    Args:
+        file: path, or open file.
+        dtype: dtype of the elements.
+        count: number of elements read, all of them for -1.
+        sep: text between numbers; "" for bytes.
+
+    Raises:
+        ArgumentError: if the file has no such elements.
+        OSError: if the system refuses.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryFile() as file:
+        ...     _ = file.write(bytes([1, 0, 2, 0])), file.seek(0)
+        ...     fromfile(file, "int16").tolist()
+        [1, 2]
+    """
+    kind = canonical(dtype)
+    try:
+        data = np.fromfile(file, kind, count, sep)
+    except (TypeError, ValueError, DeprecationWarning) as error:
+        raise ArgumentError(
+            f"fromfile cannot read {kind.name} elements", got=f"count={count}, sep={sep!r}: {error}"
+        ) from None
+    return array_of("fromfile", data)
+
+
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
+    """The vector of the numbers in a text.
+
+    Args:
+        string: the text.
+        dtype: dtype of the elements.
+        count: number of elements read, all of them for -1.
+        sep: text between numbers.
+
+    Raises:
+        ArgumentError: if the text has other words, or `sep` is empty.
+
+    Example:
+        >>> fromstring("1, 2", "int32", sep=",").tolist()
+        [1, 2]
+    """
+    kind = canonical(dtype)
+    try:
+        if not sep:
+            raise ValueError("frombuffer reads bytes")
+        data = np.fromstring(string, kind, count, sep=sep)
+    except (TypeError, ValueError, DeprecationWarning) as error:
+        raise ArgumentError(
+            f"fromstring cannot read {kind.name} elements", got=f"{shown(string)}: {error}"
+        ) from None
+    return array_of("fromstring", data)
 
 
 def fromiter(iterable: Any, dtype: DTypeLike, count: int = -1) -> Array:

@@ -10,10 +10,10 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, rank, several, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INTEGERS
+from tfn.dtypes import INTEGERS, finfo
 from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, known_values
 from tfn.errors import ArgumentError
-from tfn.numpy.arithmetic import divide
+from tfn.numpy.arithmetic import clip, divide
 from tfn.numpy.concatenation import stack
 from tfn.numpy.creation import asarray, full_like, zeros
 from tfn.numpy.cumulative import diff
@@ -172,7 +172,7 @@ def histogram(
     x = array_of("histogram", a)
     x = x.reshape(x.size)
     edges = histogram_bin_edges(x, bins, range)
-    total, (line,) = _cell_sums([x], [edges], _weights(x, weights))
+    total, (line,) = _cell_sums([x], [edges], _weights(x, weights), [_width(edges, bins, range)])
     return _density(total, [line]) if density else total, line
 
 
@@ -255,7 +255,8 @@ def histogramdd(
             hint="a single number of bins is that of all columns",
         )
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
-    total, edges = _cell_sums(columns, edges, _weights(points[:, 0], weights))
+    widths = [_width(*axis) for axis in zip(edges, each, ranges, strict=True)]
+    total, edges = _cell_sums(columns, edges, _weights(points[:, 0], weights), widths)
     return _density(total, edges) if density else total, edges
 
 
@@ -271,20 +272,55 @@ def _weights(x: Array, weights: ArrayLike | None) -> Array:
     return w.reshape(w.size)
 
 
+MAX_BORDER_ERROR_BINS = 0.25
+"""Rounding errors, in bins, up to which arithmetic finds the bin of an element or a neighbour."""
+
+
+def _width(edges: Array, bins: object, range: Any) -> float | None:
+    """The width of equal bins in a range of numbers; None if that does not find an element's bin.
+
+    It does not where borders are rounded to about each other.
+    """
+    if not isinstance(bins, int) or range is None:
+        return None
+    if not all(isinstance(end, (int, float)) for end in range) or range[0] == range[1]:
+        return None
+    low, high = range
+    width = (high - low) / bins
+    error = max(abs(low), abs(high)) * float(finfo(edges.dtype).eps) / width
+    return width if error <= MAX_BORDER_ERROR_BINS else None
+
+
 def _cell_sums(
-    columns: Sequence[Array], edges: list[Array], weights: Array
+    columns: Sequence[Array],
+    edges: list[Array],
+    weights: Array,
+    widths: Sequence[float | None],
 ) -> tuple[Array, list[Array]]:
     """The weights added up in the cells of a grid."""
     shape = tuple(line.size - 1 for line in edges)
     flat, outside = zeros(weights.shape, "int32"), zeros(weights.shape, "bool")
-    for x, line, size in zip(columns, edges, shape, strict=True):
-        place = searchsorted(line, x, side="right") - 1
+    for x, line, size, width in zip(columns, edges, shape, widths, strict=True):
+        place = _bin_of(x, line, width)
         place = where(x == line[-1], size - 1, place)
         outside = outside | (place < 0) | (place >= size)
         flat = flat * size + place
     cells = math.prod(shape)
     total = apply(_counts, (where(outside, cells, flat), weights), cells)
     return total.reshape(shape), edges
+
+
+def _bin_of(x: Array, line: Array, width: float | None) -> Array:
+    """The number of borders on the left of each element, and on it, minus 1.
+
+    With equal bins a quotient gives it, or a neighbour; the borders themselves decide, as in NumPy.
+    """
+    if width is None:
+        return searchsorted(line, x, side="right") - 1
+    size = line.size - 1
+    guess = clip(((x - line[0]) / width), 0, size - 1).astype("int32")
+    place = guess - (x < line[guess]) + (x >= line[guess + 1])
+    return where(x == x, place, size)
 
 
 def _density(total: Array, edges: Sequence[Array]) -> Array:

@@ -9,9 +9,9 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INTEGERS
+from tfn.dtypes import INTEGERS, DTypeLike
 from tfn.eager.operands import a_shape, apply, array_of, indices_of
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, OutOfBoundsError
 from tfn.numpy.concatenation import concatenate, stack
 from tfn.numpy.creation import asarray, make
 from tfn.numpy.ranges import arange, linspace
@@ -91,22 +91,31 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (arange(a_shape("diag_indices", n)[0]),) * count
 
 
-def indices(dimensions: object, sparse: bool = False) -> Any:
+def indices(dimensions: object, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
     """The coordinates of every element, one array for each axis, along a new first axis.
 
-    If `sparse`, a tuple of arrays that broadcast to them.
+    Args:
+        dimensions: the sizes of the axes.
+        dtype: dtype of the coordinates; None takes int32, or int64 for a long axis.
+        sparse: whether to return a tuple of arrays that broadcast to them.
+
+    Returns:
+        An array of one axis more, or a tuple of one for each axis.
 
     Raises:
         ShapeError: if a size is negative.
+        DTypeError: if there is no such dtype.
 
     Example:
         >>> indices((2, 2)).tolist()
         [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     shape = a_shape("indices", dimensions)
-    if sparse:
-        return tuple(make(_line, len(shape), axis, n) for axis, n in enumerate(shape))
-    return make(_coordinates, shape)
+    lines = tuple(make(_line, len(shape), axis, n) for axis, n in enumerate(shape))
+    if not sparse:
+        grid = make(_coordinates, shape)
+        return grid if dtype is None else grid.astype(dtype)
+    return lines if dtype is None else tuple(line.astype(dtype) for line in lines)
 
 
 def _line(ndim: int, axis: int, size: int) -> UOp:
@@ -141,11 +150,30 @@ def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
     return (cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1)
 
 
-def ravel_multi_index(multi_index: object, dims: object) -> Array:
+def ravel_multi_index(
+    multi_index: object,
+    dims: object,
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The flat indices of coordinates in an array of a shape.
 
+    Args:
+        multi_index: one index array for each axis.
+        dims: the sizes of the axes.
+        mode: coordinates outside: "raise", an error, for values that are known, "clip" the border,
+            "wrap" counts around.
+        order: "C", the last axis varies first, or "F", the first one.
+        dtype: dtype of the result; None takes int32, or that of the indices if it is wider.
+
+    Returns:
+        An integer array of the broadcast shape of the indices.
+
     Raises:
-        ArgumentError: unless there is one index array for each axis.
+        ArgumentError: unless there is one index array for each axis, and for another mode or order.
+        OutOfBoundsError: for coordinates outside, with "raise".
         DTypeError: unless the indices are integers.
         ShapeError: if a size is negative.
 
@@ -165,11 +193,33 @@ def ravel_multi_index(multi_index: object, dims: object) -> Array:
             got=f"{len(lines)} index arrays, dims={sizes}",
             hint="pass a tuple of them, in the order of the axes",
         )
-    dtype = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
-    flat = lines[0].astype(dtype)
+    one_of("ravel_multi_index", "mode", mode, ("raise", "clip", "wrap"))
+    one_of("ravel_multi_index", "order", order, ("C", "F"))
+    kind = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
+    lines = [_inside(line.astype(kind), n, mode) for line, n in zip(lines, sizes)]
+    if order == "F":
+        lines, sizes = lines[::-1], sizes[::-1]
+    flat = lines[0]
     for line, n in zip(lines[1:], sizes[1:]):
         flat = flat * n + line
-    return flat
+    return flat if dtype is None else flat.astype(dtype)
+
+
+def _inside(line: Array, size: int, mode: str) -> Array:
+    """The coordinates along an axis, within it."""
+    if mode == "wrap":
+        return line % size
+    if mode == "clip":
+        return line.clip(0, size - 1)
+    if line.trace is None:  # in a trace, no value is known
+        values = np.asarray(line)
+        if values.size and not 0 <= values.min() <= values.max() < size:
+            raise OutOfBoundsError(
+                "ravel_multi_index needs coordinates within the axes",
+                got=f"{values.min()} to {values.max()}, an axis of size {size}",
+                hint='mode="clip" or "wrap" brings them inside',
+            )
+    return line
 
 
 def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:

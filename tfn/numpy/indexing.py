@@ -540,6 +540,7 @@ def take_along_axis(
     *,
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
+    wrap_negative_indices: bool = True,
 ) -> Array:
     """The elements at indices along an axis, for each position of the other axes.
 
@@ -550,6 +551,7 @@ def take_along_axis(
         mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border.
         fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
             unsigned ones), or True.
+        wrap_negative_indices: whether negative indices count from the end; else they are outside.
 
     Returns:
         An array of the dtype of `x`, of the size of `indices` along the axis, and of that of `x`
@@ -578,12 +580,19 @@ def take_along_axis(
     )
     mode = mode or "fill"
     check_mode(mode)
+    if not wrap_negative_indices:  # what is below the axis goes beyond it, or to its border
+        edge = 0 if mode in ("clip", "promise_in_bounds") else x.shape[axis]
+        places = apply(_not_below, (places,), edge)
     if others == [n for a, n in enumerate(places.shape) if a != axis]:
         if mode not in ("fill", "drop"):
             return apply(_along, (x, places), axis, weak=x.weak_type)
         return apply(_along, (x, places, _fill(x, fill_value)), axis, weak=x.weak_type)
     index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
     return getitem(x, index, mode=mode, fill_value=fill_value)
+
+
+def _not_below(places: UOp, edge: int) -> UOp:
+    return build.where(places < 0, build.full_like(places, edge), places)
 
 
 def _along(x: UOp, places: UOp, *rest: Any) -> UOp:

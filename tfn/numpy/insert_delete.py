@@ -13,10 +13,9 @@ from tfn._support.validate import (
     integers,
     no_out,
     one_of,
-    rank,
     shown,
 )
-from tfn.array import Array, ArrayLike
+from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import BOOL, INTEGERS
 from tfn.eager.operands import (
     a_shape,
@@ -26,6 +25,7 @@ from tfn.eager.operands import (
     not_in_place,
     one_axis,
     scalar_kind,
+    some_axes,
 )
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.numpy.arithmetic import clip
@@ -158,12 +158,14 @@ def resize(a: ArrayLike, new_shape: object) -> Array:
     return getitem(flat, (slice(size),)).reshape(shape)
 
 
-def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
-    """The vector without zeros at the front ("f") and at the back ("b"); its value must be known.
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
+    """The array without zeros at the front ("f") and at the back ("b"); its value must be known.
+
+    Along each axis of `axis`, all by default, slices of zeros at the ends are left out.
 
     Raises:
         TracerArrayConversionError: for a traced value.
-        ShapeError: unless `filt` is a vector.
+        AxisError: if the array has no such axis, or one is named twice.
         ArgumentError: unless `trim` is "f", "b" or "fb".
 
     Example:
@@ -172,14 +174,16 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
         Array([1, 0, 2], dtype=int32)
     """
     x = array_of("trim_zeros", filt)
-    rank("trim_zeros", x, 1, 1)
+    axes = some_axes("trim_zeros", axis, x.ndim)
     one_of("trim_zeros", "trim", trim.lower() if isinstance(trim, str) else trim, ("fb", "f", "b"))
-    places = np.flatnonzero(known_values("trim_zeros", x, OUTSIDE))
-    if not places.size:
-        return x[:0]
-    first = int(places[0]) if "f" in trim.lower() else 0
-    last = int(places[-1]) + 1 if "b" in trim.lower() else x.size
-    return x[first:last]
+    places = np.nonzero(known_values("trim_zeros", x, OUTSIDE))
+    kept = [slice(None)] * x.ndim
+    for a in axes:
+        line, size = places[a], x.shape[a]
+        first = int(line.min(initial=size)) if "f" in trim.lower() else 0
+        last = int(line.max(initial=-1)) + 1 if "b" in trim.lower() else size
+        kept[a] = slice(first, max(first, last)) if line.size else slice(0)
+    return x[tuple(kept)]
 
 
 def block(arrays: object) -> Array:
@@ -459,13 +463,16 @@ def ediff1d(
     return concatenate(vectors)
 
 
-def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
+def mask_indices(
+    n: int, mask_func: Any, k: int = 0, *, size: int | None = None
+) -> tuple[Array, ...]:
     """The indices of the elements of an n by n matrix that a function such as `triu` leaves.
 
     Args:
         n: number of rows and columns.
         mask_func: function of a matrix of ones and `k`.
         k: second argument of the function, the number of a diagonal; 0 by default.
+        size: number of indices, missing ones 0; None takes as many as there are.
 
     Returns:
         One integer vector for each axis.
@@ -481,4 +488,8 @@ def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
     """
     a_function("mask_indices", "mask_func", mask_func)
     mask = np.asarray(mask_func(ones(a_shape("mask_indices", (n, n)), "int32"), k))
-    return tuple(indices_of("mask_indices", line, n) for line in np.nonzero(mask))
+    lines = np.nonzero(mask)
+    if size is not None:
+        size = integer("mask_indices", "size", size, 0)
+        lines = tuple(np.pad(line[:size], (0, max(size - line.size, 0))) for line in lines)
+    return tuple(indices_of("mask_indices", line, n) for line in lines)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfn import dtypes
 from tfn._support.frozen import frozen
+from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SCALAR_TYPES, SIGNED, UNSIGNED, DType
 from tfn.eager import devices as eager_devices
@@ -56,15 +57,48 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return dtypes.canonical(dtype) in _names(kind)
 
 
-def can_cast(from_: Any, to: Any, /) -> bool:
+_ORDER_OF_KINDS: tuple[frozenset[dtypes.DType], ...] = (
+    frozenset({BOOL}),
+    dtypes.INTEGERS,
+    dtypes.FLOATS,
+    dtypes.COMPLEXES,
+)
+
+
+def can_cast(from_: Any, to: Any, /, casting: str = "safe") -> bool:
     """Whether values of one dtype, or of an array, become another one by promotion alone.
+
+    Args:
+        from_: dtype, or array.
+        to: dtype.
+        casting: "safe" by default; "no" and "equiv" for equal dtypes only, "same_kind" for integers
+            to shorter ones too, and floats to shorter ones, "unsafe" for all.
+
+    Raises:
+        ArgumentError: for another `casting`.
 
     Example:
         >>> can_cast("int32", "float32"), can_cast("float32", "int32")
         (True, False)
     """
-    source, target = getattr(from_, "dtype", from_), dtypes.canonical(to)
-    return dtypes.promote_types(source, target) == target
+    one_of("can_cast", "casting", casting, ("safe", "no", "equiv", "same_kind", "unsafe"))
+    source, target = dtypes.canonical(getattr(from_, "dtype", from_)), dtypes.canonical(to)
+    if casting in ("no", "equiv"):
+        return source == target
+    if casting == "same_kind":
+        first, last = (
+            next(i for i, kinds in enumerate(_ORDER_OF_KINDS) if dtype in kinds)
+            for dtype in (source, target)
+        )
+        return first <= last
+    return casting == "unsafe" or _above(source, target)
+
+
+def _above(source: dtypes.DType, target: dtypes.DType) -> bool:
+    try:
+        return dtypes.promote_types(source, target) == target
+    except DTypeError:  # narrow types have none in common
+        return False
 
 
 @frozen
@@ -200,7 +234,7 @@ class Namespace:
         _check(device)
         chosen = frozenset(dtypes.ALL) if kind is None else _names(kind)
         scalars = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
-        standard = KINDS["numeric"] - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}
+        standard = KINDS["numeric"] - dtypes.NARROW - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}
         return {name: kind for name, kind in scalars.items() if kind in chosen & standard}
 
 

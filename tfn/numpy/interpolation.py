@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfn._support.validate import integer, rank, unfit
+from tfn._support.validate import integer, one_of, rank, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INT32, DType
+from tfn.dtypes import INT32, DType, DTypeLike, canonical
 from tfn.dtypes import part as part_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
+from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.complex import conj
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.contraction import contract, matmul
+from tfn.numpy.logic import where as select
+from tfn.numpy.sorting import argsort
 from tfn.trace import build
 from tfn.trace.build import add_up, cast, eq, expand, full_like, reshape
 from tfn.trace.build import where as choose
 from tfn.trace.uop import UOp
 
 
-def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
+def interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | str | None = None,
+    right: ArrayLike | str | None = None,
+    period: ArrayLike | None = None,
+) -> Array:
     """The piecewise linear function through the points (xp, fp), at `x`; constant outside.
 
     All of `xp` is compared with each element of `x`, in one pass.
@@ -27,12 +37,17 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
         x: real array or number, of any shape.
         xp: ascending vector of two points at least.
         fp: vector of the values there, real or complex.
+        left: value below the first point; None takes the first one, "extrapolate" goes on straight.
+        right: value beyond the last point, likewise.
+        period: of `xp`, which then need not rise: points and places are taken modulo it, and `left`
+            and `right` have no meaning.
 
     Returns:
         A floating array of the shape of `x`.
 
     Raises:
         ShapeError: unless `xp` and `fp` are vectors of one size, of two points at least.
+        ArgumentError: for another text than "extrapolate".
 
     Example:
         >>> import tfn.numpy as tnp
@@ -46,10 +61,25 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
             (xp, fp),
             "pass xp, which rises, and the values fp at those places",
         )
-    return apply(_interp, (x, xp, fp), dtype)
+    if period is not None:
+        size: Any = magnitude(array_of("interp", period))
+        x, places = x % size, xp % size
+        order = argsort(places)
+        xp, fp = places[order], fp[order]
+        xp = concatenate([xp[-1:] - size, xp, xp[:1] + size])
+        fp = concatenate([fp[-1:], fp, fp[:1]])
+        left = right = None
+    for name, side in (("left", left), ("right", right)):
+        if isinstance(side, str):
+            one_of("interp", name, side, ("extrapolate",))
+    result = apply(_interp, (x, xp, fp), dtype, isinstance(left, str), isinstance(right, str))
+    for side, outside in ((left, x < xp[0]), (right, x > xp[-1])):
+        if side is not None and not isinstance(side, str):
+            result = select(outside, side, result)
+    return result
 
 
-def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
+def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType, left: bool, right: bool) -> UOp:
     x, xp, fp = cast(x, part_of(dtype)), cast(xp, part_of(dtype)), cast(fp, dtype)
     count = xp.size
     shape = (*x.shape, count)
@@ -68,7 +98,8 @@ def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
     fraction = choose(
         coincident & (lower_x <= x), one, (x - lower_x) / choose(coincident, one, step)
     )
-    fraction = cast(choose(fraction < 0, zero, choose(fraction > 1, one, fraction)), dtype)
+    fraction = fraction if left else choose(fraction < 0, zero, fraction)
+    fraction = cast(fraction if right else choose(fraction > 1, one, fraction), dtype)
     return lower_y * (1 - fraction) + upper_y * fraction
 
 
@@ -161,6 +192,7 @@ def cov(
     ddof: int | None = None,
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The covariance matrix of variables, the rows of `m`.
 
@@ -174,6 +206,7 @@ def cov(
         ddof: number by which the divisor is less than the number of samples; None follows `bias`.
         fweights: vector of the number of times that each sample counts; None for once.
         aweights: vector of the weight of each sample; None for 1.
+        dtype: dtype in which it is computed, and of the result; None takes that of the variables.
 
     Returns:
         A floating matrix of the number of variables; a number for one variable.
@@ -191,18 +224,18 @@ def cov(
     if y is not None:
         rows = concatenate([rows, _variables(y, rowvar)])
     ddof_or_default = (0 if bias else 1) if ddof is None else integer("cov", "ddof", ddof)
-    dtype = inexact((rows.dtype, False))[0]
+    kind = inexact((rows.dtype if dtype is None else canonical(dtype), False))[0]
     if fweights is None and aweights is None:
-        out = apply(_covariance, (rows,), dtype, ddof_or_default)
+        out = apply(_covariance, (rows,), kind, ddof_or_default)
     else:
-        kind = part_of(dtype)
-        frequency = 1.0 if fweights is None else array_of("cov", fweights).astype(kind)
-        reliability = 1.0 if aweights is None else array_of("cov", aweights).astype(kind)
+        real = part_of(kind)
+        frequency = 1.0 if fweights is None else array_of("cov", fweights).astype(real)
+        reliability = 1.0 if aweights is None else array_of("cov", aweights).astype(real)
         weights: Any = frequency * reliability
         total = weights.sum()
         mean_reliability = 1.0 if aweights is None else (weights * reliability).sum() / total
         count = total - ddof_or_default * mean_reliability
-        rows = rows.astype(dtype)
+        rows = rows.astype(kind)
         deviation = rows - (rows * weights).sum(1, keepdims=True) / total
         out = matmul(deviation * weights, conj(deviation).T) / count
     return out.reshape(()) if out.size == 1 else out

@@ -14,6 +14,7 @@ from tfn.dtypes import (
     FLOATS,
     INEXACT,
     INTEGERS,
+    SIGNED,
     DType,
     KeyType,
     finfo,
@@ -489,7 +490,7 @@ def signbit(x: ArrayLike, /) -> Array:
 def _signbit(x: UOp) -> UOp:
     if x.dtype in FLOATS:
         return signed(x)
-    return x < 0 if x.dtype.kind == "i" else const(False, BOOL, x.shape)
+    return x < 0 if x.dtype in SIGNED else const(False, BOOL, x.shape)
 
 
 def nan_to_num(

@@ -8,7 +8,19 @@ import numpy as np
 
 from tfn._support.validate import no_out, one_of
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, UINT64, DType, finfo
+from tfn.dtypes import (
+    BOOL,
+    FLOAT32,
+    FLOATS,
+    INT32,
+    INT64,
+    INTEGERS,
+    NARROW,
+    UINT64,
+    DType,
+    finfo,
+    wide_type,
+)
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -71,6 +83,7 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def neighbour(x: UOp, y: UOp) -> UOp:
     """The next float after each x in the direction of y."""
+    need("nextafter", x.dtype, FLOATS - NARROW, "floats of 16 bits at least")
     # Floats of one sign have the order of their bits; next to zero is the smallest subnormal.
     integer = np.dtype(f"int{8 * x.dtype.itemsize}")
     bits, zero = bitcast(x, integer), full_like(x, 0)
@@ -134,6 +147,7 @@ def const_like(x: UOp, value: int) -> UOp:
 
 
 def _exponent(x: UOp, dtype: DType) -> UOp:
+    dtype = wide_type(dtype)
     x = cast(x, dtype)
     normal, lifted = _scaled(x)
     limits = finfo(dtype)

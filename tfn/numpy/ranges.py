@@ -228,6 +228,7 @@ def logspace(
     endpoint: bool = True,
     base: float = 10.0,
     dtype: DTypeLike | None = None,
+    axis: int = 0,
 ) -> Array:
     """`num` numbers from ``base**start`` to ``base**stop`` with evenly spaced logarithms.
 
@@ -238,19 +239,21 @@ def logspace(
         endpoint: whether `stop` is the last value; else it is the one after.
         base: base of the logarithms, a Python number; 10 by default.
         dtype: dtype of the result; None takes the floating dtype of the ends.
+        axis: the new axis; the first by default.
 
     Returns:
-        An array of the broadcast shape of `start` and `stop`, with a new first axis of size `num`.
+        An array of the broadcast shape of `start` and `stop`, with a new axis of size `num`.
 
     Raises:
         ArgumentError: unless `num` is an integer from 0 on.
         ShapeError: if the shapes do not broadcast.
+        AxisError: if the result has no such axis.
 
     Example:
         >>> logspace(0, 2, 3)
         Array([  1.,  10., 100.], dtype=float32)
     """
-    exponents = linspace(start, stop, num, endpoint)
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
     result = apply(_to_the_power, (exponents,), float(base))
     return result if dtype is None else astype(result, dtype)
 

@@ -17,8 +17,10 @@ from tfn.dtypes import (
     DEFAULTS,
     INEXACT,
     INT32,
+    SIGNED,
     UINT32,
     UINT64,
+    UNSIGNED,
     DType,
     DTypeLike,
     canonical,
@@ -116,14 +118,16 @@ def _complex_extreme(
     return out if keepdims else reshape(out, shape)
 
 
-def sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
-    """The dtype of a sum: 32 bits at least for integers."""
+def sum_dtype(x: Array, dtype: DTypeLike | None, promotes: bool = True) -> DType:
+    """The dtype of a sum: 32 bits at least for integers, if it promotes them."""
     if dtype is not None:
         return canonical(dtype)
+    if not promotes and x.dtype != BOOL:
+        return x.dtype
     whole = DEFAULTS[int]
-    if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < whole.itemsize):
+    if x.dtype == BOOL or (x.dtype in SIGNED and x.dtype.itemsize < whole.itemsize):
         return whole
-    if x.dtype.kind == "u" and x.dtype.itemsize < whole.itemsize:
+    if x.dtype in UNSIGNED and x.dtype.itemsize < whole.itemsize:
         return UINT32 if whole == INT32 else UINT64
     return x.dtype
 
@@ -137,6 +141,7 @@ def sum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
     out: None = None,
+    promote_integers: bool = True,
 ) -> Array:
     """The sum over axes, 0 of no elements.
 
@@ -149,6 +154,7 @@ def sum(
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
+        promote_integers: whether integers have 32 bits at least, if `dtype` is None.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -164,7 +170,7 @@ def sum(
     """
     no_out("sum", out)
     x = array_of("sum", x)
-    kind = sum_dtype(x, dtype)
+    kind = sum_dtype(x, dtype, promote_integers)
     return _reduction("sum", Op.ADD, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
 
 
@@ -181,6 +187,7 @@ def prod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
     out: None = None,
+    promote_integers: bool = True,
 ) -> Array:
     """The product over axes, 1 of no elements.
 
@@ -193,6 +200,7 @@ def prod(
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
+        promote_integers: whether integers have 32 bits at least, if `dtype` is None.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -208,7 +216,7 @@ def prod(
     """
     no_out("prod", out)
     x = array_of("prod", x)
-    kind = sum_dtype(x, dtype)
+    kind = sum_dtype(x, dtype, promote_integers)
     return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
 
 

@@ -6,14 +6,17 @@ argument `size` fixes it, and the results that are missing are filled.
 
 from __future__ import annotations
 
+from typing import overload
+
 import numpy as np
 
 from tfn._support.validate import integer, no_out, rank, shown
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import apply, array_of, indices_of, known_values
-from tfn.errors import ShapeError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.indexing import getitem
-from tfn.numpy.logic import truth, where
+from tfn.numpy.logic import truth
+from tfn.numpy.logic import where as choose
 from tfn.numpy.manipulation import flat_or_axis
 from tfn.trace import build
 from tfn.trace.build import iota, reshape
@@ -173,7 +176,7 @@ def compress(
         raise ShapeError(
             "compress needs a vector of conditions no longer than the axis",
             got=f"condition={shown(mask)} for axis {axis} of {shown(a)}",
-            hint="pass a truth for each element; where(condition, x, y) takes any shape",
+            hint="pass a truth for each element; choose(condition, x, y) takes any shape",
         )
     return slices_at(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
 
@@ -193,7 +196,7 @@ def slices_at(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Arra
         return apply(build.broadcast_to, (fill,), shape)
     slices = getitem(a, (slice(None),) * axis + (places,), mode="clip")
     mask_shape = (places.size,) + (1,) * (a.ndim - axis - 1)
-    return where(places.reshape(mask_shape) < 0, fill_value, slices).astype(a.dtype)
+    return choose(places.reshape(mask_shape) < 0, fill_value, slices).astype(a.dtype)
 
 
 def extract(
@@ -222,3 +225,58 @@ def extract(
     """
     mask = array_of("extract", condition)
     return compress(mask.reshape(mask.size), x, size=size, fill_value=fill_value)
+
+
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
+
+
+@overload
+def where(
+    condition: ArrayLike, /, *, size: int | None = None, fill_value: int = 0
+) -> tuple[Array, ...]: ...
+
+
+def where(
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: int = 0,
+) -> Array | tuple[Array, ...]:
+    """The elements of `x` where a condition holds, else those of `y`; without both, `nonzero`.
+
+    Args:
+        condition: array or number; what is not zero is true.
+        x: value where it holds, array or number.
+        y: value where it does not, array or number; all three are broadcast.
+        size: number of places, without `x` and `y`; None counts them, which needs known values.
+        fill_value: index in place of those that are missing, 0 by default.
+
+    Returns:
+        An array of the broadcast shape and the dtype that `x` and `y` promote to; without both, the
+        tuple of the places where the condition holds, one vector for each axis.
+
+    Raises:
+        ArgumentError: if one of `x` and `y` is missing, or `size` is given with them.
+        ShapeError: if the shapes do not broadcast.
+        TracerArrayConversionError: without `x`, `y` and `size`, for a traced value.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> where(True, 1.0, 2)
+        Array(1., dtype=float32, weak_type=True)
+        >>> where(tnp.array([0, 3, 4]), size=3)
+        (Array([1, 2, 0], dtype=int32),)
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value or 0)
+    if x is None or y is None or size is not None:
+        raise ArgumentError(
+            "where needs the values for both cases, or none of them",
+            got=f"x={shown(x)}, y={shown(y)}, size={shown(size)}",
+            hint="pass both, or where(condition, size=n), whose shape is known",
+        )
+    return choose(condition, x, y)

@@ -319,13 +319,19 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     return i0(width * sqrt(clip(1 - place * place, 0, 1))) / i0(width)
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
+def corrcoef(
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The matrix of the correlation coefficients of variables, which are rows.
 
     Args:
         x: matrix with one variable in each row and one sample in each column, or one variable.
         y: more variables, of the same form; None for none.
         rowvar: whether rows are variables; else columns are.
+        dtype: dtype in which it is computed, and of the result; None takes that of the variables.
 
     Returns:
         A floating matrix of the number of variables, from -1 to 1; a number for one variable.
@@ -338,7 +344,7 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
         >>> corrcoef(tnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(3).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return c / c
     size = sqrt(real(diagonal(c)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfn._support.validate import element_type, one_of, rank, several, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, INTEGERS, DType, complex_of
+from tfn.dtypes import FLOATS, INTEGERS, DType, DTypeLike, complex_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
 from tfn.errors import ArgumentError
 from tfn.numpy.indexing import getitem
@@ -47,7 +47,12 @@ def sort(
 
 
 def argsort(
-    x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+    x: ArrayLike,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The indices that sort an array along an axis; equal elements keep their order.
 
@@ -57,6 +62,7 @@ def argsort(
             the flat array.
         descending: whether the largest elements come first.
         stable: accepted as in NumPy: sorting is always stable.
+        dtype: dtype of the indices; None takes int32, or int64 for a long axis.
 
     Returns:
         An integer array of the shape of `x`, or a vector of as many elements.
@@ -70,7 +76,8 @@ def argsort(
         Array([1, 2, 0], dtype=int32)
     """
     x, axis = flat_or_axis("argsort", x, axis)
-    return apply(_order, (x,), axis, bool(descending))
+    order = apply(_order, (x,), axis, bool(descending))
+    return order if dtype is None else order.astype(dtype)
 
 
 def _sorted(x: UOp, axis: int, descending: bool) -> UOp:

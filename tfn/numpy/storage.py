@@ -19,8 +19,9 @@ import numpy as np
 
 from tfn._support.files import parsing, replacing
 from tfn.array import Array, ArrayLike
+from tfn.dtypes import NARROW
 from tfn.eager.operands import array_of
-from tfn.errors import ArgumentError, StateError
+from tfn.errors import ArgumentError, DTypeError, StateError
 from tfn.numpy.creation import asarray
 
 _END = struct.Struct("<4s4H2LH")  # end of a ZIP file: field 4 is the number of members
@@ -46,6 +47,7 @@ def save(file: object, arr: ArrayLike) -> None:
     # A number of Python keeps all its digits.
     is_number = isinstance(arr, (bool, int, float, complex))
     data = np.asarray(arr if is_number else array_of("save", arr))
+    _need_name("save", data)
     with _writing(file, ".npy") as opened:
         np.save(opened, data, allow_pickle=False)
 
@@ -81,8 +83,18 @@ def savez(file: object, *args: ArrayLike, **kwargs: ArrayLike) -> None:
     arrays = {name: np.asarray(array_of("savez", x)) for name, x in {**named, **kwargs}.items()}
     with _writing(file, ".npz") as opened, zipfile.ZipFile(opened, "w") as members:
         for name, data in arrays.items():
+            _need_name("savez", data)
             with members.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.save(member, data, allow_pickle=False)
+
+
+def _need_name(name: str, data: np.ndarray[Any, Any]) -> None:
+    if data.dtype in NARROW:
+        raise DTypeError(
+            f"{name} cannot tell the type in a file: NumPy's format has no {data.dtype.name}",
+            got=f"{data.dtype.name}{list(data.shape)}",
+            hint='save the bits, lax.bitcast_convert_type(x, "uint8"), or a safetensors file',
+        )
 
 
 def _encodes(name: str) -> bool:

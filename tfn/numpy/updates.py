@@ -141,7 +141,7 @@ def _kind(values: ArrayLike) -> DType:
 
 
 def _lost(x: Array, values: ArrayLike) -> str:
-    """What the elements of `x` cannot hold of some values."""
+    """The parts of some values that the elements of `x` cannot hold."""
     kind = _kind(values)
     if kind in INEXACT and x.dtype not in INEXACT:
         return "floats cannot be put into an array of integers"
@@ -232,7 +232,13 @@ def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
 
 
 def put_along_axis(
-    x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, *, inplace: bool = False
+    x: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: int | None,
+    *,
+    inplace: bool = False,
+    mode: str | None = None,
 ) -> Array:
     """A new array with the elements at indices along an axis replaced.
 
@@ -240,8 +246,9 @@ def put_along_axis(
         x: array whose elements are replaced in the result.
         indices: integers, with as many axes as `x`; those outside are left out.
         values: array or number, broadcast with `indices`.
-        axis: the axis, counted from the end if negative.
+        axis: the axis, counted from the end if negative; None takes the flat array.
         inplace: must be False: the result is a new array.
+        mode: indices outside: "drop", the default, leaves them out, "clip" takes the border.
 
     Returns:
         An array of the shape and dtype of `x`.
@@ -257,6 +264,9 @@ def put_along_axis(
     """
     not_in_place("put_along_axis", inplace)
     x, places = array_of("put_along_axis", x), array_of("put_along_axis", indices)
+    if axis is None:
+        flat = put_along_axis(x.reshape(-1), places.reshape(-1), values, 0, mode=mode)
+        return flat.reshape(x.shape)
     axis = one_axis("put_along_axis", axis, x.ndim)
     index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
-    return update(x, index, values, "set", "drop")
+    return update(x, index, values, "set", mode or "drop")

@@ -18,7 +18,9 @@ from tfn._support.lazy import on_demand as _on_demand
 with _on_demand(globals()):
     from tfn.random.keys import (
         Key as Key, KeyLike as KeyLike, key as key, PRNGKey as PRNGKey, split as split,
-        fold_in as fold_in, key_data as key_data, wrap_key_data as wrap_key_data, clone as clone,
+        fold_in as fold_in, key_data as key_data, key_dtype as key_dtype,
+        wrap_key_data as wrap_key_data,
+        clone as clone,
         key_impl as key_impl,
     )
     from tfn.random.distributions import (

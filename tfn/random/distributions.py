@@ -21,6 +21,7 @@ from tfn.dtypes import (
     INEXACT,
     INT32,
     INTEGERS,
+    NARROW,
     SIGNED,
     UINT32,
     UINT64,
@@ -203,7 +204,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) ->
         [2098992034, 2919706841]
     """
     kind = UINT32 if dtype is None else dtypes.canonical(dtype)
-    result_type("bits", kind, UNSIGNED, "an unsigned integer dtype")
+    result_type("bits", kind, UNSIGNED - NARROW, "an unsigned integer dtype")
     words = words_of("bits", key)
     return apply(random_bits, [words], a_shape("bits", shape), 8 * kind.itemsize)
 
@@ -212,10 +213,11 @@ def floating(name: str, dtype: DTypeLike | None) -> DType:
     """Returns the floating dtype that a function is asked for: float32 for None.
 
     Raises:
-        DTypeError: for a type that is not floating.
+        DTypeError: for a type that is not floating, or has less than 8 bits.
     """
     kind = dtypes.canonical(float if dtype is None else dtype)
-    return result_type(name, kind, FLOATS, "a floating dtype")
+    drawn = FLOATS - {dtypes.float4_e2m1fn.dtype}
+    return result_type(name, kind, drawn, "a floating dtype of 8 bits at least")
 
 
 def parameters(
@@ -528,7 +530,7 @@ def randint(
         (3,)
     """
     kind = DEFAULTS[int] if dtype is None else dtypes.canonical(dtype)
-    result_type("randint", kind, INTEGERS, "an integer dtype")
+    result_type("randint", kind, INTEGERS - NARROW, "an integer dtype")
     words, sizes = words_of("randint", key), a_shape("randint", shape)
     drawn = INT32 if kind.itemsize < 4 else kind  # as JAX: narrow types are drawn from 32 bits
     low, high = _limit(minval, kind, drawn, 0), _limit(maxval, kind, drawn, 1)

@@ -302,19 +302,43 @@ def seed_pair(seed: UOp) -> tuple[UOp, UOp]:
 IMPL = "threefry2x32"
 
 
-def _known(impl: str | None) -> None:
-    if impl not in (None, IMPL):
+NAMES = (IMPL, "rbg", "unsafe_rbg", "fry", "urbg")
+"""Names of generators in JAX; those of the hardware may give any bits, and give Threefry's here."""
+
+Generator = str | KeyType | None
+
+
+def _known(impl: Generator) -> None:
+    if impl is not None and not isinstance(impl, KeyType) and impl not in NAMES:
         raise ArgumentError(
-            f"keys are those of {IMPL}", got=f"impl={impl!r}", hint="leave impl out"
+            f"keys are those of {IMPL}, and of other names for it",
+            got=f"impl={impl!r}",
+            hint=f"leave impl out, or write one of {', '.join(NAMES)}",
         )
 
 
-def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
+def key_dtype(impl_spec: Generator = None) -> KeyType:
+    """Returns the element type of the keys of a generator: there is one.
+
+    Raises:
+        ArgumentError: for a name that is none of `NAMES`.
+
+    Example:
+        >>> key_dtype("rbg") == key(0).dtype
+        True
+    """
+    _known(impl_spec)
+    return KEY_TYPE
+
+
+def key(seed: ArrayLike, *, impl: Generator = None, dtype: Generator = None) -> Key:
     """Returns a key from an integer, of which 64 bits are used.
 
     Args:
         seed: a Python integer, or an integer scalar array, which may be traced.
-        impl: the generator, of which there is one, ``"threefry2x32"``.
+        impl: the generator, ``"threefry2x32"``, of which ``"rbg"`` and ``"unsafe_rbg"`` are other
+            names: in JAX these give bits that depend on the processor.
+        dtype: the same as `impl`; `key_dtype` gives it.
 
     Raises:
         DTypeError: for anything but an integer.
@@ -325,15 +349,16 @@ def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
         >>> key_data(key(42)).tolist()
         [0, 42]
     """
+    _known(dtype)
     return Key(PRNGKey(seed, impl=impl))
 
 
-def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
+def PRNGKey(seed: ArrayLike, *, impl: Generator = None) -> Array:
     """Returns the words of `key`, as an array uint32[2]; every function here takes them as a key.
 
     Args:
         seed: a Python integer, or an integer scalar array, which may be traced.
-        impl: the generator, of which there is one, ``"threefry2x32"``.
+        impl: the generator, as of `key`.
 
     Raises:
         DTypeError, ArgumentError: as `key`.
@@ -439,7 +464,9 @@ def key_data(keys: KeyLike) -> Array:
     return keys.data if isinstance(keys, Key) else _words("key_data", keys)
 
 
-def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
+def wrap_key_data(
+    key_bits_array: ArrayLike, *, impl: Generator = None, dtype: Generator = None
+) -> Key:
     """Returns the keys with these words.
 
     Raises:
@@ -450,6 +477,7 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
         ()
     """
     _known(impl)
+    _known(dtype)
     return Key(_words("wrap_key_data", asarray(key_bits_array)))
 
 

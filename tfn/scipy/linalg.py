@@ -9,11 +9,34 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn._support.validate import integer, one_of, rank, several, shown, size_limit
 from tfn.array import Array, ArrayLike
+from tfn.dtypes import DTypeLike, canonical, part
 from tfn.eager.operands import a_shape, array_of
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.linalg import det as det
 from tfn.numpy.linalg import inv as inv
 from tfn.numpy.linalg.stacks import adjoint, matrices
+from tfn.scipy.matrix_functions import eigh_tridiagonal as eigh_tridiagonal
+from tfn.scipy.matrix_functions import funm as funm
+from tfn.scipy.matrix_functions import hessenberg as hessenberg
+from tfn.scipy.matrix_functions import polar as polar
+from tfn.scipy.matrix_functions import qr_multiply as qr_multiply
+from tfn.scipy.matrix_functions import rsf2csf as rsf2csf
+from tfn.scipy.matrix_functions import schur as schur
+from tfn.scipy.matrix_functions import solve_sylvester as solve_sylvester
+from tfn.scipy.matrix_functions import sqrtm as sqrtm
+from tfn.scipy.structured_matrices import circulant as circulant
+from tfn.scipy.structured_matrices import companion as companion
+from tfn.scipy.structured_matrices import convolution_matrix as convolution_matrix
+from tfn.scipy.structured_matrices import fiedler as fiedler
+from tfn.scipy.structured_matrices import fiedler_companion as fiedler_companion
+from tfn.scipy.structured_matrices import hadamard as hadamard
+from tfn.scipy.structured_matrices import hankel as hankel
+from tfn.scipy.structured_matrices import helmert as helmert
+from tfn.scipy.structured_matrices import invhilbert as invhilbert
+from tfn.scipy.structured_matrices import invpascal as invpascal
+from tfn.scipy.structured_matrices import leslie as leslie
+from tfn.scipy.structured_matrices import pascal as pascal
+from tfn.transforms.linearize import jvp
 
 
 def cholesky(a: ArrayLike, lower: bool = False) -> Array:
@@ -99,6 +122,7 @@ def solve_triangular(
         >>> solve_triangular(a, tnp.array([2.0, 6.0]), lower=True).tolist()
         [1.0, 1.0]
     """
+    trans = int(trans) if isinstance(trans, bool) else trans
     one_of("solve_triangular", "trans", trans, (0, 1, 2, "N", "T", "C"))
     right = array_of("solve_triangular", b)
     columns = right[:, None] if right.ndim == 1 else right
@@ -208,7 +232,13 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen"
 
 
 def eigh(
-    a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    *,
+    eigvals: tuple[int, int] | None = None,
+    type: int = 1,
 ) -> Any:
     """The ascending eigenvalues of hermitian matrices and their eigenvectors, in columns.
 
@@ -217,12 +247,15 @@ def eigh(
         b: positive definite matrices of the problem a v = w b v; None for the identity.
         lower: whether to name the lower triangle; changes nothing, as the mean of both is taken.
         eigvals_only: whether to return the values alone.
+        eigvals: the places of the first and the last value that are wanted; None for all.
+        type: 1 for the problem a v = w b v, 2 for a b v = w v, 3 for b a v = w v.
 
     Returns:
         Real vectors of values, and matrices of vectors.
 
     Raises:
         ShapeError: unless the matrices are square.
+        ArgumentError: for another type.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -230,12 +263,29 @@ def eigh(
         >>> values.tolist()
         [1.0, 2.0]
     """
+    one_of("eigh", "type", type, (1, 2, 3))
+    if eigvals is not None:
+        first, last = eigvals
+        every = eigh(a, b, lower, type=type)
+        values, vectors = every[0][..., first : last + 1], every[1][..., first : last + 1]
+        return values if eigvals_only else (values, vectors)
     if b is None:
         if eigvals_only:
             return jnp.linalg.eigvalsh(a, "L" if lower else "U")
         return tuple(jnp.linalg.eigh(a, "L" if lower else "U"))
     factor = jnp.linalg.cholesky(b)
     flags: Any = {"left_side": True, "lower": True}
+    if type != 1:
+        inner = adjoint(factor) @ matrices("eigh", a, square=True) @ factor
+        values, vectors = jnp.linalg.eigh(inner)
+        if eigvals_only:
+            return values
+        if type == 3:
+            return values, factor @ vectors
+        back = lax.linalg.triangular_solve(
+            factor, vectors, transpose_a=True, conjugate_a=True, **flags
+        )
+        return values, back
     inner = lax.linalg.triangular_solve(factor, matrices("eigh", a, square=True), **flags)
     inner = lax.linalg.triangular_solve(factor, adjoint(inner), **flags)
     values, vectors = jnp.linalg.eigh(inner)
@@ -270,11 +320,17 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> An
     return tuple(factors) if compute_uv else factors
 
 
-def qr(a: ArrayLike, mode: str = "full") -> Any:
+def qr(a: ArrayLike, mode: str = "full", pivoting: bool = False) -> Any:
     """The factors Q and R of a = Q R, orthonormal columns and an upper triangle, or R alone.
 
-    Q is square in mode "full", and has the smaller size of `a` in mode "economic"; mode "r" is R
-    alone.
+    Args:
+        a: matrices, the last two axes.
+        mode: "full" for a square Q, "economic" for one of the smaller size of `a`, "r" for R alone.
+        pivoting: whether columns are taken in the order of what is left of their lengths: the
+            factors are those of ``a[:, P]``.
+
+    Returns:
+        A tuple of the factors, and with pivoting the order P.
 
     Raises:
         ArgumentError: for another mode.
@@ -288,6 +344,9 @@ def qr(a: ArrayLike, mode: str = "full") -> Any:
     """
     modes = {"full": "complete", "economic": "reduced", "r": "r"}
     one_of("qr", "mode", mode, tuple(modes))
+    if pivoting:
+        q, r, order = lax.linalg.qr(a, pivoting=True, full_matrices=mode == "full")
+        return (r, order) if mode == "r" else (q, r, order)
     factors = jnp.linalg.qr(a, modes[mode])
     return (factors,) if mode == "r" else tuple(factors)
 
@@ -344,6 +403,40 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
         0, max_squarings, lambda i, r: jnp.where(i < squarings, r @ r, r), result
     )
     return jnp.where(squarings > max_squarings, jnp.nan, result)
+
+
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
+) -> Any:
+    """The exponential of a matrix, and its derivative in a direction.
+
+    Args:
+        A: square matrices, the last two axes.
+        E: directions, of the shape of `A`.
+        method: accepted as in SciPy: None, "SPS" or "blockEnlarge".
+        compute_expm: whether the exponential is returned too.
+
+    Returns:
+        A tuple of the exponential and the derivative, or the derivative.
+
+    Raises:
+        ArgumentError: for another method.
+        ShapeError: if the shapes differ, or are no squares.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> expm_frechet(tnp.zeros((2, 2)), tnp.eye(2), compute_expm=False).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    one_of("expm_frechet", "method", method, (None, "SPS", "blockEnlarge"))
+    a, e = (matrices("expm_frechet", x, square=True) for x in (A, E))
+    if a.shape != e.shape:
+        raise ShapeError(
+            "expm_frechet needs a direction of the shape of the matrix",
+            got=f"{a.shape}, {e.shape}",
+        )
+    both: Any = jvp(expm, (a,), (e.astype(a.dtype),))
+    return both if compute_expm else both[1]
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
@@ -405,8 +498,10 @@ def hilbert(n: int) -> Array:
     return 1 / (places[:, None] + places + 1.0)
 
 
-def dft(n: int, scale: str | None = None) -> Array:
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = "complex64") -> Array:
     """The matrix of the discrete Fourier transform; `scale` is None, "sqrtn" or "n".
+
+    It is complex64, or complex128 by `dtype`.
 
     Raises:
         ArgumentError: unless `n` is an integer from 1 on, and for another scale.
@@ -417,7 +512,8 @@ def dft(n: int, scale: str | None = None) -> Array:
     """
     n = _square("dft", integer("dft", "n", n, 1))
     one_of("dft", "scale", scale, ("sqrtn", "n", None))
-    places = jnp.arange(n, dtype="float32")
-    angle = -2 * math.pi / n * ((places[:, None] * places) % n)
+    places = jnp.arange(n)
+    turns: Any = (places[:, None] * places) % n
+    angle = -2 * math.pi / n * turns.astype(part(canonical(dtype)))
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
-    return lax.complex(jnp.cos(angle), jnp.sin(angle)) / divisor
+    return (lax.complex(jnp.cos(angle), jnp.sin(angle)) / divisor).astype(dtype)

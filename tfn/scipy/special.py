@@ -12,12 +12,26 @@ from tfn.eager.operands import together
 from tfn.lax.logbeta import log_beta, log_rise
 from tfn.nn import functions
 from tfn.nn.functions import logsumexp as logsumexp
+from tfn.scipy.definite_integrals import expn as expn
+from tfn.scipy.definite_integrals import owens_t as owens_t
+from tfn.scipy.definite_integrals import sici as sici
+from tfn.scipy.definite_integrals import spence as spence
 from tfn.scipy.exponential_integrals import exp1 as exp1
 from tfn.scipy.exponential_integrals import expi as expi
+from tfn.scipy.faddeeva import dawsn as dawsn
+from tfn.scipy.faddeeva import erfcx as erfcx
+from tfn.scipy.faddeeva import fresnel as fresnel
+from tfn.scipy.faddeeva import wofz as wofz
+from tfn.scipy.hypergeometric import hyp1f1 as hyp1f1
+from tfn.scipy.hypergeometric import hyp2f1 as hyp2f1
+from tfn.scipy.log_gamma import bernoulli as bernoulli
+from tfn.scipy.log_gamma import loggamma as loggamma
 from tfn.scipy.normal import log_ndtr as log_ndtr
 from tfn.scipy.normal import ndtr as ndtr
 from tfn.scipy.normal import ndtri as ndtri
 from tfn.scipy.normal import real
+from tfn.scipy.spherical import bessel_jn as bessel_jn
+from tfn.scipy.spherical import sph_harm_y as sph_harm_y
 from tfn.transforms.custom_jvp import custom_jvp
 
 Pair = tuple[Array, Array]

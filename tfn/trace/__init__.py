@@ -25,6 +25,7 @@ Files in reading order:
     effects         effect tokens: side effects ordered by data dependence
     refs            references: mutable arrays, as state that traces take and return
     concretization  errors where Python needs a value that is not known while tracing
+    casts           casts of NumPy arrays, and narrow types computed in wider ones
     oracle          reference semantics: the meaning of every operation on plain NumPy
     interpreter     reference interpreter of kernels, on plain NumPy too
     banks             banks of local memory: how often a warp waits for words of one

@@ -54,8 +54,9 @@ class Trace:
         live: whether the function is still running.
         concretized: whether Python used a concrete value, so that the graph depends on values.
         captured: the leaf of each array from outside the trace, by identity.
-        apart: whether values of outer traces are told apart by identity too, so that two that are
-            computed in the same way, and constants, are captured each on its own.
+        apart: whether operations on outer values alone are recorded too, and outer values told
+            apart by identity, so that two that are computed in the same way, and constants, are
+            captured each on its own.
         places: the user's line that made each value.
         memo: values already computed in a known trace.
         inner: the trace of a branch that runs inside: it records operations on values of this
@@ -103,6 +104,10 @@ class Trace:
     def written(self) -> list[Cell]:
         """The state that it has changed."""
         return [cell for cell, (first, now) in self.cells.items() if first is not now]
+
+
+APART: list[Trace] = []
+"""The traces of all threads that record operations on concrete arrays: usually none."""
 
 
 class Layouts:
@@ -347,19 +352,25 @@ def traces() -> list[Trace]:
 
 
 @contextmanager
-def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Trace]:
+def tracing(
+    name: str, branch: bool = False, known: bool = True, apart: bool = False
+) -> Iterator[Trace]:
     """A trace that runs during the block; see `Trace.inner` for that of a branch."""
     stack = traces()
     trace = Trace(name, len(stack) + 1, known)
-    trace.apart = bool(stack) and stack[-1].apart
-    before = [(outer, outer.inner) for outer in stack] if branch else []
+    trace.apart = apart or (bool(stack) and stack[-1].apart)
+    before = [(outer, outer.inner) for outer in stack] if branch or trace.apart else []
     for outer, _ in before:
         outer.inner = trace
     stack.append(trace)
+    if trace.apart:
+        APART.append(trace)
     try:
         yield trace
     finally:
         stack.remove(trace)
+        if trace.apart:
+            APART.remove(trace)
         for outer, inner in before:
             outer.inner = inner
         trace.live = False
@@ -445,6 +456,8 @@ def bind(op: Op, *operands: Any, arg: object = None, weak: bool = False) -> Any:
             if trace is None or owner.depth > trace.depth:
                 trace = owner
             known = known and value.known
+    if trace is None and APART:
+        trace = recorder()
     if trace is None:
         return runtime().execute(op, arg, operands, weak)
     if trace.inner is not None:
@@ -453,9 +466,15 @@ def bind(op: Op, *operands: Any, arg: object = None, weak: bool = False) -> Any:
     return runtime().wrap(uop, trace, known, weak)
 
 
+def recorder() -> Trace | None:
+    """The trace that records operations on concrete arrays, if the innermost one does."""
+    stack = traces()
+    return stack[-1] if stack and stack[-1].apart else None
+
+
 def innermost(values: Sequence[Value]) -> Trace | None:
     """The deepest live trace among values, or the branch inside it; None if all are concrete."""
-    deepest: Trace | None = None
+    deepest = recorder() if APART else None
     for value in values:
         if value.trace is not None:
             check_live(value)

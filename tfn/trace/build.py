@@ -20,6 +20,7 @@ from tfn.dtypes import (
     DType,
     highest,
     lowest,
+    wide_type,
 )
 from tfn.trace.argument import (
     Call,
@@ -253,8 +254,8 @@ def identity(op: Op, dtype: DType) -> Number:
 
 
 def accumulator(dtype: DType) -> DType:
-    """The dtype in which sums of `dtype` are kept: 16-bit floats are summed in 32 bits."""
-    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
+    """The dtype in which sums of `dtype` are kept: shorter floats are summed in 32 bits."""
+    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else wide_type(dtype)
 
 
 def dot(

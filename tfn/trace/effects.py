@@ -164,6 +164,7 @@ def _first(node: UOp) -> int:
     return sum(s.op is Op.FUNCTION for s in node.src) + (node.op is Op.COND)
 
 
+@remembered  # for each output of each function outside, else
 def token_results(function: UOp) -> frozenset[int]:
     """The numbers of the outputs of a function that are tokens."""
     return frozenset(i for i, u in enumerate(function.src) if _is_token(u, function))

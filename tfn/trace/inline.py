@@ -130,7 +130,7 @@ def sealed(node: UOp) -> UOp:
     return _SEALS[node.op](node, strays) if strays else node
 
 
-def _with(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
+def taking(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
     """A FUNCTION whose leaves have become its parameters `at`, `at` + 1, ..."""
     old: tuple[Param, ...] = f.arg.params
     added = [Param(0, u.shape, u.dtype) for u in strays]
@@ -144,21 +144,21 @@ def _with(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
 def _seal_first(u: UOp, strays: Sequence[UOp]) -> UOp:
     """The leaves as operands before all others of the one function."""
     arg = replace(u.arg, consts=u.arg.consts + len(strays)) if u.op is Op.SCAN else u.arg
-    return UOp(u.op, (_with(u.src[0], 0, strays), *strays, *u.src[1:]), arg)
+    return UOp(u.op, (taking(u.src[0], 0, strays), *strays, *u.src[1:]), arg)
 
 
 def _seal_while(u: UOp, strays: Sequence[UOp]) -> UOp:
     first, n = 2 + u.arg.cond_consts, len(strays)
     arg = replace(u.arg, cond_consts=u.arg.cond_consts + n, body_consts=u.arg.body_consts + n)
     src = (*strays, *u.src[2:first], *strays, *u.src[first:])
-    return UOp(u.op, (*(_with(f, 0, strays) for f in u.src[:2]), *src), arg)
+    return UOp(u.op, (*(taking(f, 0, strays) for f in u.src[:2]), *src), arg)
 
 
 def _seal_last(u: UOp, strays: Sequence[UOp]) -> UOp:
     """The leaves as operands after all others of the branches."""
     end = 1 + u.arg.branches
     at = len(u.src) - end
-    functions = (_with(f, at, strays) for f in u.src[1:end])
+    functions = (taking(f, at, strays) for f in u.src[1:end])
     return UOp(u.op, (u.src[0], *functions, *u.src[end:], *strays), u.arg)
 
 

@@ -73,7 +73,7 @@ def _recur(node: UOp, buffers: Sequence[Value]) -> None:
     i = 0
     while condition is not None or i < r.arg.size:
         grid = at(i)
-        if condition is not None and not np.all(grid.evaluate(condition)):
+        if condition is not None and not np.any(grid.within_bounds(condition)):
             break
         following = [grid.evaluate(u) for u in node.src[1 + n : 1 + 2 * n]]
         for store in rest[: arg.stores]:
@@ -123,6 +123,13 @@ class _Grid:
         if node.op is Op.FOLD:
             return self._fold(node, values[0]) if node.arg.index is None else self._first(node)
         return apply(node.op, node.arg, *values)
+
+    def within_bounds(self, condition: UOp) -> Value:
+        """A condition, false at points that are beyond the bounds of a range."""
+        for r in self.free:
+            for u in (r, *r.src):
+                self.evaluate(u)
+        return self.evaluate(condition) & self.valid(self.free)
 
     def valid(self, ranges: Sequence[UOp]) -> Value:
         """The mask of the points at which all ranges are within their bounds."""

@@ -160,8 +160,14 @@ class Op(enum.Enum):
     ACROSS = "across"  # a reduction over the lanes
     LOCAL_MEMORY = "local_memory"  # memory that the threads of a group share
     BARRIER = "barrier"  # all threads of a group wait for each other
+    COPY = "copy"  # starts a copy of elements to local memory, and does not wait for it
+    COPY_GROUP = "copy_group"  # the copies that a thread has started since the last one
+    COPY_WAIT = "copy_wait"  # until all but the last groups of copies of the thread have arrived
     EXCHANGE = "exchange"  # the value that another thread of the warp has
+    FRAGMENT = "fragment"  # an element of matrices in local memory, as a warp multiplies them
     WARP_MMA = "warp_mma"  # an element of a product of matrices that a warp holds, plus a sum
+    GROUP_MMA = "group_mma"  # the same by four warps, whose operands are in local memory
+    GROUP_WAIT = "group_wait"  # a sum, once all products of its four warps are done
 
 
 # fmt: off
@@ -184,6 +190,10 @@ PARTS = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG})
 MOVEMENT = frozenset({
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.CONCAT,
 })
+STORAGE = MOVEMENT | frozenset({
+    Op.WHERE, Op.GATHER, Op.DETACH, Op.AFTER, Op.GBARRIER, Op.CONSTRAIN,
+})
+"""Ops that move elements and compute nothing: a narrow value goes through them as it is."""
 LOOPS = frozenset({Op.SCAN, Op.WHILE, Op.COND, Op.CALL})
 """Control flow: the ops whose sources include functions, that run as programs of their own."""
 SEVERAL = frozenset({Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL, Op.CUSTOM, Op.LINEAR}) | LOOPS

@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tfn.dtypes import BOOL, COMPLEXES, FLOATS, UINT32, DType, complex_of
+from tfn.dtypes import (
+    COMPLEXES,
+    FLOATS,
+    UINT32,
+    complex_of,
+)
+from tfn.trace import casts
 from tfn.trace.argument import (
     Cond,
     Conv,
@@ -122,26 +128,6 @@ def _exp2(arg: None, x: Value) -> Value:
 
 def _sign(arg: None, x: Value) -> Value:
     return np.asarray(np.where(x == 0, x, np.sign(x))).astype(x.dtype)  # keeps -0.0
-
-
-def cast(dtype: DType, x: Value) -> Value:
-    """Float to integer truncates and saturates, NaN becomes 0; to bool is ``x != 0``.
-
-    Of a complex number only the real part becomes a real one, but both count for bool.
-    """
-    if x.dtype in COMPLEXES and dtype not in COMPLEXES and dtype != BOOL:
-        x = x.real
-    if x.dtype in FLOATS and dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        wide = np.trunc(
-            np.nan_to_num(np.asarray(x, np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        )
-        low, high = wide <= float(info.min), wide >= float(info.max)
-        inside = np.where(low | high, 0, wide).astype(dtype)
-        return np.where(low, info.min, np.where(high, info.max, inside)).astype(dtype)
-    if dtype == BOOL:
-        return np.asarray(x != 0)
-    return x.astype(dtype)
 
 
 def _complex(re: Value, im: Value) -> Value:
@@ -462,7 +448,7 @@ MEANING: dict[Op, Meaning] = {
     Op.LGAMMA: _pointwise(_lgamma), Op.DIGAMMA: _pointwise(digamma),
     Op.COMPLEX: lambda arg, re, im: _complex(re, im),
     Op.REAL: lambda arg, x: x.real, Op.IMAG: lambda arg, x: x.imag,
-    Op.CAST: cast, Op.BITCAST: lambda arg, x: x.view(arg),
+    Op.CAST: casts.cast, Op.BITCAST: lambda arg, x: x.view(arg),
 
     Op.ADD: _numpy(np.add), Op.SUB: _numpy(np.subtract), Op.MUL: _numpy(np.multiply),
     Op.DIV: _numpy(np.true_divide), Op.FLOORDIV: lambda arg, x, y: _divide(x, y),
@@ -514,4 +500,6 @@ def evaluate(roots: Sequence[UOp], inputs: Mapping[UOp, Value]) -> list[Value]:
 def apply(op: Op, arg: object, *operands: Value) -> Any:
     """One op on NumPy arrays."""
     with np.errstate(all="ignore"):
+        if casts.computes_narrow(op, operands):
+            return casts.widened(MEANING[op], op, arg, operands)
         return MEANING[op](arg, *operands)

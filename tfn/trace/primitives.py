@@ -26,6 +26,7 @@ from tfn.dtypes import (
     DType,
     complex_of,
     part,
+    width_bits,
 )
 from tfn.errors import AxisError, DTypeError
 from tfn.trace import matrix_tiles, regions, sharding, windows
@@ -138,7 +139,7 @@ def _bitcast(src: tuple[Node, ...], arg: DType) -> Type:
             got=f"{shown(src[0])} to {SHORT[arg]}",
             hint="take the real and the imaginary part apart",
         )
-    if src[0].dtype.itemsize != arg.itemsize:
+    if width_bits(src[0].dtype) != width_bits(arg):
         raise DTypeError(
             "bitcast needs two dtypes of one width",
             got=f"{shown(src[0])} to {SHORT[arg]}",
@@ -395,7 +396,13 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.ACROSS: Primitive(lambda src, arg: ((), src[0].dtype)),
     Op.LOCAL_MEMORY: Primitive(_leaf),
     Op.BARRIER: Primitive(_nothing),
+    Op.COPY: Primitive(_nothing),
+    Op.COPY_GROUP: Primitive(_nothing),
+    Op.COPY_WAIT: Primitive(_nothing),
     Op.EXCHANGE: Primitive(_same_as_first),
+    Op.FRAGMENT: Primitive(lambda src, arg: ((), src[0].dtype)),
     Op.WARP_MMA: Primitive(lambda src, arg: ((), src[-1].dtype)),
+    Op.GROUP_MMA: Primitive(lambda src, arg: ((), src[-1].dtype)),
+    Op.GROUP_WAIT: Primitive(_same_as_first),
 }
 # fmt: on

@@ -18,7 +18,7 @@ import numpy as np
 
 from tfn._support.frozen import frozen, mutable
 from tfn.errors import DeviceError
-from tfn.trace.op import Shape
+from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Exchange
 
 Arrays = Sequence[np.ndarray]
@@ -50,6 +50,7 @@ class Processes:
         agree: ``(hosts, name, digest, messages)``: raises unless all processes of the hosts are
             about to run the same program, with the same messages in the same order.
         clock: of this process, compared with that of process 0; None for one process alone.
+        check: raises if another process has died; None where nothing can tell.
     """
 
     index: int = 0
@@ -57,6 +58,7 @@ class Processes:
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
     agree: Callable[[HostGrid, str, str, str], None] | None = None
     clock: Clock | None = None
+    check: Callable[[], None] | None = None
 
     @property
     def count(self) -> int:
@@ -111,14 +113,16 @@ class HostGrid:
 class Message:
     """An exchange between processes: a function of the host in a program, as ``run`` of `Host`.
 
-    It moves bytes and computes nothing.  Several values of one exchange go together.
+    It moves bytes and computes nothing, except in a REDUCE.  Several values of one exchange go
+    together.
 
     Attributes:
-        kind: GATHER, TRANSPOSE or PERMUTE, each value as `Exchange` says of one value.
+        kind: GATHER, TRANSPOSE, PERMUTE or REDUCE, each value as `Exchange` says of one value.
         name: of the axis of the mesh.
         axis: its number.
         hosts: the processes.
         pairs: (source, destination) along the axis of a PERMUTE.
+        op: the monoid of a REDUCE.
     """
 
     kind: Exchange
@@ -126,6 +130,7 @@ class Message:
     axis: int
     hosts: HostGrid
     pairs: tuple[tuple[int, int], ...] = ()
+    op: Op | None = None
 
     def bound(self, results: Arrays, operands: Arrays) -> Callable[[], None]:
         """The exchange of the data at these places, which is called many times."""
@@ -139,6 +144,8 @@ class Message:
     def received_bytes(self, result_bytes: int) -> int:
         """The bytes of the results that come from other processes."""
         n = self.hosts.sizes[self.axis]
+        if self.kind is Exchange.REDUCE:  # its part from all others, then the parts of all others
+            return 2 * result_bytes * (n - 1) // n
         return result_bytes if self.kind is Exchange.PERMUTE else result_bytes * (n - 1) // n
 
     @property
@@ -147,7 +154,8 @@ class Message:
 
     def __str__(self) -> str:
         """Its text in prints and errors: ``all_gather over data``."""
-        return f"{self.kind.value} over {self.name}"
+        kind = "all_reduce" if self.kind is Exchange.REDUCE else self.kind.value
+        return f"{kind} over {self.name}"
 
 
 @frozen

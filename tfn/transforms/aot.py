@@ -10,7 +10,7 @@ arguments of these types and refuses all others, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfn import tree
@@ -247,15 +247,23 @@ class Lowered:
         """The types of the arguments, as the tree (args, kwargs)."""
         return self.traced.in_avals
 
-    def compile(self, compiler_options: object = None) -> Compiled:
+    def compile(self, compiler_options: Mapping[str, object] | None = None) -> Compiled:
         """Machine code, ready to be called.
 
         Args:
-            compiler_options: accepted as in JAX and ignored: they are those of another compiler.
+            compiler_options: those of XLA, ``xla_...``, are accepted as in JAX and ignored.
 
         Raises:
             CompileError: if it cannot be made.
+            ArgumentError: for an option that no compiler has.
         """
+        unknown = [name for name in compiler_options or () if not name.startswith("xla_")]
+        if unknown:
+            raise ArgumentError(
+                "compile got an option that neither tfn nor XLA has",
+                got=", ".join(map(repr, unknown)),
+                hint="leave compiler_options out: tfn.config has what can be chosen",
+            )
         traced = self.traced
         bind.runtime().footprint(traced.jaxpr, kinds=traced.kinds, on=traced.on)
         leaves, results = len(traced.takes.types), len(traced.weak)

@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from tfn._support.frozen import frozen
-from tfn.trace import effects
+from tfn.trace import effects, jaxpr
 from tfn.trace.argument import Custom, Leaf, Linear
 from tfn.trace.build import add_up, several
+from tfn.trace.inline import taking
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.body import Lanes, closed, opened
@@ -93,7 +94,7 @@ class Lane:
         batch: `batch.batch`, which is defined above this file.
         function: that of one lane; None for LINEAR.
         arg: that of one lane.
-        mapped: which operands differ from lane to lane.
+        mapped: which operands differ from lane to lane; those after them were captured.
         size: the number of lanes.
     """
 
@@ -107,7 +108,7 @@ class Lane:
         """The tangents of all lanes."""
         one, values = self._one(u)
         directions: list[UOp | None] = [None]
-        for dx, many in zip(tangents[1:], self.mapped, strict=True):
+        for dx, many in zip(tangents[1 : 1 + len(self.mapped)], self.mapped, strict=True):
             directions.append(None if dx is None else self._leaf(dx, many))
             if dx is not None:
                 values[directions[-1]] = dx, many  # type: ignore[index]
@@ -158,6 +159,7 @@ class Lane:
     def _one(self, u: UOp) -> tuple[UOp, dict[UOp, tuple[UOp, bool]]]:
         """The node of one lane over leaves; for each leaf its value, and whether it is batched."""
         operands = u.src[1:] if self.function is not None else u.src
+        operands = operands[: len(self.mapped)]
         leaves = [self._leaf(x, m) for x, m in zip(operands, self.mapped, strict=True)]
         first = () if self.function is None else (self.function,)
         return UOp(u.op, (*first, *leaves), self.arg), dict(
@@ -193,7 +195,9 @@ def lanes(
     """The results of a CUSTOM node over all lanes, whose rules are made of those of one lane."""
     lane = Lane(batch, u.src[0], u.arg, tuple(mapped[1:]), size)
     wide = lane.wide(u.src[0])
-    node = UOp(Op.CUSTOM, (wide, *src[1:]), replace(u.arg, rules=rules(lane)))
+    strays = jaxpr.leaves(wide.src)  # that rules of the user have captured: the last operands
+    wide = taking(wide, len(src) - 1, strays) if strays else wide
+    node = UOp(Op.CUSTOM, (wide, *src[1:], *strays), replace(u.arg, rules=rules(lane)))
     many = (new.shape != old.shape for new, old in zip(wide.src, u.src[0].src, strict=True))
     return list(map(Lanes, several(node), many))
 

@@ -74,9 +74,10 @@ def value_and_grad(
             chosen.require_floating("grad")
         inputs = chosen.inputs
         recorded = record("grad", function, chosen.call, inputs, chosen.names, has_aux=has_aux)
-        y = _scalar(recorded, function, holomorphic)
         tangents = {x: variable(x) for x in recorded.inputs}
-        cts = pull(push([y], tangents), list(tangents.values()), [const(1, y.dtype)])
+        pushed = push(recorded.outputs, tangents)  # rules of the user raise their errors first
+        y = _scalar(recorded, function, holomorphic)
+        cts = pull(pushed, list(tangents.values()), [const(1, y.dtype)])
         slopes = [zeros(x.shape, x.dtype) if ct is None else ct for x, ct in zip(inputs, cts)]
         slopes = [like_primal(ct, x) for x, ct in zip(inputs, slopes)]
         extra = recorded.traced_aux

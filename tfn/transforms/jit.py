@@ -54,7 +54,7 @@ from tfn.transforms.arguments import (
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes, layout, vary
 from tfn.transforms.shard.jit_shardings import Shardings, mesh_key
-from tfn.transforms.static_args import Names, Selection, Split
+from tfn.transforms.static_args import Arrangement, Names, Selection, Split
 from tfn.transforms.tracing import record
 
 _CONVERTED = {bool, int, float, np.ndarray}
@@ -97,7 +97,9 @@ class Entry:
     Attributes:
         trace_ns, trace_bytes: the time that tracing took, and the memory of the trace.
         by_leaves: the native entry point that takes the list of leaves.
-        direct: the native entry point that takes arguments as they are passed.
+        direct: the native entry point that takes arguments as they are passed, in the order of an
+            `Arrangement`.
+        key: of that arrangement, if there are static arguments or arguments by name.
     """
 
     traced: Traced
@@ -105,6 +107,7 @@ class Entry:
     trace_bytes: int
     by_leaves: bind.Entry | None = None
     direct: bind.Entry | None = None
+    key: tuple[object, ...] | None = None
 
     @property
     def compile_stats(self) -> bind.CompileStats:
@@ -254,6 +257,8 @@ class Jitted(Generic[P, R_co]):
         """Forget every program."""
         self._entries: Cache[Entry] = Cache("traces", lambda entry: entry.size_bytes)
         self._direct: list[bind.Entry] = self._entries.shortcuts  # direct entry points
+        self._direct_by = self._entries.shortcuts_by  # those of calls with an arrangement
+        self._arrangements: dict[Any, Arrangement] = {}
         self._last: Entry | None = None
         self._last_key: Any = None
         self._misses, self._last_miss = 0, ""
@@ -322,19 +327,36 @@ class Jitted(Generic[P, R_co]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result, from the program for arguments of this type."""
-        if not kwargs:
-            for direct in self._direct:
-                result: R_co = direct(*args)
+        entries, values = self._direct, args
+        if kwargs or self.static:
+            entries, values = self._arranged(args, kwargs)
+        for direct in entries:
+            result: R_co = direct(*values)
+            if result is not NotImplemented:
+                return result
+        if entries and not _CONVERTED.isdisjoint(map(type, values)):
+            values = [bind.runtime().asarray(x) if type(x) in _CONVERTED else x for x in values]
+            for direct in entries:
+                result = direct(*values)
                 if result is not NotImplemented:
                     return result
-            if self._direct and not self.static and not _CONVERTED.isdisjoint(map(type, args)):
-                values = [bind.runtime().asarray(x) if type(x) in _CONVERTED else x for x in args]
-                for direct in self._direct:
-                    result = direct(*values)
-                    if result is not NotImplemented:
-                        return result
         result = self._call(args, kwargs)
         return result
+
+    def _arranged(self, args: Any, kwargs: Any) -> tuple[list[bind.Entry], Any]:
+        """The direct entry points for the static arguments of a call, and the other arguments."""
+        form = (len(args), *kwargs) if kwargs else len(args)
+        arrangement = self._arrangements.get(form)
+        if arrangement is None:
+            if len(self._arrangements) >= MAX_NAMED_STRUCTURES:
+                self._arrangements.clear()
+            arrangement = self._arrangements[form] = self.static.arrange(len(args), tuple(kwargs))
+        values = [*args, *map(kwargs.__getitem__, arrangement.form[1])] if kwargs else args
+        try:
+            entries = self._direct_by.get(arrangement.key(values))
+        except TypeError:  # one cannot be hashed: the general call says which
+            entries = None
+        return (entries, arrangement.free(values)) if entries else ([], args)
 
     def _call(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The general call: numbers or static arguments, a miss, or within an outer trace."""
@@ -371,7 +393,7 @@ class Jitted(Generic[P, R_co]):
             results = bind.call(jaxpr, operands, traced.weak, traced.cells)
             return tree.unflatten(traced.structure, results)
         if entry.by_leaves is None and not traced.uses_axes and not traced.uses_refs:
-            self._make_entry_points(key, entry, split, values)
+            self._make_entry_points(key, entry, split, values, args, kwargs)
             if entry.by_leaves is not None:
                 return self._call(args, kwargs)
         gone = self._donated(split, structure)
@@ -405,7 +427,7 @@ class Jitted(Generic[P, R_co]):
         key: Any = (*rest, *mesh_key(self._reads_mesh))
         entry = None if anew else self._entries.find(key)
         if entry is not None:
-            self._prefer(entry.direct)
+            self._prefer(entry)
         else:
             common_place(name_of(self.function), types, names)
 
@@ -437,18 +459,22 @@ class Jitted(Generic[P, R_co]):
                 self._last_key = key
         return entry
 
-    def _prefer(self, direct: bind.Entry | None) -> None:
-        """Try a direct entry point first from now on."""
-        if direct is not None and direct not in self._direct:
-            self._direct.insert(0, direct)
-            del self._direct[MAX_DIRECT_ENTRIES:]
+    def _prefer(self, entry: Entry) -> None:
+        """Try the direct entry point of an entry first from now on."""
+        if entry.direct is None:
+            return
+        entries = self._direct
+        if entry.key is not None:
+            entries = self._direct_by.setdefault(entry.key, [])
+        if entry.direct not in entries:
+            entries.insert(0, entry.direct)
+            del entries[MAX_DIRECT_ENTRIES:]
 
     def _make_entry_points(
-        self, key: Any, entry: Entry, split: Split, values: Sequence[Any]
+        self, key: Any, entry: Entry, split: Split, values: Sequence[Any], args: Any, kwargs: Any
     ) -> None:
         """Make the native entry points of an entry, if the device has any."""
         traced, make, structure = entry.traced, bind.runtime().entry, key[0]
-        _, kwargs = structure.children()
         token = [effects.first() for _ in traced.cells]  # there is no other state
         common = (
             [x.weak_type for x in values],
@@ -462,21 +488,24 @@ class Jitted(Generic[P, R_co]):
         first, last = len(token), len(token) + len(traced.weak)
         native = make(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
         entry.by_leaves = effects.outside(native) if native and token else native
-        direct = not split.statics and not kwargs.num_leaves and not self._reads_mesh
         if (
             entry.by_leaves
-            and direct
+            and not self._reads_mesh
             and tree.is_open(structure)
             and tree.is_open(traced.structure)
         ):
-            parameters, _ = tree.unflatten(structure, range(len(values)))
+            parameters, named = tree.unflatten(structure, range(len(values)))
+            if kwargs or self.static:
+                arrangement = self.static.arrange(len(args), tuple(kwargs))
+                parameters = [*parameters, *(named[name] for name in sorted(named))]
+                entry.key = arrangement.key([*args, *(kwargs[name] for name in sorted(kwargs))])
             gives = tree.unflatten(traced.structure, range(first, last))
             native = make(traced.jaxpr, parameters, (0, gives) if token else gives, *common)
             if native is not None:
                 entry.direct = effects.outside(native, 1) if token else native
                 # Keeps the entry young: direct entry points refer to young entries alone.
                 self._entries.find(key)
-                self._prefer(entry.direct)
+                self._prefer(entry)
 
     def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
         key = structure, split.positions

@@ -31,6 +31,8 @@ from tfn.trace.build import (
     full_like,
     gather,
     iota,
+    maximum,
+    minimum,
     permute,
     real,
     reshape,
@@ -156,9 +158,18 @@ def _sign(y: UOp, d: Tangents) -> UOp | None:
 
 
 def _acosh(dx: UOp, x: UOp, y: UOp) -> UOp:
-    if x.dtype in COMPLEXES:  # the root of the product would lie on another branch
-        return dx * (unary(Op.RSQRT, x - 1) * unary(Op.RSQRT, x + 1))
-    return dx * unary(Op.RSQRT, (x - 1) * (x + 1))
+    # The product under one root could overflow, and the root of a complex one has other branches.
+    return dx * (unary(Op.RSQRT, x - 1) * unary(Op.RSQRT, x + 1))
+
+
+def _asinh(dx: UOp, x: UOp, y: UOp) -> UOp:
+    if x.dtype in COMPLEXES:
+        return dx * unary(Op.RSQRT, x * x + 1)
+    # x * x could overflow: 1 / sqrt(x * x + 1) from the smaller of |x| and 1 by the larger one.
+    size, one = unary(Op.ABS, x), full_like(x, 1)
+    larger, smaller = maximum(size, one), minimum(size, one)
+    ratio = smaller / larger
+    return dx * (unary(Op.RSQRT, ratio * ratio + 1) / larger)
 
 
 def _share(a: UOp, b: UOp, y: UOp) -> UOp:
@@ -356,7 +367,7 @@ JVP: dict[Op, Rule] = {
     Op.SINH: _one(lambda dx, x, y: dx * unary(Op.COSH, x)),
     Op.COSH: _one(lambda dx, x, y: dx * unary(Op.SINH, x)),
     Op.TANH: _one(lambda dx, x, y: dx * ((1 + y) * (1 - y))),
-    Op.ASINH: _one(lambda dx, x, y: dx * unary(Op.RSQRT, x * x + 1)),
+    Op.ASINH: _one(_asinh),
     Op.ACOSH: _one(_acosh),
     Op.ATANH: _one(lambda dx, x, y: dx / ((1 - x) * (1 + x))),
     Op.LOGISTIC: _one(lambda dx, x, y: dx * (y * (1 - y))),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -35,6 +36,40 @@ class Split:
         placed |= {at: v for at, _, v in self.statics if isinstance(at, int)}
         named = {name: v for name, _, v in self.statics if isinstance(name, str)}
         return [placed[i] for i in range(len(placed))], dynamic[1] | named
+
+
+@frozen
+class Arrangement:
+    """The order of the arguments of calls of one form, for native entry points.
+
+    Attributes:
+        form: the number of positional arguments, and the names of the others, sorted.
+        statics: gives of all arguments in that order the static ones, as one value or a tuple;
+            None if there are none.
+        free: gives a tuple of the others.
+        many: whether there is more than one static argument.
+    """
+
+    form: tuple[int, tuple[str, ...]]
+    statics: Callable[[Sequence[object]], Any] | None
+    free: Callable[[Sequence[object]], tuple[object, ...]]
+    many: bool
+
+    def key(self, values: Sequence[object]) -> tuple[object, ...]:
+        """The form of a call, with the types and values of its static arguments."""
+        if self.statics is None:
+            return self.form
+        statics = self.statics(values)
+        types = tuple(map(type, statics)) if self.many else type(statics)
+        return self.form, statics, types
+
+
+def _getter(places: Sequence[int]) -> Callable[[Sequence[object]], tuple[object, ...]]:
+    """A function that gives the elements at some places, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    at = slice(places[0], places[0] + 1) if places else slice(0)
+    return lambda values: tuple(values[at])
 
 
 @frozen
@@ -89,6 +124,16 @@ class Selection:
         positions |= {places.index(n) for n in names if n in places}
         by_name = {*names, *(places[n] for n in positions if 0 <= n < len(places))}
         return Selection(frozenset(positions), frozenset(by_name))
+
+    def arrange(self, count: int, names: Sequence[str]) -> Arrangement:
+        """The arrangement of calls with `count` positional arguments, and these names."""
+        ordered = tuple(sorted(names))
+        fixed = {n % count if n < 0 else n for n in self.positions} if count else set()
+        fixed |= {i for i, name in enumerate(ordered, count) if name in self.names}
+        static = [i for i in range(count + len(ordered)) if i in fixed]
+        free = [i for i in range(count + len(ordered)) if i not in fixed]
+        statics = itemgetter(*static) if static else None
+        return Arrangement((count, ordered), statics, _getter(free), len(static) > 1)
 
     def split(
         self,

@@ -90,18 +90,19 @@ def record(
     known: bool = True,
     has_aux: bool = False,
     branch: bool = False,
+    apart: bool = False,
 ) -> Recording:
     """Run ``call`` on a leaf for each of `values`, of which only shape, dtype and weakness count.
 
     `what` is the transform, for the note that an error of tfn gets on its way through.  With
     `known`, the leaves have the values, so that Python may use them.  A `branch` records
-    operations on values of outer traces too.
+    operations on values of outer traces too, and a trace `apart` those on concrete arrays as well.
 
     Raises:
         ArgumentError: for results that are not arrays, or without the pair that aux needs.
     """
     names = names or ("",) * len(values)
-    with bind.tracing(name_of(function), branch, known) as trace:
+    with bind.tracing(name_of(function), branch, known, apart) as trace:
         leaves = [
             bind.new_leaf(trace, v.shape, v.dtype, name, v if known else None, v.weak_type)
             for v, name in zip(values, names, strict=True)

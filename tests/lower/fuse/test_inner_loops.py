@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_matches_oracle, draw, jaxpr, matmul, p, params
 from tests.lower.random_graphs import ELEMENTWISE, LOOPS, graphs
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, DType
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.inner_loops import MAX_BODY_INSTRUCTIONS
 from tfn.lower.pipeline import lower
@@ -185,3 +185,34 @@ def test_gathers_of_carries_are_not_fused() -> None:
     looked_up = build.reshape(build.gather(c, build.reshape(x, (67, 1)), (1,)), (67,))
     outputs = build.scan(body([c, x], looked_up, c), [], [c], [p(2, 4, 67, dtype=INT32)], 4)
     assert kernels(*outputs) is None
+
+
+# While loops of many elements, of which each ends by itself.
+
+
+def halvings(n: int, masks: bool = True) -> tuple[list[UOp], list[np.ndarray]]:
+    """How often each number is halved until it is below 2, as `vmap` of a while loop has it."""
+    alive, x, count = p(0, n, dtype=BOOL), p(1, n, dtype=INT32), p(2, n, dtype=INT32)
+    following = build.where(alive, x // 2, x)
+    going = (const(1, INT32, (n,)) < following) & alive
+    counted = build.where(alive, count + 1, count) if masks else count + 1
+    some = body([alive, x, count], build.reduce(alive, Op.MAX, (0,)))
+    step = body([alive, x, count], going, following, counted)
+    outputs = build.repeat_while(some, step, [], [], [alive, x, count])
+    numbers = np.random.default_rng(0).integers(1, 1000, n).astype(np.int32)
+    return outputs[1:], [numbers > 1, numbers, np.zeros(n, np.int32)]
+
+
+@pytest.mark.parametrize("n", [1, 5, 16, 67, 300])
+def test_a_batched_while_is_one_kernel_whose_vectors_leave_by_themselves(n: int) -> None:
+    outputs, values = halvings(n)
+    assert kernels(*outputs) == 1
+    assert_matches_oracle(outputs, values)
+    none_alive = [np.zeros(n, bool), *values[1:]]
+    assert_matches_oracle(outputs, none_alive)
+
+
+def test_elements_that_change_after_their_end_need_a_loop_around_kernels() -> None:
+    outputs, values = halvings(20, masks=False)
+    assert kernels(*outputs) is None
+    assert_matches_oracle(outputs, values)

@@ -25,6 +25,7 @@ from tfn.lower.fuse import boundaries
 from tfn.lower.fuse.ranges import indexed_kernels
 from tfn.lower.graph.packing import (
     GEMV_STREAMS,
+    compute_indices_before,
     pack_b,
     pack_for_matrix_unit,
     pack_panels,
@@ -279,3 +280,17 @@ def test_depthwise_weight_gradient_vectorises_channels() -> None:
     n = choose(loop_nest.nest(summed.body), HOST)
     lanes = [r for r in n.loops if r.arg.place is Place.LANE]
     assert [r.arg.size for r in lanes] == [16]
+
+
+def test_indices_of_a_scatter_in_order_are_computed_before() -> None:
+    x, at, u = p(0, 50), p(1, 400, 1, dtype=INT32), p(2, 400, 1)
+    wrapped = build.where(at < 0, at + 50, at)
+    rewritten = compute_indices_before(build.scatter(x, wrapped, u, Op.ADD))
+    assert rewritten.src[1].op is Op.GBARRIER
+    for other in (
+        build.scatter(x, at, u, Op.ADD),  # nothing to compute
+        build.scatter(x, wrapped, u, Op.WHERE),  # vectors, in any order
+        build.scatter(p(0, 50, 64), wrapped, p(2, 400, 1, 64), Op.ADD),  # little beside the rows
+    ):
+        assert compute_indices_before(other) is other
+    assert_matches_oracle([build.scatter(x, at, u, Op.ADD)])

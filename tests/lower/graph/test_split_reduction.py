@@ -176,3 +176,17 @@ def test_collapse_k() -> None:
     assert_close(run_oracle([rewritten], values)[0], run_oracle([u], values)[0], 1e-5, 1e-5)
     across = build.dot(p(0, 4, 6), p(1, 6, 4), ((0, 1), (1, 0)))
     assert collapse_k(across) is across
+
+
+@pytest.mark.parametrize("argument", [False, True])
+def test_a_rest_joins_the_partial_results_without_predicates(argument: bool) -> None:
+    """No load of the long kernel has a condition but that of its last vectors."""
+    n = 3 * MIN_ELEMENTS_TO_SPLIT + 7
+    u = build.reduce(p(0, n), Op.MAX, (0,), index=INT32 if argument else None)
+    rewritten = two_pass_reduce(u, HOST)
+    assert not ops([rewritten], Op.PAD)
+    for best in (0, n - 1, n - 8, 5000):
+        value = np.zeros(n, np.float32)
+        value[best] = 1
+        (got,) = run_oracle([rewritten], [value])
+        assert got == (best if argument else 1)

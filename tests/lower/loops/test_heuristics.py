@@ -339,3 +339,16 @@ def test_recording_changes_no_decision() -> None:
     with collecting():
         recorded = chosen(HOST, outputs)
     assert [n.opts for n in recorded] == [n.opts for n in chosen(HOST, outputs)]
+
+
+@both_targets
+def test_groups_of_an_axis_are_a_loop_of_their_own(target: Target) -> None:
+    """Statistics of groups of channels, read by images with channels, rows and columns."""
+    x, group, scale = p(0, 2, 8, 21, 21), p(1, 2, 4, 1), p(2, 8)
+    y = build.reshape(x, (2, 4, 882)) - build.broadcast_to(group, (2, 4, 882))
+    y = build.reshape(y, x.shape) * build.broadcast_in_dim(scale, x.shape, (1,))
+    n = only(target, y)
+    assert {r.arg.size for r in lanes(n)} == {LANES[target]}
+    loads = [u for u in walk([n.body]) if u.op is Op.LOAD and u.src[0].shape == (2, 4, 1)]
+    assert loads and not any(r in walk([u]) for u in loads for r in lanes(n))
+    assert_matches_oracle([y])

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.lower.check_passes import HOST
-from tests.lower.graphs import p
+from tests.lower.graphs import assert_matches_oracle, p
 from tests.lower.loops.test_opt_ops import nests
-from tfn.dtypes import BFLOAT16, FLOAT32, INT32, DType, int8
+from tfn.dtypes import BFLOAT16, FLOAT32, INT32, DType, int8, uint8
 from tfn.lower.graph.packing import prepare
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.heuristics import choose
@@ -19,7 +19,7 @@ from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, walk
 
 AMX = replace(HOST, features="+amx-bf16,+amx-int8,+avx512bf16,+avx512vnni")
 """A target with AMX tiles, and with dot products of pairs."""
@@ -84,3 +84,16 @@ def test_opt_ops_are_recorded() -> None:
     chosen = choose(plain, AMX)
     assert any(isinstance(opt, Tile) and opt.place is Place.UNIT for opt in chosen.opts)
     assert loop_nest.simplified(replay(plain, chosen.opts)).body is chosen.body
+
+
+@pytest.mark.parametrize("kind", [int8.dtype, uint8.dtype])
+def test_few_rows_of_bytes_are_pairs_without_a_copy_in_panels(kind: DType) -> None:
+    refused = replace(AMX, lacks=frozenset({Op.MMA}))
+    u = product(5, 64, 100, kind)
+    prepared = prepare([u], refused)
+    assert [v.src[0].shape for v in walk(prepared) if v.op is Op.GBARRIER] == [(5, 64)]
+    assert unit_sizes(last(u, refused)) == [2]
+    assert unit_sizes(last(product(3, 64, 100, kind), refused)) == []
+    assert unit_sizes(last(product(5, 63, 100, kind), refused)) == []
+    if "avx512vnni" in HOST.features:
+        assert_matches_oracle([u])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -13,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tfn.errors import DamagedError
+from tfn.nn.checkpoint import Checkpoints, load, verify
 from tfn.nn.checkpoint import manifest as manifests
-from tfn.nn.checkpoint.files import MOST_GAP_BYTES, Reader, write_pieces
+from tfn.nn.checkpoint.files import MOST_GAP_BYTES, READ_BYTES, THREADS, Reader, write_pieces
 from tfn.nn.checkpoint.manifest import Entry, Piece
 from tfn.nn.checkpoint.pieces import Owned, piece_name
 
@@ -89,6 +92,38 @@ def test_the_bytes_that_are_read(tmp_path: Path) -> None:
             assert reader.bytes_read == read + whole
             reader.verify()
             assert reader.bytes_read == read + whole
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """Beside the arrays themselves some buffers, whatever the size of the whole."""
+    arrays = {f"w{i}": np.full((1024, 1024), i, np.float32) for i in range(12)}
+    whole_bytes = sum(x.nbytes for x in arrays.values())
+    checkpoints = Checkpoints(tmp_path)
+
+    def peak_bytes(work: Callable[[], object]) -> int:
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few_bytes = 2 * THREADS * READ_BYTES
+    assert peak_bytes(lambda: checkpoints.save(1, arrays)) < few_bytes < whole_bytes / 4
+    assert peak_bytes(lambda: verify(checkpoints.path(1))) < few_bytes
+    assert peak_bytes(lambda: load(checkpoints.path(1), arrays)) < whole_bytes + few_bytes
+
+
+def test_a_piece_that_several_devices_need_is_read_once(tmp_path: Path) -> None:
+    x = np.arange(64 * 2048, dtype=np.float32).reshape(64, 2048)
+    path = saved(tmp_path, x, [[32], []])
+    columns: list[Any] = [((0, a), (64, 512)) for a in range(0, 2048, 512)]
+    with Reader(path, manifests.read(path)) as reader:
+        for (_, a), part in zip([box[0] for box in columns], reader.parts("x", columns)):
+            np.testing.assert_array_equal(part, x[:, a : a + 512])
+        assert reader.bytes_read == x.nbytes
+        reader.verify()
+        assert reader.bytes_read == x.nbytes
 
 
 def test_damages_of_what_is_read(tmp_path: Path) -> None:

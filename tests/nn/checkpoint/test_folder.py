@@ -203,8 +203,14 @@ def test_a_write_that_the_disk_loses_is_noticed(
 ) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(1, FIRST)
-    before = os.pread
-    monkeypatch.setattr(os, "pread", lambda *args: bytes(len(before(*args))))
+    preadv = os.preadv
+
+    def of_zeros(descriptor: int, buffers: Any, at: int) -> int:
+        n = preadv(descriptor, buffers, at)
+        buffers[0][:n] = bytes(n)
+        return n
+
+    monkeypatch.setattr(os, "preadv", of_zeros)
     with pytest.raises(DamagedError, match="does not hold what was written"):
         checkpoints.save(2, {"w": jnp.ones(3), "at": Position()})
     monkeypatch.undo()

@@ -50,6 +50,8 @@ class Threads:
                 out[...] = np.stack(rows)
             elif message.kind is Exchange.TRANSPOSE:
                 out[...] = np.stack([row[own] for row in rows])
+            elif message.kind is Exchange.REDUCE:
+                out[...] = {Op.ADD: np.sum, Op.MAX: np.max}[message.op](rows, 0)
             else:
                 begin = next((b for b, to in message.pairs if to == own), None)
                 out[...] = 0 if begin is None else rows[begin]
@@ -170,7 +172,9 @@ def test_programs_that_the_partitioner_divides(
         np.testing.assert_array_equal(a, b)
 
 
-def test_small_sums_are_one_message_and_large_ones_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_sums_are_gathered_and_large_ones_combined_on_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     mesh, on = line(), HostGrid((2,), (0, 1))
     small, large = np.ones((8, 3), "float32"), np.ones((8, 20_001), "float32")
     f = tfn.shard_map(
@@ -180,8 +184,19 @@ def test_small_sums_are_one_message_and_large_ones_two(monkeypatch: pytest.Monke
         monkeypatch, f, mesh, on, (small, P("d")), (small + 1, P("d")), (large, P("d"))
     )
     kinds = messages(program)
-    assert sorted(kinds) == [("all_gather", 1), ("all_gather", 2), ("all_to_all", 1)]
+    assert sorted(kinds) == [("all_gather", 2), ("reduce", 1)]
     assert (a == 8).all() and (b == 16).all() and (c == 8).all()
+
+
+def test_a_process_sends_the_sum_over_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh, rng = line(), np.random.default_rng(5)
+    x, w = (rng.integers(-2, 3, shape).astype("float32") for shape in ((64, 5), (5, 7)))
+    f = tfn.grad(lambda w, x: tnp.square(x @ w).sum())
+    for on in (HostGrid((2,), (0, 1)), HostGrid((4,), (0, 1, 2, 3))):
+        program, (got,) = run(monkeypatch, f, mesh, on, (w, P()), (x, P("d")))
+        sent = [u for u in walk(program.outputs) if u.op is Op.HOST and u.src]
+        assert [[s.shape for s in u.src] for u in sent] == [[w.shape]]
+        np.testing.assert_array_equal(got, 2 * x.T @ (x @ w))
 
 
 def test_devices_of_a_process_exchange_without_messages(monkeypatch: pytest.MonkeyPatch) -> None:

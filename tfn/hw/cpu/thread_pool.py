@@ -60,8 +60,12 @@ def text() -> str:
     }
     futexes = sys.platform == "linux" and machine in _FUTEX_CALLS
     files = ("thread_pool", "sleep_futex" if futexes else "sleep_poll")
-    conditions = _ARCHITECTURES.get(machine, ())
-    return "".join(read_ir(file, values, conditions) for file in files)
+    return "".join(read_ir(file, values, conditions()) for file in files)
+
+
+def conditions() -> tuple[str, ...]:
+    """The conditions of `.ll` files that are true on this machine."""
+    return _ARCHITECTURES.get(platform.machine(), ())
 
 
 def cores() -> int:

@@ -17,18 +17,18 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Protocol, cast
 
-from tfn.dtypes import FLOATS, INT32, INT64
+from tfn.dtypes import FLOATS, INT32, INT64, UINT64
 from tfn.lower.codegen.coordinates import Coordinates, Key
-from tfn.lower.codegen.loop_scopes import Scopes
+from tfn.lower.codegen.loop_scopes import NOT_INSTRUCTIONS, Scopes
 from tfn.lower.codegen.masked_tiles import tile_masks
 from tfn.lower.codegen.register_transpose import transpose
 from tfn.lower.index.affine import affine
 from tfn.lower.index.intervals import const_value
 from tfn.lower.loops.loop_nest import Nest
 from tfn.trace import build, oracle
-from tfn.trace.argument import Access, Place
+from tfn.trace.argument import Access, Likelihood, Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, reshaped
+from tfn.trace.uop import UOp, const, reshaped, walk
 
 MASKED_BASE_ELEMENTS = 64
 """Distance from the beginning of its buffer at which a load under a false predicate may stay.
@@ -38,18 +38,41 @@ mask is false in every lane: so blocks of a block matrix took 490 us, and take 8
 elements keeps the alignment of the address.
 """
 
+_ALWAYS = frozenset({Op.LOAD, Op.STAGED, Op.FOLD, Op.RANGE, Op.PARAM})
+"""Ops that are emitted whether or not a rare value needs them."""
+
 Terms = list[tuple[UOp, int]]
 """Values and their coefficients in an address."""
 
 
+class Tiles(Protocol):
+    """The tiles in local memory; see `staged_tiles.StagedTiles`."""
+
+    def address(self, emitter: Emitter, node: UOp) -> tuple[UOp, UOp, int]:
+        """The memory of a tile, and the index of the element at the present coordinates."""
+
+    def steps(self, node: UOp) -> dict[UOp, int]:
+        """The distances between neighbours along the axes of a tile."""
+
+
 class Threads(Protocol):
     """The threads of a group, for a kernel of a grid; see `grid.GroupThreads`."""
+
+    thread: UOp
+    loads_matrices: bool
+
+    @property
+    def tiles(self) -> Tiles:
+        """The tiles in local memory."""
 
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
 
     def iterations(self, emitter: Emitter, r: UOp) -> tuple[UOp, UOp | None]:
         """The first iteration of a thread in a range, and the end; None if it has just one."""
+
+    def before(self, emitter: Emitter, r: UOp) -> None:
+        """Emit what comes before a reduction's loop."""
 
     def enter(self, emitter: Emitter, r: UOp) -> None:
         """Emit what comes first in an iteration of a reduction's loop."""
@@ -70,6 +93,7 @@ class Emitter:
         reduction: emits a FOLD and stores its value in `values`.
         fma: whether products are added to sums without rounding them.
         rounds_products: whether those under a sum that is no contraction are rounded all the same.
+        branches: whether values that are rarely used are computed under a branch.
         masks: for each reduction the masks outside of which its value is not used.
         values: instructions by node and coordinates.
         threads: the grid's part of the emission; None on a processor.
@@ -82,8 +106,9 @@ class Emitter:
         reduction: Callable[[Emitter, UOp], None],
         threads: Threads | None = None,
         rounds_products: bool = False,
+        branches: bool = False,
     ) -> None:
-        self.threads, self.rounds_products = threads, rounds_products
+        self.threads, self.rounds_products, self.branches = threads, rounds_products, branches
         self.code, self.at = Scopes(), Coordinates(n)
         self.reduction, self.fma = reduction, fma
         self.masks = tile_masks(n.body)
@@ -91,6 +116,8 @@ class Emitter:
         # Bound methods and tables of the inner loop, which visits each node many times.
         self.place, self.append = self.code.place, self.code.append
         self.env, self.key = self.at.env, self.at.key
+        # The condition of the only store, in order: what is loaded under it has no other use.
+        self._stores_alone, self._guard = len(n.body.src) == 1, cast("UOp | None", None)
         self._affine: dict[UOp, tuple[Terms, int]] = {}
         # Buffers that are updated in order: loads of them keep their position among the stores.
         self._updated = {s.src[0] for s in n.body.src if s.op is Op.STORE and s.arg is not None}
@@ -152,7 +179,7 @@ class Emitter:
     def _sources(self, node: UOp) -> Sequence[UOp]:
         """The nodes to emit before a node: of a WHERE with a constant condition only its branch."""
         if node.op is Op.LOAD:
-            return [*self._address_values(node.src[1]), *node.src[2:]]
+            return [*self.address_values(node.src[1]), *node.src[2:]]
         if node.op is Op.STAGED:  # its load was emitted when the tile was copied
             return ()
         if node.op is Op.WHERE:
@@ -160,10 +187,13 @@ class Emitter:
             if condition is None:
                 return node.src[:1]
             truth = constant_truth(condition)
-            return node.src if truth is None else (node.src[1] if truth else node.src[2],)
+            if truth is not None:
+                return (node.src[1] if truth else node.src[2],)
+            if self.is_branch(node):
+                return (node.src[0], node.src[2], *self._inputs(node.src[1]))
         return node.src
 
-    def _address_values(self, index: UOp) -> list[UOp]:
+    def address_values(self, index: UOp) -> list[UOp]:
         """The terms of an address that are not ranges: they are values to be emitted."""
         return [term for term, _ in self.affine(index)[0] if term.op is not Op.RANGE]
 
@@ -176,14 +206,65 @@ class Emitter:
             return self.threads.load_staged(self, node)
         if node.op is Op.WHERE and len(src) == 1:
             return src[0]
+        if self.is_branch(node):
+            return self._branch(node, *src[:2])
         if node.op is Op.LT and node.src[0].dtype == INT64:
             comparison = self._compare_lanes(node)
             if comparison is not None:
                 return comparison
+        if node.op is Op.AND and (bounded := _one_comparison(*src)) is not None:
+            self.place(bounded.src[0])
+            return self.place(bounded)
         # Floats are not folded: a kernel's function and the oracle's may differ in the last bit.
         if node.dtype not in FLOATS and all(s.op is Op.CONST and not s.shape for s in src):
             return const(oracle.apply(node.op, node.arg, *(s.arg.value for s in src)), node.dtype)
         return self.place(UOp(node.op, tuple(self.broadcast(src)), node.arg))
+
+    # Branches.
+
+    def is_branch(self, node: UOp) -> bool:
+        """Whether a value of a node is computed only where it is needed."""
+        return node.op is Op.WHERE and node.arg is Likelihood.RARE and self.branches
+
+    def _inputs(self, rare: UOp) -> list[UOp]:
+        """The nodes that a rare value is computed of: those emitted already, loads, and folds."""
+        order = self._until_known(rare)
+        return [u for u in order if self.lookup(u) is not None or u.op in _ALWAYS]
+
+    def _until_known(self, rare: UOp) -> list[UOp]:
+        return list(walk([rare], lambda u: u.op not in _ALWAYS and self.lookup(u) is None))
+
+    def _branch(self, node: UOp, condition: UOp, common: UOp) -> UOp:
+        """A value that is computed only where a lane needs it, in a loop of one iteration or none::
+
+            y = where(c, rare x, common)   ->   y = common
+                                                loop any(c): y = where(c, rare x, y)
+
+        The loop carries all inputs: what depends on them is placed inside of it.
+        """
+        order = self._until_known(node.src[1])
+        values = {u: value for u in order if (value := self.lookup(u)) is not None}
+        inputs = [u for u in dict.fromkeys(values.values()) if u.op not in NOT_INSTRUCTIONS]
+        lanes = max(v.shape for v in (condition, common, *values.values()))
+        common = self.splat(common, *lanes) if lanes else common
+        some = self.place(UOp(Op.ACROSS, (condition,), Op.MAX)) if condition.shape else condition
+        trips = self.place(UOp(Op.CAST, (some,), INT64))
+        scopes = [self.code.scope_of(u) for u in (trips, common, *inputs)]
+        with self.code.within(max(scopes, key=lambda scope: scope.depth)):
+            loop = self.code.open(const(0, INT64), trips)
+            carried = [
+                self.append(UOp(Op.ACCUMULATOR, (loop, u), i))
+                for i, u in enumerate((common, *inputs))
+            ]
+            inside = dict(zip(inputs, carried[1:], strict=True))
+            values = {u: inside.get(value, value) for u, value in values.items()}
+            for u in order:
+                if u not in values:
+                    src = self.broadcast([values[s] for s in u.src])
+                    values[u] = self.place(UOp(u.op, tuple(src), u.arg))
+            chosen = self.broadcast([condition, values[node.src[1]], carried[0]])
+            self.code.close(loop, carried, [self.place(build.where(*chosen)), *carried[1:]])
+        return carried[0]
 
     def _compare_lanes(self, node: UOp) -> UOp | None:
         """The bound of an address as a bound of lanes, compared in 32 bits::
@@ -305,6 +386,10 @@ class Emitter:
         base, offset, lanes, stride = self.address(node.src[1])
         if condition is not None and self.value(condition).shape and lanes == 1 and not base.shape:
             return self._select_element(node.src[0], base, offset, self.value(condition))
+        if condition is not None and condition is self._guard and lanes == 1 and not base.shape:
+            # What is loaded elsewhere is not used: no mask is needed, only some address.
+            base = self.place(build.where(self.value(condition), base, const(-offset, INT64)))
+            return self._place_load(UOp(Op.LOAD, (node.src[0], base), Access(offset, 1, 0)))
         predicate = self.predicate(node, condition, lanes)
         if predicate is None and not base.shape and abs(stride) > 1:
             across = self._transposable_range(node, lanes)
@@ -401,7 +486,8 @@ class Emitter:
         """Emit a store at the end of the innermost open loop."""
         buffer, index, source = store.src[:3]
         condition = store.src[3] if len(store.src) == 4 else None
-        for u in (source, *self._address_values(index), *store.src[3:]):
+        self._guard = condition if self._stores_alone and store.arg is not None else None
+        for u in (source, *self.address_values(index), *store.src[3:]):
             self.emit(u)
         base, offset, lanes, stride = self.address(index)
         value = self.value(source)
@@ -420,6 +506,19 @@ def _conjuncts(condition: UOp) -> list[UOp]:
     if condition.op is Op.AND:
         return [v for u in condition.src for v in _conjuncts(u)]
     return [condition]
+
+
+def _one_comparison(a: UOp, b: UOp) -> UOp | None:
+    """Whether an index is in bounds, as one comparison of unsigned integers::
+
+    -1 < x and x < n   ->   unsigned x < n
+    """
+    if a.op is not Op.LT or b.op is not Op.LT or a.src[1] is not b.src[0] or b.shape:
+        return None
+    x, n = b.src
+    if x.dtype != INT64 or n.op is not Op.CONST or a.src[0] is not const(-1, INT64):
+        return None
+    return UOp(Op.LT, (UOp(Op.BITCAST, (x,), UINT64), const(max(const_value(n), 0), UINT64)))
 
 
 def constant_truth(u: UOp) -> bool | None:

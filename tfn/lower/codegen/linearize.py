@@ -12,7 +12,7 @@ fewer coordinates and a constant mask.  Accumulators are values that a loop carr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tfn.dtypes import INT64
@@ -20,11 +20,11 @@ from tfn.lower.codegen.amx import emit_reduction, unrolled
 from tfn.lower.codegen.deinterleave import deinterleave
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.reductions import Recurrence
-from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.loop_nest import Nest, in_order
 from tfn.trace import build
 from tfn.trace.argument import Param, Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, nodes
 
 BEGIN = UOp(Op.PARAM, (), Param(-2, (), INT64))
 END = UOp(Op.PARAM, (), Param(-1, (), INT64))
@@ -34,15 +34,18 @@ They are parameters beside the buffers; negative numbers keep them apart from th
 """
 
 
-def linearize(n: Nest, fma: bool = True, rounds_products: bool = False) -> tuple[UOp, ...]:
+def linearize(
+    n: Nest, fma: bool = True, rounds_products: bool = False, branches: bool = False
+) -> tuple[UOp, ...]:
     """The instructions of a kernel in order: the stage LINEAR.
 
     Args:
         n: the nest, its ranges bound to loops, registers and lanes.
         fma: whether products are added to sums without rounding them.
         rounds_products: whether those under a sum that is no contraction are rounded all the same.
+        branches: whether values that are rarely used are computed under a branch.
     """
-    linearizer = Linearizer(n, fma, rounds_products)
+    linearizer = Linearizer(n, fma, rounds_products, branches)
     linearizer.loops(0)
     return deinterleave(linearizer.code.scope.items)
 
@@ -55,11 +58,11 @@ class Linearizer:
         inner: ranges in registers and lanes, inside of all loops.
     """
 
-    def __init__(self, n: Nest, fma: bool, rounds_products: bool) -> None:
+    def __init__(self, n: Nest, fma: bool, rounds_products: bool, branches: bool) -> None:
         self.body = n.body
         self.outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
         self.inner = [r for r in n.loops if r not in self.outer]
-        self.emitter = Emitter(n, fma, emit_reduction, rounds_products=rounds_products)
+        self.emitter = Emitter(n, fma, emit_reduction, None, rounds_products, branches)
         self.code, self.at = self.emitter.code, self.emitter.at
 
     def loops(self, level: int) -> None:
@@ -104,9 +107,25 @@ class Linearizer:
 
     def _stores(self) -> None:
         stores = [u for u in self.body.src if u.op is Op.STORE]
+        if any(map(self.emitter.is_branch, nodes(self.body))) and not in_order(self.body):
+            self._values_before(stores)
         for _ in unrolled(self.emitter, self.inner):
             for store in stores:
                 self.emitter.store(store)
         for u in self.body.src:
             if u.op is Op.RECUR:
                 Recurrence(self.emitter, u).run(self.inner)
+
+    def _values_before(self, stores: Sequence[UOp]) -> None:
+        """Emit all loads, then all values with their branches, so that the stores come together.
+
+        Accesses of the parts of a complex number are merged where no branch is between them.
+        """
+        around = {*self.outer, *self.inner}
+        loads = [
+            u for u in nodes(self.body) if u.op is Op.LOAD and around.issuperset(self.at.depends[u])
+        ]
+        for chosen in (loads, [store.src[2] for store in stores]):
+            for _ in unrolled(self.emitter, self.inner):
+                for u in chosen:
+                    self.emitter.emit(u)

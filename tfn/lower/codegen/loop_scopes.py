@@ -7,7 +7,8 @@ Loop-invariant code motion is thereby no pass: code is never placed deeper than 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 
 from tfn._support.frozen import mutable
@@ -53,6 +54,15 @@ class Scopes:
         self.scope = Scope(self.scope.depth + 1, [loop])
         self.placed[loop] = self.scope
         return loop
+
+    @contextmanager
+    def within(self, scope: Scope) -> Iterator[None]:
+        """Open and close loops at the end of an outer scope, which the open ones inside follow."""
+        present = self.outside, self.scope
+        scopes = [*self.outside, self.scope]
+        self.outside, self.scope = scopes[: scopes.index(scope)], scope
+        yield
+        self.outside, self.scope = present
 
     def close(self, loop: UOp, carried: Sequence[UOp], following: Sequence[UOp]) -> None:
         """Close the innermost loop; `following` are the next values of what it carries.

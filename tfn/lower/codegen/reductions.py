@@ -13,11 +13,12 @@ from functools import partial, reduce
 from itertools import chain, count, product
 from typing import Any
 
-from tfn.dtypes import FLOATS, INT64, DType
+from tfn.dtypes import FLOATS, INT64, DType, int16
 from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.masked_tiles import LOADED_BOUND, TileMask
 from tfn.lower.index.affine import affine
+from tfn.lower.loops.tensorize import loaded
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -51,6 +52,7 @@ class Reduction:
         rows: on a matrix unit, the range of its rows; an accumulator is then a matrix.
         multiply: on a matrix unit, adds a product of matrices to an accumulator.
         accumulate: on the matrix unit of a warp, adds to all accumulators.
+        finish: makes the totals after the loops from the accumulators.
     """
 
     def __init__(
@@ -60,9 +62,11 @@ class Reduction:
         rows: UOp | None = None,
         multiply: Callable[[Reduction, UOp], UOp] | None = None,
         accumulate: Callable[[Reduction, Totals], Totals] | None = None,
+        finish: Callable[[Reduction, Totals], Totals] | None = None,
     ) -> None:
         self.emitter, self.at, self.place = emitter, emitter.at, emitter.place
         self.node, self.multiply, self.accumulate = node, multiply, accumulate
+        self.finish = finish
         self.op: Op = node.arg.op
         self.index: DType | None = node.arg.index
         self.body, ranges = node.src[0], node.src[1:]
@@ -93,6 +97,8 @@ class Reduction:
         with at.restoring((*self.upcasts, *self.lanes)):
             points = list(product(*(range(at.trips(r)) for r in self.upcasts)))
             totals = self._guarded(self._start(points))
+            if self.finish is not None:
+                totals = self.finish(self, totals)
             for point in points:
                 at.set(self.upcasts, point, self.lanes)
                 parts = {own: total for (p, own), total in totals.items() if p == point}
@@ -165,6 +171,8 @@ class Reduction:
             if end is None:
                 return self._inside(r, level, begin, totals)
             return self._carried(totals, partial(self._inside, r, level), end, begin=begin)
+        if threads is not None:
+            threads.before(self.emitter, r)
         trips, peeled = self.at.peeled(r)
         if trips:
             totals = self._carried(totals, partial(self._inside, r, level), const(trips, INT64))
@@ -255,10 +263,22 @@ class Reduction:
     def _dot_pairs(self, total: UOp) -> UOp:
         """Two iterations at once, by an instruction that adds two products in each lane."""
         emitter = self.emitter
-        with self.at.constant(self.unit[0], 0):
-            loads = [s.src[0] if s.op is Op.CAST else s for s in self.body.src]
-            a, b = (emitter.load_pairs(load, self.width) for load in loads)
+        loads = [loaded(s) for s in self.body.src]
+        a, b = (self._pairs(load) for load in loads)
         return self.place(UOp(Op.DOT2, (emitter.splat(total, self.width), a, b)))
+
+    def _pairs(self, load: UOp) -> UOp:
+        """The elements of two iterations, side by side in each lane; bytes are widened."""
+        if load.dtype.itemsize > 1:
+            with self.at.constant(self.unit[0], 0):
+                return self.emitter.load_pairs(load, self.width)
+        rows: list[UOp] = []
+        for i in range(2):
+            with self.at.constant(self.unit[0], i):
+                row = self.emitter.splat(self.emitter.emit(load), self.width)
+                rows.append(self.place(UOp(Op.CAST, (row,), int16.dtype)))
+        order = tuple(i for j in range(self.width) for i in (j, j + self.width))
+        return self.place(UOp(Op.SHUFFLE, tuple(rows), order))
 
     # After the loops.
 
@@ -336,9 +356,16 @@ class Recurrence:
                         u = UOp(Op.ACCUMULATOR, (loop, first[i][point]), len(accumulators))
                         accumulators[key] = emitter.values[key] = code.append(u)
             if self.condition is not None:
+                conditions: dict[UOp, None] = {}
                 for _ in at.unrolled(around):
-                    condition = emitter.emit(self.condition)
-                code.append(UOp(Op.LEAVE, (loop, condition)))
+                    lanes = build.count(emitter.emit(self.condition).shape)
+                    alive = emitter.predicate(self.condition, self.condition, lanes)
+                    assert alive is not None
+                    conditions[alive] = None
+                some = reduce(lambda x, y: code.place(x | y), conditions)
+                if some.shape:
+                    some = code.place(UOp(Op.ACROSS, (some,), Op.MAX))
+                code.append(UOp(Op.LEAVE, (loop, some)))
             following: dict[Key, UOp] = {}
             for _ in at.unrolled(around):
                 for i, carry in self.carries.items():

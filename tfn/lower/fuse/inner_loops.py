@@ -10,6 +10,9 @@ at any index. ::
                                                 out[i, e] = c
                                                 c = c * w[e] + xs[i, e]
                                             last[e] = c
+
+A while loop under `vmap` ends when no element is alive; those that are not stay as they are.  So
+each vector of elements may leave as soon as none of its own is alive.
 """
 
 from __future__ import annotations
@@ -59,25 +62,59 @@ def fused_loop(node: UOp, barriers: Sequence[UOp]) -> IndexedKernel | None:
         functions, consts = node.src[:2], node.arg.cond_consts + node.arg.body_consts
     else:
         return None
-    nodes = [u for f in functions for u in walk(f.src)]
+    alive = _alive(node) if node.op is Op.WHILE else None
+    evaluated = functions if alive is None else functions[-1:]
+    nodes = [u for f in evaluated for u in walk(f.src)]
     if (
         any(u.op not in POINTWISE_OPS for u in nodes)
         or sum(map(instruction_count, nodes)) > MAX_BODY_INSTRUCTIONS
     ):
         return None
     try:
-        return _FusedLoop(node, functions, consts, barriers).kernel()
+        return _FusedLoop(node, functions, consts, barriers, alive).kernel()
     except NotPointwise:
         return None
+
+
+def _alive(node: UOp) -> int | None:
+    """The carry of a WHILE that says which elements go on; None if there is none.
+
+    The loop goes on if any does, and an element that does not keeps all its carries.
+    """
+    condition, body = node.src[:2]
+    (some,) = condition.src
+    if some.op is not Op.REDUCE or some.arg.op is not Op.MAX or some.dtype != BOOL:
+        return None
+    if some.shape or some.src[0].op is not Op.PARAM or not some.src[0].shape:
+        return None
+    number = some.src[0].arg.index - node.arg.cond_consts
+    carries = [UOp(Op.PARAM, (), p) for p in body.arg.params][node.arg.body_consts :]
+    if number < 0:
+        return None
+    flags = carries[number]
+
+    def stays(i: int, following: UOp) -> bool:
+        if following is carries[i] or (i == number and following.op is Op.AND):
+            return following is carries[i] or flags in following.src
+        chosen = following.op is Op.WHERE and following.src[0] is flags
+        return chosen and following.src[2] is carries[i]
+
+    return number if all(stays(i, u) for i, u in enumerate(body.src)) else None
 
 
 class _FusedLoop:
     """A loop that is being fused: its operands by role, the index of an element, its range."""
 
     def __init__(
-        self, node: UOp, functions: Sequence[UOp], consts: int, barriers: Sequence[UOp]
+        self,
+        node: UOp,
+        functions: Sequence[UOp],
+        consts: int,
+        barriers: Sequence[UOp],
+        alive: int | None,
     ) -> None:
         self.node, self.functions, self.barriers = node, functions, barriers
+        self.alive = alive
         self.indexer = Indexer(barriers)
         operands = node.src[len(functions) :]
         self.consts = operands[:consts]
@@ -119,10 +156,13 @@ class _FusedLoop:
         condition: list[UOp] = []
         if self.node.op is Op.WHILE:
             cond_consts = self.node.arg.cond_consts
-            condition = self._apply(self.functions[0], self.consts[:cond_consts], carries)
-            # The condition has to be a scalar: the iterations of all elements end together.
-            if condition[0].dtype != BOOL or any(u.shape for u in self.functions[0].src):
-                raise NotPointwise
+            if self.alive is not None:
+                condition = [carries[self.alive]]
+            else:
+                condition = self._apply(self.functions[0], self.consts[:cond_consts], carries)
+                # It has to be a scalar: the iterations of all elements end together.
+                if condition[0].dtype != BOOL or any(u.shape for u in self.functions[0].src):
+                    raise NotPointwise
             self.consts = self.consts[cond_consts:]
         next_values = self._apply(body, self.consts, [*carries, *slices])
         n = len(carries)

@@ -1,13 +1,17 @@
-"""Array-level rewrites before fusion: complex lowering, flash attention, packing, split reductions.
+"""Array-level rewrites before fusion: narrow and complex types, flash attention, packing, split-K.
 
 Files in reading order:
+    narrow_types     narrow lowering: 8-bit floats and 4-bit integers become bytes
     complex_pairs    complex lowering: complex values become pairs of real values
     pair_products    complex products as one real contraction
+    fourier          Fourier transforms as products with matrices, by mixed radix or Bluestein
+    constants        tables: costly values that depend on no argument, computed at loading
     host_libraries   calls of compiled libraries on the host: LAPACK, Fourier transforms
     intermediates    oversized intermediates: their component graph and its segments
     axis_maps        axis propagation: which axis of its sources an axis of a value is
     flash            memory-efficient (flash) attention: oversized intermediates in blocks
     conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
+    masked_update    selects between an update and what it updates, as updates of some points
     layout           memory layouts: strides, panels, padded leading dimensions
     split_reduction  split-K, two-pass reductions, concatenation trees
     packing          operand packing for GEMM and matrix units, GEMV; the pass over a function

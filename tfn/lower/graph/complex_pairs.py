@@ -10,7 +10,8 @@ interleaved along one more axis.  Inside of it, and as operands and results of l
 calls, the parts are separate values, which fuse as all values do.  Contractions stay one
 contraction (`pair_products`); convolutions see a number as the real matrix ((re, im), (-im, re)).
 
-No later pass and no kernel sees a complex dtype.
+Before that, narrow values become bytes (`narrow_types`).  No later pass and no kernel sees a
+complex or a narrow dtype.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
-from tfn.lower.graph import host_libraries, pair_products
+from tfn.lower.graph import fourier, host_libraries, narrow_types, pair_products
 from tfn.lower.math import complex_functions
 from tfn.lower.math.complex_functions import Pair, is_nan
 from tfn.trace import build, source_lines
@@ -40,10 +41,13 @@ Rule = Callable[..., Value]
 
 
 @cached(maxsize=16)
-def lower_complex(function: UOp) -> UOp:
-    """Returns a closed function without complex values, and without custom derivatives."""
+def lower_complex(function: UOp, hosts: bool = True) -> UOp:
+    """Returns a closed function without complex or narrow values, and custom derivatives.
+
+    Large Fourier transforms are functions of the host, unless it has no `hosts`.
+    """
     # Custom derivatives have done their work by now, and their calls would hide complex values.
-    function = plain(function)
+    function = narrow_types.lower_narrow(plain(function))
     # Unchanged functions keep their identity, by which later passes are cached.
     if not has_complex(function):
         return function
@@ -53,11 +57,11 @@ def lower_complex(function: UOp) -> UOp:
         interleaved = replace(p, shape=(*p.shape, 2), dtype=part(p.dtype))
         params.append(interleaved if p.dtype in COMPLEXES else p)
         values[param(p)] = deinterleave(param(interleaved)) if p.dtype in COMPLEXES else param(p)
-    outputs = rewrite(function.src, values)
+    outputs = rewrite(function.src, values, hosts)
     return make_function([interleave(y) for y in outputs], tuple(params))
 
 
-def lower_body(function: UOp) -> UOp:
+def lower_body(function: UOp, hosts: bool = True) -> UOp:
     """The same for the body of a loop, branch or call: a complex parameter or result is two."""
     if not has_complex(function):
         return function
@@ -71,7 +75,7 @@ def lower_body(function: UOp) -> UOp:
         else:
             params.append(replace(p, index=first))
             values[param(p)] = param(params[first])
-    return make_function(flatten(rewrite(function.src, values)), tuple(params))
+    return make_function(flatten(rewrite(function.src, values, hosts)), tuple(params))
 
 
 def has_complex(function: UOp) -> bool:
@@ -90,18 +94,20 @@ def has_complex(function: UOp) -> bool:
     return False
 
 
-def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, Any]) -> list[Value]:
+def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, Any], hosts: bool) -> list[Value]:
     """Returns the outputs, complex ones as pairs, from the values of the parameters."""
     values: dict[UOp, Any] = dict(params)
     for node in walk(outputs):
         if node in values:
             continue
         if node.op is Op.FUNCTION:
-            values[node] = lower_body(node)
+            values[node] = lower_body(node, hosts)
             continue
         src = [values[s] for s in node.src]
         if node.op is Op.GET:
             values[node] = src[0][node.arg]
+        elif node.op is Op.FFT:
+            values[node] = _fft(node, src[0], hosts)
         elif node.op in SEVERAL:
             values[node] = _SEVERAL_RESULTS.get(node.op, region)(node, src)
         elif node.dtype in COMPLEXES or any(isinstance(s, Pair) for s in src):
@@ -281,7 +287,9 @@ class FourierTransform:
         return host_libraries.fft(self.arg, operands[0], results[0])
 
 
-def _fft(node: UOp, x: Value) -> Value:
+def _fft(node: UOp, x: Value, hosts: bool) -> Value:
+    if not hosts or fourier.is_small(node.arg, node.shape):
+        return fourier.transform(node.arg, x, node.dtype)
     # Batching is over by now, so that no batching method is needed.
     arg = Host(FourierTransform(node.arg), ((node.shape, node.dtype),), VmapMethod.REFUSE)
     return _host(UOp(Op.HOST, node.src, arg), [x])[0]
@@ -455,7 +463,6 @@ PAIRS: dict[Op, Rule] = {
     Op.REDUCE: _reduce,
     Op.DOT: lambda node, a, b: pair_products.dot(node, a, b, interleave),
     Op.CONV: _conv,
-    Op.FFT: _fft,
 }
 """The rule of each op with a complex operand or result: from the node and its new sources."""
 # fmt: on

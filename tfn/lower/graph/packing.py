@@ -35,6 +35,7 @@ from tfn.lower.graph.layout import (
     strides,
     to_panels,
 )
+from tfn.lower.graph.masked_update import masked_update, users
 from tfn.lower.graph.split_reduction import (
     collapse_k,
     concat_tree,
@@ -47,7 +48,7 @@ from tfn.lower.target.register_tile import accumulators, best_tile
 from tfn.lower.target.target import Target
 from tfn.trace import build, source_lines
 from tfn.trace.argument import Dot
-from tfn.trace.op import MOVEMENT, Op, Shape
+from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op, Shape
 from tfn.trace.records import changed
 from tfn.trace.uop import UOp, const, rebuild, walk
 
@@ -105,6 +106,19 @@ A gradient to weights reads its first operand across rows 4 KiB apart: panels to
 (1024, 256) with Adam from 7.3 to 5.5 ms.
 """
 
+MIN_ROWS_OF_BYTES = 4
+"""Rows of a product of bytes from which on it multiplies pairs, without a copy in panels.
+
+A product of 32-bit integers takes two instructions, and an addition a third: 5 rows by 1208 by 557
+took 101 us, and with a copy of the second operand in pairs 84.
+"""
+
+MIN_INDICES = 256
+"""Points of a scatter from which on a kernel for their indices pays: 0.1 us."""
+
+MAX_ELEMENTS_OF_INDEX = 4
+"""Elements per index up to which computing it counts beside adding them."""
+
 BYTE_DTYPES = frozenset({int8.dtype, uint8.dtype})
 
 
@@ -115,7 +129,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     """
     pack = _unpacked if target.grid else partial(pack_b, target=target)
     new: dict[UOp, UOp] = {}
-    for node in walk(outputs):
+    order = list(walk(outputs))
+    has_updates = any(node.op is Op.SCATTER for node in order)
+    count = users(outputs, order) if has_updates else {}
+    for node in order:
         is_body = node.op is Op.FUNCTION
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
@@ -127,6 +144,12 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             u = changed("two-pass-reduce", u, two_pass_reduce(u, target))
         elif u.op is Op.CONCAT:
             u = changed("concat-tree", u, concat_tree(u))
+        elif u.op is Op.WHERE and has_updates:
+            # An update that others read too would be computed twice.
+            if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
+                u = changed("masked-update", u, masked_update(u))
+        elif u.op is Op.SCATTER and not target.grid:
+            u = changed("compute-indices-before", u, compute_indices_before(u))
         elif u.op is Op.DETACH:
             u = u.src[0]
         new[node] = u
@@ -279,6 +302,13 @@ def pack_for_matrix_unit(u: UOp, target: Target) -> UOp:
     b = _as_matrix(b, arg.batch_b, arg.contract_b)
     rows, depth, columns = a.shape[n], a.shape[-1], b.shape[-1]
     unit = _unit(a.dtype, (rows, columns, depth), target)
+    few = MIN_ROWS_OF_BYTES <= rows < MIN_VECTOR_COLUMNS <= columns and a.dtype in BYTE_DTYPES
+    if unit is not None and few and not unit.has_tiles and depth % unit.k_group == 0:
+        # Pairs of rows of the second operand are interleaved in registers.
+        a, batch = UOp(Op.GBARRIER, (build.cast(a, unit.dtype),)), tuple(range(n))
+        b = build.cast(b, unit.dtype)
+        product = build.dot(a, b, ((n + 1,), (n,)), (batch, batch), arg.dtype)
+        return build.reshape(product, u.shape)
     if unit is None or min(rows, columns) < MIN_VECTOR_COLUMNS:
         return u
     # Zeros at the end of the sums change nothing, and make the last group of neighbours whole.
@@ -332,6 +362,26 @@ def _unit(dtype: DType, sizes: tuple[int, int, int], target: Target) -> MatrixUn
             if unit.fits(rows, columns, filled):
                 return unit
     return None
+
+
+# Scatters.
+
+
+def compute_indices_before(u: UOp) -> UOp:
+    """Computed indices of a scatter that runs in order, by a kernel of their own::
+
+        scatter-add y (where (i < 0) (i + n) i) x   ->   scatter-add y (barrier (..)) x
+
+    That kernel has vectors; in order, each instruction counts for one element.
+    """
+    indices, updates = u.src[1], u.src[2]
+    points, value = build.count(indices.shape[:-1]), indices
+    while value.op in MOVEMENT or value.op is Op.CAST:
+        value = value.src[0]
+    few = updates.size <= MAX_ELEMENTS_OF_INDEX * points
+    if u.arg.op is Op.WHERE or value.op not in ELEMENTWISE or points < MIN_INDICES or not few:
+        return u
+    return rebuild(u, (u.src[0], UOp(Op.GBARRIER, (indices,)), *u.src[2:]))
 
 
 # Matrix times vector.

@@ -214,19 +214,32 @@ def two_pass_reduce(u: UOp, target: Target) -> UOp:
             (t for t in range(PARTIAL_RESULTS, PARTIAL_RESULTS // 2, -1) if n % t == 0),
             PARTIAL_RESULTS,
         )
-    step = -(-n // tiles)
-    tiles = -(-n // step)
-    identity = const(build.identity(arg.op, x.dtype), x.dtype)
-    high = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
-    x = build.pad(x, (0,) * x.ndim, high, None, identity)
+    if len(axes) == 1 and n % tiles:  # the rest joins the partial results: no load is predicated
+        step = n // tiles
+        rest_of_x = _part(x, axis, tiles * step, n)
+        x = _part(x, axis, 0, tiles * step)
+    else:
+        step, rest_of_x = -(-n // tiles), None
+        tiles = -(-n // step)
+        identity = const(build.identity(arg.op, x.dtype), x.dtype)
+        high = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
+        x = build.pad(x, (0,) * x.ndim, high, None, identity)
     x = build.reshape(x, (*x.shape[:axis], tiles, step, *x.shape[axis + 1 :]))
     if arg.index is not None:
-        return build.cast(_two_pass_argument(x, arg.op, axis, n), arg.index)
+        return build.cast(_two_pass_argument(x, rest_of_x, arg.op, axis, n), arg.index)
     inner = [axis + 1, *(a + (a > axis) for a in axes if a != axis)]
     wide = build.accumulator(u.dtype) if arg.op in (Op.ADD, Op.MUL) else u.dtype
     partial = UOp(Op.GBARRIER, (build.reduce(build.cast(x, wide), arg.op, inner),))
     at = sum(1 for a in kept_axes if a < axis)
+    if rest_of_x is not None:
+        partial = build.concat([partial, build.cast(rest_of_x, wide)], at)
     return build.cast(build.reduce(partial, arg.op, [at]), u.dtype)
+
+
+def _part(x: UOp, axis: int, start: int, stop: int) -> UOp:
+    """The elements start to stop of an axis."""
+    starts = tuple(start if a == axis else 0 for a in range(x.ndim))
+    return build.shrink(x, starts, tuple(stop if a == axis else n for a, n in enumerate(x.shape)))
 
 
 def _is_contiguous(x: UOp) -> bool:
@@ -241,16 +254,22 @@ def _is_contiguous(x: UOp) -> bool:
     )
 
 
-def _two_pass_argument(x: UOp, op: Op, axis: int, size: int) -> UOp:
+def _two_pass_argument(x: UOp, rest: UOp | None, op: Op, axis: int, size: int) -> UOp:
     """The index of the first extreme along an axis that is cut into tiles, the next axis.
 
-    It is in the first of the tiles whose own extremes are the best, where that tile has it.
+    It is in the first of the tiles whose own extremes are the best, where that tile has it; each
+    element of the rest is a tile.
     """
-    index, step = INT32 if size < 1 << 31 else INT64, x.shape[axis + 1]
+    index, tiles, step = INT32 if size < 1 << 31 else INT64, x.shape[axis], x.shape[axis + 1]
     indices = UOp(Op.GBARRIER, (build.reduce(x, op, (axis + 1,), index=index),))
     extremes = UOp(Op.GBARRIER, (_take_along(x, indices, axis + 1),))
-    tile = build.reduce(extremes, op, (axis,), index=index)
-    return tile * step + _take_along(indices, tile, axis)
+    if rest is None:
+        tile = build.reduce(extremes, op, (axis,), index=index)
+        return tile * step + _take_along(indices, tile, axis)
+    tile = build.reduce(build.concat([extremes, rest], axis), op, (axis,), index=index)
+    last = build.minimum(tile, const(tiles - 1, index, tile.shape))
+    inside = last * step + _take_along(indices, last, axis)
+    return build.where(tile < tiles, inside, tile + tiles * (step - 1))
 
 
 def _take_along(x: UOp, indices: UOp, axis: int) -> UOp:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfn.dtypes import BOOL, INTEGERS, DType
+from tfn.dtypes import BOOL, INTEGERS, NARROW, DType
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -23,7 +23,7 @@ Interval = tuple[int, int]
 
 _LIMITS: dict[DType, Interval] = {
     BOOL: (0, 1),
-    **{d: (int(np.iinfo(d).min), int(np.iinfo(d).max)) for d in INTEGERS},
+    **{d: (int(np.iinfo(d).min), int(np.iinfo(d).max)) for d in INTEGERS - NARROW},
 }
 
 

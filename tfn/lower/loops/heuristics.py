@@ -20,9 +20,9 @@ from itertools import pairwise
 from math import gcd, prod
 from typing import NamedTuple
 
-from tfn.lower.index.affine import affine
+from tfn.lower.index.affine import affine, sum_interval
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import const_value
+from tfn.lower.index.intervals import Facts, const_value
 from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.cost_model import (
     COMPARISONS,
@@ -214,9 +214,28 @@ def _split_at_boundaries(n: Nest, lanes: int) -> Nest:
             # Only if each divides the next do quotients and remainders stay affine in both loops.
             chain = all(b % a == 0 for a, b in pairwise([*divisors, size]))
             part = divisors[-1] if divisors and chain and divisors[0] >= lanes else 0
+            part = part or max((_regrouped_part(u, r) for u in divided), default=0)
         if part and loop_nest.is_whole(n, r):
             return _split_at_boundaries(SplitAt(r.arg.number, part).apply(n), lanes)
     return n
+
+
+def _regrouped_part(division: UOp, r: UOp) -> int:
+    """The length of the inner of two loops over `r` that take a division apart; 0 if none do.
+
+    An axis of groups of channels, read where channels, rows and columns are loops::
+
+        (channel * 441 + row * 21 + column) // 882   ->   the outer loop of channels by 2
+    """
+    terms, constant = affine(division.src[0])
+    step, divisor = terms.get(r, 0), const_value(division.src[1])
+    if step < 2 or divisor % step or not 1 < divisor // step < r.arg.size:
+        return 0
+    inner = {t: k for t, k in terms.items() if k < step}
+    whole = all(k % divisor == 0 for t, k in terms.items() if t is not r and t not in inner)
+    low, high = sum_interval(inner, constant, Facts())
+    fits = whole and low >= 0 and high < step and r.arg.size % (divisor // step) == 0
+    return divisor // step if fits else 0
 
 
 def _condition_boundaries(n: Nest, r: UOp) -> set[int]:

@@ -9,9 +9,10 @@ vectors.  AMX and VDPBF16PS flush denormals: they take numbers below 2**-126 for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tfn.dtypes import FLOAT32, FLOATS, INT32
+from tfn.dtypes import FLOAT32, FLOATS, INT32, int8, int16, uint8
 from tfn.lower.index.affine import Terms, affine
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import Model, model_of
@@ -24,15 +25,19 @@ from tfn.trace.build import count
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
+_WITH_BYTES = ({int16.dtype, int8.dtype}, {int16.dtype, uint8.dtype})
+
 
 def tensorize(n: Nest, fold: UOp, target: Target) -> tuple[Nest, UOp] | None:
     """The nest with a contraction on the largest matrix unit that fits, and its vector axis.
 
     None if there is no such unit, or if the operands are not in its layout.
     """
-    loads = [s.src[0] if s.op is Op.CAST else s for s in fold.src[0].src]
-    if any(u.op is not Op.LOAD or len(u.src) > 2 or u.dtype != loads[0].dtype for u in loads):
+    loads = [loaded(s) for s in fold.src[0].src]
+    if any(u.op is not Op.LOAD or len(u.src) > 2 for u in loads):
         return None
+    if loads[0].dtype != loads[1].dtype:
+        return _match_bytes(n, fold, loads, target)
     # Units add in 32 bits only: a sum in another dtype would have other bits.
     if fold.dtype != (FLOAT32 if loads[0].dtype in FLOATS else INT32):
         return None
@@ -43,6 +48,13 @@ def tensorize(n: Nest, fold: UOp, target: Target) -> tuple[Nest, UOp] | None:
                 if matched is not None:
                     return matched
     return None
+
+
+def loaded(factor: UOp) -> UOp:
+    """A factor of a product without the conversions after it is loaded."""
+    while factor.op is Op.CAST:
+        factor = factor.src[0]
+    return factor
 
 
 def _match_pairs(n: Nest, r: UOp, unit: MatrixUnit, target: Target) -> tuple[Nest, UOp] | None:
@@ -62,6 +74,32 @@ def _match_pairs(n: Nest, r: UOp, unit: MatrixUnit, target: Target) -> tuple[Nes
         strides = sorted(model.stride(*operand, lane) for operand in operands)
         if strides == [0, unit.k_group]:
             return split, lane
+    return None
+
+
+def _match_bytes(
+    n: Nest, fold: UOp, loads: Sequence[UOp], target: Target
+) -> tuple[Nest, UOp] | None:
+    """The nest with dot products of int16 by bytes, which are widened and paired in registers.
+
+    The bytes have stride 1 along the vector axis, the others along the reduction.
+    """
+    if {u.dtype for u in loads} not in _WITH_BYTES or fold.dtype != INT32:
+        return None
+    for unit in matrix_units(target, int16.dtype):
+        for r in fold.src[1:]:
+            if unit.has_tiles or r.arg.size % unit.k_group:
+                continue
+            split = Split(r.arg.number, unit.depth, Place.UNIT).apply(n)
+            neighbour = split.newest(2)[1]
+            split = loop_nest.simplified(split)
+            model = model_of(split, target)
+            operands = sorted(_loads_along(model, neighbour), key=lambda o: o[0].dtype.itemsize)
+            if len(operands) != 2 or model.stride(*operands[1], neighbour) != 1:
+                continue
+            for lane in split.loops:
+                if [model.stride(*operand, lane) for operand in operands] == [1, 0]:
+                    return split, lane
     return None
 
 

@@ -88,6 +88,31 @@ def reduce32(x: UOp) -> tuple[UOp, UOp]:
     return quarters * (pi / 2), cast(first + second, INT32)
 
 
+HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
+"""pi / 2 in two parts of 53 bits; the rest is 1.5e-33."""
+
+REDUCED_IN_TWO_STEPS_BELOW = 2.0**30
+"""|x| below which two parts of pi / 2 are enough.
+
+The rest, times 2**30, is 1e-24, and no float32 below 2**30 is nearer than 1e-10 to a multiple.
+"""
+
+
+def reduce_small32(x: UOp) -> tuple[UOp, UOp]:
+    """The same as `reduce32`, for |x| below `REDUCED_IN_TWO_STEPS_BELOW`.
+
+    Source: W. J. Cody, W. Waite 1980, "Software manual for the elementary functions", chapter 8.
+    """
+    magic = FORMATS[FLOAT64].magic
+    wide = cast(magnitude(x), FLOAT64)
+    shifted = fma(wide, 2 / pi, magic)
+    n = shifted - magic
+    angle = wide
+    for part in HALF_PI:
+        angle = fma(n, -part, angle)
+    return angle, cast(bitcast(shifted, INT64), INT32)
+
+
 @lru_cache
 def _pieces(j: int) -> list[float]:
     """The window of class j, for 2 / pi, and as if x were divided by 2**(27 j)."""

@@ -1,7 +1,7 @@
 """Building blocks of elementary functions: Horner's scheme by FMA, sums in two parts, float bits.
 
 All of them take nodes of any shape, of float32 or float64; tables of coefficients are keyed by
-dtype.  Nothing branches: WHERE chooses between values that are both computed.
+dtype.  WHERE chooses between values that are both computed; only `rarely` may become a branch.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType
+from tfn.trace.argument import Likelihood
 from tfn.trace.build import bitcast
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -80,6 +81,11 @@ def where(condition: UOp, x: UOp | float, y: UOp | float) -> UOp:
             y if isinstance(y, UOp) else const(y, like.dtype, like.shape),
         ),
     )
+
+
+def rarely(condition: UOp, x: UOp, y: UOp) -> UOp:
+    """`where` for a condition that hardly ever holds: `x` is computed only if it does in a lane."""
+    return UOp(Op.WHERE, (condition, x, y), Likelihood.RARE)
 
 
 def equal(x: UOp, y: UOp | float) -> UOp:

@@ -8,7 +8,7 @@ it in float64, float64 in pairs of numbers.  The coefficients are minimax: Remez
 
 from __future__ import annotations
 
-from tfn.dtypes import FLOAT32, FLOAT64
+from tfn.dtypes import FLOAT32, FLOAT64, INT32
 from tfn.lower.math.exponential import EXP2, Scaled, to_float, to_normal_float
 from tfn.lower.math.floats import (
     INFINITY,
@@ -23,6 +23,7 @@ from tfn.lower.math.floats import (
     from_bits,
     horner,
     magnitude,
+    rarely,
     sign_bit,
     where,
 )
@@ -59,10 +60,18 @@ Forces of 234 by 128 points, by ``distance ** 1.5``, took 132 us; by a root 43.
 
 def pow(x: UOp, y: UOp) -> UOp:
     """x**y with C's special cases: 1 if y is 0 or x is 1, NaN for a root of a negative number."""
-    positive = magnitude(x)
     if y.op is Op.CONST and float(y.arg.value) in HALVES:
+        positive = magnitude(x)
         raised = _raise_by_root(positive, float(y.arg.value))
         return where((x < 0.0) & (positive < INFINITY), NAN, raised)
+    if x.dtype == FLOAT64:
+        return _pow_of_any(x, y)
+    is_normal, raised = _raise_normal32(x, y)
+    return rarely(~is_normal, _pow_of_any(x, y), raised)
+
+
+def _pow_of_any(x: UOp, y: UOp) -> UOp:
+    positive = magnitude(x)
     raised = _raise32(positive, y) if x.dtype == FLOAT32 else _raise64(positive, y)
     raised = where(equal(x, 1.0) | equal(y, 0.0), 1.0, raised)
     half = 0.5 * y
@@ -79,6 +88,31 @@ def _raise_by_root(positive: UOp, y: float) -> UOp:
     if y < 0.0:
         root = divide(1.0, root)
     return root if abs(y) == 0.5 else positive * root if y > 0.0 else root / positive
+
+
+LARGEST_NORMAL_POWER = 125.0
+"""|y log2 x| up to which x**y and all on the way to it are normal numbers."""
+
+
+def _raise_normal32(x: UOp, y: UOp) -> tuple[UOp, UOp]:
+    """Whether x is positive and normal, and so is x**y; and x**y if that is so.
+
+    Only what decides the last bit is in float64.  Its division, the slowest instruction, is one of
+    float32 and a step of Newton's; the last polynomial is in float32.
+    """
+    k, _, m = split_exponent(x)
+    wide = cast(m, FLOAT64)
+    below = wide + 1.0
+    inverse = cast(divide(1.0, cast(below, FLOAT32)), FLOAT64)
+    s = (wide - 1.0) * inverse
+    s = fma(fma(-below, inverse, 1.0), s, s)
+    power = cast(y, FLOAT64) * fma(s, horner(s * s, LOG2_SHORT), cast(k, FLOAT64))
+    shifted = power + format_of(power).magic
+    r = cast(power - (shifted - format_of(power).magic), FLOAT32)
+    n = cast(bits(shifted), INT32) << format_of(x).fraction
+    raised = from_bits(bits(horner(r, (*EXP2[FLOAT32], 1.0))) + n)
+    is_normal = const(format_of(x).tiny, FLOAT32, x.shape) <= x
+    return is_normal & (x < INFINITY) & (magnitude(power) < LARGEST_NORMAL_POWER), raised
 
 
 def _raise32(positive: UOp, y: UOp) -> UOp:

@@ -7,8 +7,21 @@ The coefficients are minimax: Remez in 40 digits, then rounded to the dtype.
 from __future__ import annotations
 
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, DType
-from tfn.lower.math.angle_reduction import reduce_angle
-from tfn.lower.math.floats import Coefficients, bits, from_bits, horner, sign_bit, where
+from tfn.lower.math.angle_reduction import (
+    REDUCED_IN_TWO_STEPS_BELOW,
+    reduce_angle,
+    reduce_small32,
+)
+from tfn.lower.math.floats import (
+    Coefficients,
+    bits,
+    from_bits,
+    horner,
+    magnitude,
+    rarely,
+    sign_bit,
+    where,
+)
 from tfn.lower.math.hyperbolic import odd_polynomial
 from tfn.trace.build import cast
 from tfn.trace.uop import UOp
@@ -36,25 +49,35 @@ def _sine_and_cosine(angle: UOp, dtype: DType) -> tuple[UOp, UOp]:
     return odd_polynomial(angle, SIN[dtype]), horner(angle * angle, COS[dtype])
 
 
-def _sine_bits(x: UOp, quarter_turns: int) -> tuple[UOp, UOp]:
-    """The bits of sin(|x| + quarter_turns pi / 2), and a word whose top bit says to negate it."""
-    angle, n = reduce_angle(x)
-    n = n + quarter_turns if quarter_turns else n
-    sine, cosine = _sine_and_cosine(cast(angle, x.dtype), x.dtype)
+def _sine_of(angle: UOp, n: UOp, dtype: DType) -> tuple[UOp, UOp]:
+    """The bits of sin(n pi / 2 + angle) without their sign, and a word whose top bit is that."""
+    sine, cosine = _sine_and_cosine(cast(angle, dtype), dtype)
     y = where(cast(n & 1, BOOL), cosine, sine)
     return bits(y), n << (8 * n.dtype.itemsize - 2)
 
 
+def _signed_sine(x: UOp, quarter_turns: int) -> UOp:
+    """sin(|x| + quarter_turns pi / 2), with the sign of x if that is no turn."""
+
+    def from_angle(angle: UOp, n: UOp) -> UOp:
+        n = n + quarter_turns if quarter_turns else n
+        y, sign = _sine_of(angle, n, x.dtype)
+        return from_bits(y ^ sign_bit(sign if quarter_turns else sign ^ bits(x)))
+
+    if x.dtype == FLOAT64:
+        return from_angle(*reduce_angle(x))
+    in_range = magnitude(x) < REDUCED_IN_TWO_STEPS_BELOW  # false for NaN
+    return rarely(~in_range, from_angle(*reduce_angle(x)), from_angle(*reduce_small32(x)))
+
+
 def sin(x: UOp) -> UOp:
     """The sine."""
-    y, sign = _sine_bits(x, 0)
-    return from_bits(y ^ sign_bit(sign ^ bits(x)))
+    return _signed_sine(x, 0)
 
 
 def cos(x: UOp) -> UOp:
     """The cosine."""
-    y, sign = _sine_bits(x, 1)
-    return from_bits(y ^ sign_bit(sign))
+    return _signed_sine(x, 1)
 
 
 def tan(x: UOp) -> UOp:

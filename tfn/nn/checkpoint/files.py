@@ -2,31 +2,43 @@
 
 A part of an array is read from the pieces that it overlaps, and of them only the runs of bytes that
 belong to it, by ``pread``: an array that is larger than memory is loaded by hosts that each need a
-part of it.  A piece that is read whole is compared with its digest on the way.
+part of it.  A piece of which a host needs nearly all is read whole, once for all of its devices,
+and compared with its digest on the way.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from tfn._support.background import Background
 from tfn._support.files import PathLike, parsing
 from tfn._support.frozen import mutable
 from tfn.errors import ArgumentError, DamagedError, StateError
 from tfn.nn import state
-from tfn.nn.checkpoint.manifest import File, Manifest, Piece, Shape, Written, values
+from tfn.nn.checkpoint.manifest import Entry, File, Manifest, Piece, Shape, Written, values
 from tfn.nn.checkpoint.pieces import Data, Owned
 
 READ_BYTES = 1 << 20  # read at a time: what fits into the cache of a core
+SYNCED_BYTES = 32 << 20
+"""Of pieces that are synced and read back together, beside which the wait for the disk is short."""
+THREADS = 4
+"""For reading and hashing: more than cores, since some wait for the disk."""
+WHOLE_SHARE = 3 / 4
+"""The share of a piece from which on all of it is read: then it need not be read again to be
+verified."""
 MOST_GAP_BYTES = 4096
 """Between runs that are read together: the disk reads whole pages anyway, and a read costs 1 us."""
 
@@ -36,6 +48,9 @@ Box = tuple[Shape, Shape]
 
 def write_pieces(path: Path, owned: Sequence[Owned], token: str) -> Written:
     """Writes the pieces of a host to a file, and reads it back: what it says is on the disk.
+
+    Threads compute the digests, and read back what has been synced, while the next pieces are
+    written.
 
     Args:
         path: file to write, replaced as a whole.
@@ -52,21 +67,82 @@ def write_pieces(path: Path, owned: Sequence[Owned], token: str) -> Written:
         if times > 1:
             raise ArgumentError("two pieces would have one name in the file", got=name)
     digests: dict[str, str] = {}
+    running: list[Background[None]] = []
+
+    def hash_piece(name: str, data: Data) -> None:
+        digests[name] = hashlib.sha256(_bytes(data)).hexdigest()
 
     def hashed(name: str) -> Data:
+        while running:  # one piece is hashed while it is written, and no more of them
+            running.pop().result()
         data = parts[name].read()
-        digests[name] = hashlib.sha256(_bytes(data)).hexdigest()
+        if data.nbytes > READ_BYTES:
+            running.append(Background(partial(hash_piece, name, data)))
+        else:
+            hash_piece(name, data)
         return data
 
-    crc32 = state.write(path, parts, hashed, metadata={"token": token})
-    try:
-        _read_back(path, parts)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    back = _ReadBack(path)
+    crc32 = state.write(path, parts, hashed, metadata={"token": token}, written=back.written)
+    for last in running:
+        last.result()
     pieces = [(p.array, p.piece._replace(sha256=digests[p.piece.name])) for p in owned]
     header = _header_sha256(path, state.contents(path))
     return Written(File(path.name, os.path.getsize(path), crc32, header), tuple(pieces))
+
+
+class _ReadBack:
+    """Compares what is on the disk with what was written, some MiB at a time, on a thread.
+
+    Raises:
+        DamagedError: from `written`, if other bytes are read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._size_bytes = path, 0
+        self._parts: list[tuple[int, Data]] = []
+        self._running: Background[None] | None = None
+
+    def written(self, file: IO[bytes], at: int, data: Data | None) -> None:
+        """Take an array at its offset; after the last one wait until all are compared."""
+        if data is not None:
+            self._parts.append((at, _bytes(data)))
+            self._size_bytes += data.nbytes
+            if self._size_bytes < SYNCED_BYTES:
+                return
+        if self._running is not None:
+            self._running.result()
+        if self._parts:
+            file.flush()
+            self._running = Background(partial(self._compare, file.name, self._parts))
+            self._parts, self._size_bytes = [], 0
+            if data is None:
+                self._running.result()
+
+    def _compare(self, name: str, parts: list[tuple[int, Data]]) -> None:
+        memory = np.empty(READ_BYTES, np.uint8)
+        with open(name, "rb", buffering=0) as file:
+            os.fdatasync(file.fileno())
+            begin, end = parts[0][0], parts[-1][0] + parts[-1][1].size
+            # Or else the pages that were just written would be read, from memory.
+            os.posix_fadvise(file.fileno(), begin, end - begin, os.POSIX_FADV_DONTNEED)
+            for start, raw in parts:
+                for at in range(0, raw.size, READ_BYTES):
+                    expected = raw[at : at + READ_BYTES]
+                    n = os.preadv(file.fileno(), [memory[: expected.size].data], start + at)
+                    if n != expected.size or not _equal(memory[:n], expected):
+                        raise DamagedError(
+                            f"{self._path} does not hold what was written to it",
+                            got=f"other bytes from {start + at:,} on",
+                            hint="the disk or the file system loses data",
+                        )
+
+
+def _equal(a: Data, b: Data) -> bool:
+    """Whether bytes are equal: by words, of which there are fewer."""
+    whole = a.size // 8 * 8
+    words = np.array_equal(a[:whole].view(np.uint64), b[:whole].view(np.uint64))
+    return words and np.array_equal(a[whole:], b[whole:])
 
 
 def _header_sha256(path: Path, contents: state.Contents) -> str:
@@ -77,25 +153,6 @@ def _header_sha256(path: Path, contents: state.Contents) -> str:
 
 def _bytes(data: Data) -> Any:
     return data.reshape(-1).view(np.uint8)
-
-
-def _read_back(path: Path, parts: dict[str, Owned]) -> None:
-    """Compares a file with the arrays that were written to it, read from the disk."""
-    contents = state.contents(path)
-    with open(path, "rb", buffering=0) as file:
-        # Or else the pages that were just written would be read, from memory.
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        for name, part in parts.items():
-            begin, raw = contents.start + contents.places[name].begin, _bytes(part.read())
-            for at in range(0, raw.size, READ_BYTES):
-                expected = raw[at : at + READ_BYTES]
-                found = os.pread(file.fileno(), expected.size, begin + at)
-                if not np.array_equal(np.frombuffer(found, np.uint8), expected):
-                    raise DamagedError(
-                        f"{path} does not hold what was written to it",
-                        got=f"other bytes in {name}, from {begin + at:,} on",
-                        hint="the disk or the file system loses data",
-                    )
 
 
 class Reader:
@@ -123,6 +180,7 @@ class Reader:
         self._folder = Path(path) if Path(path).is_dir() else Path(path).parent
         self._values = values(manifest)
         self._open: dict[int, _Opened] = {}
+        self._lock = threading.RLock()  # parts are read by several threads
 
     def __enter__(self) -> Reader:
         return self
@@ -160,32 +218,55 @@ class Reader:
             DamagedError: if a file is cut short, or a piece that was read whole is not what was
                 written.
         """
-        start, shape = box
+        return self.parts(name, [box])[0]
+
+    def parts(self, name: str, boxes: Sequence[Box]) -> list[Data]:
+        """Parts of an array, as `part` gives them: what several need of a piece is read once."""
         if name in self._values:
-            at = tuple([slice(a, a + n) for a, n in zip(start, shape, strict=True)])
-            return np.array(self._values[name][at])
+            return [np.array(self._values[name][_index(box)]) for box in boxes]
         entry = self.manifest.arrays[name]
         dtype = state.DTYPES[entry.dtype]
-        out = state.aligned(shape, dtype)
+        outs = [state.aligned(shape, dtype) for _, shape in boxes]
         for piece in entry.pieces:
-            both = _intersection(box, (piece.start, piece.shape))
-            if both is not None:
-                self._fill(out, box, piece, both, dtype)
-        if dtype == np.bool_ and out.view(np.uint8).max(initial=0) > 1:
-            raise DamagedError(f"{self._folder} is damaged", got=f"{name} of bool holds a 2")
-        out.flags.writeable = False
-        return out
+            own = piece.start, piece.shape
+            shared = [(i, _intersection(box, own)) for i, box in enumerate(boxes)]
+            needed = [(i, both) for i, both in shared if both is not None]
+            if sum(prod(both[1]) for _, both in needed) >= WHOLE_SHARE * prod(piece.shape):
+                self._cut(outs, boxes, piece, needed, dtype)
+            else:
+                for i, both in needed:
+                    self._fill(outs[i], boxes[i], piece, both, dtype)
+        for out in outs:
+            if dtype == np.bool_ and out.view(np.uint8).max(initial=0) > 1:
+                raise DamagedError(f"{self._folder} is damaged", got=f"{name} of bool holds a 2")
+            out.flags.writeable = False
+        return outs
 
-    def _fill(self, out: Data, box: Box, piece: Piece, both: Box, dtype: np.dtype[Any]) -> None:
-        """Read what a piece has of a part."""
-        place: tuple[Any, ...] = (*_within(both, box), ...)
-        target = out[place]
-        if both == (piece.start, piece.shape):
+    def _cut(
+        self,
+        outs: Sequence[Data],
+        boxes: Sequence[Box],
+        piece: Piece,
+        needed: Sequence[tuple[int, Box]],
+        dtype: np.dtype[Any],
+    ) -> None:
+        """Read a piece whole, for the parts that need some of it."""
+        own = piece.start, piece.shape
+        whole: Data | None = None
+        if len(needed) == 1 and needed[0][1] == own:
+            target = _part(outs[needed[0][0]], own, boxes[needed[0][0]])
             if target.flags.c_contiguous:
                 self._read_whole(piece, dtype, target)
-            else:
-                target[...] = self._read_whole(piece, dtype, np.empty(piece.shape, dtype))
-            return
+                return
+        for i, both in needed:
+            if whole is None:
+                whole = np.empty(piece.shape, dtype)
+                self._read_whole(piece, dtype, whole)
+            _part(outs[i], both, boxes[i])[...] = _part(whole, both, own)
+
+    def _fill(self, out: Data, box: Box, piece: Piece, both: Box, dtype: np.dtype[Any]) -> None:
+        """Read what a part needs of a piece, and no more."""
+        target = _part(out, both, box)
         opened, begin = self._place(piece, dtype)
         source = _within(both, (piece.start, piece.shape))
         for read in _reads(source, piece.shape, dtype.itemsize):
@@ -196,19 +277,27 @@ class Reader:
             rows = target[None][read.to]
             rows[...] = np.ascontiguousarray(runs).view(dtype).reshape(rows.shape)
 
-    def _read_whole(self, piece: Piece, dtype: np.dtype[Any], out: Data) -> Data:
+    def _read_whole(self, piece: Piece, dtype: np.dtype[Any], out: Data | None) -> None:
+        """Read a piece to memory, or only to verify it."""
         opened, begin = self._place(piece, dtype)
-        raw = out.reshape(-1).view(np.uint8)
-        self._pread(opened, raw, begin)
+        raw, digest = None if out is None else out.reshape(-1).view(np.uint8), hashlib.sha256()
+        size_bytes = prod(piece.shape) * dtype.itemsize
+        memory = np.empty(min(READ_BYTES, size_bytes), np.uint8) if raw is None else raw
+        for at in range(0, size_bytes, READ_BYTES):
+            place = 0 if raw is None else at
+            some = memory[place : place + min(READ_BYTES, size_bytes - at)]
+            self._pread(opened, some, begin + at)
+            if piece.sha256 is not None:
+                digest.update(some.data)
         if piece.sha256 is not None:
-            if hashlib.sha256(raw.data).hexdigest() != piece.sha256:
+            if digest.hexdigest() != piece.sha256:
                 raise DamagedError(
                     f"{opened.path} is damaged",
                     got=f"another digest of {piece.name} than the manifest has",
                     hint="it was altered after it was written, by a disk or by another program",
                 )
-            self.verified.add((piece.file, piece.name))
-        return out
+            with self._lock:
+                self.verified.add((piece.file, piece.name))
 
     def _pread(self, opened: _Opened, raw: Data, offset: int) -> None:
         """Fill memory from a place of a file."""
@@ -218,13 +307,15 @@ class Reader:
             if not n:
                 raise DamagedError(f"{opened.path} was cut off")
             done += n
-        self.bytes_read += done
+        with self._lock:
+            self.bytes_read += done
 
     def _place(self, piece: Piece, dtype: np.dtype[Any]) -> tuple[_Opened, int]:
         """The file of a piece, opened, and the offset of its first byte."""
-        if piece.file not in self._open:
-            self._open[piece.file] = self._opened(self.manifest.files[piece.file])
-        opened = self._open[piece.file]
+        with self._lock:
+            if piece.file not in self._open:
+                self._open[piece.file] = self._opened(self.manifest.files[piece.file])
+            opened = self._open[piece.file]
         place = opened.contents.places.get(piece.name)
         if place is None or (place.shape, place.dtype) != (piece.shape, dtype):
             raise DamagedError(
@@ -261,10 +352,18 @@ class Reader:
             DamagedError: for the first that is not what was written.
         """
         pieces = [(e, p) for _, e in sorted(self.manifest.arrays.items()) for p in e.pieces]
-        for entry, piece in pieces[share]:
-            if (piece.file, piece.name) not in self.verified and piece.sha256 is not None:
-                dtype = state.DTYPES[entry.dtype]
-                self._read_whole(piece, dtype, np.empty(piece.shape, dtype))
+
+        def verify(pair: tuple[Entry, Piece]) -> None:
+            self._read_whole(pair[1], state.DTYPES[pair[0].dtype], None)
+
+        left = [
+            (entry, piece)
+            for entry, piece in pieces[share]
+            if (piece.file, piece.name) not in self.verified and piece.sha256 is not None
+        ]
+        with ThreadPoolExecutor(THREADS) as threads:
+            for _ in threads.map(verify, left):
+                pass
         if any(piece.sha256 is None for _, piece in pieces):
             self.verify_files()
 
@@ -309,6 +408,17 @@ def _intersection(a: Box, b: Box) -> Box | None:
         starts.append(begin)
         shape.append(end - begin)
     return tuple(starts), tuple(shape)
+
+
+def _index(box: Box) -> tuple[slice, ...]:
+    return tuple([slice(a, a + n) for a, n in zip(*box, strict=True)])
+
+
+def _part(data: Data, inner: Box, outer: Box) -> Data:
+    """A view of the data of a part, which is in that of another."""
+    at: tuple[Any, ...] = (*_within(inner, outer), ...)
+    part: Data = data[at]
+    return part
 
 
 def _within(inner: Box, outer: Box) -> tuple[slice, ...]:

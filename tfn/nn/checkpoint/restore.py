@@ -1,26 +1,30 @@
 """Trees from checkpoints: each leaf as its template is, on the devices that it asks for.
 
 A process reads what its own devices need, and no more: the parts of an array are those of the
-sharding of the template, whatever parts it was saved in.
+sharding of the template, whatever parts it was saved in.  Threads read and verify some leaves ahead
+of the one that is put on its devices.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from tfn import tree
 from tfn._support.files import PathLike
+from tfn.eager import platforms
 from tfn.eager.shards import make_array_from_callback
 from tfn.eager.transfer import device_put
 from tfn.errors import StateError
 from tfn.nn import state
-from tfn.nn.checkpoint.files import Reader
+from tfn.nn.checkpoint.files import THREADS, Box, Reader
 from tfn.nn.checkpoint.manifest import Shape, read
-from tfn.nn.checkpoint.pieces import bounds, sharding_like
+from tfn.nn.checkpoint.pieces import Data, bounds, sharding_like
 from tfn.sharding import NamedSharding
 
 
@@ -50,8 +54,26 @@ def load(path: PathLike, template: Any = None) -> Any:
     """
     with Reader(path, read(path)) as reader:
         result = restored(path, reader, template)
-        reader.verify()
+        verify(path, reader)
     return result
+
+
+def verify(path: PathLike, reader: Reader, share: slice = slice(None)) -> None:
+    """Compares the digests of pieces that were not read whole: by this process, or by workers.
+
+    Args:
+        path: of the checkpoint.
+        reader: of it.
+        share: of all pieces, those of this host.
+
+    Raises:
+        DamagedError: for the first that is not what was written.
+    """
+    cluster = platforms.cluster()
+    if cluster is None or not os.path.isdir(path):
+        reader.verify(share)
+    else:
+        cluster.verify(os.path.abspath(path))
 
 
 def restored(path: PathLike, reader: Reader, template: Any) -> Any:
@@ -72,7 +94,37 @@ def restored(path: PathLike, reader: Reader, template: Any) -> Any:
     expected = dict(zip(state.names(template), leaves, strict=True))
     types = {name: reader.type_of(name) for name in reader.manifest.names()}
     _check(path, types, expected)
-    return tree.unflatten(structure, [_leaf(reader, name, x) for name, x in expected.items()])
+    cluster, at = platforms.cluster(), os.path.abspath(path)
+    found = {
+        name: cluster.read(at, name, *types[name], sharding_like(like))
+        for name, like in expected.items()
+        if cluster is not None and _is_of_workers(like)
+    }
+    here = {name: like for name, like in expected.items() if name not in found}
+    plans = [(name, _boxes(types[name][0], like)) for name, like in here.items()]
+    for (name, boxes), parts in zip(plans, _ahead(reader, plans), strict=True):
+        found[name] = _leaf(types[name], dict(zip(boxes, parts, strict=True)), here[name])
+    return tree.unflatten(structure, [found[name] for name in expected])
+
+
+def _is_of_workers(like: Any) -> bool:
+    """Whether a leaf is divided among devices of workers, which read it themselves."""
+    if isinstance(like, (*state.NUMBERS, np.ndarray)):
+        return False
+    sharding = sharding_like(like)
+    return sharding is not None and sharding.devices[0].platform in platforms.CONTROLLERS
+
+
+def _ahead(reader: Reader, plans: Sequence[tuple[str, list[Box]]]) -> Iterator[list[Data]]:
+    """The parts of each array, of which some are read ahead."""
+    running: deque[Future[list[Data]]] = deque()
+    with ThreadPoolExecutor(THREADS) as threads:
+        for plan in plans:
+            running.append(threads.submit(reader.parts, *plan))
+            if len(running) == THREADS:  # so many are in memory twice, and no more
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
 
 def _check(
@@ -90,17 +142,27 @@ def _check(
         )
 
 
-def _leaf(reader: Reader, name: str, like: Any) -> Any:
+def _boxes(shape: Shape, like: Any) -> list[Box]:
+    """The parts of an array that this process needs for a leaf."""
+    sharding = None if isinstance(like, (*state.NUMBERS, np.ndarray)) else sharding_like(like)
+    if not isinstance(sharding, NamedSharding):
+        return [((0,) * len(shape), shape)]
+    indices = sharding.addressable_devices_indices_map(shape).values()
+    return [*dict.fromkeys([bounds(index, shape) for index in indices])]
+
+
+def _leaf(kind: tuple[Shape, np.dtype[Any]], parts: Mapping[Box, Data], like: Any) -> Any:
+    """A leaf as its template is, from its parts."""
+    (whole, *_), (shape, dtype) = parts.values(), kind
     if isinstance(like, state.NUMBERS):
-        return type(like)(reader.whole(name).item())
+        return type(like)(whole.item())
     if isinstance(like, np.ndarray):
-        return reader.whole(name)
+        return whole
     sharding = sharding_like(like)
     if sharding is None:
-        return state.as_array(reader.whole(name))
+        return state.as_array(whole)
     if not isinstance(sharding, NamedSharding):
-        return device_put(reader.whole(name), sharding)
-    shape, dtype = reader.type_of(name)
+        return device_put(whole, sharding)
     return make_array_from_callback(
-        shape, sharding, lambda index: reader.part(name, bounds(index, shape)), dtype
+        shape, sharding, lambda index: parts[bounds(index, shape)], dtype
     )

@@ -164,6 +164,30 @@ def _orgqr(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Cal
     return name, q, [rows, columns, scales.shape[-1], q, _line(q), scales, work, info]
 
 
+def _gees(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    t, z, *values, info = results
+    n, kind = t.shape[-1], t.dtype.char
+    work = [Scratch(kind), *([Scratch(_part(t), n)] if t.dtype.kind == "c" else [])]
+    no_choice, count, order = Scratch("l", 1), Scratch("i", 1), Scratch("i", max(1, n))
+    lines: list[Argument] = ["V", "N", no_choice, n, t, _line(t), count, *values, z, _line(z)]
+    return "gees", t, [*lines, *work, order, info]
+
+
+def _gehrd(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    packed, scales, info = results
+    n = packed.shape[-1]
+    work = Scratch(packed.dtype.char)
+    return "gehrd", packed, [n, 1, n, packed, _line(packed), scales, work, info]
+
+
+def _sytrd(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    packed, diagonal, neighbours, scales, info = results
+    name = "hetrd" if packed.dtype.kind == "c" else "sytrd"
+    work = Scratch(packed.dtype.char)
+    lines: list[Argument] = [flags, packed.shape[-1], packed, _line(packed), diagonal, neighbours]
+    return name, packed, [*lines, scales, work, info]
+
+
 def _syevd(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
     (a,), (*vectors, values, info) = operands, results
     target = vectors[0] if vectors else np.empty_like(a)
@@ -217,5 +241,8 @@ CALLS: Mapping[str, Callable[[str, Sequence[Data], Sequence[Data]], Call]] = {
     "orgqr": _orgqr,  # scales, packed -> q, info
     "syevd": _syevd,  # a -> (vectors,) values, info: of the lower triangle
     "gesdd": _gesdd,  # a -> (u,) s, (v^H,) info; flags N for s alone, S, or A for all of u and v
+    "gees": _gees,  # a -> T, Z, values (real and imaginary parts), info: Schur's form
+    "gehrd": _gehrd,  # a -> packed, scales, info: Hessenberg's form
+    "sytrd": _sytrd,  # a -> packed, diagonal, neighbours, scales, info; flags L or U
     "laswp": _laswp,  # pivots from 1, lines -> lines, in the order after all swaps
 }

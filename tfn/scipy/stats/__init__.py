@@ -6,6 +6,8 @@ N. L. Johnson, A. W. Kemp and S. Kotz, "Univariate discrete distributions", 2005
 Files in reading order:
 
 location_scale       points in units of the scale, and back
+samples              the most frequent value, ranks, the error of the mean
+kde                  densities estimated from samples by Gaussian kernels
 bernoulli            the Bernoulli distribution
 beta                 the beta distribution
 betabinom            the beta-binomial distribution
@@ -60,3 +62,7 @@ from tfn.scipy.stats import truncnorm as truncnorm
 from tfn.scipy.stats import uniform as uniform
 from tfn.scipy.stats import vonmises as vonmises
 from tfn.scipy.stats import wrapcauchy as wrapcauchy
+from tfn.scipy.stats.kde import gaussian_kde as gaussian_kde
+from tfn.scipy.stats.samples import mode as mode
+from tfn.scipy.stats.samples import rankdata as rankdata
+from tfn.scipy.stats.samples import sem as sem

@@ -66,3 +66,25 @@ def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     z, p, _ = standardize("bernoulli.cdf", k, p, loc, 1)
     return jnp.where(z < 0, 0, jnp.where(z < 1, 1 - p, 1))
+
+
+def ppf(q: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The inverse of `cdf`: the least count whose distribution function is q at least.
+
+    Args:
+        q: probabilities, an array or a number; NaN where one is not from 0 to 1.
+        p: probability of 1, from 0 to 1.
+        loc: shift of counts; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import bernoulli
+        >>> bernoulli.ppf(0.9, 0.3).item()
+        1.0
+    """
+    z, p, _ = standardize("bernoulli.ppf", q, p, 0, 1)
+    count = jnp.where(z == 0, -1, jnp.where(z <= 1 - p, 0, 1)).astype(z.dtype)
+    valid = (z >= 0) & (z <= 1) & (p >= 0) & (p <= 1)
+    return jnp.where(valid, count, jnp.nan) + loc

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce as fold
 
-from tfn.dtypes import FLOATS, INT32, UNSIGNED
+from tfn.dtypes import FLOATS, INT32, NARROW, UNSIGNED
 from tfn.trace.argument import Fft, FftType, Param, Scan
 from tfn.trace.build import (
     bitcast,
@@ -219,7 +219,7 @@ def as_word(x: UOp) -> UOp:
     return bitcast(x, WORDS[x.dtype.itemsize]) if x.dtype in FLOATS else x
 
 
-WORDS = {dtype.itemsize: dtype for dtype in UNSIGNED}
+WORDS = {dtype.itemsize: dtype for dtype in UNSIGNED - NARROW}
 
 
 def scatter_indices(u: UOp, operand: UOp, indices: UOp, places: Sequence[tuple[int, Place]]) -> UOp:

@@ -5,7 +5,7 @@ f(x:f32[8,4], w:f32[4,2]), x over data   ->   graphs over leaves f32[4,4], f32[4
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tfn._support.frozen import frozen
 from tfn.trace.argument import Leaf
@@ -44,19 +44,21 @@ def divide(
     mesh: tuple[Axis, ...],
     params: Sequence[Partition | None],
     settled: Callable[[Spec], Spec] = lambda spec: spec,
+    between: Collection[str] = (),
 ) -> Opened:
     """A FUNCTION of global values, divided among the devices of a mesh.
 
     Args:
         params: how each parameter is divided; None for one that is the same on all devices.
         settled: from the spec that a result would have to the one that it shall have.
+        between: the axes over processes, see `Partitioner`.
     """
     f = plain(f)
     full = tuple(
         arg or Partition(mesh, undivided(len(p.shape)))
         for arg, p in zip(params, f.arg.params, strict=True)
     )
-    partitioner = Partitioner(mesh)
+    partitioner = Partitioner(mesh, between)
     leaves = tuple(
         UOp(Op.LEAF, (), Leaf(arg.local(p.shape), p.dtype))
         for arg, p in zip(full, f.arg.params, strict=True)

@@ -5,18 +5,15 @@
 
 Then the partitioner, and the stack of the devices of a process, do what they do on one process: an
 exchange has its part within the process first, and moves the least between processes.  What is left
-are exchanges over axes of processes.  All arithmetic stays in the program, so that it is compiled,
-and fixed in its order, for every dtype; between processes there are three kinds of messages, which
-move bytes::
+are exchanges over axes of processes.  All arithmetic is compiled, and fixed in its order, for every
+dtype.  Three kinds of messages between processes move bytes; the sum of a large value is one of its
+own, since it is made in pieces, see `tfn.distributed.reduction`::
 
-    all_gather, small     message
+    all_gather            message
     psum, small           message all_gather, a sum of its rows
-    psum, large           message all_to_all, a sum of rows, message all_gather
+    psum, large           message all_reduce
     psum_scatter          message all_to_all, a sum of its rows
     all_to_all, ppermute  message
-
-Source: Thakur, Rabenseifner, Gropp 2005, "Optimization of Collective Communication Operations in
-MPICH", section 4, for the all-reduce of large values.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ from tfn.trace.build import (
     eq,
     gather,
     moveaxis,
-    pad,
     reduce,
     reshape,
     several,
@@ -258,7 +254,9 @@ def opened(
     fine = Fine(mesh, hosts)
     f = plain(f)
     refined = function(rewritten(f.src, fine.rules()), f.arg.params)
-    whole = divide(refined, fine.mesh, [fine.partition(arg) for arg in params], fine.settled)
+    between = [axis.name for axis in fine.outer.values()]
+    parts = [fine.partition(arg) for arg in params]
+    whole = divide(refined, fine.mesh, parts, fine.settled, between)
     sizes = [((), INT32)] * len(hosts.sizes)
     node = UOp(Op.HOST, (), Host(Coordinates(hosts), tuple(sizes), VmapMethod.REFUSE))
     place = dict(zip([axis.name for axis in mesh], several(node), strict=True))
@@ -308,12 +306,12 @@ class _Line:
     def __init__(self, name: str, axis: int, hosts: HostGrid) -> None:
         self.name, self.axis, self.hosts = name, axis, hosts
 
-    def message(self, kind: Exchange, x: UOp, pairs: Any = ()) -> UOp:
+    def message(self, kind: Exchange, x: UOp, pairs: Any = (), op: Op | None = None) -> UOp:
         """The bytes of a value exchanged between processes."""
         shape = (self.hosts.sizes[self.axis], *x.shape) if kind is Exchange.GATHER else x.shape
         if not x.size:
             return zeros(shape, x.dtype)
-        message = Message(kind, self.name, self.axis, self.hosts, tuple(pairs))
+        message = Message(kind, self.name, self.axis, self.hosts, tuple(pairs), op)
         host = Host(message, ((shape, x.dtype),), VmapMethod.REFUSE)
         return several(UOp(Op.HOST, (x,), host))[0]
 
@@ -334,12 +332,7 @@ class _Line:
     def _reduced(self, x: UOp, op: Op, n: int) -> UOp:
         if x.size * x.dtype.itemsize <= GATHER_SUM_MAX_BYTES or x.size < n:
             return reduce(self.message(Exchange.GATHER, x), op, (0,))
-        flat, rest = reshape(x, (x.size,)), -x.size % n
-        if rest:
-            flat = pad(flat, (0,), (rest,))
-        rows = self.message(Exchange.TRANSPOSE, reshape(flat, (n, flat.size // n)))
-        whole = self.message(Exchange.GATHER, reduce(rows, op, (0,)))
-        return reshape(shrink(reshape(whole, flat.shape), (0,), x.shape and (x.size,)), x.shape)
+        return self.message(Exchange.REDUCE, x, op=op)
 
 
 def _is_message(u: UOp) -> bool:

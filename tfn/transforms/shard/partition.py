@@ -11,7 +11,7 @@ the op runs on parts, and what was reduced over divided factors is combined::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -70,10 +70,16 @@ a byte arrives (100 GFLOP/s beside 1 GB/s; on a GPU 2,000 and more)."""
 
 
 class Partitioner:
-    """Divides the values of one function."""
+    """Divides the values of one function.
 
-    def __init__(self, mesh: Sequence[Axis]) -> None:
-        self.mesh = tuple(mesh)
+    Args:
+        mesh: the axes.
+        between: those over processes, along which partial results are combined last: then a process
+            sends the sum over its devices, and not what each of them has.
+    """
+
+    def __init__(self, mesh: Sequence[Axis], between: Collection[str] = ()) -> None:
+        self.mesh, self.between = tuple(mesh), between
         self.axes = {axis.name: axis for axis in mesh}
         self.sizes = {axis.name: axis.size for axis in mesh}
         self.context = Context(self.sizes)
@@ -162,9 +168,13 @@ class Partitioner:
 
     def _added_up(self, part: Part, wish: Spec | None) -> Part:
         graph, spec = part.graph, part.spec
-        for name in part.pending:
+        for name in self._nearest_first(part.pending):
             graph, spec = self._combined(graph, spec, name, Op.ADD, wish)
         return Part(graph, spec, part.manual)
+
+    def _nearest_first(self, names: Sequence[str]) -> list[str]:
+        """Axes in the order in which partial results are combined along them."""
+        return sorted(names, key=lambda name: name in self.between)
 
     def to(self, part: Part, spec: Spec) -> Part:
         """A part under another spec."""
@@ -213,7 +223,7 @@ class Partitioner:
             ]
         pending: list[str] = []
         for factor, op in factors.reduced.items():
-            for name in assignment.get(factor, ()):
+            for name in self._nearest_first(assignment.get(factor, ())):
                 if factor in factors.crossed and u.op in LOOKUPS:
                     word, spec = self._combined(as_word(out), spec, name, op, wish)
                     out = bitcast(word, u.dtype) if u.dtype in FLOATS else word

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.lower.check_passes import HOST
 from tests.lower.codegen.render.values import MOVES, edges, every_dtype, every_width
 from tests.lower.graphs import (
     Value,
@@ -41,7 +42,7 @@ from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op
 from tfn.trace.primitives import _KINDS
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 
 SIZES = (1, 3, 16, 67)
 """A scalar, half a vector, full vectors, and several with a partial one."""
@@ -258,3 +259,17 @@ def test_integer_vectors_are_divided_exactly(dtype: str) -> None:
         a[:64], b[:32] = ends.min, np.resize(np.array([1, 2, ends.max, ends.min]), 32)
     x, y = p(0, a.size, dtype=a.dtype), p(1, a.size, dtype=a.dtype)
     assert_matches_oracle([UOp(Op.FLOORDIV, (x, y)), UOp(Op.MOD, (x, y))], [a, b])
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("divisor", [1, 2, 64])
+def test_divisions_by_powers_of_two_are_shifts(kind: str, divisor: int) -> None:
+    ends, rng = np.iinfo(kind), np.random.default_rng(0)
+    a = rng.integers(ends.min, ends.max, 100, kind, endpoint=True)
+    a[:3] = ends.min, ends.max, 0
+    x = p(0, a.size, dtype=a.dtype)
+    y = const(divisor, x.dtype, x.shape)
+    outputs = [UOp(Op.FLOORDIV, (x, y)), UOp(Op.MOD, (x, y))]
+    (kernel,) = lower(jaxpr(outputs), HOST).kernels
+    assert "div" not in kernel.text and "mul <" not in kernel.text
+    assert_matches_oracle(outputs, [a])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.graphs import p, run_oracle
-from tfn.dtypes import ALL, BOOL, COMPLEXES, FLOATS, DType, highest, lowest
+from tfn.dtypes import BOOL, FLOATS, REALS, DType, highest, lowest
 from tfn.lower.codegen.sort.key_encoding import (
     bit_width,
     from_total_order,
@@ -14,7 +14,7 @@ from tfn.lower.codegen.sort.key_encoding import (
     total_order,
 )
 
-REAL = tuple(d for d in ALL if d not in COMPLEXES)
+REAL = REALS
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)

@@ -10,16 +10,15 @@ import pytest
 
 from tests.lower.graphs import Value, assert_close, p, run_compiled, run_oracle
 from tfn.dtypes import (
-    ALL,
     BFLOAT16,
     BOOL,
-    COMPLEXES,
     FLOAT32,
     FLOAT64,
     FLOATS,
     INT32,
     INT64,
     INTEGERS,
+    REALS,
     UINT32,
     UINT64,
     DType,
@@ -47,7 +46,7 @@ from tfn.trace.spec import Stage
 from tfn.trace.spec import check as check_stage
 from tfn.trace.uop import UOp
 
-REAL = tuple(d for d in ALL if d not in COMPLEXES)
+REAL = REALS
 HOST = host()
 LIMIT = MAX_INSERTION_ELEMENTS
 SHAPES = [(1, MIN_ELEMENTS_FOR_BUCKETS + 1), (70, 1 << 20), (3, 1031), (5, 40)]

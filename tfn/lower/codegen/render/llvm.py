@@ -181,6 +181,8 @@ def _across(w: LlvmWriter, u: UOp) -> str:
     value = u.src[0]
     lanes, element = value.shape[0], scalar(u.dtype)
     name = w(value)
+    if u.dtype == BOOL and u.arg is Op.MAX:  # one instruction where masks have registers
+        return w.let(w.intrinsic(f"vector.reduce.or.v{lanes}i1", "i1", [(typed(value), name)]))
     while lanes > 1:
         half = lanes // 2
         kind, part = f"<{lanes} x {element}>", f"<{half} x {element}>"
@@ -284,13 +286,30 @@ def _constant(u: UOp, value: int) -> str:
     return f"splat ({scalar(u.dtype)} {value})" if u.shape else str(value)
 
 
+def _log2(n: int) -> int | None:
+    """The binary logarithm of a power of two; by it, floor division is a shift."""
+    return n.bit_length() - 1 if n > 0 and n & (n - 1) == 0 else None
+
+
 def _division(w: LlvmWriter, u: UOp) -> str:
-    """Floor division and modulo of integers; division by zero gives 0, never a trap."""
+    """Floor division and modulo of integers; division by zero gives 0, never a trap.
+
+    By powers of two they are a shift and a mask, of negative numbers too.
+    """
     x, y = u.src
     kind, a, b = typed(u), w(x), w(y)
     signed = _kind(u.dtype) == 1
+    if y.op is Op.CONST and (shift := _log2(int(y.arg.value))) is not None:
+        if u.op is Op.MOD:
+            return w.let(f"and {kind} {a}, {_constant(u, (1 << shift) - 1)}")
+        return w.let(f"{'ashr' if signed else 'lshr'} {kind} {a}, {_constant(u, shift)}")
     one, zero, minus_one = _constant(u, 1), _constant(u, 0), _constant(u, -1)
     safe = y.op is Op.CONST and y.arg.bits != 0 and (not signed or y.arg.value > 0)
+    if safe and (power := int(y.arg.value)).bit_count() == 1:
+        if u.op is Op.MOD:
+            return w.let(f"and {kind} {a}, {_constant(u, power - 1)}")
+        shift = "ashr" if signed else "lshr"
+        return w.let(f"{shift} {kind} {a}, {_constant(u, power.bit_length() - 1)}")
     bools = vector("i1", u.shape)
     divisor = b
     if not safe:

@@ -1,0 +1,82 @@
+"""Fourier transforms as products: NumPy's values, for lengths of every kind, forward and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.graphs import jaxpr, p, run_oracle
+from tfn.dtypes import FLOAT64
+from tfn.lower.graph import fourier
+from tfn.lower.graph.complex_pairs import lower_complex
+from tfn.trace.argument import Fft, FftType
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, walk
+
+COMPLEX128 = np.dtype("complex128")
+
+
+def values(kind: FftType, x: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
+    """The transform by products, of the real function that they become."""
+    u = UOp(Op.FFT, (p(0, *x.shape, dtype=x.dtype),), Fft(kind, lengths))
+    real = lower_complex(jaxpr([u]).function, hosts=False)
+    assert not any(node.op in (Op.HOST, Op.FFT) for node in walk([real]))
+    data = x.view(FLOAT64).reshape(*x.shape, 2) if x.dtype == COMPLEX128 else x
+    (result,) = run_oracle(real.src, [data])
+    return result if u.dtype == FLOAT64 else np.ascontiguousarray(result).view(COMPLEX128)[..., 0]
+
+
+def drawn(*shape: int) -> np.ndarray:
+    random = np.random.default_rng(0)
+    return random.normal(size=shape) + 1j * random.normal(size=shape)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 32, 33, 36, 37, 67, 74, 128, 1000])
+@pytest.mark.parametrize("kind", FftType)
+def test_lines_of_every_length(n: int, kind: FftType) -> None:
+    """One product, mixed radix, primes by Bluestein, and both."""
+    whole = drawn(2, n)
+    x = whole.real.copy() if kind is FftType.RFFT else whole
+    x = whole[:, : n // 2 + 1].copy() if kind is FftType.IRFFT else x
+    transform = getattr(np.fft, kind.value)
+    want = transform(x, n, axis=-1)
+    np.testing.assert_allclose(values(kind, x, (n,)), want, rtol=0, atol=1e-13 * n)
+
+
+@pytest.mark.parametrize("kind", FftType)
+def test_several_axes(kind: FftType) -> None:
+    whole = drawn(2, 6, 5, 8)
+    x = whole.real.copy() if kind is FftType.RFFT else whole
+    x = whole[..., :5].copy() if kind is FftType.IRFFT else x
+    want = getattr(np.fft, f"{kind.value}n")(x, (6, 5, 8), (1, 2, 3))
+    np.testing.assert_allclose(values(kind, x, (6, 5, 8)), want, rtol=0, atol=1e-11)
+
+
+def test_large_transforms_are_those_of_the_host() -> None:
+    def host_calls(*shape: int) -> int:
+        u = UOp(Op.FFT, (p(0, *shape, dtype=COMPLEX128),), Fft(FftType.FFT, shape[-1:]))
+        return sum(node.op is Op.HOST for node in walk([lower_complex(jaxpr([u]).function)]))
+
+    assert host_calls(2, 1024) == host_calls(20, 32) == host_calls(64) == 0
+    assert host_calls(64, 1024) == host_calls(2, 37) == 1
+
+
+def test_work_grows_with_the_sum_of_the_factors() -> None:
+    def terms(n: int) -> int:
+        arg = Fft(FftType.FFT, (n,))
+        graph = lower_complex(jaxpr([UOp(Op.FFT, (p(0, n, dtype=COMPLEX128),), arg)]).function)
+        return sum(node.size * 2 * node.shape[-2] for node in walk([graph]) if node.op is Op.DOT)
+
+    assert terms(1024) == 2 * 2 * 1024 * 64
+    assert fourier.MAX_RADIX == 32
+
+
+def test_angles_are_reduced_before_they_are_rounded() -> None:
+    """Sines of float32 have the error of an angle below pi / 4."""
+    x = np.zeros((1, 1024), np.complex64)
+    x[0, 1] = 1
+    u = UOp(Op.FFT, (p(0, *x.shape, dtype=x.dtype),), Fft(FftType.FFT, (1024,)))
+    real = lower_complex(jaxpr([u]).function)
+    (result,) = run_oracle(real.src, [x.view(np.float32).reshape(1, 1024, 2)])
+    want = np.fft.fft(x.astype(COMPLEX128))
+    assert np.abs(result[..., 0] + 1j * result[..., 1] - want).max() < 2e-7
