@@ -45,6 +45,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -314,12 +315,12 @@ def judged(out: Path, row: dict[str, str]) -> dict[str, Any]:
     """How a program ended on tfn, with what differs from JAX by more than is allowed."""
     jax, tfn, spread = (out / side / name_of(row) for side in ("jax", "tfn", "spread"))
     if not (tfn / "result.json").exists():
-        return {"verdict": "not run"}
+        return {"verdict": "not run", "why": ""}
     result = json.loads((tfn / "result.json").read_text())
     taken = [json.loads((side / "result.json").read_text())["seconds"] for side in (jax, tfn)]
     if result["ended"] != "well":
         last = result["error"].strip().splitlines()
-        return {"verdict": result["ended"], "seconds": taken, "why": last[-1:] and last[-1]}
+        return {"verdict": result["ended"], "seconds": taken, "why": " ".join(last[-1:])}
     found = differences(jax, tfn)
     worse = {name: pair for name, pair in found.items() if pair[0] > pair[1]}
     own: dict[str, tuple[float, float]] = {}
@@ -403,6 +404,20 @@ def has_numbers(place: Path) -> bool:
     return bool(arrays_in(place)) or any(numbers.size for _, numbers, _ in lines_of(place))
 
 
+def table(rows: list[dict[str, Any]], out: Path) -> str:
+    """How each program ended, as a table, and how many did so."""
+    lines = ["| program | on tfn | seconds on JAX, tfn | note |", "| --- | --- | --- | --- |"]
+    counts: Counter[str] = Counter()
+    for row in rows:
+        said = judged(out, row)
+        counts[said["verdict"]] += 1
+        taken = ", ".join(f"{number:.3g}" for number in said.get("seconds", ()))
+        note = row.get("note") or (said["why"] if said["verdict"] != "same" else "")
+        name = f"{row['repository']} `{row['path']}`"
+        lines.append(f"| {name} | {said['verdict']} | {taken} | {str(note)[:300]} |")
+    return "\n".join([*lines, "", str(dict(counts))])
+
+
 def main() -> None:
     """Draws programs, runs them, or prints how they ended."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -447,9 +462,7 @@ def main() -> None:
         with ThreadPoolExecutor(arguments.jobs) as pool:
             list(pool.map(run_row, rows))
     if arguments.table:
-        for row in rows:
-            said = judged(arguments.out, row)
-            print(f"| {row['repository']} | {row['path']} | {json.dumps(said)} |")
+        print(table(rows, arguments.out))
 
 
 if __name__ == "__main__":
