@@ -129,7 +129,8 @@ class _Grid:
         for r in self.free:
             for u in (r, *r.src):
                 self.evaluate(u)
-        return self.evaluate(condition) & self.valid(self.free)
+        inside: Value = self.evaluate(condition) & self.valid(self.free)
+        return inside
 
     def valid(self, ranges: Sequence[UOp]) -> Value:
         """The mask of the points at which all ranges are within their bounds."""

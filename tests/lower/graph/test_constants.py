@@ -48,3 +48,14 @@ def test_what_is_cheap_or_large_or_all_there_is_stays() -> None:
     for outputs in ([masked], [short], [large], [sines(500)]):
         function = jaxpr(outputs).function
         assert hoist(function) == (function, None)
+
+
+def test_a_table_beside_a_loop() -> None:
+    """The body of a loop is a function of its own, and stays as it is."""
+
+    def f(x: tfn.Array) -> tfn.Array:
+        return lax.map(tnp.exp, x * tnp.sin(tnp.arange(500.0)))
+
+    x = np.ones((3, 500), np.float32)
+    want = np.exp(np.sin(np.arange(500.0)))
+    np.testing.assert_allclose(tfn.jit(f)(x)[2], want, rtol=1e-5)

@@ -45,7 +45,9 @@ def hoist(function: UOp) -> tuple[UOp, UOp | None]:
         params.append(Param(len(params), table.shape, table.dtype))
         new[table] = param(params[-1])
     for node in walk(function.src, lambda u: u not in new):
-        if node not in new:
+        if node not in new and node.op is Op.FUNCTION:  # a body has no tables of the whole
+            new[node] = node
+        elif node not in new:
             new[node] = rebuild(node, tuple([new[s] for s in node.src]))
             if source_lines.enabled():
                 source_lines.inherit(new[node], node)
