@@ -37,7 +37,7 @@ def _sum(ratio: Callable[[Array], Array], like: Array) -> Array:
     """The sum of terms, the first of which is 1, by the ratio of each to the one before it."""
     eps = float(finfo(like.dtype).eps)
 
-    def goes_on(carry: Any) -> Array:
+    def goes_on(carry: Any) -> Any:
         k, term, total = carry
         return (k < MAX_TERMS) & tnp.any(abs(term) > eps / 4 * abs(total))
 
