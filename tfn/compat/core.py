@@ -16,8 +16,8 @@ from tfn._support.frozen import frozen
 from tfn._support.sections import section
 from tfn.array import Array
 from tfn.compat.avals import ShapedArray, float0, typeof
-from tfn.compat.functions import WrappedFun
 from tfn.compat.jaxprs import Jaxpr, JaxprEqn, Var
+from tfn.compat.linear_util import WrappedFun
 from tfn.dtypes import INEXACT, canonical
 from tfn.eager.devices import process_index, process_indices
 from tfn.errors import ArgumentError, ConcretizationTypeError, TreeError
@@ -389,7 +389,8 @@ def fwd_and_bwd(
         return call
 
     def forward(*args: Any) -> Any:
-        return vjp(of_some(args), *(args[i] for i in at), has_aux=has_aux)
+        function: Any = vjp
+        return function(of_some(args), *(args[i] for i in at), has_aux=has_aux)
 
     def backward(residuals: Any, ct: Any) -> Any:
         found = residuals(ct)

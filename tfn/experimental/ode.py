@@ -215,9 +215,9 @@ def optimal_step_size(
         >>> round(float(optimal_step_size(1.0, 0.9**5)), 5)
         1.0
     """
-    dfactor = tnp.where(mean_error_ratio < 1, 1.0, dfactor)
+    least = tnp.where(mean_error_ratio < 1, 1.0, dfactor)
     ratio = tnp.where(mean_error_ratio == 0, 1, mean_error_ratio)
-    factor = tnp.minimum(ifactor, tnp.maximum(ratio ** (-1.0 / order) * safety, dfactor))
+    factor = tnp.minimum(ifactor, tnp.maximum(ratio ** (-1.0 / order) * safety, least))
     return tnp.where(mean_error_ratio == 0, last_step * ifactor, last_step * factor)
 
 
@@ -350,7 +350,10 @@ def _flat_solution(
     *args: Any,
 ) -> Any:
     """The solution, one row for each time, of a function of a vector."""
-    slope = lambda y, t: func(y, t, *args)
+
+    def slope(y: Any, t: Any) -> Any:
+        return func(y, t, *args)
+
     f0 = slope(y0, t[0])
     dt = tnp.clip(initial_step_size(slope, t[0], y0, 4, rtol, atol, f0), 0.0, hmax)
     dt = dt.astype(t.dtype)

@@ -16,6 +16,7 @@ Taylor-mode automatic differentiation for higher-order derivatives in JAX (2019)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tfn.dtypes import INEXACT
 from tfn.trace.build import several, zeros
@@ -154,7 +155,7 @@ class Propagation:
             slope = JVP[node.op](node, tangents) if moved else None
             self.slopes[node] = slope, isinstance(slope, tuple)
         slope, is_several = self.slopes[node]
-        parts: tuple[UOp | None, ...] = slope if isinstance(slope, tuple) else (slope,)  # type: ignore[assignment]
+        parts: tuple[UOp | None, ...] = slope if isinstance(slope, tuple) else (slope,)
         self._up_to([u for u in parts if u is not None], k - 1)
         found = [None if u is None else _scaled(self._one(u, k - 1), 1 / k) for u in parts]
         return tuple(found) if is_several else found[0]
@@ -203,7 +204,7 @@ class Propagation:
         ]
         inner = Propagation(
             k,
-            {x: [x, *more] + [None] * (k - len(more)) for x, more in zip(inputs, leaves)},  # type: ignore[list-item, misc]
+            {x: [x, *more] + [None] * (k - len(more)) for x, more in zip(inputs, leaves)},
         )
         found = inner.series(outputs)
         firsts = [self._filled(s, 0) for s in operands]
@@ -212,10 +213,10 @@ class Propagation:
             for s, more in zip(operands, leaves, strict=True)
         ]
         groups = slice(0, consts), slice(consts, consts + carries), slice(consts + carries, None)
-        flat = lambda first, more, part: [  # type: ignore[misc]
-            *first[part],
-            *(u for some in more[part] for u in some),
-        ]
+
+        def flat(first: Sequence[Any], more: Sequence[Any], part: slice) -> list[Any]:
+            return [*first[part], *(u for some in more[part] for u in some)]
+
         new_inputs = [u for part in groups for u in flat(inputs, leaves, part)]
         body_carries = flat(
             [ys[0] for ys in found],
@@ -228,12 +229,8 @@ class Propagation:
         tails = [ys[1:] for ys in found[carries:]]
         stacked = [u for ys in found[carries:] for u in ys if u is not None]
         body = closed([*body_carries, *stacked], new_inputs)
-        out = scan(
-            body,
-            *(flat(firsts, extra, part) for part in groups),
-            node.arg.length,
-            node.arg.reverse,
-        )
+        first, second, third = (flat(firsts, extra, part) for part in groups)
+        out = scan(body, first, second, third, node.arg.length, node.arg.reverse)
         results: list[UOp | None] = []
         at = carries
         for more in leaves[groups[1]]:

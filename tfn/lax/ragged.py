@@ -166,7 +166,10 @@ def ragged_dot_general(
     own = cx if at in cx else [a for a in range(x.ndim) if a not in (*cx, *bx)]
     before = [*bx, *own[: own.index(at)]]
     wide_x = _of_groups(x, sizes, at, before)
-    up = lambda axes: [axis + 1 for axis in axes]
+
+    def up(axes: Sequence[int]) -> list[int]:
+        return [axis + 1 for axis in axes]
+
     if free:
         return dot_general(wide_x, y, (([*up(cx), 0], [*cy, groups[0]]), (up(bx), by)), *options)
     order = [*by, *(cy[cx.index(axis)] for axis in before if axis in cx)]

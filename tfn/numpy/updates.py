@@ -10,7 +10,7 @@ import numpy as np
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, SHORT, DType
+from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, SHORT, DType, promote
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -18,7 +18,6 @@ from tfn.eager.operands import (
     not_in_place,
     number_as,
     one_axis,
-    promote,
     scalar_kind,
     type_of,
 )

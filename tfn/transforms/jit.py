@@ -335,9 +335,9 @@ class Jitted(Generic[P, R_co]):
             if result is not NotImplemented:
                 return result
         if entries and not _CONVERTED.isdisjoint(map(type, values)):
-            values = [bind.runtime().asarray(x) if type(x) in _CONVERTED else x for x in values]
+            converted = [bind.runtime().asarray(x) if type(x) in _CONVERTED else x for x in values]
             for direct in entries:
-                result = direct(*values)
+                result = direct(*converted)
                 if result is not NotImplemented:
                     return result
         result = self._call(args, kwargs)

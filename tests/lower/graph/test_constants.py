@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+import tfn
 from tests.lower.graphs import jaxpr, p, run_oracle
+from tfn import lax
+from tfn import numpy as tnp
 from tfn.dtypes import FLOAT32
 from tfn.lower.graph.constants import MAX_TABLE_BYTES, hoist
 from tfn.trace import build, oracle

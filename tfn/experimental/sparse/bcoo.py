@@ -168,7 +168,8 @@ class BCOO:
         flat = cls(
             (tnp.ones(count, dtype), rows), shape=(N, M), indices_sorted=True, unique_indices=True
         )
-        return flat.update_layout(n_batch=n_batch, n_dense=n_dense, on_inefficient=None)
+        laid_out: Self = flat.update_layout(n_batch=n_batch, n_dense=n_dense, on_inefficient=None)
+        return laid_out
 
     def todense(self) -> Array:
         """The dense array."""
@@ -278,10 +279,10 @@ class BCOO:
             mat = movement.bcoo_squeeze(mat, dimensions=gone)
         if any(x is None for x in items):
             kept = [x for x in items if x is None or isinstance(x, slice)]
-            at = [i for i, x in enumerate(kept) if x is not None]
+            places = [i for i, x in enumerate(kept) if x is not None]
             sizes = iter(mat.shape)
             shape = [1 if x is None else next(sizes) for x in kept]
-            mat = movement.bcoo_broadcast_in_dim(mat, shape=shape, broadcast_dimensions=at)
+            mat = movement.bcoo_broadcast_in_dim(mat, shape=shape, broadcast_dimensions=places)
         return mat
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from tfn.array import Array
 from tfn.errors import NotAvailableError, ShapeError
 from tfn.experimental.sparse import bcoo, contraction, conversions, movement
 from tfn.experimental.sparse.bcoo import BCOO
-from tfn.experimental.sparse.coordinates import over_batch, padding
+from tfn.experimental.sparse.coordinates import full_batch, over_batch, padding
 from tfn.trace.op import Shape
 
 
@@ -145,7 +145,7 @@ class BCSR:
             )
         mat = arr if arr.indices_sorted else arr.sort_indices()
         count = mat.shape[mat.n_batch]
-        data, indices = conversions.full_batch(mat)
+        data, indices = full_batch(mat)
         indptr = over_batch(lambda rows: pointers(rows, count), mat.n_batch)(indices[..., 0])
         return cls(
             (data, indices[..., 1], indptr),

@@ -125,19 +125,26 @@ def _batched(
     if 0 in bl:
         at = bl.index(0)
         gone = br[at]
-        one = lambda d, i, x: _batched(
-            rest, d, i, x, down(cl), [a - (a > gone) for a in cr], down(bl), without(br, at)
-        )
-        return vmap(one, (0, 0, gone), at)(data, indices, dense)
+
+        def of_batch(d: Any, i: Any, x: Any) -> Any:
+            kept = [a - (a > gone) for a in cr]
+            return _batched(rest, d, i, x, down(cl), kept, down(bl), without(br, at))
+
+        return vmap(of_batch, (0, 0, gone), at)(data, indices, dense)
     if 0 in cl:
         at = cl.index(0)
         gone = cr[at]
-        one = lambda d, i, x: _batched(
-            rest, d, i, x, down(cl), without(cr, at), down(bl), [a - (a > gone) for a in br]
-        )
-        return vmap(one, (0, 0, gone))(data, indices, dense).sum(0)
-    one = lambda d, i: _batched(rest, d, i, dense, down(cl), cr, down(bl), br)
-    return vmap(one, (0, 0), len(bl))(data, indices)
+
+        def of_sum(d: Any, i: Any, x: Any) -> Any:
+            kept = [a - (a > gone) for a in br]
+            return _batched(rest, d, i, x, down(cl), without(cr, at), down(bl), kept)
+
+        return vmap(of_sum, (0, 0, gone))(data, indices, dense).sum(0)
+
+    def of_own(d: Any, i: Any) -> Any:
+        return _batched(rest, d, i, dense, down(cl), cr, down(bl), br)
+
+    return vmap(of_own, (0, 0), len(bl))(data, indices)
 
 
 class _Shape:

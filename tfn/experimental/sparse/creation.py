@@ -29,7 +29,7 @@ def todense(arr: Any) -> Array:
         >>> todense(sparse.eye(2)).tolist(), todense(1)
         ([[1.0, 0.0], [0.0, 1.0]], Array(1, dtype=int32, weak_type=True))
     """
-    return arr.todense() if is_sparse(arr) else tnp.asarray(arr)  # type: ignore[no-any-return]
+    return arr.todense() if is_sparse(arr) else tnp.asarray(arr)
 
 
 def empty(

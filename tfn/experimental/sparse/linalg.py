@@ -43,7 +43,10 @@ def spsolve(
 
     def of_host(transposed: bool) -> Any:
         def solve(matvec: Any, y: Any) -> Any:
-            call = lambda *parts: sparse_solve(*map(np.asarray, parts), transposed).astype(dtype)
+            def call(*parts: Any) -> Any:
+                a, rows, begins, b = map(np.asarray, parts)
+                return sparse_solve(a, rows, begins, b, transposed).astype(dtype)
+
             fixed = map(stop_gradient, (data, indices, indptr))
             return pure_callback(call, like, *fixed, y, vmap_method="sequential")
 
