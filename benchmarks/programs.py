@@ -22,10 +22,10 @@ that end well within 15 seconds of processors on JAX, on a CPU and without a net
 number or leave an array. Copies of a file, and in `papers` repositories of the same name, are left
 out.
 
-A number is JAX's if it differs by at most 1e-3 of the largest of its array or line, or one unit of
-the last digit that is printed, or, with the results of `--side spread`, ten times as far as JAX is
-from JAX with fewer optimizations (`JAX_DISABLE_MOST_OPTIMIZATIONS`): so sensitive are programs that
-train for long. Lines that tell of time are left out.
+A number is JAX's if it differs by at most 1e-3 of itself, in an array of the largest, or one unit
+of the last decimal that is printed, or, with the results of `--side spread`, ten times as far as
+JAX is from JAX with fewer optimizations (`JAX_DISABLE_MOST_OPTIMIZATIONS`): so sensitive are
+programs that train for long. Lines that tell of time are left out.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ MOST_TRIED, MOST_COUNTED = 6, 2
 """Programs of one repository: no author's style may decide."""
 RELATIVE = 1e-3
 """Part of the largest number that float32 may be off after hundreds of steps."""
+NOISE = 1e-6
+"""Part of the largest number of a line that all may be off: what rounding leaves of zeros."""
 SPREAD = 10.0
 """Times the distance of JAX from itself, of which one sample is known."""
 
@@ -228,21 +230,20 @@ def tail(place: Path) -> str:
     return (place / "stderr").read_text(errors="replace")[-1500:]
 
 
-def lines_of(place: Path) -> list[tuple[str, np.ndarray, float]]:
-    """Each line that was printed: its words, its numbers, and a unit of the last digit of them."""
+def lines_of(place: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Each line that was printed: its words, its numbers, and how far each may be off."""
     text = (place / "stdout").read_text(errors="replace").replace("\r", "\n")
     lines = []
     for line in text.splitlines():
         if not line.strip() or TIMES.search(line):
             continue
-        numbers = NUMBER.findall(line)
+        texts = NUMBER.findall(line)
         words = re.sub(r"[\s\[\]()]+", "", NUMBER.sub("#", line))
-        decimals = min(
-            (len(n.partition(".")[2].partition("e")[0]) for n in numbers if "." in n), default=9
-        )
-        scale = max((abs(float(n)) for n in numbers if "e" in n.lower()), default=1.0)
-        unit = 1.01 * 10.0**-decimals * (max(scale, 1e-30) if scale != 1.0 else 1.0)
-        lines.append((words, np.asarray([float(n) for n in numbers]), unit))
+        numbers = np.asarray([float(text) for text in texts])
+        sizes = np.where(np.isfinite(numbers), abs(numbers), 0)
+        noise = NOISE * sizes.max(initial=0)
+        units = np.asarray([unit_of(text) for text in texts])
+        lines.append((words, numbers, np.maximum(np.maximum(RELATIVE * sizes, units), noise)))
     return lines
 
 
@@ -253,10 +254,17 @@ def arrays_in(place: Path) -> dict[str, np.ndarray]:
 
 
 def unit_of(number: str) -> float:
-    """One in the last digit of a number; 0 of a whole one."""
+    """One in the last decimal of a number; 0 if it has none."""
     mantissa, _, exponent = number.lower().partition("e")
-    _, point, decimals = mantissa.partition(".")
-    return 1.01 * 10.0 ** (int(exponent or 0) - len(decimals)) if point else 0.0
+    decimals = len(mantissa.partition(".")[2])
+    return 1.01 * 10.0 ** (int(exponent or 0) - decimals) if decimals else 0.0
+
+
+def off(x: float, y: float, allowed: float) -> float:
+    """The distance of two printed numbers, in parts of the one that is allowed."""
+    if x == y or (x != x and y != y):
+        return 0.0
+    return abs(x - y) / allowed if np.isfinite(x - y) and allowed else float("inf")
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
@@ -298,16 +306,15 @@ def differences(jax: Path, other: Path) -> dict[str, tuple[float, float]]:
     else:  # the same numbers in lines that may be broken elsewhere
         numbers = [np.concatenate([n for _, n, _ in rows] or [np.zeros(0)]) for rows in (a, b)]
         ends = np.cumsum([len(n) for _, n, _ in a])
-        b = [("", part, 0.0) for part in np.split(numbers[1], ends)]
+        b = [("", part, part) for part in np.split(numbers[1], ends)]
         pairs = [(i, i) for i in range(len(a))]
     for i, j in pairs:
-        words, numbers_a, unit = a[i]
-        if numbers_a.size != b[j][1].size:
-            found[f"line {i}: {words[:60]}"] = float("inf"), RELATIVE
-        elif numbers_a.size:
-            largest = max(np.nanmax(abs(numbers_a)), 1e-8)
-            allowed = float(max(RELATIVE, unit / largest if np.isfinite(largest) else 0.0))
-            found[f"line {i}: {words[:60]}"] = distance(numbers_a, b[j][1]), allowed
+        words, one_line, allowed = a[i]
+        far = float("inf")
+        if one_line.size == b[j][1].size:
+            far = max((off(x, y, by) for x, y, by in zip(one_line, b[j][1], allowed)), default=0.0)
+        if one_line.size:
+            found[f"line {i}: {words[:60]}"] = far, 1.0
     return found
 
 
