@@ -311,7 +311,8 @@ TABLES: dict[str, Table] = {
         accepted(COMPLEX64) | PARTS | MOVEMENT | (JAXPR_OPS & {
             Op.CONST, Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.FFT, Op.GATHER, Op.SCATTER,
             Op.AFTER, Op.GBARRIER}),
-        "what it does to real and imaginary parts, since its type rule takes complex operands"),
+        "what it does to real and imaginary parts, since its type rule takes complex operands",
+        {"it is lowered to other operations, or to the host": {Op.FFT}}),
     "complex_pairs._SEVERAL_RESULTS": Table("tfn/lower/graph/complex_pairs.py",
         complex_pairs._SEVERAL_RESULTS, WITHOUT_FUNCTIONS, "its results, some of which are pairs",
         {"it takes and gives real arrays": {Op.KERNEL}}),

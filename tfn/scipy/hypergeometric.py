@@ -18,8 +18,11 @@ from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.linearize import jvp
 
 MAX_TERMS = 20_000
-"""Terms of a series at most: at 0.9 a Gaussian one takes 350.  Nearer to 1 another form is taken but
-where c - a - b is an integer: there the precision of float64 ends at 0.998."""
+"""Terms of a series at most: at 0.9 a Gaussian one takes 350.
+
+Nearer to 1 another form is taken but where c - a - b is an integer: there the precision of float64
+ends at 0.998.
+"""
 
 ASYMPTOTIC_FROM = 60.0
 """From here on 1F1 is computed by its asymptotic series, of 40 terms."""

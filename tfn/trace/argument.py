@@ -395,7 +395,7 @@ class CustomKernel:
 
 @plain
 class Likelihood(enum.Enum):
-    """The frequency with which the condition of a WHERE holds: for code generation, no part of its meaning."""
+    """The frequency with which a condition of a WHERE holds: for code, no part of its meaning."""
 
     RARE = "rare"
 

@@ -3,7 +3,7 @@
     { lambda ; a. let r = sin iota; b = a * r in b }   ->   { lambda ; a r. let b = a * r in b }
                                                             { lambda ; . let r = sin iota in r }
 
-Whoever loads the program computes the tables once, by a program of their own, and passes them as
+The loader of the program computes the tables once, by a program of their own, and passes them as
 further inputs: roots of unity, positions' sines, windows.  What is cheap stays where it is read: a
 mask of comparisons costs less than the memory that it would take.
 """
