@@ -5,11 +5,12 @@
     python benchmarks/programs.py --sources FOLDER --side spread --out results
     python benchmarks/programs.py --out results --table
     python benchmarks/programs.py --sources FOLDER --side tfn --out results --published
-    python benchmarks/programs.py --sources FOLDER --draw courses=names.txt --out results --jobs 2
+    python benchmarks/programs.py --sources FOLDER --draw courses --out results --jobs 2
 
-`programs.json` lists the programs by repository, commit, path and SHA-256; their text is not here.
-FOLDER has a clone of each repository, under `owner+name`. A program is run as it is, by
-`program_run.py`, in a fresh copy of its repository and without a display.
+`programs.json` lists the repositories in order, and the programs drawn from them by commit, path
+and SHA-256; their text is not here. FOLDER has a clone of each repository, under `owner+name`; one
+that is not there is left out. A program is run as it is, by `program_run.py`, in a fresh copy of
+its repository and without a display.
 
 How they were drawn: repositories come from a search of public repositories by name, in the order of
 the answer; `courses` are names that contain jax-tutorial, jax_tutorial, jax-example, learn-jax,
@@ -362,7 +363,7 @@ def draw(sources: Path, kind: str, names: list[str], out: Path, jobs: int, end: 
         jobs: how many programs run at a time.
         end: the time after which no program begins.
     """
-    record = json.loads(LIST.read_text()) if LIST.exists() else {"programs": [], "tried": []}
+    record = json.loads(LIST.read_text())
     tried = {(row["repository"], row["path"]) for row in record["tried"]}
     lock = threading.Lock()
 
@@ -435,16 +436,15 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="run those too that have a result")
     parser.add_argument("--failed", action="store_true", help="run those that are not the same")
     parser.add_argument("--published", action="store_true", help="run the rows of published.py")
-    parser.add_argument("--draw", metavar="KIND=FILE", help="add programs of these repositories")
+    parser.add_argument("--draw", metavar="KIND", help="add programs of the repositories of a kind")
     parser.add_argument("--jobs", type=int, default=1, help="programs that run at a time")
     parser.add_argument("--total", type=int, default=86400, help="seconds after which none begins")
     parser.add_argument("--table", action="store_true", help="print how each program ended")
     arguments = parser.parse_args()
     end = time.monotonic() + arguments.total
     if arguments.draw:
-        kind, _, file = arguments.draw.partition("=")
-        names = Path(file).read_text().split()
-        draw(arguments.sources, kind, names, arguments.out, arguments.jobs, end)
+        names = json.loads(LIST.read_text())["repositories"][arguments.draw]
+        draw(arguments.sources, arguments.draw, names, arguments.out, arguments.jobs, end)
         return
     rows = (
         [{"commit": "HEAD"} | row for row in PUBLISHED]
