@@ -5,11 +5,12 @@
     python benchmarks/programs.py --sources FOLDER --side spread --out results
     python benchmarks/programs.py --out results --table
     python benchmarks/programs.py --sources FOLDER --side tfn --out results --published
-    python benchmarks/programs.py --sources FOLDER --draw courses=names.txt --out results --jobs 2
+    python benchmarks/programs.py --sources FOLDER --draw courses --out results --jobs 2
 
-`programs.json` lists the programs by repository, commit, path and SHA-256; their text is not here.
-FOLDER has a clone of each repository, under `owner+name`. A program is run as it is, by
-`program_run.py`, in a fresh copy of its repository and without a display.
+`programs.json` lists the repositories in order, and the programs drawn from them by commit, path
+and SHA-256; their text is not here. FOLDER has a clone of each repository, under `owner+name`; one
+that is not there is left out. A program is run as it is, by `program_run.py`, in a fresh copy of
+its repository and without a display.
 
 How they were drawn: repositories come from a search of public repositories by name, in the order of
 the answer; `courses` are names that contain jax-tutorial, jax_tutorial, jax-example, learn-jax,
@@ -22,10 +23,10 @@ that end well within 15 seconds of processors on JAX, on a CPU and without a net
 number or leave an array. Copies of a file, and in `papers` repositories of the same name, are left
 out.
 
-A number is JAX's if it differs by at most 1e-3 of the largest of its array or line, or one unit of
-the last digit that is printed, or, with the results of `--side spread`, ten times as far as JAX is
-from JAX with fewer optimizations (`JAX_DISABLE_MOST_OPTIMIZATIONS`): so sensitive are programs that
-train for long. Lines that tell of time are left out.
+A number is JAX's if it differs by at most 1e-3 of itself, in an array of the largest, or one unit
+of the last decimal that is printed, or, with the results of `--side spread`, ten times as far as
+JAX is from JAX with fewer optimizations (`JAX_DISABLE_MOST_OPTIMIZATIONS`): so sensitive are
+programs that train for long. Lines that tell of time are left out.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ MOST_TRIED, MOST_COUNTED = 6, 2
 """Programs of one repository: no author's style may decide."""
 RELATIVE = 1e-3
 """Part of the largest number that float32 may be off after hundreds of steps."""
+NOISE = 1e-6
+"""Part of the largest number of a line that all may be off: what rounding leaves of zeros."""
 SPREAD = 10.0
 """Times the distance of JAX from itself, of which one sample is known."""
 
@@ -228,21 +231,20 @@ def tail(place: Path) -> str:
     return (place / "stderr").read_text(errors="replace")[-1500:]
 
 
-def lines_of(place: Path) -> list[tuple[str, np.ndarray, float]]:
-    """Each line that was printed: its words, its numbers, and a unit of the last digit of them."""
+def lines_of(place: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Each line that was printed: its words, its numbers, and how far each may be off."""
     text = (place / "stdout").read_text(errors="replace").replace("\r", "\n")
     lines = []
     for line in text.splitlines():
         if not line.strip() or TIMES.search(line):
             continue
-        numbers = NUMBER.findall(line)
+        texts = NUMBER.findall(line)
         words = re.sub(r"[\s\[\]()]+", "", NUMBER.sub("#", line))
-        decimals = min(
-            (len(n.partition(".")[2].partition("e")[0]) for n in numbers if "." in n), default=9
-        )
-        scale = max((abs(float(n)) for n in numbers if "e" in n.lower()), default=1.0)
-        unit = 1.01 * 10.0**-decimals * (max(scale, 1e-30) if scale != 1.0 else 1.0)
-        lines.append((words, np.asarray([float(n) for n in numbers]), unit))
+        numbers = np.asarray([float(text) for text in texts])
+        sizes = np.where(np.isfinite(numbers), abs(numbers), 0)
+        noise = NOISE * sizes.max(initial=0)
+        units = np.asarray([unit_of(text) for text in texts])
+        lines.append((words, numbers, np.maximum(np.maximum(RELATIVE * sizes, units), noise)))
     return lines
 
 
@@ -253,10 +255,17 @@ def arrays_in(place: Path) -> dict[str, np.ndarray]:
 
 
 def unit_of(number: str) -> float:
-    """One in the last digit of a number; 0 of a whole one."""
+    """One in the last decimal of a number; 0 if it has none."""
     mantissa, _, exponent = number.lower().partition("e")
-    _, point, decimals = mantissa.partition(".")
-    return 1.01 * 10.0 ** (int(exponent or 0) - len(decimals)) if point else 0.0
+    decimals = len(mantissa.partition(".")[2])
+    return 1.01 * 10.0 ** (int(exponent or 0) - decimals) if decimals else 0.0
+
+
+def off(x: float, y: float, allowed: float) -> float:
+    """The distance of two printed numbers, in parts of the one that is allowed."""
+    if x == y or (x != x and y != y):
+        return 0.0
+    return abs(x - y) / allowed if np.isfinite(x - y) and allowed else float("inf")
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
@@ -298,16 +307,15 @@ def differences(jax: Path, other: Path) -> dict[str, tuple[float, float]]:
     else:  # the same numbers in lines that may be broken elsewhere
         numbers = [np.concatenate([n for _, n, _ in rows] or [np.zeros(0)]) for rows in (a, b)]
         ends = np.cumsum([len(n) for _, n, _ in a])
-        b = [("", part, 0.0) for part in np.split(numbers[1], ends)]
+        b = [("", part, part) for part in np.split(numbers[1], ends)]
         pairs = [(i, i) for i in range(len(a))]
     for i, j in pairs:
-        words, numbers_a, unit = a[i]
-        if numbers_a.size != b[j][1].size:
-            found[f"line {i}: {words[:60]}"] = float("inf"), RELATIVE
-        elif numbers_a.size:
-            largest = max(np.nanmax(abs(numbers_a)), 1e-8)
-            allowed = float(max(RELATIVE, unit / largest if np.isfinite(largest) else 0.0))
-            found[f"line {i}: {words[:60]}"] = distance(numbers_a, b[j][1]), allowed
+        words, one_line, allowed = a[i]
+        far = float("inf")
+        if one_line.size == b[j][1].size:
+            far = max((off(x, y, by) for x, y, by in zip(one_line, b[j][1], allowed)), default=0.0)
+        if one_line.size:
+            found[f"line {i}: {words[:60]}"] = far, 1.0
     return found
 
 
@@ -355,7 +363,7 @@ def draw(sources: Path, kind: str, names: list[str], out: Path, jobs: int, end: 
         jobs: how many programs run at a time.
         end: the time after which no program begins.
     """
-    record = json.loads(LIST.read_text()) if LIST.exists() else {"programs": [], "tried": []}
+    record = json.loads(LIST.read_text())
     tried = {(row["repository"], row["path"]) for row in record["tried"]}
     lock = threading.Lock()
 
@@ -428,16 +436,15 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="run those too that have a result")
     parser.add_argument("--failed", action="store_true", help="run those that are not the same")
     parser.add_argument("--published", action="store_true", help="run the rows of published.py")
-    parser.add_argument("--draw", metavar="KIND=FILE", help="add programs of these repositories")
+    parser.add_argument("--draw", metavar="KIND", help="add programs of the repositories of a kind")
     parser.add_argument("--jobs", type=int, default=1, help="programs that run at a time")
     parser.add_argument("--total", type=int, default=86400, help="seconds after which none begins")
     parser.add_argument("--table", action="store_true", help="print how each program ended")
     arguments = parser.parse_args()
     end = time.monotonic() + arguments.total
     if arguments.draw:
-        kind, _, file = arguments.draw.partition("=")
-        names = Path(file).read_text().split()
-        draw(arguments.sources, kind, names, arguments.out, arguments.jobs, end)
+        names = json.loads(LIST.read_text())["repositories"][arguments.draw]
+        draw(arguments.sources, arguments.draw, names, arguments.out, arguments.jobs, end)
         return
     rows = (
         [{"commit": "HEAD"} | row for row in PUBLISHED]

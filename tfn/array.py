@@ -576,16 +576,6 @@ class Array:
     ptp = _method("ptp", "The largest minus the smallest over axes.")
     nonzero = _method("nonzero", "The indices of elements that are not zero, a vector for an axis.")
     searchsorted = _method("searchsorted", "The places of values in this sorted vector.")
-    argpartition = _method("argpartition", "The indices that put the smallest elements first.")
-    choose = _method("choose", "The elements of the arrays whose numbers these are.")
-
-    def compress(self, condition: ArrayLike, axis: int | None = None, **options: object) -> Array:
-        """The slices along an axis for which a condition holds."""
-        return _FUNCTIONS[0].compress(condition, self, axis, **options)
-
-    def tobytes(self) -> bytes:
-        """The bytes of the elements in order."""
-        return np.asarray(self).tobytes()
 
 
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex

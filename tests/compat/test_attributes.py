@@ -32,6 +32,12 @@ def test_arrays_have_them_in_a_process_of_their_own() -> None:
         import jax.numpy as jnp
         x = jnp.ones(2)
         print(x.view(jnp.int32).tolist(), x.aval, x.is_ready(), x.clone().tolist())
-        print(x.on_device_size_in_bytes())
+        print(x.on_device_size_in_bytes(), x.tobytes() == b"\\0\\0\\x80?" * 2)
+        a = jnp.array([[3.0, 1.0, 2.0], [9.0, 7.0, 8.0]])
+        print(a[0].argpartition(0)[0], jnp.array([1, 0]).choose(a[:, :2]).tolist())
+        print(a.compress(jnp.array([False, True]), 0).tolist())
     """)
-    assert out == "[1065353216, 1065353216] float32[2] True [1.0, 1.0]\n8\n"
+    assert out == (
+        "[1065353216, 1065353216] float32[2] True [1.0, 1.0]\n8 True\n"
+        "1 [9.0, 1.0]\n[[9.0, 7.0, 8.0]]\n"
+    )

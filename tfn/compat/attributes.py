@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tfn.array import Array
 from tfn.compat.avals import typeof
 from tfn.dtypes import DTypeLike, canonical
 from tfn.errors import ShapeError
 from tfn.lax.bits import bitcast_convert_type
+from tfn.numpy import argpartition, choose, compress
 
 
 def view(x: Array, dtype: DTypeLike | None = None) -> Array:
@@ -47,10 +50,14 @@ def view(x: Array, dtype: DTypeLike | None = None) -> Array:
 
 ATTRIBUTES: dict[str, Any] = {
     "_trace": property(lambda x: x.trace),  # of JAX's tracers
+    "argpartition": lambda x, *args, **options: argpartition(x, *args, **options),
     "aval": property(typeof),
+    "choose": lambda x, *args, **options: choose(x, *args, **options),
     "clone": lambda x: x.copy(),
+    "compress": lambda x, condition, *args, **options: compress(condition, x, *args, **options),
     "is_ready": lambda x: True,
     "on_device_size_in_bytes": lambda x: x.nbytes,
+    "tobytes": lambda x: np.asarray(x).tobytes(),
     "view": view,
 }
 """By name."""
