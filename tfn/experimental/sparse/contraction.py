@@ -116,7 +116,9 @@ def _batched(
         return _unbatched(mat, data, indices, dense, cl, cr, bl, br)
     inner = mat.shape[1:]
     rest = _Shape(inner, indices.ndim - 3, mat.n_dense)
-    down = lambda axes: [axis - 1 for axis in axes if axis]
+
+    def down(axes: list[int]) -> list[int]:
+        return [axis - 1 for axis in axes if axis]
 
     def without(axes: list[int], at: int) -> list[int]:
         taken = axes[at]
