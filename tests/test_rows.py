@@ -205,7 +205,12 @@ DEVICES = MANUAL - {Op.CONSTRAIN}
 LEAVES = {"it has no sources": LEAF_OPS}
 INSIDE = {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP}
 AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
-GRIDS = {"grids alone have it": {Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.EXCHANGE, Op.WARP_MMA}}
+GRIDS = {
+    "grids alone have it": {
+        *(Op.LOCAL_MEMORY, Op.BARRIER, Op.RANGE, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT),
+        *(Op.EXCHANGE, Op.FRAGMENT, Op.WARP_MMA, Op.GROUP_MMA, Op.GROUP_WAIT),
+    }
+}
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}
 OWN_KERNELS = {
     "it has a kernel or a step of its own": {

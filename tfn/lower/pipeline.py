@@ -41,6 +41,7 @@ from tfn.lower.program import (
     Step,
     all_launches,
 )
+from tfn.lower.target.grid import local_layout
 from tfn.lower.target.target import Target
 from tfn.trace.argument import CustomKernel
 from tfn.trace.digest import digest
@@ -352,7 +353,8 @@ def kernel_of_nest(
     items = _instructions_of_nest(n, target)
     render = partial(_render_kernel, language, target, items, opt_ops.stages(n.opts))
     name, text = language.name_by_digest("k", render)
-    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, threads=_threads(items))
+    threads, local_bytes = _threads(items), _local_bytes(items)
+    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns, None, threads, local_bytes)
 
 
 def _threads(items: Sequence[UOp]) -> int:
@@ -361,6 +363,12 @@ def _threads(items: Sequence[UOp]) -> int:
     The text of a kernel for a grid says how many they are, too.
     """
     return max([s.arg.size for u in items for s in u.src if s.op is Op.RANGE], default=1)
+
+
+def _local_bytes(items: Sequence[UOp]) -> int:
+    """The bytes of local memory of a group."""
+    memories = dict.fromkeys(s for u in items for s in u.src if s.op is Op.LOCAL_MEMORY)
+    return local_layout(memories)[1]
 
 
 def _instructions_of_nest(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:

@@ -78,6 +78,7 @@ class Kernel:
         work_ns: estimated nanoseconds on one core.
         source: the body before the opt-ops, from which the kernel can be lowered again.
         threads: of a group, on a grid: `tiles` are its groups.
+        local_bytes: of memory that the threads of a group share.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Kernel:
     work_ns: int
     source: UOp | None = None
     threads: int = 1
+    local_bytes: int = 0
 
     @property
     def is_copy(self) -> bool:

@@ -8,11 +8,12 @@ between; threads of different groups never meet at one, so that for them any suc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tfn.trace.argument import GROUP_ROWS, SWIZZLE_ROW, swizzled
 from tfn.trace.banks import WORD_BYTES, degree
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, Value, apply
@@ -36,6 +37,9 @@ class BankConflictError(Exception):
 
 
 WARP = 32
+GROUP_WARPS = 4
+UNWRITTEN = 113
+"""The elements of local memory before anything is written there: any value but zero."""
 
 
 def grid(
@@ -159,10 +163,15 @@ class _Machine:
                 self.accesses[u] = same[0] if same else _Accesses(name, memory.size)
             elif u.op is Op.LOCAL_MEMORY:
                 size = groups * u.size
-                self.memories[u] = np.full(size, 113, u.dtype)  # not zero: it is not initialised
+                self.memories[u] = np.full(size, UNWRITTEN, u.dtype)
                 self.accesses[u] = _Accesses(f"local memory {u.arg.number}", size)
         self.ends = {u.src[0]: i for i, u in enumerate(items) if u.op is Op.END}
         self.outside: list[Value] = []  # the active threads outside of each open loop
+        # Products of four warps: those that have been started, and those that are added now.
+        self.started: list[tuple[UOp, Value, list[Value]]] = []
+        self.products: list[tuple[Value, Value]] = []
+        # Groups of copies that have not arrived, the last of them still open.
+        self.copies: list[list[tuple[UOp, Value, Value, Value]]] = [[]]
 
     def run(self) -> None:
         """Go through the list, back to the head of a loop while threads run it."""
@@ -180,8 +189,8 @@ class _Machine:
                 i = self._end(u, i, heads[u.src[0]])
             elif u.op is Op.STORE:
                 self._store(u)
-            elif u.op is Op.BARRIER:
-                self._barrier(u)
+            elif u.op in GROUPWISE:
+                GROUPWISE[u.op](self, u)
             elif u.op not in (Op.ACCUMULATOR, Op.PREFETCH):
                 self._set(u, self._value(u))
             i += 1
@@ -206,19 +215,41 @@ class _Machine:
         if u.op is Op.EXCHANGE:
             self._meet(u)
             return np.asarray(self._get(u.src[0])[self.number ^ u.arg])
-        if u.op is Op.WARP_MMA:
+        if u.op in (Op.GROUP_MMA, Op.GROUP_WAIT):
+            return self._group_product(u)
+        if u.op in (Op.FRAGMENT, Op.WARP_MMA):
             self._meet(u)
-            return self._product(u)
+            return self._fragment(u) if u.op is Op.FRAGMENT else self._product(u)
         return np.asarray(apply(u.op, u.arg, *map(self._get, u.src)))
 
     # Warps.
 
-    def _meet(self, u: UOp) -> None:
-        """All threads of a warp come to an instruction together, or none."""
-        running = np.add.reduceat(self.active, np.arange(0, self.count, WARP))
-        split = np.flatnonzero((running > 0) & (running < WARP))
-        if self.threads % WARP or len(split):
-            raise DivergenceError(f"{running[split][:1]} of {WARP} threads of a warp come to {u}")
+    def _meet(self, u: UOp, size: int = WARP) -> None:
+        """All threads of a warp, or of several, come to an instruction together, or none."""
+        running = np.add.reduceat(self.active, np.arange(0, self.count, size))
+        split = np.flatnonzero((running > 0) & (running < size))
+        if self.threads % size or len(split):
+            raise DivergenceError(f"{running[split][:1]} of {size} threads of a warp come to {u}")
+
+    def _fragment(self, u: UOp) -> Value:
+        """An element of matrices whose rows begin where threads of the warp say."""
+        memory, index = u.src
+        n = 4 // memory.dtype.itemsize
+        matrix, e = divmod(u.arg.element, n)
+        lane = self.number % WARP
+        row, column = lane // 4, n * (lane % 4) + e
+        if u.arg.transposed:
+            row, column = column, row
+        first = self._get(index) + u.arg.offset
+        assert not np.any(first % (4 * n)), f"rows of matrices begin at 16 bytes: {u}"
+        speaks = self.active & (lane // 8 == matrix)  # a matrix at a time
+        self._check_banks(memory, first, speaks, 4 * n)
+        at = first[self.number - lane + 8 * matrix + row] + column
+        outside = self.active & ((at < 0) | (at >= memory.size))
+        assert not outside.any(), f"element {at[outside][0]} of {memory.size} is accessed: {u}"
+        at = at + self.group * memory.size
+        self._note(self.accesses[memory].load, at, self.active)
+        return np.where(self.active, self.memories[memory][np.where(self.active, at, 0)], 0)
 
     def _product(self, u: UOp) -> Value:
         """An element of the product of two matrices in each warp."""
@@ -238,6 +269,72 @@ class _Machine:
         i = u.arg.element
         products = (a @ b)[warp, g + 8 * (i // 2), 2 * t + i % 2].reshape(-1)
         return np.asarray((self._get(u.src[-4 + i]) + products).astype(u.dtype))
+
+    def _group_product(self, u: UOp) -> Value:
+        """A sum of each thread of four warps; all of them are computed with the first.
+
+        As late as they may be: a product that may be pending reads its operands at the next one.
+        """
+        if u.op is Op.GROUP_MMA:
+            sums, element, pending = u.src[4:], u.arg.element, u.arg.pending
+        else:
+            sums, element, pending = u.src, u.arg, 0
+        if element == 0:
+            self._meet(u, GROUP_WARPS * WARP)
+            if u.op is Op.GROUP_MMA:
+                first = np.flatnonzero(self.active)[:: GROUP_WARPS * WARP]
+                places = [self._get(u.src[i])[first][:, None, None] for i in (1, 3)]
+                self.started.append((u, first, places))
+            self.products = []
+            while len(self.started) > pending:
+                self.products.append(self._group_sums(*self.started.pop(0)))
+        total = self._get(sums[element])
+        warp, lane = self.number // WARP % GROUP_WARPS, self.number % WARP
+        (j, h), q = divmod(element // 2, 2), element % 2
+        row, column = 16 * warp + 8 * h + lane // 4, 8 * j + 2 * (lane % 4) + q
+        for first, products in self.products:
+            for begin, matrix in zip(first.tolist(), products, strict=True):
+                own = slice(begin, begin + GROUP_WARPS * WARP)
+                total = total.copy()
+                total[own] += matrix[row[own], column[own]].astype(u.dtype)
+        return np.asarray(total)
+
+    def _group_sums(self, u: UOp, first: Value, places: Sequence[Value]) -> tuple[Value, Value]:
+        """The product of each four warps, which read both operands now."""
+        along, across = np.arange(SWIZZLE_ROW), np.arange(u.arg.columns)
+        rows, (at_a, at_b) = np.arange(GROUP_ROWS), places
+        a = self._swizzled(u, u.src[0], at_a, first, rows[:, None], along[None], u.arg.a_across)
+        b = self._swizzled(u, u.src[2], at_b, first, across[None], along[:, None], u.arg.b_across)
+        return first, a @ b
+
+    def _swizzled(
+        self,
+        u: UOp,
+        memory: UOp,
+        begin: Value,
+        first: Value,
+        across: Value,
+        along: Value,
+        is_across: bool,
+    ) -> Value:
+        """An operand of each four warps, which their first thread reads for all of them."""
+        assert not np.any(begin % (8 * SWIZZLE_ROW)), f"a matrix begins at 1,024 bytes: {u}"
+        places = across * SWIZZLE_ROW + along
+        if is_across:
+            box, inside = across // SWIZZLE_ROW, across % SWIZZLE_ROW
+            places = (box * SWIZZLE_ROW + along) * SWIZZLE_ROW + inside
+        index = swizzled(begin + places)
+        assert np.all((index >= 0) & (index < memory.size)), f"a matrix is beyond its memory: {u}"
+        index = index + (self.group[first] * memory.size)[:, None, None]
+        for i, thread in enumerate(first):
+            size = index[i].size
+            number, group, epoch = (
+                np.full(size, x[thread]) for x in (self.number, self.group, self.epoch)
+            )
+            flat = index[i].reshape(-1)
+            self.accesses[memory].load(flat, number, group, epoch, self.threads)
+        matrix: Value = self.memories[memory][index].astype(np.float64)
+        return matrix
 
     # Loops.
 
@@ -273,14 +370,52 @@ class _Machine:
     # Memory.
 
     def _barrier(self, u: UOp) -> None:
+        self._come_together(u)
+        self.epoch[self.active] += 1
+
+    def _come_together(self, u: UOp) -> None:
+        """All threads of a group come to an instruction, or none."""
         running = np.add.reduceat(self.active, np.arange(0, self.count, self.threads))
         split = np.flatnonzero((running > 0) & (running < self.threads))
         if len(split):
             raise DivergenceError(
                 f"{running[split[0]]} of {self.threads} threads of group {split[0]} come to "
-                f"barrier {u.arg}"
+                f"{u.op.value} {u.arg}"
             )
-        self.epoch[self.active] += 1
+
+    # Copies.
+
+    def _copy(self, u: UOp) -> None:
+        """Read now, write when the thread waits for it; until then nothing is in its place."""
+        memory, to, operand, index = u.src[:4]
+        size, count = memory.size, u.arg.count
+        active = self.active
+        for condition in u.src[4:]:
+            active = active & self._get(condition)
+        at = self._get(to) + u.arg.offset
+        source = self._get(index) + u.arg.operand_offset
+        for first, elements in ((at, size), (source, self.memories[operand].size)):
+            outside = active & ((first < 0) | (first + count > elements))
+            assert not outside.any(), f"element {first[outside][0]} of {elements} is accessed: {u}"
+        self._check_banks(memory, at, active, count)
+        at = at + self.group * size
+        for i in range(count if active.any() else 0):
+            self._note(self.accesses[operand].load, source + i, active)
+            self._note(self.accesses[memory].store, at + i, active)
+            values = self.memories[operand][source[active] + i]
+            self.memories[memory][at[active] + i] = UNWRITTEN
+            self.copies[-1].append((memory, at + i, active, values))
+
+    def _copy_group(self, u: UOp) -> None:
+        self._come_together(u)
+        self.copies.append([])
+
+    def _copy_wait(self, u: UOp) -> None:
+        self._come_together(u)
+        while len(self.copies) - 1 > u.arg:
+            for memory, at, active, values in self.copies.pop(0):
+                self._note(self.accesses[memory].store, at, active)
+                self.memories[memory][at[active]] = values
 
     def _addresses(self, u: UOp, predicate: Sequence[UOp]) -> tuple[Value, Value]:
         """The elements that threads access, and which threads do."""
@@ -294,20 +429,26 @@ class _Machine:
         assert not outside.any(), f"element {at[outside][0]} of {size} is accessed: {u}"
         if memory.op is not Op.LOCAL_MEMORY:
             return at, active
-        if self.most_words_of_a_bank < WARP:
-            self._check_banks(memory, at, active)
+        self._check_banks(memory, at, active)
         return at + self.group * size, active
 
-    def _check_banks(self, memory: UOp, at: Value, active: Value) -> None:
-        """Refuse an access of a warp that meets too many words of one bank."""
-        words = at * memory.dtype.itemsize // WORD_BYTES
-        for first in range(0, self.count, WARP):
-            own = slice(first, first + WARP)
-            found = degree(words[own][active[own]].tolist()) if active[own].any() else 1
+    def _check_banks(self, memory: UOp, at: Value, active: Value, count: int = 1) -> None:
+        """Refuse an access of a warp that meets too many words of one bank.
+
+        Where each thread accesses several words, fewer threads get theirs at a time.
+        """
+        if self.most_words_of_a_bank == WARP:
+            return
+        itemsize = memory.dtype.itemsize
+        together = WARP * WORD_BYTES // max(WORD_BYTES, count * itemsize)
+        for first in range(0, self.count, together):
+            own = slice(first, first + together)
+            bytes_ = at[own][active[own]][:, None] * itemsize + np.arange(count) * itemsize
+            found = degree((bytes_ // WORD_BYTES).reshape(-1).tolist()) if bytes_.size else 1
             if found > self.most_words_of_a_bank:
                 raise BankConflictError(
-                    f"threads {first} to {first + WARP - 1} meet {found} words of a bank in local "
-                    f"memory {memory.arg.number}"
+                    f"threads {first} to {first + together - 1} meet {found} words of a bank in "
+                    f"local memory {memory.arg.number}"
                 )
 
     def _load(self, u: UOp) -> Value:
@@ -327,3 +468,12 @@ class _Machine:
 
     def _note(self, note: Any, at: Value, active: Value) -> None:
         note(at[active], self.number[active], self.group[active], self.epoch[active], self.threads)
+
+
+GROUPWISE: dict[Op, Callable[[_Machine, UOp], None]] = {
+    Op.BARRIER: _Machine._barrier,
+    Op.COPY: _Machine._copy,
+    Op.COPY_GROUP: _Machine._copy_group,
+    Op.COPY_WAIT: _Machine._copy_wait,
+}
+"""The method for each instruction without a value by which the threads of a group work together."""

@@ -160,8 +160,14 @@ class Op(enum.Enum):
     ACROSS = "across"  # a reduction over the lanes
     LOCAL_MEMORY = "local_memory"  # memory that the threads of a group share
     BARRIER = "barrier"  # all threads of a group wait for each other
+    COPY = "copy"  # starts a copy of elements to local memory, and does not wait for it
+    COPY_GROUP = "copy_group"  # the copies that a thread has started since the last one
+    COPY_WAIT = "copy_wait"  # until all but the last groups of copies of the thread have arrived
     EXCHANGE = "exchange"  # the value that another thread of the warp has
+    FRAGMENT = "fragment"  # an element of matrices in local memory, as a warp multiplies them
     WARP_MMA = "warp_mma"  # an element of a product of matrices that a warp holds, plus a sum
+    GROUP_MMA = "group_mma"  # the same by four warps, whose operands are in local memory
+    GROUP_WAIT = "group_wait"  # a sum, once all products of its four warps are done
 
 
 # fmt: off

@@ -395,7 +395,13 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.ACROSS: Primitive(lambda src, arg: ((), src[0].dtype)),
     Op.LOCAL_MEMORY: Primitive(_leaf),
     Op.BARRIER: Primitive(_nothing),
+    Op.COPY: Primitive(_nothing),
+    Op.COPY_GROUP: Primitive(_nothing),
+    Op.COPY_WAIT: Primitive(_nothing),
     Op.EXCHANGE: Primitive(_same_as_first),
+    Op.FRAGMENT: Primitive(lambda src, arg: ((), src[0].dtype)),
     Op.WARP_MMA: Primitive(lambda src, arg: ((), src[-1].dtype)),
+    Op.GROUP_MMA: Primitive(lambda src, arg: ((), src[-1].dtype)),
+    Op.GROUP_WAIT: Primitive(_same_as_first),
 }
 # fmt: on

@@ -15,7 +15,19 @@ import enum
 from collections.abc import Callable, Iterable
 
 from tfn.dtypes import BOOL, COMPLEXES, INT64
-from tfn.trace.argument import Access, Fold, LocalMemory, Place, Range, Staged, Tile
+from tfn.trace.argument import (
+    COPY_BYTES,
+    Access,
+    Copy,
+    Fold,
+    Fragment,
+    GroupMma,
+    LocalMemory,
+    Place,
+    Range,
+    Staged,
+    Tile,
+)
 from tfn.trace.op import ELEMENTWISE, MANUAL, MOVEMENT, PARTS, Op
 from tfn.trace.uop import UOp, walk
 
@@ -95,8 +107,14 @@ LINEAR_OPS = _COMPUTE | {
     Op.ROW,
     Op.LOCAL_MEMORY,
     Op.BARRIER,
+    Op.COPY,
+    Op.COPY_GROUP,
+    Op.COPY_WAIT,
     Op.EXCHANGE,
+    Op.FRAGMENT,
     Op.WARP_MMA,
+    Op.GROUP_MMA,
+    Op.GROUP_WAIT,
     Op.RANGE,  # the number of a thread
 }
 
@@ -169,8 +187,22 @@ def _barrier(u: UOp) -> bool:
     return isinstance(u.arg, int) and not u.src
 
 
+def _copy(u: UOp) -> bool:
+    """Addresses in local memory and in an operand of its dtype; a predicate if there is one."""
+    memory, buffer = u.src[0], u.src[2]
+    fits = memory.op is Op.LOCAL_MEMORY and buffer.op is Op.PARAM and memory.dtype == buffer.dtype
+    return fits and isinstance(u.arg, Copy) and u.arg.count * memory.dtype.itemsize in COPY_BYTES
+
+
 def _exchange(u: UOp) -> bool:
     return u.arg in (1, 2, 4, 8, 16) and not u.src[0].shape
+
+
+def _fragment(u: UOp) -> bool:
+    """An address in local memory; elements of bytes are not transposed."""
+    itemsize = u.dtype.itemsize
+    fits = itemsize == 2 or (itemsize == 1 and not u.arg.transposed)
+    return _address(u) and u.src[0].op is Op.LOCAL_MEMORY and isinstance(u.arg, Fragment) and fits
 
 
 def _warp_mma(u: UOp) -> bool:
@@ -178,6 +210,14 @@ def _warp_mma(u: UOp) -> bool:
     operands, sums = u.src[:-4], u.src[-4:]
     fits = len(operands) == 6 * u.arg.together and all(s.dtype == u.arg.dtype for s in operands)
     return fits and all(s.dtype == u.dtype and s.dtype.itemsize == 4 for s in sums)
+
+
+def _group_mma(u: UOp) -> bool:
+    """Two places in local memory, and the sums of a thread."""
+    a, _, b, _, *sums = u.src
+    are_places = a.op is Op.LOCAL_MEMORY and b.op is Op.LOCAL_MEMORY and a.dtype == b.dtype
+    fits = isinstance(u.arg, GroupMma) and len(sums) == u.arg.columns // 2
+    return are_places and fits and all(s.dtype == u.dtype for s in sums)
 
 
 def _sink(u: UOp) -> bool:
@@ -216,8 +256,14 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
         Op.RANGE: _thread,
         Op.LOCAL_MEMORY: _local_memory,
         Op.BARRIER: _barrier,
+        Op.COPY: _copy,
+        Op.COPY_GROUP: _barrier,
+        Op.COPY_WAIT: _barrier,
         Op.EXCHANGE: _exchange,
+        Op.FRAGMENT: _fragment,
         Op.WARP_MMA: _warp_mma,
+        Op.GROUP_MMA: _group_mma,
+        Op.GROUP_WAIT: lambda u: isinstance(u.arg, int) and u.arg < len(u.src),
     },
 }
 """Conditions on the nodes of an op at a stage, beside the op being legal there."""

@@ -29,6 +29,8 @@ def device_of(simulated: SimulatedCuda, waits: bool = False) -> Device:
     return Device("cuda", first.target, compiler, memory, queue)
 
 
-def simulated_device(waits: bool = False) -> Device:
-    """A device of a new simulated GPU."""
-    return device_of(SimulatedCuda(), waits)
+def simulated_device(waits: bool = False, major: int = 9) -> Device:
+    """A device of a new simulated GPU, of compute capability `major`.0."""
+    simulated = SimulatedCuda()
+    simulated.attributes["major"] = major
+    return device_of(simulated, waits)

@@ -14,15 +14,17 @@
 #define MOST 1024
 #define COPIES 512
 
-enum { READY, BARRIER, WARP, DONE };
+enum { READY, BARRIER, WARP, FOUR_WARPS, DONE };
 enum { BUTTERFLY, DOWN, INDEX, MMA_BF16, MMA_F16, MMA_TF32, MMA_S8, LDMATRIX };
 
-typedef struct { void *to; const void *from; uint32_t size, filled; int group; } Copy;
+typedef struct { void *to; const void *from; uint32_t size; int group; } Copy;
 typedef struct {
   void *sp;
   int state, kind;
   uint32_t in[10], out[4], lane, mask;
-  const char *row;
+  const char *row, *a, *b;  /* of ldmatrix; of a product of four warps, whose sums are at `sums` */
+  float *sums;
+  int columns, a_across, b_across, pending, starts;
   Copy copies[COPIES];
   int copy_count, committed;
 } Fiber;
@@ -58,8 +60,7 @@ static void finish(Fiber *f, int below) {
   for (int i = 0; i < f->copy_count; i++) {
     Copy *c = &f->copies[i];
     if (c->group >= 0 && c->group < below) {
-      memcpy(c->to, c->from, c->filled);
-      memset((char *)c->to + c->filled, 0, c->size - c->filled);
+      memcpy(c->to, c->from, c->size);
       c->group = -2;
     }
   }
@@ -123,16 +124,23 @@ static void exchange(Fiber *w, int count) {
   if (kind >= MMA_BF16 && kind <= MMA_S8) { multiply(w, kind); return; }
   if (kind == LDMATRIX) {
     /* The phases of ldmatrix: 8 rows of 16 bytes each; banks are 4 bytes wide, 32 of them. */
-    for (int m = 0; m < 4; m++) {
+    int matrices = w[0].in[0], transposed = w[0].in[1];
+    for (int m = 0; m < matrices; m++) {
       uint32_t used[8];
       for (int r = 0; r < 8; r++) {
-        used[r] = (uint32_t)((uintptr_t)w[8 * m + r].row / 16 % 8);
+        const char *row = w[8 * m + r].row;
+        if ((uintptr_t)row % 16) snprintf(sim_error, 256, "a row of a matrix is not aligned");
+        used[r] = (uint32_t)((uintptr_t)row / 16 % 8);
         for (int s = 0; s < r; s++)
-          if (used[s] == used[r] && w[8 * m + r].row != w[8 * m + s].row) sim_conflicts++;
+          if (used[s] == used[r] && row != w[8 * m + s].row) sim_conflicts++;
       }
     }
     for (int l = 0; l < 32; l++)
-      for (int m = 0; m < 4; m++) memcpy(&w[l].out[m], w[8 * m + l / 4].row + 4 * (l % 4), 4);
+      for (int m = 0; m < matrices; m++) {
+        char *to = (char *)&w[l].out[m];
+        if (!transposed) memcpy(to, w[8 * m + l / 4].row + 4 * (l % 4), 4);
+        else for (int e = 0; e < 2; e++) memcpy(to + 2 * e, w[8 * m + 2 * (l % 4) + e].row + 2 * (l / 4), 2);
+      }
     return;
   }
   for (int l = 0; l < count; l++) {
@@ -141,7 +149,54 @@ static void exchange(Fiber *w, int count) {
   }
 }
 
+/* An element of a tile in rows of 128 bytes, whose places of 16 bytes are swizzled by address. */
+static float swizzled(const char *tile, int across, int along, int is_across, int kind) {
+  int element = is_across ? (across / 64 * 64 + along) * 64 + across % 64 : across * 64 + along;
+  uintptr_t at = (uintptr_t)tile + 2 * (uintptr_t)element;
+  at ^= (at >> 7 & 7) << 4;
+  uint16_t x;
+  memcpy(&x, (const void *)at, 2);
+  return kind == MMA_BF16 ? bf16(x) : f16(x);
+}
+
+typedef struct { const char *a, *b; int columns, a_across, b_across, kind, is_open; } Product;
+static Product products[MOST / 128];  /* that four warps have started, and not waited for */
+
+static void multiply_group(Fiber *w, const Product *p) {
+  int columns = p->columns;
+  static float a[64][64], b[64][256];
+  for (int k = 0; k < 64; k++) {
+    for (int i = 0; i < 64; i++) a[i][k] = swizzled(p->a, i, k, p->a_across, p->kind);
+    for (int j = 0; j < columns; j++) b[k][j] = swizzled(p->b, j, k, p->b_across, p->kind);
+  }
+  for (int t = 0; t < 128; t++)
+    for (int i = 0; i < columns / 2; i++) {
+      int row = 16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2);
+      int column = 8 * (i / 4) + 2 * (t % 4) + i % 2;
+      double total = 0;
+      for (int k = 0; k < 64; k++) total += (double)a[row][k] * b[k][column];
+      w[t].sums[i] += (float)total;
+    }
+}
+
+/* Four warps come to a product, or wait for one.  One that may be pending reads as late as it may. */
+static void meet_group(Fiber *w, Product *open) {
+  if ((uintptr_t)w[0].a % 1024 || (uintptr_t)w[0].b % 1024)
+    snprintf(sim_error, 256, "a matrix of four warps is not aligned");
+  for (int t = 1; t < 128; t++)
+    if (w[t].a != w[0].a || w[t].b != w[0].b || w[t].starts != w[0].starts)
+      snprintf(sim_error, 256, "threads of four warps name different matrices");
+  if (open->is_open) multiply_group(w, open);
+  open->is_open = 0;
+  if (!w[0].starts) return;
+  *open = (Product){w[0].a, w[0].b, w[0].columns, w[0].a_across, w[0].b_across, w[0].kind, 1};
+  if (w[0].pending) return;
+  multiply_group(w, open);
+  open->is_open = 0;
+}
+
 static int run_group(int reverse) {
+  memset(products, 0, sizeof products);
   for (int t = 0; t < threads; t++) {
     Fiber *f = &fibers[t];
     uint64_t *top = (uint64_t *)(stacks + (size_t)(t + 1) * STACK_BYTES);
@@ -183,6 +238,15 @@ static int run_group(int reverse) {
       if (meet == count) {
         exchange(fibers + w, count);
         for (int l = 0; l < count; l++) fibers[w + l].state = READY;
+        moved = 1;
+      }
+    }
+    for (int w = 0; w + 128 <= threads; w += 128) {
+      int meet = 0;
+      for (int t = 0; t < 128; t++) meet += fibers[w + t].state == FOUR_WARPS;
+      if (meet == 128) {
+        meet_group(fibers + w, products + w / 128);
+        for (int t = 0; t < 128; t++) fibers[w + t].state = READY;
         moved = 1;
       }
     }
@@ -251,21 +315,45 @@ Four sim_mma_s8(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
   uint32_t in[10] = {a0, a1, a2, a3, b0, b1, c0, c1, c2, c3};
   return mma(MMA_S8, in);
 }
-void sim_ldmatrix(uint32_t *out, const char *row) {
+void sim_group_mma(float *sums, const char *a, const char *b, int columns, int a_across, int b_across, int is_bf16, int pending) {
   Fiber *f = &fibers[current];
-  f->kind = LDMATRIX, f->row = row;
-  yield(WARP);
-  memcpy(out, fibers[current].out, 16);
+  f->kind = is_bf16 ? MMA_BF16 : MMA_F16, f->sums = sums, f->a = a, f->b = b;
+  f->columns = columns, f->a_across = a_across, f->b_across = b_across;
+  f->pending = pending, f->starts = 1;
+  yield(FOUR_WARPS);
+}
+void sim_group_wait(float *sums) {
+  Fiber *f = &fibers[current];
+  f->sums = sums, f->a = f->b = 0, f->starts = 0;
+  yield(FOUR_WARPS);
 }
 
-static void copy(void *to, const void *from, uint32_t size, uint32_t filled) {
+typedef uint32_t Two __attribute__((vector_size(8)));
+
+static Four matrices(const char *row, uint32_t count, uint32_t transposed) {
   Fiber *f = &fibers[current];
-  if (f->copy_count == COPIES) { snprintf(sim_error, 256, "too many copies in flight"); return; }
-  f->copies[f->copy_count++] = (Copy){to, from, size, filled, -1};
+  f->kind = LDMATRIX, f->row = row, f->in[0] = count, f->in[1] = transposed;
+  yield(WARP);
+  Four out;
+  memcpy(&out, fibers[current].out, 16);
+  return out;
 }
-void sim_copy4(void *to, const void *from, uint32_t filled) { copy(to, from, 4, filled); }
-void sim_copy8(void *to, const void *from, uint32_t filled) { copy(to, from, 8, filled); }
-void sim_copy16(void *to, const void *from, uint32_t filled) { copy(to, from, 16, filled); }
+static Two two(Four x) { return (Two){x[0], x[1]}; }
+Four sim_matrices4(const char *row) { return matrices(row, 4, 0); }
+Four sim_matrices4t(const char *row) { return matrices(row, 4, 1); }
+Two sim_matrices2(const char *row) { return two(matrices(row, 2, 0)); }
+Two sim_matrices2t(const char *row) { return two(matrices(row, 2, 1)); }
+
+static void copy(void *to, const void *from, uint32_t size) {
+  Fiber *f = &fibers[current];
+  if (((uintptr_t)to | (uintptr_t)from) % size) { snprintf(sim_error, 256, "a copy of %u bytes is not aligned", size); return; }
+  memset(to, 113, size);  /* until it is waited for, nothing is there */
+  if (f->copy_count == COPIES) { snprintf(sim_error, 256, "too many copies in flight"); return; }
+  f->copies[f->copy_count++] = (Copy){to, from, size, -1};
+}
+void sim_copy4(void *to, const void *from) { copy(to, from, 4); }
+void sim_copy8(void *to, const void *from) { copy(to, from, 8); }
+void sim_copy16(void *to, const void *from) { copy(to, from, 16); }
 void sim_commit(void) {
   Fiber *f = &fibers[current];
   for (int i = 0; i < f->copy_count; i++)

@@ -26,6 +26,7 @@ from tfn.hw.cuda import library
 from tfn.hw.cuda.driver import ATTRIBUTES
 from tfn.hw.cuda.graph import IF, ConditionalNode, KernelNode
 from tfn.hw.cuda.library import SYMBOLS, Library
+from tfn.lower.target.grid import STATIC_LOCAL_BYTES
 from tfn.lower.target.target import Target
 
 SEPARATOR = "\n; ---\n"
@@ -52,17 +53,22 @@ INTRINSICS = {
     "nvvm.mma.m16n8k16.row.col.f32.f32": "sim_mma_f16",
     "nvvm.mma.m16n8k8.row.col.tf32": "sim_mma_tf32",
     "nvvm.mma.m16n8k32.row.col.s8": "sim_mma_s8",
-    "nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3": "sim_ldmatrix",
-    "nvvm.cp.async.ca.shared.global.4.s": "sim_copy4",
-    "nvvm.cp.async.ca.shared.global.8.s": "sim_copy8",
-    "nvvm.cp.async.cg.shared.global.16.s": "sim_copy16",
+    "nvvm.ldmatrix.sync.aligned.m8n8.x2.b16.p3": "sim_matrices2",
+    "nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16.p3": "sim_matrices2t",
+    "nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3": "sim_matrices4",
+    "nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3": "sim_matrices4t",
+    "nvvm.cp.async.ca.shared.global.4": "sim_copy4",
+    "nvvm.cp.async.ca.shared.global.8": "sim_copy8",
+    "nvvm.cp.async.cg.shared.global.16": "sim_copy16",
     "nvvm.cp.async.commit.group": "sim_commit",
     "nvvm.cp.async.wait.group": "sim_wait",
 }
 # fmt: on
 """The function of `simulator.c` for each intrinsic of LLVM."""
 _KERNEL = re.compile(r"define ptx_kernel void @(\w+)\(((?:[^()]|\(\d\))*)\)")
-_SHARED = re.compile(r"@[\w.]+ = internal addrspace\(3\) global \[(\d+) x (\w+)\]")
+_SHARED = re.compile(r"@[\w.]+ = internal addrspace\(3\) global \[(\d+) x i8\]")
+_AT_LAUNCH = "external addrspace(3) global [0 x i8]"
+MOST_SHARED_BYTES = 227 << 10
 
 
 @cache
@@ -81,14 +87,57 @@ def for_host(text: str) -> str:
     same = r"getelementptr i8, ptr \1, i64 0"
     text = re.sub(r"addrspacecast ptr addrspace\(\d\) (\S+) to ptr", same, text)
     text = re.sub(r"addrspacecast ptr (\S+) to ptr addrspace\(\d\)", same, text)
+    text = text.replace(_AT_LAUNCH, f"internal global [{MOST_SHARED_BYTES} x i8] undef")
+    if "sim_group_mma" not in text and _GROUP_MMA.search(text):
+        text += "declare void @sim_group_mma(ptr, ptr, ptr, i32, i32, i32, i32, i32)\n"
+        text += "declare void @sim_group_wait(ptr)\n"
     text = re.sub(r" addrspace\(\d\)", "", text).replace("ptx_kernel ", "")
     for name, function in INTRINSICS.items():
         text = re.sub(rf"@llvm\.{re.escape(name)}\(", f"@{function}(", text)
     text = re.sub(r"\{(i32|float), \1, \1, \1\}", r"<4 x \1>", text)
-    text = re.sub(r"extractvalue (<4 x \w+> %\w+), (\d)", r"extractelement \1, i32 \2", text)
+    text = text.replace("{i32, i32}", "<2 x i32>")
+    text = re.sub(r"extractvalue (<[24] x \w+> %\w+), (\d)", r"extractelement \1, i32 \2", text)
     text = "\n".join(map(_halves_as_words, text.splitlines()))
+    text = _GROUP_MMA.sub(_group_product, text)
     assert "@llvm.nvvm" not in text, re.findall(r"@llvm\.nvvm[\w.]+", text)
     return text
+
+
+_GROUP_MMA = re.compile(
+    r"  (?P<result>%\w+) = call \{[^}]*\} asm sideeffect \"(?P<text>[^\"]*wgmma[^\"]*)\", "
+    r"\"[^\"]*\"\((?P<places>(?:i64 [^,]+, )*)(?P<sums>[^)]*)\) #1"
+)
+_PRODUCT = re.compile(
+    r"m64n(?P<columns>\d+)k16\.f32\.(?P<dtype>\w+)\.\2 .*?, p, 1, 1, (?P<a>\d), (?P<b>\d);.*"
+    r"wait_group\.sync\.aligned (?P<pending>\d)"
+)
+
+
+def _group_product(found: re.Match[str]) -> str:
+    """A call in place of the assembly of a product of four warps, or of a wait for it."""
+    result, sums = found["result"], found["sums"].replace("float ", "").split(", ")
+    kind = f"{{{', '.join(['float'] * len(sums))}}}"
+    lines = [f"  {result}.m = alloca {kind}"]
+    arguments = [f"ptr {result}.m"]
+    for i, place in enumerate(re.findall(r"i64 ([^,]+), ", found["places"])):
+        lines.append(f"  {result}.p{i} = inttoptr i64 {place} to ptr")
+        arguments.append(f"ptr {result}.p{i}")
+    words = _PRODUCT.search(found["text"])
+    if words is not None:
+        assert 2 * len(sums) == int(words["columns"])
+        numbers = words["columns"], words["a"], words["b"], int(words["dtype"] == "bf16")
+        arguments += [f"i32 {x}" for x in (*numbers, words["pending"])]
+    value = "poison"
+    for i, x in enumerate(sums):
+        lines.append(f"  {result}.i{i} = insertvalue {kind} {value}, float {x}, {i}")
+        value = f"{result}.i{i}"
+    function = "sim_group_mma" if words is not None else "sim_group_wait"
+    lines += [
+        f"  store {kind} {value}, ptr {result}.m",
+        f"  call void @{function}({', '.join(arguments)})",
+        f"  {result} = load {kind}, ptr {result}.m",
+    ]
+    return "\n".join(lines)
 
 
 def _halves_as_words(line: str) -> str:
@@ -112,13 +161,24 @@ def translate(texts: Sequence[str], target: Target, level: int) -> bytes:
 
 @dataclass
 class Kernel:
-    """A kernel that was loaded: its address here, the sizes of its parameters, its shared bytes."""
+    """A kernel that was loaded: its address here, the sizes of its parameters, its shared bytes.
+
+    Attributes:
+        asks: whether it needs shared memory that its launches ask for.
+        granted: the most bytes of it that they may ask for.
+    """
 
     name: str
     address: int
     sizes: list[int]
     threads: int
     shared_bytes: int
+    asks: bool = False
+    granted: int = STATIC_LOCAL_BYTES
+
+    def require_shared(self, size: int) -> None:
+        """Hold a launch to what its kernel needs."""
+        assert bool(size) == self.asks and size <= self.granted
 
 
 @cache
@@ -133,11 +193,12 @@ def _objects(text: str) -> tuple[Any, dict[str, Kernel]]:
     kernels = {}
     for m, part in found:
         sizes = [4 if p.strip().startswith("i32") else 8 for p in m[2].split(",")]
-        widths = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
-        shared = sum(int(n) * widths[kind] for n, kind in _SHARED.findall(part))
+        shared = sum(map(int, _SHARED.findall(part)))
         size = re.search(r'"nvvm.reqntid"="(\d+)"', part[m.end() :])
         assert size is not None
-        kernels[m[1]] = Kernel(m[1], code.addresses[m[1]], sizes, int(size[1]), shared)
+        kernels[m[1]] = Kernel(
+            m[1], code.addresses[m[1]], sizes, int(size[1]), shared, _AT_LAUNCH in part
+        )
     return code, kernels
 
 
@@ -312,7 +373,8 @@ class SimulatedCuda:
         out._obj.value = {0: 1024, 1: kernel.shared_bytes, 4: 32}[row]
 
     def cuFuncSetAttribute(self, function: Any, row: int, value: int) -> None:
-        assert self._at(function) and row == 8 and value <= self.attributes["local_bytes"]
+        assert row == 8 and value <= self.attributes["local_bytes"]
+        self._at(function).granted = value
 
     def cuLinkCreate(self, count: int, options: Any, values: Any, out: Any) -> None:
         self._give(out, {"values": values})
@@ -451,6 +513,7 @@ class SimulatedCuda:
     ) -> None:  # fmt: skip
         kernel = self._at(function)
         assert (gy, gz, ty, tz, extra) == (1, 1, 1, 1, None) and tx == kernel.threads
+        kernel.require_shared(shared)
         node = Node(kernel, gx, tx, self._values(kernel, values))
         self._at(stream).work.append(lambda: self._run(node))
 
@@ -479,6 +542,7 @@ class SimulatedCuda:
         assert tuple(p.groups)[1:] == tuple(p.threads)[1:] == (1, 1)
         assert p.threads[0] == kernel.threads and p.groups[0] > 0
         assert self._at(p.context) == "context"
+        kernel.require_shared(p.shared_bytes)
         values = self._values(kernel, p.parameters)
         self._add(out, graph, before, count, Node(kernel, p.groups[0], p.threads[0], values))
 

@@ -16,15 +16,16 @@ from tfn.dtypes import BFLOAT16, FLOAT16, DType
 from tfn.errors import SplitError
 from tfn.hw.cuda.target import TARGETS
 from tfn.lower.loops import grid_heuristics, loop_nest
+from tfn.lower.loops.grid_opt_ops import StageTile, WarpProduct
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.loops.opt_ops import StageTile, WarpProduct, replay
+from tfn.lower.loops.opt_ops import replay
 from tfn.lower.passes import passes, thread_count, tile_count
 from tfn.trace import build
 from tfn.trace.grid_interpreter import BankConflictError, DivergenceError, RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-TARGET = TARGETS["sm_90"]
+TARGET = TARGETS["sm_80"]
 INT8 = np.dtype("int8")
 
 
@@ -61,7 +62,7 @@ def test_every_pass_keeps_the_values_and_so_does_the_machine(
     values = inputs(outputs)
     assert any(isinstance(opt, WarpProduct) for opt in chosen(outputs[0]).opts)
     check_passes(jaxpr(outputs), values, TARGET, tolerance=1e-2)
-    (got,) = run_on(simulated_device(), jaxpr(outputs), values)
+    (got,) = run_on(simulated_device(major=8), jaxpr(outputs), values)
     (expected,) = run_oracle(outputs, values)
     np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=2e-2, atol=2e-2)
 
@@ -90,21 +91,23 @@ def test_sizes_that_the_unit_does_not_divide_are_left_to_threads() -> None:
 
 
 def test_no_thread_of_a_warp_waits_for_a_bank() -> None:
-    output = product(64, 128, 64)
+    output = product(64, 256, 64)
     n = chosen(output)
     pads = [opt.pad for opt in n.opts if isinstance(opt, StageTile)]
     assert len(pads) == 2 and all(pads)
     run(n, passes.linearize(n, TARGET), output, most=1)
 
 
+def without_padding(n: Nest, output: UOp) -> Nest:
+    opts = [replace(opt, pad=0) if isinstance(opt, StageTile) else opt for opt in n.opts]
+    return replay(plain(output), opts)
+
+
 def test_a_planted_bank_conflict_has_a_name() -> None:
-    output = product(64, 128, 64)
-    opts = [
-        replace(opt, pad=0) if isinstance(opt, StageTile) else opt for opt in chosen(output).opts
-    ]
-    n = replay(plain(output), opts)
+    output = product(64, 256, 64)
+    n = without_padding(chosen(output), output)
     with pytest.raises(
-        BankConflictError, match=r"threads 0 to 31 meet \d+ words of a bank in local"
+        BankConflictError, match=r"threads \d+ to \d+ meet \d+ words of a bank in local"
     ):
         run(n, passes.linearize(n, TARGET), output, most=1)
 
@@ -113,11 +116,9 @@ def test_a_planted_missing_barrier_has_a_name() -> None:
     output = product(64, 128, 64)
     n = chosen(output)
     items = passes.linearize(n, TARGET)
-    barriers = [u for u in items if u.op is Op.BARRIER]
-    assert len(barriers) == 2
-    for missing in barriers:
-        with pytest.raises(RaceError, match=r"of local memory \d.* without a barrier between them"):
-            run(n, [u for u in items if u is not missing], output)
+    (barrier,) = (u for u in items if u.op is Op.BARRIER)
+    with pytest.raises(RaceError, match=r"of local memory \d.* without a barrier between them"):
+        run(n, [u for u in items if u is not barrier], output)
 
 
 def test_a_warp_that_is_not_whole_is_refused() -> None:
@@ -147,3 +148,46 @@ def test_sums_by_exchanges_have_the_bits_of_the_tree() -> None:
             grid(items, tile_count(n), thread_count(n), [y, values[0].reshape(-1)])
             results.append(y)
         np.testing.assert_array_equal(*results)
+
+
+def fragments(output: UOp) -> set[tuple[int, bool]]:
+    items = passes.linearize(chosen(output), TARGET)
+    return {(u.arg.matrices, u.arg.transposed) for u in items if u.op is Op.FRAGMENT}
+
+
+@pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
+def test_warps_load_matrices_of_any_layout(
+    turned: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Along the sum rows are loaded as they are, across it they are transposed."""
+    monkeypatch.setattr(config, "disk_cache", False)
+    shapes = [(64, 128), (128, 64)]
+    a, b = (
+        p(i, *(shape if along == i ^ 1 else shape[::-1]), dtype=BFLOAT16)
+        for i, (shape, along) in enumerate(zip(shapes, turned, strict=True))
+    )
+    output = build.dot(a, b, ((turned[0],), (turned[1],)), ((), ()))
+    assert fragments(output) == {(4, turned[0] == 0), (2, turned[1] == 0)}
+    check_passes(jaxpr([output]), inputs([output]), TARGET, tolerance=2e-2)
+    (got,) = run_on(simulated_device(major=8), jaxpr([output]), inputs([output]))
+    (expected,) = run_oracle([output], inputs([output]))
+    np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=2e-2, atol=2e-2)
+
+
+def test_bytes_are_loaded_as_matrices_along_the_sum_alone() -> None:
+    a, b = p(0, 64, 128, dtype=INT8), p(1, 64, 128, dtype=INT8)
+    along = build.dot(a, b, ((1,), (1,)), ((), ()), np.dtype("int32"))
+    assert fragments(along) == {(4, False), (2, False)}
+    assert fragments(product(64, 128, 64, INT8)) == {(4, False)}
+
+
+def test_a_row_of_a_matrix_that_is_not_aligned_is_refused() -> None:
+    output = product(64, 128, 64)
+    n = chosen(output)
+    items = passes.linearize(n, TARGET)
+    moved = [
+        UOp(u.op, u.src, replace(u.arg, offset=u.arg.offset + 1)) if u.op is Op.FRAGMENT else u
+        for u in items
+    ]
+    with pytest.raises(AssertionError, match="rows of matrices begin at 16 bytes"):
+        run(n, moved, output)

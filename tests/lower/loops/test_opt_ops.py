@@ -366,33 +366,6 @@ def test_errors_give_the_reason() -> None:
     assert not steps_as_one(after, after.loop(outer), after.loop(b)), "it bounds another loop"
 
 
-def test_operands_are_staged_by_tiles() -> None:
-    n = only(matmul(p(0, 8, 12), p(1, 12, 6)))
-    rows, columns = n.loops
-    (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
-    n = Split(rows.arg.number, 4, Place.LOCAL).apply(n)
-    n = Split(columns.arg.number, 2, Place.LOCAL).apply(n)
-    n = Split(fold.src[1].arg.number, 3, Place.LOOP).apply(n)
-    at, inner = n.newest(2)
-    with pytest.raises(SplitError, match="would not meet at its barriers"):
-        StageTile(at.arg.number, 1).apply(n)
-    for r in n.loops:
-        if r.arg.place is Place.LOOP:
-            n = Bind(r.arg.number, Place.GROUP).apply(n)
-    after = StageTile(at.arg.number, 1).apply(n)
-    (staged,) = (u for u in walk([after.body]) if u.op is Op.STAGED)
-    assert [r.arg.size for r in staged.src[1:]] == [4, 3]
-    keeps_the_meaning(n, after)
-    refused = {
-        "not a loop of a reduction": StageTile(n.loops[0].arg.number, 1),
-        "cannot stage operand 0": StageTile(at.arg.number, 0),
-        f"cannot split r{inner.arg.number}": Split(inner.arg.number, 3, Place.LOOP),
-    }
-    for words, opt in refused.items():
-        with pytest.raises(SplitError, match=words):
-            opt.apply(after)
-
-
 @pytest.mark.parametrize(
     "row",
     [

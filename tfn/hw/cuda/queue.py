@@ -38,13 +38,15 @@ from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory, pointer_of
 from tfn.hw.cuda.table import WORD_BYTES
 from tfn.hw.device import no_entry, no_share
-from tfn.lower.program import Program
+from tfn.lower.program import Kernel, Program
+from tfn.lower.target.grid import STATIC_LOCAL_BYTES
 from tfn.trace.argument import filled
 
 ARENA_SLACK_BYTES = 64
 """Beyond the arena: a load that is not taken reads the first element, of an empty array too."""
 
 # fmt: off
+MOST_SHARED_BYTES = 8  # CUfunction_attribute: of dynamic shared memory that launches may ask for
 FUNCTION_ATTRIBUTES = {"threads": 0, "shared_bytes": 1, "registers": 4}  # CUfunction_attribute
 # fmt: on
 _MAX_DYNAMIC_SHARED_BYTES = 8
@@ -252,8 +254,7 @@ class CudaQueue:
         """
         self.driver.enter()
         functions = {
-            kernel.name: self._checked(kernel.name, kernel.threads, objects[kernel.name])
-            for kernel in program.kernels
+            kernel.name: self._checked(kernel, objects[kernel.name]) for kernel in program.kernels
         }
         return CudaExecutable(self, program, functions)
 
@@ -280,23 +281,28 @@ class CudaQueue:
         }
         return Resources(**found)
 
-    def _checked(self, name: str, threads: int, ptx: bytes) -> Function:
-        function = self._function(name, ptx)
+    def _checked(self, kernel: Kernel, ptx: bytes) -> Function:
+        function = self._function(kernel.name, ptx)
         needs, grid = self.resources(function), self.driver.target.grid
         assert grid is not None, "GPUs run groups of threads"
-        if needs.shared_bytes > grid.local_bytes:
+        at_launch = kernel.local_bytes if kernel.local_bytes > STATIC_LOCAL_BYTES else 0
+        shared_bytes = needs.shared_bytes + at_launch
+        if shared_bytes > grid.local_bytes:
             raise CompileError(
-                f"the kernel {name} needs more shared memory than a group can have",
-                got=f"{needs.shared_bytes:,} bytes of {grid.local_bytes:,}",
+                f"the kernel {kernel.name} needs more shared memory than a group can have",
+                got=f"{shared_bytes:,} bytes of {grid.local_bytes:,}",
                 hint="its tiles are too large for this device",
             )
-        if threads > needs.threads:
+        if at_launch:
+            self.driver.library("cuFuncSetAttribute", function, MOST_SHARED_BYTES, at_launch)
+        if kernel.threads > needs.threads:
+            of_thread = f"with {needs.registers} registers each"
             raise CompileError(
-                f"the kernel {name} has larger groups than the device can run",
-                got=f"{threads} threads of {needs.threads}, with {needs.registers} registers each",
+                f"the kernel {kernel.name} has larger groups than the device can run",
+                got=f"{kernel.threads} threads of {needs.threads}, {of_thread}",
                 hint="its threads need too many registers for this device",
             )
-        return Function(function)
+        return Function(function, at_launch)
 
     def failed(self, error: CudaError, program: Program, kernel: str) -> DeviceError:
         """The error of a program whose launch, or whose kernel, has failed."""

@@ -52,6 +52,7 @@ def _target(
         cores=cores,
         memory_gb_s=memory_gb_s,
         copies_asynchronously=True,
+        loads_matrices=True,
         exchanges=True,
         matrix_units=units,
     )

@@ -42,14 +42,34 @@ Terms = list[tuple[UOp, int]]
 """Values and their coefficients in an address."""
 
 
+class Tiles(Protocol):
+    """The tiles in local memory; see `staged_tiles.StagedTiles`."""
+
+    def address(self, emitter: Emitter, node: UOp) -> tuple[UOp, UOp, int]:
+        """The memory of a tile, and the index of the element at the present coordinates."""
+
+    def steps(self, node: UOp) -> dict[UOp, int]:
+        """The distances between neighbours along the axes of a tile."""
+
+
 class Threads(Protocol):
     """The threads of a group, for a kernel of a grid; see `grid.GroupThreads`."""
+
+    thread: UOp
+    loads_matrices: bool
+
+    @property
+    def tiles(self) -> Tiles:
+        """The tiles in local memory."""
 
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
 
     def iterations(self, emitter: Emitter, r: UOp) -> tuple[UOp, UOp | None]:
         """The first iteration of a thread in a range, and the end; None if it has just one."""
+
+    def before(self, emitter: Emitter, r: UOp) -> None:
+        """Emit what comes before a reduction's loop."""
 
     def enter(self, emitter: Emitter, r: UOp) -> None:
         """Emit what comes first in an iteration of a reduction's loop."""
@@ -152,7 +172,7 @@ class Emitter:
     def _sources(self, node: UOp) -> Sequence[UOp]:
         """The nodes to emit before a node: of a WHERE with a constant condition only its branch."""
         if node.op is Op.LOAD:
-            return [*self._address_values(node.src[1]), *node.src[2:]]
+            return [*self.address_values(node.src[1]), *node.src[2:]]
         if node.op is Op.STAGED:  # its load was emitted when the tile was copied
             return ()
         if node.op is Op.WHERE:
@@ -163,7 +183,7 @@ class Emitter:
             return node.src if truth is None else (node.src[1] if truth else node.src[2],)
         return node.src
 
-    def _address_values(self, index: UOp) -> list[UOp]:
+    def address_values(self, index: UOp) -> list[UOp]:
         """The terms of an address that are not ranges: they are values to be emitted."""
         return [term for term, _ in self.affine(index)[0] if term.op is not Op.RANGE]
 
@@ -401,7 +421,7 @@ class Emitter:
         """Emit a store at the end of the innermost open loop."""
         buffer, index, source = store.src[:3]
         condition = store.src[3] if len(store.src) == 4 else None
-        for u in (source, *self._address_values(index), *store.src[3:]):
+        for u in (source, *self.address_values(index), *store.src[3:]):
             self.emit(u)
         base, offset, lanes, stride = self.address(index)
         value = self.value(source)

@@ -24,10 +24,10 @@ from tfn.errors import SplitError
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.linearize import BEGIN
 from tfn.lower.codegen.reductions import Recurrence
+from tfn.lower.codegen.staged_tiles import StagedTiles, coordinates, swizzled_index
 from tfn.lower.codegen.warp_product import emit_reduction
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.loops.opt_ops import row_axes, tile_axes
 from tfn.lower.target.grid import Grid
 from tfn.trace import build
 from tfn.trace.argument import Access, LocalMemory, Place, Range
@@ -92,6 +92,10 @@ class GridLinearizer:
             self._stores()
             return
         r = self.outer[level]
+        if r.arg.size == 1 and r.arg.place is Place.LOOP:  # elements in registers are found there
+            with self.at.constant(r, 0):
+                self.loops(level + 1)
+            return
         begin: UOp = ZERO
         end: UOp | None = const(r.arg.size, INT64)
         if r.arg.place is Place.LOCAL:
@@ -115,29 +119,14 @@ class GridLinearizer:
                 Recurrence(self.emitter, u).run(self.inner)
 
 
-def coordinates(emitter: Emitter, number: UOp, ranges: Sequence[UOp]) -> dict[UOp, UOp]:
-    """The iteration of each range that a number of all their iterations stands for.
-
-    ``number % 4`` of the last of 4 iterations, ``number // 4 % 8`` of the one before of 8, ...
-    """
-    place, values = emitter.place, dict.fromkeys(ranges, ZERO)
-    longer = [r for r in ranges if r.arg.size > 1]
-    step = 1
-    for r in reversed(longer):
-        value = number if step == 1 else place(number // step)
-        # The first range needs no remainder: the number is below the product of all sizes.
-        values[r] = value if r is longer[0] else place(value % r.arg.size)
-        step *= r.arg.size
-    return values
-
-
 class GroupThreads:
     """The threads of a group: which iterations they run, what they share, where they meet.
 
     Attributes:
         size: the number of threads.
         thread: the number of a thread in its group, as a range of all threads.
-        staged: loads of tiles, by the loop in which the tiles are copied.
+        tiles: the tiles in local memory.
+        loads_matrices: whether a warp loads matrices from tiles by one instruction.
         is_masked: whether idle threads run all loops, and their accesses are masked.
         only_first: whether only the first thread stores, since no store is in a range of threads.
     """
@@ -145,6 +134,7 @@ class GroupThreads:
     def __init__(self, n: Nest, machine: Grid) -> None:
         self.size = thread_count(n)
         self.warp, self.exchanges = machine.warp_threads, machine.exchanges
+        self.loads_matrices = machine.loads_matrices
         self.thread = UOp(Op.RANGE, (), Range(-1, self.size, Place.LOCAL))
         self._axes = [_local(n.loops), *(_local(f.src[1:]) for f in loop_nest.folds(n.body))]
         sizes = sorted({_size(axes) for axes in self._axes if axes})
@@ -159,10 +149,8 @@ class GroupThreads:
                 "a reduction over threads is a tree over a power of two of them",
                 got=f"{self.size} threads",
             )
-        self.staged: dict[int, list[UOp]] = {}
-        for u in nodes(n.body):
-            if u.op is Op.STAGED:
-                self.staged.setdefault(u.arg.at, []).append(u)
+        staged = [u for u in nodes(n.body) if u.op is Op.STAGED]
+        self.tiles = StagedTiles(staged, self)
         # A bound on what is unrolled within a thread differs from element to element.
         unrolled = (
             s.op is Op.RANGE and s.arg.place is Place.UPCAST
@@ -170,9 +158,8 @@ class GroupThreads:
             for r in axes
             for s in walk(r.src)
         )
-        self.is_masked = bool(self.staged) or any(unrolled)
+        self.is_masked = bool(staged) or any(unrolled)
         self.only_first = self.size > 1 and not self._axes[0]
-        self._tiles: dict[UOp, tuple[UOp, dict[UOp, int]]] = {}
         self._memories = self._barriers = 0
 
     # Iterations.
@@ -203,7 +190,8 @@ class GroupThreads:
 
     # Local memory and barriers.
 
-    def _memory(self, size: int, like: UOp) -> UOp:
+    def memory(self, size: int, like: UOp) -> UOp:
+        """Local memory for some elements of a value's dtype."""
         self._memories += 1
         return UOp(Op.LOCAL_MEMORY, (), LocalMemory(self._memories - 1, (size,), like.dtype))
 
@@ -229,7 +217,7 @@ class GroupThreads:
         """
         if self.warp <= self.size and self.exchanges:
             return self._combine_warps(emitter, op, value)
-        memory, place, one = self._memory(self.size, value), emitter.place, Access(0, 1, 0)
+        memory, place, one = self.memory(self.size, value), emitter.place, Access(0, 1, 0)
         emitter.append(UOp(Op.STORE, (memory, self.thread, value), one))
         self.barrier(emitter)
         half = self.size // 2
@@ -251,7 +239,7 @@ class GroupThreads:
         """The same reduction, by exchanges within warps."""
         place, warp = emitter.place, self.warp
         if self.size > warp:
-            memory, one = self._memory(self.size, value), Access(0, 1, 0)
+            memory, one = self.memory(self.size, value), Access(0, 1, 0)
             emitter.append(UOp(Op.STORE, (memory, self.thread, value), one))
             self.barrier(emitter)
             lane = place(self.thread % warp)
@@ -274,54 +262,17 @@ class GroupThreads:
 
     # Tiles in local memory.
 
+    def before(self, emitter: Emitter, r: UOp) -> None:
+        """Start the copies of the first tiles, before the loop of a reduction that takes them."""
+        self.tiles.start(emitter, r)
+
     def enter(self, emitter: Emitter, r: UOp) -> None:
-        """Copy the tiles that are staged in an iteration of a reduction's loop."""
-        staged = self.staged.get(r.arg.number)
-        if staged:
-            self.barrier(emitter)  # the tiles before are no longer needed
-            for node in staged:
-                self._copy(emitter, node)
-            self.barrier(emitter)
-
-    def _copy(self, emitter: Emitter, node: UOp) -> None:
-        """Copy a tile: neighbouring threads load neighbouring elements, `size` apart from the next.
-
-        ``for c in ceil(elements / 256): tile[c * 256 + thread] = load at that element's ranges``
-        """
-        load, code, place = node.src[0], emitter.code, emitter.place
-        axes = tile_axes(node)
-        elements, row, pad = _size(axes), _size(row_axes(axes)), node.arg.pad
-        if node not in self._tiles:
-            steps = {r: _size(axes[i + 1 :]) for i, r in enumerate(axes)}
-            for r, step in steps.items():
-                steps[r] = step // row * (row + pad) if step >= row else step
-            self._tiles[node] = self._memory(elements // row * (row + pad), node), steps
-        memory, _ = self._tiles[node]
-        counter = code.open(ZERO, const(-(-elements // self.size), INT64))
-        element = place(place(counter * self.size) + self.thread)
-        with emitter.at.restoring(axes):
-            for r in axes:
-                emitter.at.fixed.pop(r, None)
-            wrapped = element if elements % self.size == 0 else place(element % elements)
-            emitter.env.update(coordinates(emitter, wrapped, axes))
-            value = emitter.emit(load)
-        at = element
-        if pad:
-            at = place(element + place(place(element // row) * pad))
-        src = [memory, at, value]
-        if elements % self.size:
-            src.append(place(element < elements))
-        emitter.append(UOp(Op.STORE, tuple(src), Access(0, 1, 0)))
-        code.close(counter, [], [])
+        """Bring the tiles that are staged in an iteration of a reduction's loop."""
+        self.tiles.enter(emitter, r)
 
     def load_staged(self, emitter: Emitter, node: UOp) -> UOp:
         """The element of a tile in local memory at the present coordinates."""
-        memory, steps = self._tiles[node]
-        offset, terms = 0, []
-        for r, step in steps.items():
-            value = emitter.env[r]
-            if value.op is Op.CONST:
-                offset += step * int(value.arg.value)
-            else:
-                terms.append((value, step))
-        return emitter.append(UOp(Op.LOAD, (memory, emitter.total(terms)), Access(offset, 1, 0)))
+        memory, base, offset = self.tiles.address(emitter, node)
+        if node.arg.swizzled:
+            base, offset = swizzled_index(emitter, emitter.place(base + offset)), 0
+        return emitter.append(UOp(Op.LOAD, (memory, base), Access(offset, 1, 0)))

@@ -51,6 +51,7 @@ class Reduction:
         rows: on a matrix unit, the range of its rows; an accumulator is then a matrix.
         multiply: on a matrix unit, adds a product of matrices to an accumulator.
         accumulate: on the matrix unit of a warp, adds to all accumulators.
+        finish: makes the totals after the loops from the accumulators.
     """
 
     def __init__(
@@ -60,9 +61,11 @@ class Reduction:
         rows: UOp | None = None,
         multiply: Callable[[Reduction, UOp], UOp] | None = None,
         accumulate: Callable[[Reduction, Totals], Totals] | None = None,
+        finish: Callable[[Reduction, Totals], Totals] | None = None,
     ) -> None:
         self.emitter, self.at, self.place = emitter, emitter.at, emitter.place
         self.node, self.multiply, self.accumulate = node, multiply, accumulate
+        self.finish = finish
         self.op: Op = node.arg.op
         self.index: DType | None = node.arg.index
         self.body, ranges = node.src[0], node.src[1:]
@@ -93,6 +96,8 @@ class Reduction:
         with at.restoring((*self.upcasts, *self.lanes)):
             points = list(product(*(range(at.trips(r)) for r in self.upcasts)))
             totals = self._guarded(self._start(points))
+            if self.finish is not None:
+                totals = self.finish(self, totals)
             for point in points:
                 at.set(self.upcasts, point, self.lanes)
                 parts = {own: total for (p, own), total in totals.items() if p == point}
@@ -165,6 +170,8 @@ class Reduction:
             if end is None:
                 return self._inside(r, level, begin, totals)
             return self._carried(totals, partial(self._inside, r, level), end, begin=begin)
+        if threads is not None:
+            threads.before(self.emitter, r)
         trips, peeled = self.at.peeled(r)
         if trips:
             totals = self._carried(totals, partial(self._inside, r, level), const(trips, INT64))

@@ -9,7 +9,10 @@ kernel may use is what the record says.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tfn._support.frozen import frozen
+from tfn.trace.uop import UOp
 
 
 @frozen
@@ -44,6 +47,7 @@ class Grid:
         cores: multiprocessors, or compute units: groups that run at the same time.
         memory_gb_s: bandwidth of the memory of the device.
         core_threads: the most threads that a core runs at once.
+        loads_matrices: whether a warp loads matrices from local memory by one instruction.
         exchanges: whether threads of a warp get each other's values without memory.
         copies_asynchronously: whether a copy to local memory may run beside arithmetic.
         matrix_units: larger ones first.
@@ -59,6 +63,7 @@ class Grid:
     cores: int = 16
     memory_gb_s: int = 100
     copies_asynchronously: bool = False
+    loads_matrices: bool = False
     exchanges: bool = False
     core_threads: int = 2048
     matrix_units: tuple[GridMatrixUnit, ...] = ()
@@ -85,6 +90,23 @@ class Grid:
         by_threads = self.core_threads // (warps * self.warp_threads)
         return min(by_registers, by_memory, by_threads, MAX_GROUPS_AT_ONCE)
 
+
+def local_layout(memories: Iterable[UOp]) -> tuple[dict[UOp, int], int]:
+    """Where each LOCAL_MEMORY of a group begins, in bytes, and the bytes of all of them."""
+    places, end = {}, 0
+    for memory in memories:
+        places[memory] = end
+        size = memory.size * memory.dtype.itemsize
+        end += -(-size // LOCAL_MEMORY_ALIGNMENT_BYTES) * LOCAL_MEMORY_ALIGNMENT_BYTES
+    return places, end
+
+
+LOCAL_MEMORY_ALIGNMENT_BYTES = 1024  # eight rows of 128 bytes, with which swizzling begins anew
+
+STATIC_LOCAL_BYTES = 48 << 10
+"""Local memory that a kernel may declare; one that needs more gets it at its launch.
+
+Source: CUDA C++ Programming Guide, compute capabilities 8.x to 12.x."""
 
 REGISTER_UNIT = 256  # registers that a warp gets at a time
 SYSTEM_BYTES = 1 << 10  # of local memory, for each group

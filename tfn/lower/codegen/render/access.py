@@ -148,11 +148,10 @@ def store(w: LlvmWriter, u: UOp) -> str:
             w.call(f"masked.store.{_memory_suffix(value)}.p0", arguments)
         else:
             w.lines.append(f"  store {kind} {name}, ptr {pointer}, {align}")
-    elif predicate:
-        _predicated_store(w, u, kind, name, predicate, align)
     else:
-        pointer = w.pointer(buffer, base, access.offset)
-        w.lines.append(f"  store {kind} {name}, ptr {pointer}, {align}")
+        with w.branch(predicate):
+            pointer = w.pointer(buffer, base, access.offset)
+            w.lines.append(f"  store {kind} {name}, ptr {pointer}, {align}")
     return ""
 
 
@@ -161,24 +160,6 @@ def _is_first_lane(mask: UOp) -> bool:
     if mask.op is not Op.LT or mask.src[0].op is not Op.LANES or mask.src[1].op is not Op.CONST:
         return False
     return int(mask.src[1].arg.value) == 1
-
-
-def _predicated_store(
-    w: LlvmWriter, u: UOp, kind: str, name: str, predicate: str, align: str
-) -> None:
-    """A scalar store under a predicate: a branch around it."""
-    w.count += 1
-    yes, done = f"yes{w.count}", f"done{w.count}"
-    w.lines.append(f"  br i1 {predicate}, label %{yes}, label %{done}")
-    w.lines.append(f"{yes}:")
-    w.block = yes
-    pointer = w.pointer(u.src[0], u.src[1], u.arg.offset)
-    w.lines += [
-        f"  store {kind} {name}, ptr {pointer}, {align}",
-        f"  br label %{done}",
-        f"{done}:",
-    ]
-    w.block = done
 
 
 def prefetch(w: LlvmWriter, u: UOp) -> str:

@@ -285,12 +285,20 @@ def _constant(u: UOp, value: int) -> str:
 
 
 def _division(w: LlvmWriter, u: UOp) -> str:
-    """Floor division and modulo of integers; division by zero gives 0, never a trap."""
+    """Floor division and modulo of integers; division by zero gives 0, never a trap.
+
+    By powers of two they are a shift and a mask, of negative numbers too.
+    """
     x, y = u.src
     kind, a, b = typed(u), w(x), w(y)
     signed = _kind(u.dtype) == 1
     one, zero, minus_one = _constant(u, 1), _constant(u, 0), _constant(u, -1)
     safe = y.op is Op.CONST and y.arg.bits != 0 and (not signed or y.arg.value > 0)
+    if safe and (power := int(y.arg.value)).bit_count() == 1:
+        if u.op is Op.MOD:
+            return w.let(f"and {kind} {a}, {_constant(u, power - 1)}")
+        shift = "ashr" if signed else "lshr"
+        return w.let(f"{shift} {kind} {a}, {_constant(u, power.bit_length() - 1)}")
     bools = vector("i1", u.shape)
     divisor = b
     if not safe:

@@ -4,8 +4,9 @@ What is said otherwise than for a processor::
 
     begin, the number of a group     llvm.nvvm.read.ptx.sreg.ctaid.x
     the number of a thread           llvm.nvvm.read.ptx.sreg.tid.x
-    local memory                     a global of address space 3, .shared in PTX
+    local memory                     one global of address space 3, .shared in PTX
     a barrier of a group             llvm.nvvm.barrier.cta.sync.aligned.all 0
+    a copy that is not waited for    llvm.nvvm.cp.async.cg.shared.global.16, .ca for 8 and 4 bytes
     operands                         a table of addresses in the memory of the device
 
 A kernel has one parameter, the table of its operands: so a launch that is recorded once works for
@@ -26,12 +27,15 @@ from dataclasses import replace
 from tfn.dtypes import BOOL, FLOAT16, DType
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.render import llvm
-from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, stored, typed
+from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, typed
+from tfn.lower.target.grid import (
+    LOCAL_MEMORY_ALIGNMENT_BYTES,
+    STATIC_LOCAL_BYTES,
+    local_layout,
+)
+from tfn.trace.argument import SWIZZLE_ROW, GroupMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-
-LOCAL_MEMORY_ALIGNMENT = 128
-"""Bytes to which local memory is aligned: all banks of it once."""
 
 
 def kernel_text(name: str, items: Sequence[UOp]) -> str:
@@ -53,30 +57,70 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
             f"load ptr addrspace(1), ptr addrspace(1) {slot}, align 8, !invariant.load !0"
         )
         w.names[buffer] = w.let(f"addrspacecast ptr addrspace(1) {pointer} to ptr")
-    memories = []
-    for memory in (u for u in operands if u.op is Op.LOCAL_MEMORY):
-        at = f"@{name}.t{memory.arg.number}"
-        kind = f"[{memory.size} x {stored(memory.dtype)}]"
-        memories.append(
-            f"{at} = internal addrspace(3) global {kind} undef, align {LOCAL_MEMORY_ALIGNMENT}\n"
-        )
-        w.names[memory] = w.let(f"addrspacecast ptr addrspace(3) {at} to ptr")
+    local = _local_memory(w, name, [u for u in operands if u.op is Op.LOCAL_MEMORY])
     for u in items:
-        if u.op is Op.BARRIER:
-            w.call("nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
-            continue
         value = (ROWS.get(u.op) or llvm.RENDER[u.op])(w, u)
         if value:
             w.names[u] = value
     body = "\n".join([*w.allocas, *w.lines])
     declarations = "\n".join(sorted(w.declared.values()))
     return (
-        f"{''.join(memories)}"
+        f"{local}"
         f"define ptx_kernel void @{name}(ptr addrspace(1) noalias readonly align 8 %operands) "
         f'"nvvm.reqntid"="{threads}" #0 {{\n'
         f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
-        'attributes #0 = { nounwind "no-builtins" }\n!0 = !{}\n'
+        'attributes #0 = { nounwind "no-builtins" }\nattributes #1 = { convergent nounwind }\n'
+        "!0 = !{}\n"
     )
+
+
+def _local_memory(w: LlvmWriter, name: str, memories: Sequence[UOp]) -> str:
+    """Declare the local memory of a kernel: one block, which its launch sizes if it is large."""
+    places, size = local_layout(memories)
+    if not size:
+        return ""
+    at, align = f"@{name}_local", f"align {LOCAL_MEMORY_ALIGNMENT_BYTES}"
+    for memory, begin in places.items():
+        place = w.let(f"getelementptr i8, ptr addrspace(3) {at}, i32 {begin}")
+        w.names[memory] = w.let(f"addrspacecast ptr addrspace(3) {place} to ptr")
+    if size > STATIC_LOCAL_BYTES:
+        return f"{at} = external addrspace(3) global [0 x i8], {align}\n"
+    return f"{at} = internal addrspace(3) global [{size} x i8] undef, {align}\n"
+
+
+def _barrier(w: LlvmWriter, u: UOp) -> str:
+    w.call("nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
+    return ""
+
+
+def _copy(w: LlvmWriter, u: UOp) -> str:
+    """An asynchronous copy, and a branch around it if it has a predicate."""
+    memory, to, operand, index, *predicate = u.src
+    count = u.arg.count * memory.dtype.itemsize
+    # Of 16 bytes it goes around the first cache, which tiles in local memory have no use for.
+    kind = "cg" if count == 16 else "ca"
+    with w.branch(w(predicate[0]) if predicate else ""):
+        arguments = [
+            ("ptr addrspace(3)", _in_space(w, w.pointer(memory, to, u.arg.offset), 3)),
+            ("ptr addrspace(1)", _in_space(w, w.pointer(operand, index, u.arg.operand_offset), 1)),
+        ]
+        w.call(f"nvvm.cp.async.{kind}.shared.global.{count}", arguments)
+    return ""
+
+
+def _in_space(w: LlvmWriter, pointer: str, space: int) -> str:
+    """A pointer in an address space, from which it was cast before."""
+    return w.let(f"addrspacecast ptr {pointer} to ptr addrspace({space})")
+
+
+def _copy_group(w: LlvmWriter, u: UOp) -> str:
+    w.call("nvvm.cp.async.commit.group", [])
+    return ""
+
+
+def _copy_wait(w: LlvmWriter, u: UOp) -> str:
+    w.call("nvvm.cp.async.wait.group", [("i32", str(u.arg))])
+    return ""
 
 
 def _exchange(w: LlvmWriter, u: UOp) -> str:
@@ -102,6 +146,23 @@ def _butterfly(w: LlvmWriter, word: str, distance: int) -> str:
     """A word of 32 bits from the thread at a distance, of all 32 threads of a warp."""
     arguments = [("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31")]
     return w.let(w.intrinsic("nvvm.shfl.sync.bfly.i32", "i32", arguments))
+
+
+def _fragment(w: LlvmWriter, u: UOp) -> str:
+    """An element of matrices in local memory; all of a thread come by one instruction."""
+    memory, index = u.src
+    key = UOp(u.op, u.src, replace(u.arg, element=0)), w.block
+    whole = w.wholes.get(key)
+    kind = f"{{{', '.join(['i32'] * u.arg.matrices)}}}"
+    if whole is None:
+        suffix = f"x{u.arg.matrices}{'.trans' if u.arg.transposed else ''}"
+        place = _in_space(w, w.pointer(memory, index, u.arg.offset), 3)
+        name = f"nvvm.ldmatrix.sync.aligned.m8n8.{suffix}.b16.p3"
+        whole = w.wholes[key] = w.let(w.intrinsic(name, kind, [("ptr addrspace(3)", place)]))
+    n, element = 4 // u.dtype.itemsize, TYPES[u.dtype]
+    word = w.let(f"extractvalue {kind} {whole}, {u.arg.element // n}")
+    vector = w.let(f"bitcast i32 {word} to <{n} x {element}>")
+    return w.let(f"extractelement <{n} x {element}> {vector}, i32 {u.arg.element % n}")
 
 
 # fmt: off
@@ -131,6 +192,83 @@ def _warp_mma(w: LlvmWriter, u: UOp) -> str:
     return w.let(f"extractvalue {kind} {whole}, {u.arg.element}")
 
 
+def _group_mma(w: LlvmWriter, u: UOp) -> str:
+    """A sum of a product of four warps, which inline assembly computes: LLVM has no intrinsic."""
+    a, at_a, b, at_b, *sums = u.src
+    key = UOp(u.op, u.src, replace(u.arg, element=0)), w.block
+    whole = w.wholes.get(key)
+    if whole is None:
+        places = []
+        for memory, index in ((a, at_a), (b, at_b)):
+            place = _in_space(w, w.pointer(memory, index, 0), 3)
+            places.append(("i64", w.let(f"ptrtoint ptr addrspace(3) {place} to i64")))
+        text = _group_product(u.arg, len(sums))
+        whole = w.wholes[key] = _tied(w, text, places, sums)
+    return w.let(f"extractvalue {_floats(len(sums))} {whole}, {u.arg.element}")
+
+
+GROUP_DESCRIPTOR = 1 << 62 | 64 << 32 | 1 << 16
+"""Of rows along the sum: 128-byte swizzling, 1,024 bytes from 8 rows to the next 8."""
+
+GROUP_DESCRIPTOR_ACROSS = 1 << 62 | 64 << 32 | 512 << 16
+"""Of rows across the sum: the same, and 8,192 bytes from a box of 64 to the next box."""
+
+
+def _group_product(arg: GroupMma, n: int) -> str:
+    """PTX of a product of 64 elements along the sum: four instructions, and a wait for them.
+
+    A descriptor of a matrix has its address divided by 16 in the lowest bits; 16 elements further
+    along the sum are 32 bytes, or 16 rows of 128 bytes where rows are across.
+
+    Source: PTX ISA, asynchronous warpgroup level matrix instructions.
+    """
+    dtype = {"bfloat16": "bf16", "float16": "f16"}[arg.dtype.name]
+    sums = ", ".join(f"${i}" for i in range(n))
+    lines = ["{", ".reg .pred p;", ".reg .b64 a, b;", "setp.eq.u32 p, 0, 0;"]
+    for name, operand, across in (("a", n, arg.a_across), ("b", n + 1, arg.b_across)):
+        descriptor = GROUP_DESCRIPTOR_ACROSS if across else GROUP_DESCRIPTOR
+        lines += [
+            f"and.b64 {name}, ${operand}, 0x3FFFF;",
+            f"shr.u64 {name}, {name}, 4;",
+            f"or.b64 {name}, {name}, {descriptor:#x};",
+        ]
+    # Copies have written through another path to the memory than that by which the unit reads.
+    lines += ["fence.proxy.async.shared::cta;", "wgmma.fence.sync.aligned;"]
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{arg.columns}k16.f32.{dtype}.{dtype}"
+    turned = f"{int(arg.a_across)}, {int(arg.b_across)}"
+    for step in range(SWIZZLE_ROW // 16):
+        lines.append(f"{instruction} {{{sums}}}, a, b, p, 1, 1, {turned};")
+        if step < SWIZZLE_ROW // 16 - 1:
+            lines += [
+                f"add.s64 {name}, {name}, {128 if across else 2};"
+                for name, across in (("a", arg.a_across), ("b", arg.b_across))
+            ]
+    lines += ["wgmma.commit_group.sync.aligned;", f"wgmma.wait_group.sync.aligned {arg.pending};"]
+    return "\n".join([*lines, "}"])
+
+
+def _group_wait(w: LlvmWriter, u: UOp) -> str:
+    """A sum after all products of four warps: the registers of all sums change until then."""
+    key = UOp(u.op, u.src, 0), w.block
+    whole = w.wholes.get(key)
+    if whole is None:
+        whole = w.wholes[key] = _tied(w, "wgmma.wait_group.sync.aligned 0;", [], u.src)
+    return w.let(f"extractvalue {_floats(len(u.src))} {whole}, {u.arg}")
+
+
+def _tied(w: LlvmWriter, text: str, places: Sequence[tuple[str, str]], sums: Sequence[UOp]) -> str:
+    """Inline assembly that changes sums in their registers; places come after them."""
+    n, text = len(sums), text.replace("\n", "\\0A")
+    arguments = ", ".join(f"{t} {v}" for t, v in [*places, *(("float", w(s)) for s in sums)])
+    operands = [*["=f"] * n, *["l"] * len(places), *map(str, range(n)), "~{memory}"]
+    assembly = f'asm sideeffect "{text}", "{",".join(operands)}"'
+    return w.let(f"call {_floats(n)} {assembly}({arguments}) #1")
+
+
+def _floats(count: int) -> str:
+    return f"{{{', '.join(['float'] * count)}}}"
+
+
 def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
     """Elements as 32 bits, the first of them lowest."""
     kind, n = TYPES[dtype], len(elements)
@@ -142,7 +280,13 @@ def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
     return w.let(f"bitcast <{n} x {kind}> {vector} to i32")
 
 
-ROWS: dict[Op, llvm.Row] = {Op.EXCHANGE: _exchange, Op.WARP_MMA: _warp_mma}
+# fmt: off
+ROWS: dict[Op, llvm.Row] = {
+    Op.BARRIER: _barrier, Op.COPY: _copy, Op.COPY_GROUP: _copy_group, Op.COPY_WAIT: _copy_wait,
+    Op.EXCHANGE: _exchange, Op.FRAGMENT: _fragment, Op.WARP_MMA: _warp_mma,
+    Op.GROUP_MMA: _group_mma, Op.GROUP_WAIT: _group_wait,
+}
+# fmt: on
 """Rows beside those of `llvm.RENDER`."""
 
 

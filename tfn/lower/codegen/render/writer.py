@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -133,6 +134,20 @@ class LlvmWriter:
     def call(self, name: str, arguments: Sequence[tuple[str, str]]) -> None:
         """Add a call of an LLVM intrinsic without a result."""
         self.lines.append("  " + self.intrinsic(name, "void", arguments))
+
+    @contextmanager
+    def branch(self, predicate: str) -> Iterator[None]:
+        """Instructions that run where a predicate is true; everywhere if it is empty."""
+        if not predicate:
+            yield
+            return
+        self.count += 1
+        yes, done = f"yes{self.count}", f"done{self.count}"
+        self.lines += [f"  br i1 {predicate}, label %{yes}, label %{done}", f"{yes}:"]
+        self.block = yes
+        yield
+        self.lines += [f"  br label %{done}", f"{done}:"]
+        self.block = done
 
     def prefetch(self, pointer: str) -> None:
         """Prefetch a cache line: for a read (0), into all caches (3), as data (1)."""

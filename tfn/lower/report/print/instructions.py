@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from tfn.dtypes import SHORT
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.report.print.expression import literal
+from tfn.trace.argument import Access
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -107,15 +108,48 @@ class InstructionPrinter:
         """``barrier``: all threads of the group come to it."""
         self.line("barrier")
 
+    def copy(self, u: UOp) -> None:
+        """``start local0[v3] = a[v5 + 8], 4 elements``: nothing waits for it."""
+        memory, to, operand, index = u.src[:4]
+        at = self.address(UOp(Op.LOAD, (memory, to), Access(u.arg.offset, 1, 0)))
+        source = self.address(UOp(Op.LOAD, (operand, index), Access(u.arg.operand_offset, 1, 0)))
+        predicate = f" if {self.name(u.src[4])}" if len(u.src) == 5 else ""
+        self.line(f"start {at} = {source}, {u.arg.count} elements{predicate}")
+
+    def copy_group(self, u: UOp) -> None:
+        """``close copies``: those started since the last one are waited for together."""
+        self.line("close copies")
+
+    def copy_wait(self, u: UOp) -> None:
+        """``wait for copies but 1``: the last groups of them may be under way."""
+        self.line(f"wait for copies but {u.arg}")
+
     def exchange(self, u: UOp) -> None:
         """``v2 = v1 of lane ^ 16``: the value of another thread of the warp."""
         self.let(u, f"{self.name(u.src[0])} of lane ^ {u.arg}")
+
+    def fragment(self, u: UOp) -> None:
+        """``v3 = fragment 2 of local0[v1 + 8]``: one of the elements that a thread gets."""
+        at = self.address(UOp(Op.LOAD, u.src, Access(u.arg.offset, 1, 0)))
+        turned = " transposed" if u.arg.transposed else ""
+        self.let(u, f"fragment {u.arg.element} of {u.arg.matrices} at {at}{turned}")
 
     def warp_mma(self, u: UOp) -> None:
         """``v9 = v8 + warp product 0 of v0, v1, ...``: one of four sums of a thread."""
         operands, i = u.src[:-4], u.arg.element
         names = ", ".join(map(self.name, operands))
         self.let(u, f"{self.name(u.src[i - 4])} + warp product {i} of {names}")
+
+    def group_mma(self, u: UOp) -> None:
+        """``v9 = v8 + group product 0 of local0[v1], local1[v2]``: a sum of a thread."""
+        a, i, b, j, *sums = u.src
+        names = f"{self.name(a)}[{self.name(i)}], {self.name(b)}[{self.name(j)}]"
+        element = u.arg.element
+        self.let(u, f"{self.name(sums[element])} + group product {element} of {names}")
+
+    def group_wait(self, u: UOp) -> None:
+        """``v9 = v8 after group products``."""
+        self.let(u, f"{self.name(u.src[u.arg])} after group products")
 
     def loop(self, u: UOp) -> None:
         """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if a condition ends it."""
@@ -159,6 +193,12 @@ PRINT: dict[Op, Callable[[InstructionPrinter, UOp], None]] = {
     Op.ACROSS: InstructionPrinter.across,
     Op.TILE: InstructionPrinter.tile,
     Op.BARRIER: InstructionPrinter.barrier,
+    Op.COPY: InstructionPrinter.copy,
+    Op.COPY_GROUP: InstructionPrinter.copy_group,
+    Op.COPY_WAIT: InstructionPrinter.copy_wait,
     Op.EXCHANGE: InstructionPrinter.exchange,
+    Op.FRAGMENT: InstructionPrinter.fragment,
     Op.WARP_MMA: InstructionPrinter.warp_mma,
+    Op.GROUP_MMA: InstructionPrinter.group_mma,
+    Op.GROUP_WAIT: InstructionPrinter.group_wait,
 }

@@ -1,0 +1,212 @@
+"""Products by four warps: values in all layouts, and what is planted between tiles and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.hw.cuda.devices import simulated_device
+from tests.hw.cuda.ptxas import assemble, needs_ptxas
+from tests.lower.check_passes import check_passes
+from tests.lower.graphs import inputs, jaxpr, matmul, p, run_on, run_oracle
+from tfn.config import config
+from tfn.dtypes import BFLOAT16, FLOAT16, DType
+from tfn.errors import SplitError
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cuda.target import TARGETS
+from tfn.lower.loops import grid_heuristics, loop_nest
+from tfn.lower.loops.grid_opt_ops import StageTile
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import replay
+from tfn.lower.passes import passes, thread_count, tile_count
+from tfn.lower.pipeline import lower
+from tfn.trace import build
+from tfn.trace.argument import GROUP_ROWS, SWIZZLE_ROW, swizzled
+from tfn.trace.banks import degree
+from tfn.trace.grid_interpreter import RaceError, grid
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+TARGET = TARGETS["sm_90"]
+
+
+def product(rows: int, depth: int, columns: int, dtype: DType = BFLOAT16) -> UOp:
+    return matmul(p(0, rows, depth, dtype=dtype), p(1, depth, columns, dtype=dtype))
+
+
+def plain(output: UOp) -> Nest:
+    (kernel,) = passes.ranges(passes.boundaries(jaxpr([output]).function, TARGET), TARGET)
+    return loop_nest.nest(passes.decompose(kernel.body, TARGET))
+
+
+def chosen(output: UOp) -> Nest:
+    return grid_heuristics.choose(plain(output), TARGET)
+
+
+def run(n: Nest, items: Sequence[UOp], output: UOp) -> np.ndarray:
+    """The values by all threads, none of which waits for a bank."""
+    a, b = inputs([output])
+    y = np.zeros(output.shape, output.dtype)
+    buffers = [y.reshape(-1), a.reshape(-1), b.reshape(-1)]
+    grid(items, tile_count(n), thread_count(n), buffers, 1)
+    return y
+
+
+def products(items: Sequence[UOp]) -> list[UOp]:
+    return [u for u in items if u.op is Op.GROUP_MMA]
+
+
+def require_close(got: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(64, 128, 64), (128, 192, 64), (64, 320, 128), (192, 256, 64)], ids=str
+)
+def test_every_pass_keeps_the_values_and_so_does_the_machine(
+    dtype: DType, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "disk_cache", False)
+    output = product(*sizes, dtype)
+    values, n = inputs([output]), chosen(output)
+    items = passes.linearize(n, TARGET)
+    (expected,) = run_oracle([output], values)
+    assert products(items)
+    require_close(run(n, items, output), expected)
+    (got,) = run_on(simulated_device(), jaxpr([output]), values)
+    require_close(got, expected)
+
+
+@pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
+def test_tiles_are_along_the_sum_or_across_it(
+    turned: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the products of a gradient need no transposes."""
+    monkeypatch.setattr(config, "disk_cache", False)
+    a = p(0, *((128, 192) if turned[0] else (192, 128)), dtype=BFLOAT16)
+    b = p(1, *((128, 192) if turned[1] else (192, 128)), dtype=BFLOAT16)
+    output = build.dot(a, b, ((turned[0],), (turned[1],)), ((), ()))
+    n = chosen(output)
+    items = passes.linearize(n, TARGET)
+    across = {(u.arg.a_across, u.arg.b_across) for u in products(items)}
+    assert across == {(turned[0] == 0, turned[1] == 0)}
+    (expected,) = run_oracle([output], inputs([output]))
+    require_close(run(n, items, output), expected)
+    (got,) = run_on(simulated_device(), jaxpr([output]), inputs([output]))
+    require_close(got, expected)
+
+
+def test_what_follows_a_product_is_in_its_kernel() -> None:
+    bias = build.broadcast_to(p(2, 64, dtype=BFLOAT16), (64, 64))
+    output = build.maximum(product(64, 192, 64) * 2.0, bias)
+    assert products(passes.linearize(chosen(output), TARGET))
+    check_passes(jaxpr([output]), inputs([output]), TARGET, tolerance=2e-2)
+
+
+def test_products_that_no_tile_divides_are_by_single_warps() -> None:
+    for sizes in ((80, 128, 64), (64, 96, 64), (64, 128, 40), (64, 64, 64)):
+        items = passes.linearize(chosen(product(*sizes)), TARGET)
+        assert not products(items) and any(u.op is Op.WARP_MMA for u in items)
+
+
+def test_large_products_have_large_tiles() -> None:
+    def tile(*sizes: int) -> tuple[int, int]:
+        items = passes.linearize(chosen(product(*sizes)), TARGET)
+        (columns,) = {u.arg.columns for u in products(items)}
+        (threads,) = {s.arg.size for u in items for s in u.src if s.op is Op.RANGE}
+        return GROUP_ROWS * threads // 128, columns
+
+    assert tile(4096, 4096, 4096) == (128, 256)
+    assert tile(512, 512, 512) == (64, 64)
+
+
+def planted(output: UOp, **changes: int) -> tuple[Nest, tuple[UOp, ...]]:
+    opts = [replace(u, **changes) if isinstance(u, StageTile) else u for u in chosen(output).opts]
+    n = replay(plain(output), opts)
+    return n, passes.linearize(n, TARGET)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 5])
+def test_rings_of_any_length_keep_the_values(stages: int) -> None:
+    output = product(64, 384, 64)
+    n, items = planted(output, stages=stages)
+    require_close(run(n, items, output), run_oracle([output], inputs([output]))[0])
+    assert {u.arg.pending for u in products(items)} == {int(stages > 2)}
+
+
+def rebuilt(
+    items: Sequence[UOp], changed: Callable[[UOp, tuple[UOp, ...]], UOp | None]
+) -> list[UOp]:
+    """The items, each made anew from its new sources; None puts its first source in its place."""
+    new: dict[UOp, UOp] = {}
+    kept = []
+    for u in items:
+        node = changed(u, tuple([new.get(s, s) for s in u.src]))
+        new[u] = new.get(u.src[u.arg], u.src[u.arg]) if node is None else node
+        kept += [] if node is None else [node]
+    return kept
+
+
+def test_sums_that_nothing_waits_for_lack_the_last_product() -> None:
+    output = product(64, 384, 64)
+    n, items = planted(output, stages=4)
+    assert sum(u.op is Op.GROUP_WAIT for u in items) == 32
+    without = rebuilt(
+        items, lambda u, src: None if u.op is Op.GROUP_WAIT else UOp(u.op, src, u.arg)
+    )
+    got, expected = run(n, without, output), run(n, items, output)
+    assert np.abs(got.astype(float) - expected.astype(float)).max() > 1
+
+
+def test_a_copy_to_a_tile_that_a_pending_product_reads_is_a_race() -> None:
+    output = product(64, 384, 64)
+    n, items = planted(output, stages=4)
+
+    def longer(u: UOp, src: tuple[UOp, ...]) -> UOp:
+        return UOp(u.op, src, replace(u.arg, pending=2) if u.op is Op.GROUP_MMA else u.arg)
+
+    with pytest.raises(RaceError, match=r"loads element \d+ of local memory \d"):
+        run(n, rebuilt(items, longer), output)
+
+
+def test_a_missing_barrier_is_a_race() -> None:
+    output = product(64, 384, 64)
+    n, items = planted(output, stages=4)
+    with pytest.raises(RaceError, match=r"of local memory \d"):
+        run(n, [u for u in items if u.op is not Op.BARRIER], output)
+
+
+def test_elements_that_cannot_be_swizzled_are_refused() -> None:
+    output = product(64, 384, 64)
+    with pytest.raises(SplitError, match=r"operand \d cannot be swizzled"):
+        planted(output, pad=8)
+
+
+def test_swizzled_rows_meet_each_bank_once() -> None:
+    """Eight rows at one place, and eight places of one row, of 16 bytes each."""
+    for begin in range(0, 512, 8):
+        row, place = begin // SWIZZLE_ROW * SWIZZLE_ROW, begin % SWIZZLE_ROW
+        for starts in (
+            [row + 8 * i for i in range(8)],
+            [SWIZZLE_ROW * i + place for i in range(8)],
+        ):
+            words = [swizzled(i) // 2 + j for i in starts for j in range(4)]
+            assert degree(words) == 1
+    places = swizzled(np.arange(4096))
+    np.testing.assert_array_equal(np.sort(places), np.arange(4096))
+
+
+@needs_ptxas
+@pytest.mark.parametrize("turned", [(1, 0), (0, 1)], ids=str)
+def test_products_assemble_without_being_serialised(turned: tuple[int, int]) -> None:
+    a, b = p(0, 4096, 4096, dtype=BFLOAT16), p(1, 4096, 4096, dtype=BFLOAT16)
+    output = build.dot(a, b, ((turned[0],), (turned[1],)), ((), ()))
+    (kernel,) = lower(jaxpr([output]), TARGET).kernels
+    text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 2)
+    assert b"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16" in text
+    (got,) = assemble(text, TARGET.cpu).values()
+    assert got.spill_bytes == got.stack_bytes == 0 and got.registers <= 208
