@@ -1,4 +1,7 @@
-"""Job: messages between processes in profiles, and traces of all processes on one clock."""
+"""Job: messages between processes in profiles, and traces of all processes on one clock.
+
+python job_profile.py FOLDER Explicit
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from tfn.sharding import PartitionSpec as P
 STEPS = 3
 
 
-def main(folder: str) -> None:
+def main(folder: str, axis_type: str) -> None:
     """Trace some steps in each process; the first one merges the traces."""
     dist.initialize(deadline_s=60)
-    mesh = tfn.make_mesh((4,), ("data",), (tfn.sharding.AxisType.Auto,))
+    mesh = tfn.make_mesh((4,), ("data",), (getattr(tfn.sharding.AxisType, axis_type),))
     x = tfn.device_put(np.ones((64, 32), "float32"), NamedSharding(mesh, P("data")))
     w = tnp.ones((32, 8))
 
@@ -52,4 +55,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -58,3 +58,28 @@ def test_a_roofline_has_kernels_below_the_roof() -> None:
 def test_kernels_without_arithmetic_are_not_on_a_roofline() -> None:
     picture = ET.fromstring(plots.roofline([plots.Point("copy", 0.0, 0.0, 1.0)], 100.0, 10.0))
     assert picture.findall(f"{NAMESPACE}circle") == []
+
+
+def test_buffers_that_are_alive_together_do_not_overlap() -> None:
+    bars = [
+        plots.Bar(4000, 0, 400, 1000, "init", "weights"),
+        plots.Bar(2000, 100, 300, 500, "f", "one"),
+        plots.Bar(2000, 500, 600, 900, "f", "two"),
+        plots.Bar(1000, 200, 200, 800, "g", "not read"),
+    ]
+    picture = ET.fromstring(plots.lifetimes(bars, 0, 1000))
+    keys = [mark for mark in picture.findall(f"{NAMESPACE}rect") if not len(mark)]
+    marks = [mark for mark in picture.findall(f"{NAMESPACE}rect") if len(mark)]
+    assert len(keys) == len({mark.attrib["fill"] for mark in marks}) == 3  # one for each maker
+    assert {mark[0].text for mark in marks} == {bar.tip for bar in bars}
+    assert len(marks) == 7  # each until it is read last and after it; the last one was not read
+    boxes = [[float(mark.attrib[n]) for n in ("x", "y", "width", "height")] for mark in marks]
+    for i, (x, y, width, height) in enumerate(boxes):
+        for left, top, wide, tall in boxes[:i]:
+            apart = x + width <= left + 0.02 or left + wide <= x + 0.02
+            assert apart or y + height <= top + 0.02 or top + tall <= y + 0.02
+    one, two = (
+        next(box for mark, box in zip(marks, boxes) if mark[0].text == tip)
+        for tip in ("one", "two")
+    )
+    assert one[1] == two[1]  # the second takes the place of the first

@@ -73,9 +73,10 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
 
 
 @needs_mpi
-def test_a_job_has_its_messages_on_one_clock(tmp_path: Path) -> None:
+@pytest.mark.parametrize("axis_type", ["Auto", "Explicit"])
+def test_a_job_has_its_messages_on_one_clock(axis_type: str, tmp_path: Path) -> None:
     """Between the two processes of a job, steps wait for each other in the merged trace too."""
-    done = run(2, "job_profile.py", str(tmp_path), folder=tmp_path)
+    done = run(2, "job_profile.py", str(tmp_path), axis_type, folder=tmp_path)
     assert done.stdout.splitlines() == ["as expected True"] * 2, done.stdout + done.stderr
     rows = json.loads((tmp_path / "job.json").read_text())["traceEvents"]
     gathered: dict[int, list[tuple[float, float]]] = {0: [], 1: []}

@@ -21,6 +21,7 @@ from tests.perfetto import MISSING, Perfetto
 from tfn import numpy as jnp
 from tfn import profiler
 from tfn._support.events import Event
+from tfn.profiler.buffers import BufferLife
 from tfn.profiler.export import chrome_text, csv_text, speedscope_text, tracks
 
 LISTED = [
@@ -72,6 +73,13 @@ def test_the_trace_processor_of_perfetto_reads_what_was_written(tmp_path: Path) 
             for event in listed
         ]
         assert slices == sorted(written, key=lambda row: (row[2], row[3], row[1]))
+        kept = trace.query(
+            "select s.name, dur, extract_arg(s.arg_set_id, 'args.last read by') from slice s "
+            "join process_track t on track_id = t.id where category = 'buffer' order by s.id"
+        )
+        assert len(kept) == len(block.profile.buffers) > 3
+        assert ("step", "nothing") in {(name, reader) for name, _, reader in kept}
+        assert all(duration > 0 for _, duration, _ in kept)
         names = trace.query("select name from thread where name is not null order by name")
         assert names == [(name,) for name in sorted(tracks(listed))]
         assert trace.query("select name from process where name is not null") == [("tfn",)]
@@ -167,3 +175,17 @@ def test_csv_has_a_line_for_each_event() -> None:
     assert [row["name"] for row in rows] == ["step", "f", "g"]
     assert rows[0]["begin_ns"] == "0" and rows[0]["duration_ns"] == "8000"
     assert rows[0]["detail"] == "number=3" and rows[1]["calls"] == "4"
+
+
+def test_csv_has_a_line_for_each_buffer() -> None:
+    life = BufferLife(64, "mul", 2000, False, "add", 2500, 1, 3000)
+    old = BufferLife(32, last_read_by="add", last_read_ns=2500, reads=1)
+    rows = list(csv.DictReader(io.StringIO(csv_text(LISTED, 1000, 9000, [life, old]))))
+    assert [row["kind"] for row in rows[-2:]] == ["buffer", "buffer"]
+    assert [row["name"] for row in rows[-2:]] == ["mul", "before the trace"]
+    assert [(row["begin_ns"], row["duration_ns"]) for row in rows[-2:]] == [
+        ("1000", "1000"),
+        ("0", "8000"),
+    ]
+    assert rows[-2]["detail"].startswith("made by mul at 1.00 us, last read by add at 1.50 us")
+    assert rows[-1]["live_bytes"] == "32"

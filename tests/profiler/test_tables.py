@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import tfn
 from tfn import profiler
 from tfn._support.events import Event
@@ -65,8 +63,3 @@ def test_html_escapes_names() -> None:
 
 def test_empty_profiles_print() -> None:
     assert "kind" in tables.as_text([], 0, 0, 0, 80)
-
-
-@pytest.mark.parametrize("ns, text", [(0, "0 ns"), (1e3, "1.00 us"), (99.94e6, "99.9 ms")])
-def test_durations(ns: float, text: str) -> None:
-    assert tables.duration(ns) == text

@@ -4,6 +4,9 @@ Rare things (a function is traced, lowered, compiled; a program runs by way of P
 called back; a block is annotated) are added here, to a ring of the latest.  Calls of native entry
 points and their kernels are too many for Python: they write into rings of their own, see
 `hw.cpu.call_log` and `hw.cpu.kernel_log`, with the number of the program by `number_of`.
+
+While each call is timed, uses of buffers are kept, too: native code writes those of its buffers
+into a third ring, see `hw.cpu.use_log`, and `use` adds what goes through Python.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -93,11 +98,39 @@ class KernelRow(NamedTuple):
     runs: int
 
 
+class Use(NamedTuple):
+    """A use of a buffer.
+
+    Attributes:
+        what: allocate, write (by a program that makes it), work (the same, for its own use), read
+            or free.
+        name: of the program, or `HOST`.
+        buffer: its identity, which another may have once it is freed.
+        size_bytes: of its contents.
+        at_ns: by the clock of `time.perf_counter_ns`.
+    """
+
+    what: str
+    name: str
+    buffer: int
+    size_bytes: int
+    at_ns: int
+
+
+HOST = "host"
+"""Who makes arrays of data of Python, and reads them as such."""
+
+MAX_USES = 1 << 16
+"""Uses of buffers by way of Python that are kept."""
+
+
 Native = Callable[[], tuple[list[CallRow], int]]
 """A log of native calls, the oldest first, and how many older ones have been dropped."""
 
 # Plain tuples of texts and numbers, which the garbage collector need not look at.
 _EVENTS: deque[tuple[str, str, int, int, int, str, int]] = deque(maxlen=MAX_EVENTS)
+_USES: deque[Use] = deque(maxlen=MAX_USES)
+_FREED: dict[int, weakref.ref[Any]] = {}
 _COUNT = itertools.count()
 _ADDED = [0]
 _ENABLED = [True]
@@ -109,6 +142,11 @@ NATIVE: list[Native] = []
 """The logs of native calls, one for each device that has one."""
 KERNELS: list[Callable[[], list[KernelRow]]] = []
 """The logs of kernels."""
+USES: list[Callable[[], tuple[list[Use], int]]] = []
+"""The logs of uses of native buffers: see `Native`."""
+ADD_USE: dict[type, Callable[[str, str, Any], None]] = {}
+"""For each type of native buffers, the function that adds a use, by name, to the log of its device:
+so all uses of a buffer are in one log, and in their order."""
 SWITCHES: list[Callable[[], None]] = []
 """Functions that tell those logs of a change of `enabled` or `every_call`."""
 
@@ -125,6 +163,9 @@ def every_call() -> bool:
 
 def enable(on: bool, every: bool = False) -> None:
     """Switches the log on or off; `every` says whether each call of a short program is timed."""
+    if every and not uses_kept():
+        _USES.clear()
+        _FREED.clear()
     _ENABLED[0], _EVERY_CALL[0] = on, every
     for switch in SWITCHES:
         switch()
@@ -139,6 +180,42 @@ def add(
         end_ns = end_ns or time.perf_counter_ns()
         thread = threading.get_ident()
         _EVENTS.append((kind, name, begin_ns, end_ns, thread, detail, moved_bytes))
+
+
+def uses_kept() -> bool:
+    """Whether uses of buffers are kept."""
+    return _ENABLED[0] and _EVERY_CALL[0]
+
+
+def use(what: str, name: str, *buffers: Any) -> None:
+    """Adds the same use of each of some buffers, now; see `Use`."""
+    if uses_kept():
+        now_ns = time.perf_counter_ns()
+        for buffer in buffers:
+            add_native = ADD_USE.get(type(buffer))
+            if add_native:
+                add_native(what, name, buffer)
+                continue
+            key, size_bytes = id(buffer), buffer.size_bytes
+            _USES.append(Use(what, name, key, size_bytes, now_ns))
+            if key not in _FREED:  # native buffers log their end themselves
+                _FREED[key] = weakref.ref(buffer, partial(_free, key, size_bytes))
+
+
+def _free(buffer: int, size_bytes: int, _: object) -> None:
+    """Adds the end of a buffer that is no native one."""
+    if _FREED.pop(buffer, None) and uses_kept():
+        _USES.append(Use("free", "", buffer, size_bytes, time.perf_counter_ns()))
+
+
+def uses() -> tuple[list[list[Use]], int]:
+    """The uses of buffers that are kept, in order, of each log, and how many have been dropped."""
+    listed, dropped = [list(_USES)], int(len(_USES) == MAX_USES)
+    for native in USES:
+        rows, older = native()
+        listed.append(rows)
+        dropped += older
+    return listed, dropped
 
 
 def number_of(name: str, program: Any) -> tuple[int, Named]:

@@ -351,7 +351,10 @@ def _call(
         operands[i].delete()
     begin_ns = time.perf_counter_ns()
     run(inputs, outputs)
-    events.add("program", name or _name(jaxpr), begin_ns)
+    name = name or _name(jaxpr)
+    events.use("read", name, *inputs)
+    events.use("write", name, *[buffer for i, buffer in enumerate(outputs) if i not in aliases])
+    events.add("program", name, begin_ns)
     if kinds is not None:
         return [concrete(b, k.shape, k.dtype, False, k.sharding) for b, k in zip(outputs, kinds)]
     return [concrete(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tfn._support import events
 from tfn.config import config
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError
@@ -382,10 +383,11 @@ class HostMemory:
             OutOfMemoryError: as `allocate`.
         """
         if x.nbytes <= COPY_TWICE_MAX_BYTES:
-            small: Buffer = self.pool.copy(x.tobytes())
-            return small
-        buffer = self.allocate(x.nbytes)
-        buffer.view(x.shape, x.dtype)[...] = x
+            buffer: Buffer = self.pool.copy(x.tobytes())
+        else:
+            buffer = self.allocate(x.nbytes)
+            buffer.view(x.shape, x.dtype)[...] = x
+        events.use("write", events.HOST, buffer)
         return buffer
 
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
@@ -401,8 +403,11 @@ class HostMemory:
             raise unshared(
                 f"it begins {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT} bytes"
             )
-        return self.wrap(address, x.nbytes, x)
+        buffer = self.wrap(address, x.nbytes, x)
+        events.use("write", events.HOST, buffer)
+        return buffer
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
         """A view that cannot be made writable, and keeps the memory alive."""
+        events.use("read", events.HOST, buffer)
         return buffer.read(shape, dtype)

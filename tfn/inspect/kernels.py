@@ -70,8 +70,15 @@ class KernelWork:
 
 
 def title(nodes: Iterable[UOp]) -> str:
-    """The operations of a kernel: those of whole arrays first, each once."""
-    ops = Counter(u.op.value for u in nodes if u.op not in _UNNAMED)
+    """The operations of a kernel, each once: the one of most work, then the others in order."""
+    ops, flops = Counter[str](), Counter[str]()
+    for u in nodes:
+        if u.op not in _UNNAMED:
+            ops[u.op.value] += 1
+            flops[u.op.value] += int(node_work(u).flops)
+    first, most = next(iter(flops.most_common(1)), ("", 0))
+    if most > sum(flops.values()) / 2:
+        ops = Counter({first: ops[first]} | ops)
     named = [f"{name} ×{n}" if n > 1 else name for name, n in ops.items()]
     rest = f" +{len(named) - MAX_NAMED_OPS}" if len(named) > MAX_NAMED_OPS else ""
     return ", ".join(named[:MAX_NAMED_OPS]) + rest or "copy"

@@ -6,6 +6,7 @@ They take the colours of the page around them, and each mark has a tooltip.
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import log10
 
@@ -17,6 +18,23 @@ MARGIN = 90
 ROW_HEIGHT = 16
 MAX_MARKS = 3000
 """Marks of a timeline, the longest of all events: more would take a browser a second to draw."""
+
+MAX_BARS = 1000
+"""Bars of the picture of lifetimes, those of most bytes times time: each is compared with all."""
+MIN_BAR_HEIGHT = 0.2
+"""Pixels below which a bar is not drawn."""
+
+BAR_COLORS = (
+    "#35a37c",
+    "#4c78d8",
+    "#d9a441",
+    "#8a63c9",
+    "#3aa0b5",
+    "#c8553d",
+    "#d77bb8",
+    "#8793a6",
+)
+"""Colours of the makers of most bytes; the buffers of others are grey."""
 
 COLORS = {
     "program": "#4c78d8",
@@ -132,6 +150,83 @@ def memory(live: Sequence[tuple[int, int]], begin_ns: int, end_ns: int) -> str:
         _text(4, high - 16, "0 MB"),
     ]
     return _svg(high, parts, "Memory of arrays over time")
+
+
+@frozen
+class Bar:
+    """A buffer in the picture of lifetimes.
+
+    Attributes:
+        size_bytes: its height.
+        begin_ns, read_ns, end_ns: from when to when it was alive, and when it was read last.
+        maker: those of one maker have one colour.
+        tip: its tooltip.
+    """
+
+    size_bytes: int
+    begin_ns: int
+    read_ns: int
+    end_ns: int
+    maker: str
+    tip: str
+
+
+def lifetimes(bars: Iterable[Bar], begin_ns: int, end_ns: int) -> str:
+    """Buffers as bars from when they are made until they are freed, as high as they are large.
+
+    Each lies in the lowest gap that is free all the time; it is pale after it is read last.
+
+    Args:
+        bars: the buffers.
+        begin_ns, end_ns: of the time that is drawn.
+    """
+    area = [((bar.end_ns - bar.begin_ns) * bar.size_bytes, i, bar) for i, bar in enumerate(bars)]
+    listed = [bar for _, _, bar in sorted(area, reverse=True)[:MAX_BARS]]
+    placed: list[tuple[int, Bar]] = []
+    for bar in listed:  # the largest lie lowest
+        low = 0
+        for at, other in sorted(placed, key=lambda row: row[0]):
+            if other.begin_ns < bar.end_ns and bar.begin_ns < other.end_ns:
+                if at >= low + bar.size_bytes:
+                    break
+                low = max(low, at + other.size_bytes)
+        placed.append((low, bar))
+    high, most = 220.0, max((at + bar.size_bytes for at, bar in placed), default=1) or 1
+    across = (WIDTH - MARGIN - 10) / max(1, end_ns - begin_ns)
+    by_size = Counter[str]()
+    for bar in listed:
+        by_size[bar.maker] += bar.size_bytes
+    makers = [maker for maker, _ in by_size.most_common()]
+    colors = dict(zip(makers, BAR_COLORS))
+    parts = []
+    for at, bar in placed:
+        tall = bar.size_bytes / most * (high - 30)
+        y = high - 20 - at / most * (high - 30) - tall
+        color = colors.get(bar.maker, "#888")
+        for since, until, opacity in (
+            (bar.begin_ns, bar.read_ns, 0.85),
+            (bar.read_ns, bar.end_ns, 0.3),
+        ):
+            if until > since and tall > MIN_BAR_HEIGHT:
+                x, width = MARGIN + (since - begin_ns) * across, (until - since) * across
+                parts.append(
+                    f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(0.3, width):.2f}" '
+                    f'height="{tall:.2f}" fill="{color}" fill-opacity="{opacity}" '
+                    f'stroke="currentColor" stroke-opacity=".25" stroke-width=".4">'
+                    f"<title>{html.escape(bar.tip)}</title></rect>"
+                )
+    parts += [_text(4, 18, f"{most / 1e6:,.2f} MB"), _text(4, high - 24, "0 MB")]
+    x = MARGIN + 0.0
+    parts.append(_text(x, high - 4, "buffers, pale: read no more"))
+    x += 160
+    for maker, color in colors.items():
+        width = 26 + 6.2 * len(maker)
+        if x + width > WIDTH:
+            break
+        parts.append(f'<rect x="{x:.0f}" y="{high - 12:.0f}" width="9" height="9" fill="{color}"/>')
+        parts.append(_text(x + 13, high - 4, maker))
+        x += width
+    return _svg(high, parts, "Lifetimes of buffers")
 
 
 def roofline(points: Sequence[Point], peak_flops_per_ns: float, peak_bytes_per_ns: float) -> str:

@@ -8,6 +8,8 @@
 Files in reading order:
     profile       events of a while: the latest ones, or those of a block; annotations
     kernel_events events of kernels with the names that people know
+    buffers       makers and last readers of the buffers of a trace
+    units         times and sizes in the units that people read them in
     tables        profiles as tables for terminals, and as HTML for notebooks
     clocks        traces of several processes as one, on one clock
     export        profiles as Chrome and Perfetto traces, speedscope profiles and CSV
@@ -21,6 +23,7 @@ from tfn._support.events import enable as enable
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
+    from tfn.profiler.buffers import BufferLife as BufferLife
     from tfn.profiler.clocks import merge as merge
     from tfn.profiler.kernel_times import kernels as kernels
     from tfn.profiler.profile import Profile as Profile

@@ -13,6 +13,7 @@ from typing import Any
 
 from tfn._support.events import Event
 from tfn.profiler import clocks
+from tfn.profiler.buffers import BufferLife, described
 
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -45,12 +46,15 @@ def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
     return by_track
 
 
-def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:
+def chrome_text(
+    listed: Iterable[Event], begin_ns: int, end_ns: int = 0, buffers: Iterable[BufferLife] = ()
+) -> str:
     """A trace for ui.perfetto.dev and chrome://tracing, as JSON; times are in microseconds.
 
     Args:
         listed: the events.
-        begin_ns: the zero of its clock.
+        begin_ns, end_ns: of its time; the first is the zero of its clock.
+        buffers: those whose lives are known; each has a slice of a track of their own.
     """
     own = clocks.process()
     common: dict[str, Any] = {"pid": own["pid"]}
@@ -81,6 +85,14 @@ def chrome_text(listed: Iterable[Event], begin_ns: int) -> str:
                 memory = common | {"ph": "C", "name": "bytes of arrays"}
                 at = {"ts": (event.end_ns - begin_ns) / 1000, "args": {"live": event.live_bytes}}
                 rows.append(memory | at)
+    for number, life in enumerate(buffers, 1):
+        moments = max(begin_ns, life.made_ns), life.freed_ns or end_ns
+        known = {"bytes": life.size_bytes, "made by": life.maker, "last read by": life.reader}
+        if life.last_read_ns:
+            known["last read at us"] = (life.last_read_ns - begin_ns) // 1000
+        here = common | {"cat": "buffer", "id2": {"local": number}, "name": life.maker, "tid": 0}
+        for phase, at_ns, args in zip("be", moments, (known, {})):
+            rows.append(here | {"ph": phase, "ts": (at_ns - begin_ns) / 1000, "args": args})
     about = {"tfn": own | clocks.zero(begin_ns)}
     data = {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": about}
     return json.dumps(data, ensure_ascii=False)  # Perfetto shows escapes as they are
@@ -132,12 +144,15 @@ def _nested(inside: Sequence[Event], frames: dict[str, int], begin_ns: int) -> l
     return changes
 
 
-def csv_text(listed: Iterable[Event], begin_ns: int) -> str:
-    """One line for each event, below a line of heads.
+def csv_text(
+    listed: Iterable[Event], begin_ns: int, end_ns: int = 0, buffers: Iterable[BufferLife] = ()
+) -> str:
+    """One line for each event, below a line of heads; then one for each buffer, by its maker.
 
     Args:
         listed: the events.
-        begin_ns: the zero of its clock.
+        begin_ns, end_ns: of their time; the first is the zero of the clock.
+        buffers: those whose lives are known; live_bytes has the size of each.
     """
     text = io.StringIO()
     writer = csv.writer(text)
@@ -148,4 +163,8 @@ def csv_text(listed: Iterable[Event], begin_ns: int) -> str:
         row = (event.kind, event.name, begin, event.duration_ns, event.calls, event.thread)
         more = event.detail, event.worker, event.live_bytes, event.moved_bytes
         writer.writerow((*row, *more))
+    for life in buffers:
+        made_ns, freed_ns = max(begin_ns, life.made_ns), life.freed_ns or end_ns
+        row = "buffer", life.maker, made_ns - begin_ns, freed_ns - made_ns, 1, 0
+        writer.writerow((*row, described(life, begin_ns), 0, life.size_bytes, 0))
     return text.getvalue()

@@ -17,7 +17,7 @@ from tfn.inspect import plots
 from tfn.inspect.limits import limits
 from tfn.inspect.show import View
 from tfn.inspect.viewer.collect import collect
-from tfn.profiler.tables import duration
+from tfn.profiler.units import duration
 from tfn.transforms.jit import Jitted
 
 

@@ -18,7 +18,8 @@ from tfn._support import events
 from tfn._support.events import Event
 from tfn._support.frozen import frozen, mutable
 from tfn.errors import ArgumentError
-from tfn.profiler import export, tables
+from tfn.profiler import buffers, export, tables
+from tfn.profiler.buffers import BufferLife, lives
 from tfn.profiler.kernel_events import named
 from tfn.profiler.pprof import pprof
 from tfn.trace.processes import processes
@@ -35,16 +36,23 @@ class Profile:
         events: of the time of the profile.
         begin_ns, end_ns: of that time, by the clock of `time.perf_counter_ns`.
         dropped: how many earlier events the process has dropped, since it keeps the latest only.
+        buffers: what is known of each buffer that was alive, if every call was timed: its maker,
+            its last reader, and when it was freed.
     """
 
     events: tuple[Event, ...]
     begin_ns: int
     end_ns: int
     dropped: int = 0
+    buffers: tuple[BufferLife, ...] = ()
 
     def as_text(self, width: int = 120) -> str:
-        """A table of all kinds of events by name, for a terminal of a width in characters."""
-        return tables.as_text(self.events, self.begin_ns, self.end_ns, self.dropped, width)
+        """A table of all kinds of events by name, for a terminal of a width in characters.
+
+        Of a trace, it goes on with the buffers that were alive at the peak.
+        """
+        text = tables.as_text(self.events, self.begin_ns, self.end_ns, self.dropped, width)
+        return text + buffers.as_text(self.buffers, self.begin_ns, width)
 
     def save(self, path: str | Path) -> Path:
         """Writes the events to a file, in the format that its name tells, and returns its path.
@@ -74,15 +82,19 @@ class Profile:
 
     def _repr_html_(self) -> str:
         """In a notebook: the timeline, the memory of arrays, and the table."""
-        return tables.as_html(self.events, self.begin_ns, self.end_ns)
+        return _html(self)
+
+
+def _html(of: Profile) -> str:
+    return tables.as_html(of.events, of.begin_ns, of.end_ns, of.buffers)
 
 
 FORMATS: dict[str, Callable[[Profile], str | bytes]] = {
     ".speedscope.json": lambda p: export.speedscope_text(p.events, p.begin_ns),
-    ".json": lambda p: export.chrome_text(p.events, p.begin_ns),
-    ".csv": lambda p: export.csv_text(p.events, p.begin_ns),
+    ".json": lambda p: export.chrome_text(p.events, p.begin_ns, p.end_ns, p.buffers),
+    ".csv": lambda p: export.csv_text(p.events, p.begin_ns, p.end_ns, p.buffers),
     ".pb.gz": lambda p: pprof(p.events, p.begin_ns, p.end_ns),
-    ".html": lambda p: tables.page(p.events, p.begin_ns, p.end_ns),
+    ".html": lambda p: tables.PAGE + _html(p),
 }
 """The formats of files, by the ends of their names."""
 
@@ -101,7 +113,8 @@ def latest() -> Profile:
     end_ns = time.perf_counter_ns()
     listed, dropped = events.events()
     begin_ns = listed[0].begin_ns if listed else end_ns
-    return Profile(tuple(named(listed)), begin_ns, end_ns, dropped)
+    known = lives(events.uses()[0]) if events.uses_kept() else ()
+    return Profile(tuple(named(listed)), begin_ns, end_ns, dropped, tuple(known))
 
 
 @mutable
@@ -142,8 +155,8 @@ def trace(path: str | Path | None = None) -> Iterator[Trace]:
         True
     """
     before = events.enabled(), events.every_call()
-    events.enable(True, every=True)
     running = Trace(path, time.perf_counter_ns())
+    events.enable(True, every=True)
     try:
         yield running
     finally:
@@ -157,7 +170,10 @@ def _finish(running: Trace) -> None:
     inside = named(event for event in listed if event.begin_ns >= running.begin_ns)
     # What was dropped is older than what is kept: it matters if nothing older is left.
     lost = dropped if len(inside) == len(listed) else 0
-    running.profile = Profile(tuple(inside), running.begin_ns, end_ns, lost)
+    logs, lost_uses = events.uses()
+    known = [x for x in lives(logs) if not 0 < x.freed_ns < running.begin_ns]
+    lost += lost_uses
+    running.profile = Profile(tuple(inside), running.begin_ns, end_ns, lost, tuple(known))
     if running.path is not None:
         running.profile.save(running.path)
 

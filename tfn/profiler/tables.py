@@ -22,14 +22,19 @@ from tfn._support.frozen import frozen
 from tfn.inspect import plots
 from tfn.lower.program import Program
 from tfn.lower.report import cost
-from tfn.profiler import export
+from tfn.profiler import buffers, export
+from tfn.profiler.buffers import BufferLife
 from tfn.profiler.kernel_events import work_of
+from tfn.profiler.units import UNITS, duration
 
-MAX_NAME_CHARACTERS = 34
-"""The width of a name in a table: the figures need the rest of the line."""
+MIN_NAME_CHARACTERS = 12
+"""The width of names for which a table gives up the extremes of times."""
 
-WIDE = 100
-"""Characters of a line from which on a table has all columns."""
+GAP = 2
+"""Spaces between columns."""
+
+HTML_WIDTH = 130
+"""Characters of a line of the table of buffers in HTML."""
 
 MAX_ROWS = 40
 """Rows of a table, those that took most: a training step has hundreds of kernels."""
@@ -42,31 +47,25 @@ MAX_REASONS = 8
 class Row:
     """The events of one kind and name.
 
-    Of a kernel, the times are those of each thread, as are the rates: they compare with what one
-    core can do.
+    The total of a kernel is that of all its threads, and its rates are those of each: they compare
+    with what one core can do.  Its other times are of the thread that took longest.
 
     Attributes:
         calls: how many there were; native calls that were not timed count too.
         total_ns: of all calls, those that were not timed taken to be like those that were.
-        least_ns, most_ns: of one call.
+        mean_ns, least_ns, most_ns: of one call.
         flops, traffic_bytes: of one call, where the program is still loaded.
-        threads: on which a kernel ran.
     """
 
     kind: str
     name: str
     calls: int
     total_ns: float
+    mean_ns: float
     least_ns: int
     most_ns: int
     flops: float = 0.0
     traffic_bytes: float = 0.0
-    threads: int = 1
-
-    @property
-    def mean_ns(self) -> float:
-        """The time of one call, on each of its threads."""
-        return self.total_ns / self.calls / self.threads
 
 
 def rows(listed: Iterable[Event]) -> list[Row]:
@@ -85,11 +84,11 @@ def rows(listed: Iterable[Event]) -> list[Row]:
     for (kind, name), group in groups.items():
         times_ns = _times_ns(group, begins) if kind == "kernel" else list(map(_duration_ns, group))
         total_ns = float(sum(event.duration_ns * event.calls for event in group))
-        calls = sum(event.calls for event in group if event.worker == 0 or kind == "wait")
-        threads = len({event.worker for event in group}) if kind == "kernel" else 1
+        calls = sum(event.calls for event in group if event.worker == 0 or kind == "wait") or 1
         work = _work(group)
-        times = total_ns, min(times_ns), max(times_ns)
-        table.append(Row(kind, name, max(1, calls), *times, *work, threads))
+        mean_ns = sum(times_ns) / len(times_ns) if kind == "kernel" else total_ns / calls
+        times = total_ns, mean_ns, min(times_ns), max(times_ns)
+        table.append(Row(kind, name, max(1, calls), *times, *work))
     return sorted(table, key=lambda row: -row.total_ns)
 
 
@@ -153,15 +152,26 @@ def _shown(listed: Iterable[Event]) -> list[Row]:
 
 
 def table(listed: Iterable[Event], begin_ns: int, end_ns: int, width: int) -> Table:
-    """The table for rich; a narrow terminal has no room for the extremes of times."""
-    grid = Table(box=None, pad_edge=False)
-    shown = [i for i, head in enumerate(HEADS) if width >= WIDE or head not in ("least", "most")]
-    for head in (HEADS[i] for i in shown):
-        justify: Literal["left", "right"] = "left" if head in ("kind", "name") else "right"
-        widest = MAX_NAME_CHARACTERS if head == "name" else None
-        grid.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", max_width=widest)
-    for row in _shown(listed):
-        cells = _cells(row, end_ns - begin_ns)
+    """The table for rich: the figures are whole, and names have what they leave of a line.
+
+    A narrow terminal has no room for the extremes of times.
+    """
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+    lines = [_cells(row, end_ns - begin_ns) for row in _shown(listed)]
+    widths = [max(map(len, column)) for column in zip(HEADS, *lines)]
+    shown, room = list(range(len(HEADS))), 0
+    for left_out in ((), ("least", "most")):
+        shown = [i for i, head in enumerate(HEADS) if head not in left_out]
+        room = width - sum(widths[i] + GAP for i in shown if HEADS[i] != "name")
+        if room >= MIN_NAME_CHARACTERS:
+            break
+    for i in shown:
+        justify: Literal["left", "right"] = "left" if HEADS[i] in ("kind", "name") else "right"
+        widest = max(room, 1) if HEADS[i] == "name" else None
+        grid.add_column(
+            HEADS[i], justify=justify, no_wrap=True, overflow="ellipsis", max_width=widest
+        )
+    for cells in lines:
         grid.add_row(*(cells[i] for i in shown))
     return grid
 
@@ -182,26 +192,16 @@ def _cells(row: Row, all_ns: int) -> tuple[str, ...]:
     return row.kind, row.name, f"{row.calls:,}", duration(row.total_ns), share, *times, *rates
 
 
-UNITS = ("s", 1e9), ("ms", 1e6), ("us", 1e3)
-"""Units of times, with their nanoseconds."""
+def as_html(
+    listed: Iterable[Event], begin_ns: int, end_ns: int, known: Sequence[BufferLife] = ()
+) -> str:
+    """The timeline, the memory of arrays, and the table with bars for the shares, as HTML.
 
-
-def duration(ns: float) -> str:
-    """A time in the unit that people read it in.
-
-    Example:
-        >>> duration(950), duration(12_345), duration(2.5e6), duration(3e9)
-        ('950 ns', '12.3 us', '2.50 ms', '3.00 s')
+    Args:
+        listed: the events.
+        begin_ns, end_ns: of the time of the profile.
+        known: the buffers whose lives are known.
     """
-    for unit, size in UNITS:
-        if ns >= size:
-            value = ns / size
-            return f"{value:.2f} {unit}" if value < 10 else f"{value:.1f} {unit}"
-    return f"{ns:.0f} ns"
-
-
-def as_html(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
-    """The timeline, the memory of arrays, and the table with bars for the shares, as HTML."""
     listed = list(listed)
     head = "".join(f"<th>{name}</th>" for name in HEADS)
     body = []
@@ -214,7 +214,13 @@ def as_html(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
     unit = next(unit for unit in UNITS if end_ns - begin_ns >= unit[1] or unit[1] == 1e3)
     live = [(event.end_ns, event.live_bytes) for event in listed if event.live_bytes]
     pictures = plots.timeline(export.tracks(listed), begin_ns, end_ns, unit)
-    return f"<div>{pictures}{plots.memory(live, begin_ns, end_ns) if live else ''}{table}</div>"
+    if live:
+        pictures += plots.memory(live, begin_ns, end_ns)
+    peak = ""
+    if known:
+        pictures += plots.lifetimes(buffers.bars(known, begin_ns, end_ns), begin_ns, end_ns)
+        peak = f"<pre>{html.escape(buffers.as_text(known, begin_ns, HTML_WIDTH))}</pre>"
+    return f"<div>{pictures}{table}{peak}</div>"
 
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>tfn profile</title><style>
@@ -225,8 +231,3 @@ td, th { padding: 3px 10px 3px 0; text-align: right; font-variant-numeric: tabul
 td:nth-child(-n+2), th:nth-child(-n+2) { text-align: left; }
 tr { border-bottom: 1px solid #8884; }
 </style>"""
-
-
-def page(listed: Iterable[Event], begin_ns: int, end_ns: int) -> str:
-    """A page of its own with the same; it needs no network and no script."""
-    return PAGE + as_html(listed, begin_ns, end_ns)

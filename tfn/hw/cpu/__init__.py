@@ -16,6 +16,7 @@ In reading order:
     clock: ticks of the processor's counter as nanoseconds.
     call_log: the ring of native calls, for the profiler.
     kernel_log: the ring of the times of kernels, which drivers write.
+    use_log: the ring of the uses of buffers, which is on while a trace records.
     dispatch: the entries of programs, builtins that run them on a user's arguments.
     callbacks: functions of the host, called from within a program.
     batched_call: a loop of calls of a C function.

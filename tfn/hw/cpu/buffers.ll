@@ -5,6 +5,8 @@
 ; whose head is a word behind those of `state`.
 ;
 ; Functions:
+;   use                 writes a row of the log of uses, which is on while a trace records
+;   add_use             builtin (what, number, buffer): the same, for Python
 ;   pop_block           a buffer from a free list, alive again
 ;   push_block          a buffer back to its free list
 ;   free_object         the object itself back to Python
@@ -21,6 +23,27 @@
 ;   unmap_free          builtin (block_bytes, free_list): returns the blocks of a list to the system
 
 @state = global [$STATE_WORDS$ x i64] zeroinitializer, align 64
+
+define void @use(ptr %ring, i64 %what, i64 %number, ptr %buffer, i64 %ticks) {
+  %count = load i64, ptr $STATE.use_count$
+  %next = add i64 %count, 1
+  store i64 %next, ptr $STATE.use_count$
+  %row = and i64 %count, $USE_MASK$
+  %word = mul i64 %row, $USE_WORDS$
+  %what_to = getelementptr i64, ptr %ring, i64 %word
+  store i64 %what, ptr %what_to
+  %number_to = getelementptr i64, ptr %what_to, i64 1
+  store i64 %number, ptr %number_to
+  %buffer_to = getelementptr i64, ptr %what_to, i64 2
+  store ptr %buffer, ptr %buffer_to
+  %size_at = getelementptr i8, ptr %buffer, i64 $BUFFER.size_bytes$
+  %size = load i64, ptr %size_at
+  %size_to = getelementptr i64, ptr %what_to, i64 3
+  store i64 %size, ptr %size_to
+  %ticks_to = getelementptr i64, ptr %what_to, i64 4
+  store i64 %ticks, ptr %ticks_to
+  ret void
+}
 
 ; Null if the list is empty, or the limit would be passed.
 define ptr @pop_block(ptr %free_list, i64 %block_bytes, i64 %size_bytes) {
@@ -54,6 +77,14 @@ fits:
 ?GUARDED  %address = load i64, ptr %address_at
 ?GUARDED  call void @call_hook(
 ?GUARDED      ptr $STATE.on_allocate$, i64 %address, i64 %block_bytes, i64 %size_bytes)
+  %use_ring = load ptr, ptr $STATE.use_ring$
+  %unlogged = icmp eq ptr %use_ring, null
+  br i1 %unlogged, label %exit, label %log_use
+log_use:
+  %ticks = call i64 @llvm.readcyclecounter()
+  call void @use(ptr %use_ring, i64 $USE.allocate$, i64 0, ptr %block, i64 %ticks)
+  br label %exit
+exit:
   ret ptr %block
 none:
   ret ptr null
@@ -83,6 +114,14 @@ define void @free_object(ptr %buffer) {
 ; A buffer without a block was adopted, and releases its owner.  Large blocks go back to the system
 ; while free lists hold more than their limit; small ones are parts of slabs, which stay.
 define void @dealloc(ptr %buffer) {
+  %use_ring = load ptr, ptr $STATE.use_ring$
+  %unlogged = icmp eq ptr %use_ring, null
+  br i1 %unlogged, label %find_block, label %log_use
+log_use:
+  %ticks = call i64 @llvm.readcyclecounter()
+  call void @use(ptr %use_ring, i64 $USE.free$, i64 0, ptr %buffer, i64 %ticks)
+  br label %find_block
+find_block:
   %block_at = getelementptr i8, ptr %buffer, i64 $BUFFER.block_bytes$
   %block_bytes = load i64, ptr %block_at
   %adopted = icmp eq i64 %block_bytes, 0
@@ -225,6 +264,23 @@ fill:
   br label %exit
 exit:
   ret ptr %buffer
+}
+
+define ptr @add_use(ptr %self, ptr %arguments, i64 %count) #0 {
+  %what = call i64 @integer_argument(ptr %arguments, i64 0)
+  %number = call i64 @integer_argument(ptr %arguments, i64 1)
+  %buffer_at = getelementptr ptr, ptr %arguments, i64 2
+  %buffer = load ptr, ptr %buffer_at
+  %ring = load ptr, ptr $STATE.use_ring$
+  %unlogged = icmp eq ptr %ring, null
+  br i1 %unlogged, label %exit, label %log
+log:
+  %ticks = call i64 @llvm.readcyclecounter()
+  call void @use(ptr %ring, i64 %what, i64 %number, ptr %buffer, i64 %ticks)
+  br label %exit
+exit:
+  %none = call ptr @new_none()
+  ret ptr %none
 }
 
 define ptr @unmap_free(ptr %self, ptr %arguments, i64 %count) #0 {

@@ -22,12 +22,14 @@ from tfn.hw.cpu.interpreter import bind, buffer_type, keep_forever, method, slot
 from tfn.hw.cpu.kernel_log import KernelLog
 from tfn.hw.cpu.loader import Code
 from tfn.hw.cpu.pool import Pool, free_list_of
+from tfn.hw.cpu.use_log import UseLog
 from tfn.hw.device import Entry, EntryInput, EntryOutput
 from tfn.tree import FIELDS, is_namedtuple
 
 MAX_DEPTH = 100
 """Containers within each other in a tree: native code recurses on the caller's stack."""
-SYMBOLS = ("state", "dealloc", "getbuffer", "adopt", "call", "read_counter", *pool.SYMBOLS)
+_OWN = ("state", "dealloc", "getbuffer", "adopt", "call", "read_counter", "add_use")
+SYMBOLS = (*_OWN, *pool.SYMBOLS)
 TUPLE_NEW = tuple.__new__  # one object for all: each access of the attribute makes a new one
 _UNLIMITED_BYTES = (1 << 63) - 1
 
@@ -77,12 +79,13 @@ class Dispatch:
         state: the words that native code reads.
         pool: allocates its buffers.
         adopt: makes a buffer of (address, size in bytes, owner).
-        log, kernels: of its calls, and of the kernels of programs.
+        log, kernels, uses: of its calls, of the kernels of programs, and of buffers.
     """
 
     def __init__(self, code: Code, device: str) -> None:
         self._device, self._serves = device, False
         self.state = native.State(code.addresses["state"])
+        buffers = buffer_type(code.addresses)
         for name, value in (
             ("none", None),
             ("true", True),
@@ -91,7 +94,7 @@ class Dispatch:
             ("tuple_type", tuple),
             ("dict_type", dict),
             ("tuple_new", TUPLE_NEW),
-            ("buffer_type", buffer_type(code.addresses)),
+            ("buffer_type", buffers),
         ):
             self.state[name] = id(value)
         adopt = bind(method("adopt", code.addresses["adopt"]), None)
@@ -100,6 +103,7 @@ class Dispatch:
         self._call = method("call", code.addresses["call"])
         clock = Clock(code.addresses["read_counter"])
         self.log, self.kernels = CallLog(self.state, code, clock), KernelLog(code, clock)
+        self.uses = UseLog(self.state, code, clock, buffers)
         keep_forever(code, self, TUPLE_NEW)  # buffers and entries may outlive every name of theirs
         watch(self.configure)
 

@@ -12,7 +12,9 @@
 ;
 ; Functions:
 ;   call     the builtin; its `self` is a tuple that begins with the holder of the plan
-;   log      writes a row of the call log: the program, its begin, its end and the number of calls
+;   log      writes a row of the call log: the program, its begin, its end and the number of calls;
+;            while a trace records, it logs what the program read and wrote, too
+;   log_uses   of the buffers of a call: rows of the log of uses
 ;   read_counter  the processor's counter, for Python
 ;   refusal  a new reference to NotImplemented
 ;   hold     takes a reference to each of some objects
@@ -254,7 +256,8 @@ locked:
   br i1 %logging, label %log_locked, label %ran_locked
 log_locked:
   %ended_locked = call i64 @llvm.readcyclecounter()
-  call void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended_locked)
+  call void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended_locked,
+                 ptr %blocks, ptr %work_buffer)
   br label %ran_locked
 ran_locked:
   call void @Py_DecRef(ptr %work_buffer)
@@ -315,7 +318,8 @@ run_unlocked:
   call void @PyEval_RestoreThread(ptr %thread)
   br i1 %logging, label %log_unlocked, label %ran_unlocked
 log_unlocked:
-  call void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended_unlocked)
+  call void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended_unlocked,
+                 ptr %blocks, ptr %work_buffer)
   br label %ran_unlocked
 ran_unlocked:
   call void @Py_DecRef(ptr %work_buffer)
@@ -369,7 +373,8 @@ define internal ptr @refusal() #0 {
 }
 
 ; Threads may switch the log off while a program runs; the ring stays where it is.
-define internal void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended) {
+define internal void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %ended, ptr %blocks,
+                          ptr %work_buffer) {
   %number_at = getelementptr i64, ptr %plan, i64 $PLAN.number$
   %number = load i64, ptr %number_at
   %count = load i64, ptr $STATE.row_count$
@@ -388,6 +393,66 @@ define internal void @log(ptr %ring, ptr %plan, i64 %calls, i64 %began, i64 %end
   %live = load i64, ptr $STATE.live_bytes$
   %live_to = getelementptr i64, ptr %number_to, i64 4
   store i64 %live, ptr %live_to
+  %use_ring = load ptr, ptr $STATE.use_ring$
+  %unlogged = icmp eq ptr %use_ring, null
+  br i1 %unlogged, label %exit, label %uses
+uses:
+  call void @log_uses(ptr %use_ring, ptr %plan, i64 %ended, ptr %blocks, ptr %work_buffer)
+  br label %exit
+exit:
+  ret void
+}
+
+; Results that are arguments under another name are not written.
+define internal void @log_uses(ptr %ring, ptr %plan, i64 %ended, ptr %blocks,
+                               ptr %work_buffer) #0 {
+entry:
+  %number_at = getelementptr i64, ptr %plan, i64 $PLAN.number$
+  %number = load i64, ptr %number_at
+  %inputs_at = getelementptr i64, ptr %plan, i64 $PLAN.input_count$
+  %inputs = load i64, ptr %inputs_at
+  %outputs_at = getelementptr i64, ptr %plan, i64 $PLAN.output_count$
+  %outputs = load i64, ptr %outputs_at
+  %output_rows_at = getelementptr i64, ptr %plan, i64 $PLAN.output_rows$
+  %output_rows = load ptr, ptr %output_rows_at
+  %results = getelementptr ptr, ptr %blocks, i64 %inputs
+  br label %reading
+reading:
+  %i = phi i64 [0, %entry], [%i1, %read]
+  %i_end = icmp eq i64 %i, %inputs
+  br i1 %i_end, label %writing, label %read
+read:
+  %input_at = getelementptr ptr, ptr %blocks, i64 %i
+  %input = load ptr, ptr %input_at
+  call void @use(ptr %ring, i64 $USE.read$, i64 %number, ptr %input, i64 %ended)
+  %i1 = add i64 %i, 1
+  br label %reading
+writing:
+  %o = phi i64 [0, %reading], [%o1, %wrote]
+  %o_end = icmp eq i64 %o, %outputs
+  br i1 %o_end, label %worked, label %may_write
+may_write:
+  %word = mul i64 %o, $OUTPUT_WORDS$
+  %output_row = getelementptr i64, ptr %output_rows, i64 %word
+  %alias_at = getelementptr i64, ptr %output_row, i64 $OUTPUT.alias$
+  %alias = load i64, ptr %alias_at
+  %aliased = icmp sge i64 %alias, 0
+  br i1 %aliased, label %wrote, label %write
+write:
+  %result_at = getelementptr ptr, ptr %results, i64 %o
+  %result = load ptr, ptr %result_at
+  call void @use(ptr %ring, i64 $USE.write$, i64 %number, ptr %result, i64 %ended)
+  br label %wrote
+wrote:
+  %o1 = add i64 %o, 1
+  br label %writing
+worked:
+  %workless = icmp eq ptr %work_buffer, null
+  br i1 %workless, label %exit, label %work
+work:
+  call void @use(ptr %ring, i64 $USE.work$, i64 %number, ptr %work_buffer, i64 %ended)
+  br label %exit
+exit:
   ret void
 }
 

@@ -68,6 +68,8 @@ STATE = (
     "ring",
     "row_count",
     "sample_mask",
+    "use_ring",
+    "use_count",
 )
 """The words of `state` in order; the heads of the free lists come after them."""
 _STATE_INDEX = {name: index for index, name in enumerate(STATE)}
@@ -113,6 +115,13 @@ RING_ROWS = 1 << 14
 RING_WORDS = 5
 """Words of a row: the number of the program, ticks at its begin and end, calls until then, and the
 bytes of all arrays that are alive."""
+
+USE_ROWS = 1 << 17
+"""The latest uses of buffers that are kept while a trace records: 5 MB, 25,000 eager operations."""
+USE_WORDS = 5
+"""Words of a row: the use, the number of the program, the buffer, its size in bytes, and ticks."""
+USE = {"allocate": 0, "free": 1, "read": 2, "write": 3, "work": 4}
+"""Codes of the uses of a buffer; see `tfn._support.events.Use`."""
 
 INPUT = ("kind", "weak", "donated")
 """The words of a row that describes an input: kind and weakness by identity, 0 for any weakness."""
@@ -160,8 +169,11 @@ def text(guarded: bool = False) -> str:
         "OUTPUT_WORDS": len(OUTPUT),
         "RING_MASK": RING_ROWS - 1,
         "RING_WORDS": RING_WORDS,
+        "USE_MASK": USE_ROWS - 1,
+        "USE_WORDS": USE_WORDS,
     }
     values |= {f"BUFFER.{name}": offset for name, offset in BUFFER.items()}
+    values |= {f"USE.{name}": code for name, code in USE.items()}
     values |= {f"TREE.{name}": code for name, code in TREE.items()}
     values |= {f"STATE.{name}": word(at) for at, name in enumerate(STATE)}
     for table, names in (("PLAN", PLAN), ("INPUT", INPUT), ("OUTPUT", OUTPUT)):

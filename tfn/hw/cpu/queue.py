@@ -128,6 +128,7 @@ class CpuExecutable:
             Exception: what a function of the host raised.
         """
         work = self._memory.allocate(self.work_bytes)
+        events.use("work", "", work)
         buffers = self._pack(*[b.address for b in inputs], *[b.address for b in outputs])
         self._run(self._pool() if self._pool else None, self.call, buffers, work.address)
         if self._host:

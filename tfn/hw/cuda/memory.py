@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tfn._support import events
 from tfn.config import config
 from tfn.dtypes import DType
 from tfn.errors import DeviceError
@@ -254,6 +255,7 @@ class CudaMemory:
         with self.lock:
             buffer, started = self._allocate(x.nbytes)
             self.write(buffer.pointer, np.ascontiguousarray(x), started)
+            events.use("write", events.HOST, buffer)
             return cast("Buffer", buffer)
 
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
@@ -305,6 +307,7 @@ class CudaMemory:
         Raises:
             DeviceError: for a buffer of another device, or if a program has failed.
         """
+        events.use("read", events.HOST, buffer)
         data = self.fetch(pointer_of(buffer), shape, dtype)
         data.flags.writeable = False
         return data

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tfn._support import events
 from tfn.config import config
 from tfn.dtypes import DType
 from tfn.hw.buffer import Buffer
@@ -101,6 +102,7 @@ class OpenClMemory:
         buffer = self.allocate(x.nbytes)
         if x.nbytes:
             self.write(memory_of(buffer), 0, np.ascontiguousarray(x))
+        events.use("write", events.HOST, buffer)
         return buffer
 
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
@@ -117,6 +119,7 @@ class OpenClMemory:
         Raises:
             DeviceError: for a buffer of another device.
         """
+        events.use("read", events.HOST, buffer)
         data = self.fetch(memory_of(buffer), 0, shape, dtype)
         data.flags.writeable = False
         return data

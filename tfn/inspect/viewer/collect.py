@@ -327,7 +327,8 @@ def _price_boundaries(rows: Sequence[Data], bodies: Sequence[Data], target: Targ
 
     A value that goes through memory is written once and read by each reader.  A reader that
     computes it does so in all loops around its loads: the kernel that makes it would be run as
-    often as there are such evaluations of each element, but for the one run that there is now.
+    often as there are such evaluations of each element, but for the one run that there is now; that
+    one stays if it has other results.
     """
     readers = Counter(name for row in rows for name in set(row.get("reads", ())))
     evaluated: Counter[str] = Counter()
@@ -340,7 +341,8 @@ def _price_boundaries(rows: Sequence[Data], bodies: Sequence[Data], target: Targ
             elements, size_bytes = sizes[name]
             vectors = size_bytes / target.vector_bytes * (1 + readers[name])
             times = evaluated[name] / max(1, elements)
-            recomputed_ns = bodies[row["body"]]["ns"] * max(0.0, times - 1)
+            spared = 1 if len(row["writes"]) == 1 else 0
+            recomputed_ns = bodies[row["body"]]["ns"] * max(0.0, times - spared)
             stored_ns = round(vectors * VECTOR_ACCESS_NS)
             reason += [readers[name], stored_ns, round(recomputed_ns), round(times, 2)]
 

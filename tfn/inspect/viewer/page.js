@@ -213,11 +213,11 @@ function kernelList() {
   return pane;
 }
 
-function select(kernel) {
+function select(kernel, block = "nearest") {
   state.kernel?.row?.classList.remove("selected");
   state.kernel = kernel;
   kernel.row?.classList.add("selected");
-  kernel.row?.scrollIntoView({ block: "nearest" });
+  kernel.row?.scrollIntoView({ block });
   detail();
 }
 
@@ -292,9 +292,10 @@ function why(kernel) {
   box.append(element("h3", {}, "Why it ends here"));
   for (const [name, rule, reason, readers, stored, recomputed, times] of kernel.reasons) {
     box.append(element("p", {}, element("code", {}, name), ` is materialised by `, element("b", {}, rule), `: ${reason}.`));
-    if (readers > 0) box.append(table(["alternative", "expected"], [
+    // What a rule requires has no alternative.
+    if (readers > 0 && rule !== "required") box.append(table(["alternative", "expected"], [
       [`through memory: written once, read by ${plural(readers, "kernel")}`, time(stored)],
-      [`computed where it is read: each element ${times === 1 ? "once" : times.toLocaleString("en") + " times"}`, `${time(recomputed)} more`]], [1]));
+      [`computed where it is read: each element ${times === 1 ? "once" : times.toLocaleString("en") + " times"}`, `at most ${time(recomputed)} more`]], [1]));
   }
   if (!kernel.reasons.length) box.append(element("p", {}, "It shares its kernel with another result."));
   if (body.decisions.length) box.append(element("h3", {}, "How its loops were chosen"));
@@ -428,7 +429,7 @@ const TABS = {
     const slowest = program.plain.reduce((a, b) => a && a.ns >= b.ns ? a : b, null);
     if (!program.plain.includes(state.kernel)) state.kernel = slowest;
     queueMicrotask(() => {
-      if (state.kernel) select(state.kernel);
+      if (state.kernel) select(state.kernel, "center");
       const hottest = program.nsOfLine.indexOf(Math.max(...program.nsOfLine));
       marks.lines.get(state.line < 0 ? hottest : state.line)?.[0].scrollIntoView({ block: "center" });
     });

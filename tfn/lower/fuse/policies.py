@@ -123,16 +123,18 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
         most = analysis.cache_bytes // node.dtype.itemsize
         cached = MIN_CACHED_ELEMENTS <= node.size <= most
         limit = FUNCTION_INSTRUCTIONS if cached else EXPENSIVE_INSTRUCTIONS
-        if analysis.depth_cost[node] >= limit or spared_passes > MATERIALIZE_COST_PASSES:
+        why = []
+        if analysis.depth_cost[node] >= limit:
+            cost = analysis.depth_cost[node]
+            why.append(f"each would recompute {cost} instructions (limit {limit})")
+        if spared_passes > MATERIALIZE_COST_PASSES:
+            arrays = f"{spared_passes} arrays more (limit {MATERIALIZE_COST_PASSES})"
+            why.append(f"together they would read {arrays}")
+        if why:
             # A consumer that the same kernels read is the better place: less is left to compute.
             users = (analysis.access_maps.get(u, {}) for u in analysis.consumers.get(node, ()))
             if all(kernels.keys() != readers.keys() for kernels in users):
-                stored[node] = (
-                    f"{len(readers)} kernels read it; each would recompute "
-                    f"{analysis.depth_cost[node]} instructions (limit {limit}), and together they "
-                    f"would pass over memory {spared_passes} times more (limit "
-                    f"{MATERIALIZE_COST_PASSES})"
-                )
+                stored[node] = f"{len(readers)} kernels read it; {', and '.join(why)}"
     return _new(analysis, "expensive-to-recompute", stored)
 
 
