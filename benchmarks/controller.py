@@ -8,18 +8,27 @@ A dispatch of K calls to N hosts is modelled as
     step(K, N) = call + (send + N * host) / K
 
 microseconds of the controller: `call` to make a handle and the command of one call, `send` and
-`host` to send a dispatch and take its answers.  The costs are fitted to few agents; the last table
-compares the model with all of them, and extends it to thousands.  Agents of the second part answer
-at once, without workers: it is the controller that is measured.
+`host` to send a dispatch and take its answers.  The last two are processor time of the controller,
+all of its threads, fitted to few agents.
+
+Agents of the measurement share the cores of this machine with the controller, and answer at once,
+without workers.  There a dispatch takes
+
+    max(send + N * host, (send + N * (host + agent)) / cores)
+
+with the processor time `agent` of an agent: when the cores have no more to give, all wait for them.
+A table compares this with what the clock says, up to many more agents than the fit has seen; the
+last one says what remains where each agent has a host of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +50,24 @@ class Echo:
     def exchange(self, message: bytes) -> bytes:
         """The answer of a worker that has done what it was told."""
         return wire.pack(("done", ()))
+
+    def spent_s(self) -> float:
+        """Processor time of this process, all of its threads."""
+        return time.process_time()
+
+
+class Dispatch(NamedTuple):
+    """Microseconds of a dispatch, and of its answers.
+
+    Attributes:
+        clock: from the first message to the last answer.
+        controller: processor time of this process.
+        agent: processor time of an agent.
+    """
+
+    clock: float
+    controller: float
+    agent: float
 
 
 def step_us() -> dict[int, float]:
@@ -72,8 +99,8 @@ def step_us() -> dict[int, float]:
     return found
 
 
-def dispatch_us(counts: Sequence[int], repeats: int = 50) -> dict[int, float]:
-    """Microseconds of a dispatch to so many agents, and of its answers."""
+def dispatches(counts: Sequence[int], seconds: float = 1.5) -> dict[int, Dispatch]:
+    """Dispatches to so many agents."""
     config.default_variables(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     import ray
 
@@ -88,16 +115,24 @@ def dispatch_us(counts: Sequence[int], repeats: int = 50) -> dict[int, float]:
         actor = ray.remote(num_cpus=0)(Echo)
         message = wire.pack((("call", "0" * 64, (1,), (), None, (2,), None, "step", None, False),))
         agents: list[Any] = []
+        send = lambda: ray.get([agent.exchange.remote(message) for agent in agents])
+        spent = lambda: float(np.sum(ray.get([agent.spent_s.remote() for agent in agents])))
         found = {}
         for count in counts:
-            agents += [actor.remote() for _ in range(count - len(agents))]
-            ray.get([agent.exchange.remote(message) for agent in agents])
-            times = []
-            for _ in range(repeats):
+            agents.extend([actor.remote() for _ in range(count - len(agents))])
+            for _ in range(20):
+                send()
+            agents_s, own_s, clocks = spent(), time.process_time(), []
+            until = time.perf_counter() + seconds
+            while time.perf_counter() < until:
                 begin = time.perf_counter()
-                ray.get([agent.exchange.remote(message) for agent in agents])
-                times.append(time.perf_counter() - begin)
-            found[count] = 1e6 * float(np.median(times))
+                send()
+                clocks.append(time.perf_counter() - begin)
+            own_s, agents_s = time.process_time() - own_s, spent() - agents_s
+            times = len(clocks)
+            found[count] = Dispatch(
+                1e6 * float(np.median(clocks)), 1e6 * own_s / times, 1e6 * agents_s / times / count
+            )
     finally:
         ray.shutdown()
     return found
@@ -115,19 +150,26 @@ def main() -> None:
     for count, us in steps.items():
         print(f"{count:18}   {us:.0f}")
     counts = [2**i for i in range(options.agents.bit_length())]
-    measured = dispatch_us(counts)
+    measured, cores = dispatches(counts), len(os.sched_getaffinity(0))
     few = [n for n in counts if n <= FITTED]
-    host, send = np.polyfit(few, [measured[n] for n in few], 1)
-    print(f"\nsend {send:.0f} us, host {host:.0f} us: fitted to {FITTED} agents and fewer\n")
-    print("agents   us of a dispatch   the model   difference")
-    for n, us in measured.items():
-        model = send + n * host
-        print(f"{n:6}   {us:16.0f}   {model:9.0f}   {100 * (model / us - 1):+9.0f} %")
+    host, send = np.polyfit(few, [measured[n].controller for n in few], 1)
+    agent = float(np.mean([measured[n].agent for n in few]))
+    print(
+        f"\nsend {send:.0f} us, host {host:.0f} us, agent {agent:.0f} us: processor time, ", end=""
+    )
+    print(f"fitted to {FITTED} agents and fewer\n")
+    print(f"agents   controller   an agent   us by the clock   model, {cores} cores   difference")
+    for n, row in measured.items():
+        model = max(send + n * host, (send + n * (host + agent)) / cores)
+        print(
+            f"{n:6}   {row.controller:10.0f}   {row.agent:8.0f}   {row.clock:15.0f}   "
+            f"{model:14.0f}   {100 * (model / row.clock - 1):+9.0f} %"
+        )
     print("\nhosts    us per step of the controller, by calls per dispatch")
     print("        " + "".join([f"{count:>12}" for count in CALLS]))
     for n in HOSTS:
-        row = [call + (send + n * host) / count for count in CALLS]
-        print(f"{n:5}   " + "".join([f"{us:12,.0f}" for us in row]))
+        row_us = [call + (send + n * host) / count for count in CALLS]
+        print(f"{n:5}   " + "".join([f"{us:12,.0f}" for us in row_us]))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ class ThreadGang:
         self.threads = [ThreadPoolExecutor(1) for _ in items]
 
     def start(self) -> None:
-        for agent in self.agents:
-            agent.listen()
+        for rank, agent in enumerate(self.agents):
+            agent.listen(rank)
         variables = {
             "PYTHONPATH": str(ROOT),
             "TFN_THREADS": "1",
@@ -57,6 +57,12 @@ class ThreadGang:
         if failed:
             raise min(failed, key=lambda error: type(error).__name__ != "WorkerLostError")
         return records
+
+    def check(self) -> None:
+        for agent in self.agents:
+            record = wire.unpack(agent.lost())
+            if record[0] == "error":
+                raise wire.error_of(record)
 
     def stop(self) -> None:
         for agent in self.agents:

@@ -37,10 +37,14 @@ def act(folder: Path) -> None:
     how = folder / "how"
     text = how.read_text() if how.exists() else ""
     actor = 0 if text in ("between", "full") else tfn.process_count() - 1
+    if text == "computes" and tfn.process_index() != actor:
+        time.sleep(60)
     if not text or tfn.process_index() != actor:
         return
     (folder / "hit").write_text(repr(time.time()))
     how.unlink()
+    if text == "computes":  # the others send no message, and are far from their deadline
+        os.kill(os.getpid(), signal.SIGKILL)
     if text == "raises":
         raise ValueError("a mistake of the user")
     if text == "between":  # parts are written, and then the manifest would be
@@ -53,9 +57,20 @@ def act(folder: Path) -> None:
         os.kill(os.getpid(), SIGNALS[text])
 
 
+def early(folder: Path) -> None:
+    """Die before the others are joined, once."""
+    how = folder / "how"
+    last = os.environ.get("OMPI_COMM_WORLD_RANK") == "1"
+    if last and how.exists() and how.read_text() == "early":
+        (folder / "hit").write_text(repr(time.time()))
+        how.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
     """Run the steps."""
     folder, steps, at = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    early(folder)
     tfn.distributed.initialize()
     mesh = tfn.make_mesh((len(tfn.devices()),), ("d",))
     x = tfn.device_put(np.linspace(0, 1, 64, dtype="float32"), NamedSharding(mesh, P("d")))

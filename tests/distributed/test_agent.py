@@ -15,7 +15,7 @@ from tfn.errors import DistributedError
 def test_a_worker_that_does_not_come() -> None:
     folder = make_folder()
     agent = Agent(0, folder)
-    agent.listen()
+    agent.listen(0)
     with pytest.raises(DistributedError, match="has not joined within 0 s"):
         agent.join(1, 1000, 0.1)
     agent.stop()
@@ -27,7 +27,7 @@ def test_a_worker_that_does_not_come() -> None:
 def test_one_worker_joins_answers_and_ends() -> None:
     folder = make_folder()
     agent = Agent(0, folder)
-    assert agent.listen() == agent.host
+    assert agent.listen(0) == agent.host
     agent.start(1, {"PYTHONPATH": os.getcwd(), "TFN_DEVICE": "cpu"})
     hello = wire.unpack(agent.join(3, 1000, 60.0))
     assert hello[0] == "joined" and hello[1] == 0 and hello[4] == 3

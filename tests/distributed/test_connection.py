@@ -57,6 +57,11 @@ def test_nothing_listens_and_nothing_is_loaded_in_this_process() -> None:
         ({"address": "ray", "hosts": "local:CPU*2"}, HostSpecificationError, "needs the hosts"),
         ({"address": "tcp://x", "hosts": "a,b"}, ArgumentError, "no address of a cluster"),
         ({"steps_per_dispatch": 0}, ArgumentError, "at least one step"),
+        ({"steps_per_dispatch": "10"}, ArgumentError, "at least one step"),
+        ({"deadline_s": 0.0}, ArgumentError, "a deadline is a time"),
+        ({"address": "ray", "hosts": "a,b", "spares": "b"}, HostSpecificationError, "a spare too"),
+        ({"address": "ray", "hosts": "a,b", "elastic": (3, 4)}, HostSpecificationError, "limits"),
+        ({"address": "ray", "hosts": "a,b", "elastic": 2}, HostSpecificationError, "limits"),
         ({"address": "ray://10.0.0.1:6379", "hosts": "a,b"}, SecurityError, "needs a token"),
     ],
 )

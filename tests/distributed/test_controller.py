@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,10 @@ from tfn.errors import (
     DeviceError,
     DistributedError,
     ExportError,
+    HostError,
     WorkerLostError,
 )
+from tfn.nn.checkpoint import Checkpoints, folder, read, verify
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
 
@@ -171,6 +174,28 @@ def test_a_fault_is_raised_until_the_cluster_is_started_again(
     assert tnp.ones(2).tolist() == [1, 1]
 
 
+def test_a_fault_while_the_cluster_is_started_again(
+    cluster: Cluster, gang: ThreadGang, mesh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, tried = gang.start, []
+
+    def fails_once() -> None:
+        tried.append(1)
+        if len(tried) == 1:
+            raise WorkerLostError("a host has gone meanwhile")
+        start()
+
+    monkeypatch.setattr(gang, "start", fails_once)
+
+    def train() -> float:
+        x = put(np.ones(8, "float32"), mesh, "d")
+        if not tried:
+            os.kill(gang.agents[0].pid, signal.SIGKILL)
+        return float(x.sum())
+
+    assert cluster.run(train) == 8.0 and len(tried) == 2
+
+
 def test_workers_end_with_their_agent(cluster: Cluster, gang: ThreadGang, mesh: Any) -> None:
     pids = [agent.pid for agent in gang.agents]
     worker = gang.agents[1].worker
@@ -190,3 +215,77 @@ def test_no_file_is_left(tmp_path: Path) -> None:
     assert Path(gang.folder).stat().st_mode & 0o777 == 0o700
     gang.close()
     assert not Path(gang.folder).exists()
+
+
+def test_each_worker_writes_and_reads_its_own_pieces(mesh: Any, tmp_path: Path) -> None:
+    data = np.arange(24, dtype="float32").reshape(8, 3)
+    state = {
+        "w": tfn.jit(lambda x: x + 1)(put(data, mesh, "d")),  # divided among workers
+        "b": tfn.jit(lambda x: x + 1)(tnp.ones(5)),  # of all workers
+        "n": np.arange(3),  # of the controller
+        "key": random.key(3),
+        "at": 7,
+    }
+    checkpoints = Checkpoints(tmp_path, timeout_s=60.0)
+    checkpoints.save(5, state)
+    manifest = read(checkpoints.path(5))
+    written = {(name, p.file) for name, e in manifest.arrays.items() for p in e.pieces}
+    assert written == {("w", 1), ("w", 2), ("b", 1), ("n", 0)} and manifest.hosts == 3
+    assert [p.shape for p in manifest.arrays["w"].pieces] == [(2, 3)] * 4
+    verify(checkpoints.path(5))
+    zeros = {**state, "w": put(0 * data, mesh, "d"), "b": tnp.ones(5), "n": np.zeros(3, int)}
+    step, found = checkpoints.resume({**zeros, "at": 0, "key": random.key(0)})
+    assert (step, found["at"]) == (5, 7) and found["w"].buffer.data is None
+    np.testing.assert_array_equal(np.asarray(found["w"]), data + 1)
+    np.testing.assert_array_equal(np.asarray(found["b"]), np.full(5, 2, "float32"))
+    np.testing.assert_array_equal(np.asarray(found["n"]), np.arange(3))
+    assert random.bits(found["key"], (2,)).tolist() == random.bits(random.key(3), (2,)).tolist()
+    columns = {**zeros, "at": 0, "w": put(0 * data.T, mesh, None, "d").T}
+    np.testing.assert_array_equal(np.asarray(checkpoints.resume(columns)[1]["w"]), data + 1)
+
+
+def test_what_workers_find_damaged_is_passed_over(mesh: Any, tmp_path: Path) -> None:
+    x = put(np.arange(8, dtype="float32"), mesh, "d")
+    checkpoints = Checkpoints(tmp_path, asynchronous=True, timeout_s=60.0)
+    for step in (1, 2):
+        checkpoints.save(step, x + step)
+        x = tfn.jit(lambda x: x * 2, donate_argnums=0)(x)  # while it is written
+    checkpoints.wait()
+    manifest = read(checkpoints.path(2))
+    file = checkpoints.path(2) / manifest.files[2].name
+    raw = bytearray(file.read_bytes())
+    raw[-1] ^= 1
+    file.write_bytes(raw)
+    with pytest.warns(UserWarning, match="step 2 .* is passed over.*another digest"):
+        step, found = checkpoints.resume(put(np.zeros(8, "float32"), mesh, "d"))
+    assert step == 1
+    np.testing.assert_array_equal(np.asarray(found), np.arange(1, 9))
+
+
+def test_a_save_that_fails_is_written_again(
+    mesh: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = put(np.arange(8, dtype="float32"), mesh, "d")
+    checkpoints = Checkpoints(tmp_path, timeout_s=60.0)
+    monkeypatch.setattr(folder.manifests, "write", lambda *_: exec("raise OSError('full')"))
+    with pytest.raises(OSError, match="full"):
+        checkpoints.save(1, x + 1)
+    monkeypatch.undo()
+    checkpoints.save(1, x + 2)
+    np.testing.assert_array_equal(np.asarray(checkpoints.resume(x)[1]), np.arange(2, 10))
+    with pytest.raises(HostError, match=r"host 1: two pieces would have one name"):
+        checkpoints.save(2, {"w": x + 1, "w[0:2]": tnp.ones(2) + 1})
+
+
+def test_a_worker_that_dies_while_a_checkpoint_is_written(
+    cluster: Cluster, gang: ThreadGang, mesh: Any, tmp_path: Path
+) -> None:
+    x = put(np.arange(8, dtype="float32"), mesh, "d") + 1
+    x.block_until_ready()
+    os.kill(gang.agents[1].pid, signal.SIGSTOP)  # it takes the command, and does nothing
+    threading.Timer(0.3, os.kill, (gang.agents[1].pid, signal.SIGKILL)).start()
+    begin = time.monotonic()
+    with pytest.raises(WorkerLostError, match="rank 1"):
+        Checkpoints(tmp_path).save(1, x)
+    assert time.monotonic() - begin < 5
+    cluster.restart()

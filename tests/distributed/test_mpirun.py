@@ -16,6 +16,8 @@ def test_processes_of_this_machine() -> None:
     words = mpirun.command(["train.py", "-x"], 3)
     assert words[1:3] == ["-n", "3"] and "--oversubscribe" in words and "--host" not in words
     assert words[-3:] == [sys.executable, "train.py", "-x"]
+    assert words[words.index("btl") + 1] == "self,sm"  # none that listens
+    assert mpirun.command(["t.py"], 1, under=("nice",))[-3:] == ["nice", sys.executable, "t.py"]
 
 
 @needs_mpi

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,13 @@ from tests.distributed.test_session import none_left
 from tfn.distributed import supervisor
 from tfn.distributed.specification import parse
 from tfn.distributed.supervisor import Plan, marked, supervise
-from tfn.errors import DistributedError, HostSpecificationError, WorkerLostError
+from tfn.errors import (
+    ArgumentError,
+    DistributedError,
+    HostSpecificationError,
+    SecurityError,
+    WorkerLostError,
+)
 
 STEPS = str(ROOT / "tests" / "distributed" / "job_steps.py")
 
@@ -52,7 +63,39 @@ def test_a_killed_job_goes_on_to_the_same_bits(job: Path, capfd: Any) -> None:
     status, got, lines = run(job / "killed", capfd, "killed")
     assert (status, got) == (0, want) and want
     assert len(lines) == 1 and lines[0].startswith("WorkerLostError: rank 1")
+    assert "SIGKILL" in lines[0]
     assert none_left(job) and marked("no such mark") == []
+
+
+@needs_mpi
+@pytest.mark.parametrize("how", ["early", "computes"])
+def test_a_death_is_known_wherever_the_others_are(job: Path, capfd: Any, how: str) -> None:
+    begin = time.monotonic()
+    status, got, lines = run(job / how, capfd, how, deadline_s=60.0)
+    assert status == 0 and got and lines[0].startswith("WorkerLostError: rank 1 ")
+    assert "SIGKILL" in lines[0] and time.monotonic() - begin < 45
+
+
+@needs_mpi
+def test_the_end_of_all_processes_by_a_signal_is_no_success(job: Path, capfd: Any) -> None:
+    status, got, lines = run(job / "one", capfd, "killed", processes=1)
+    assert status == 0 and got and lines[0].startswith("WorkerLostError: rank 0 has died: SIGKILL")
+
+
+@needs_mpi
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_job_ends_with_its_supervisor(job: Path, number: int) -> None:
+    (job / "f").mkdir()
+    (job / "f" / "how").write_text("computes")
+    words = ["-m", "tfn.distributed", "run", "-n", "2", STEPS, str(job / "f"), "12", "0"]
+    started = subprocess.Popen([sys.executable, *words], env=dict(os.environ))
+    until = time.monotonic() + 60
+    while not (job / "f" / "hit").exists():  # one waits, and the other has died
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    started.send_signal(number)
+    assert started.wait(60) == (-9 if number == signal.SIGKILL else 143)
+    assert none_left(job)
 
 
 @needs_mpi
@@ -100,16 +143,49 @@ def test_fewer_hosts_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [i.host for i in hosts] == ["a", "c"]
 
 
+def test_an_elastic_job_takes_all_spares_that_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    there(monkeypatch, "a,b,d,e,f")
+    items, spares = parse("a,b,c"), parse("d,e,f")
+    job = Plan(("t.py",), items, spares=spares, elastic=(2, 4))
+    hosts, left = supervisor._left(job, items, spares, LOST)
+    assert [i.host for i in hosts] == ["a", "b", "d", "e"] and [i.host for i in left] == ["f"]
+
+
+def test_a_host_that_is_gone_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    there(monkeypatch, "a")
+    items = parse("a,b")
+    job = Plan(("t.py",), items)
+    found = supervisor._gone(job, items, 1)
+    assert found is not None and found.host == "b"
+    assert supervisor._gone(job, items[:1], 1) is None is supervisor._gone(job, items, 0)
+
+
+def test_hosts_are_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    there(monkeypatch, "a")
+    monkeypatch.setattr(supervisor, "Attempt", None)
+    monkeypatch.setenv("TFN_CLUSTER_TOKEN", "")
+    job = Plan(("t.py",), parse("a,b"))
+    with pytest.raises(SecurityError, match="needs a token"):
+        supervise(job)
+    monkeypatch.setenv("TFN_CLUSTER_TOKEN", 32 * "x")
+    monkeypatch.setenv("TFN_CLUSTER_CIDR", "10.0.0.0/24")
+    with pytest.raises(HostSpecificationError, match="no command can be run on b"):
+        supervise(job)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"hosts": parse("a:CPU*2,b:CPU*4")}, "same number of devices"),
         ({"hosts": parse("a,b"), "spares": parse("b,c")}, "cannot be a spare"),
         ({"processes": 2, "elastic": (3, 4)}, "contain the number"),
+        ({"processes": 0}, "processes is at least 1"),
+        ({"restarts": -1}, "restarts is at least 0"),
+        ({"deadline_s": 0.0}, "deadline is at least"),
     ],
 )
 def test_plans_that_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(HostSpecificationError, match=words):
+    with pytest.raises((HostSpecificationError, ArgumentError), match=words):
         Plan(("t.py",), **options).check()
 
 
@@ -121,5 +197,8 @@ def test_hosts_that_answer(tmp_path: Path) -> None:
     supervisor.PROBE_S = 1.0
     try:
         assert supervisor.reachable(["a", "b", "c"], str(launcher)) == {"a"}
+        supervisor.PROBE_S, begin = 60.0, time.monotonic()
+        assert supervisor.reachable(["a", "b", "c"], str(launcher), 1) == {"a"}
+        assert time.monotonic() - begin < 30  # it does not wait for b
     finally:
         supervisor.PROBE_S = before

@@ -14,7 +14,7 @@ from tfn import config
 from tfn.distributed.security import RANGE
 from tfn.distributed.specification import parse
 from tfn.distributed.supervisor import Plan, supervise
-from tfn.errors import DistributedError, HostSpecificationError, SecurityError
+from tfn.errors import ArgumentError, DistributedError, HostSpecificationError, SecurityError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--devices", type=int, help="devices of each of them")
     run.add_argument("--hosts", help="hosts with their devices: host1:CPU*4,host2:CPU*4")
     run.add_argument("--spares", help="hosts that take the places of those that are lost")
-    run.add_argument("--elastic", metavar="MIN,MAX", help="go on with so many processes")
+    run.add_argument("--elastic", metavar="MIN,MAX", help="go on with so many hosts")
     run.add_argument("--restarts", type=int, default=3, help="how often to start again")
     run.add_argument("--deadline", type=float, default=300.0, help="seconds to wait for a message")
     run.add_argument("--launcher", default="", help="runs a command on a host, instead of ssh")
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         return supervise(_plan(options), lambda line: print(line, file=sys.stderr, flush=True))
-    except (HostSpecificationError, SecurityError) as error:
+    except (ArgumentError, HostSpecificationError, SecurityError) as error:
         print(error, file=sys.stderr)
         return 2
     except DistributedError as error:

@@ -49,8 +49,9 @@ class Agent:
         self.daemons: list[subprocess.Popen[bytes]] = []
         self.ending = threading.Lock()
 
-    def listen(self) -> str:
-        """Open the socket of the worker to come; the name of this host."""
+    def listen(self, rank: int) -> str:
+        """Open the socket of the worker to come, of this rank now; the name of this host."""
+        self.rank = rank
         Path(self.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         path = os.path.join(self.folder, f"{self.rank}.sock")
         with suppress(FileNotFoundError):
@@ -163,13 +164,24 @@ class Agent:
             worker.send_bytes(message)
             return worker.recv_bytes()
         except (OSError, EOFError):
-            error = WorkerLostError(
-                f"the worker of {self.host}, rank {self.rank} (pid {self.pid}), has died",
-                hint="the cluster can be started again: see cluster.run",
-                host=self.host,
-                rank=self.rank,
-            )
-            return wire.pack(wire.error_record(error))
+            return self._died()
+
+    def _died(self) -> bytes:
+        error = WorkerLostError(
+            f"the worker of {self.host}, rank {self.rank} (pid {self.pid}), has died",
+            hint="the cluster can be started again: see cluster.run",
+            host=self.host,
+            rank=self.rank,
+        )
+        return wire.pack(wire.error_record(error))
+
+    def lost(self) -> bytes:
+        """The record of an error if the worker is gone."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return self._died()
+        return wire.pack(("done", ()))
 
     def stop(self) -> None:
         """Kill the worker, wherever it is, and mpirun; nothing of the job is left on this host."""
@@ -178,9 +190,10 @@ class Agent:
                 with suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
             self.pid = 0
-            for end in (self.worker, self.listener, self.relay):
+            for end in (self.listener, self.relay):
                 if end is not None:
                     end.close()
+            # A thread may be reading from the worker: it sees the end, and closes the socket.
             self.worker = self.listener = self.relay = None
             for daemon in self.daemons:
                 with suppress(ProcessLookupError):

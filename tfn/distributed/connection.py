@@ -104,11 +104,12 @@ class Cluster:
         """
         for left in range(restarts, -1, -1):
             try:
+                if self.controller is not None and self.controller.fault is not None:
+                    self.restart()
                 return train()
-            except DistributedError as error:
-                if not left or self.controller is None or self.controller.fault is not error:
+            except DistributedError:
+                if not left or self.controller is None or self.controller.fault is None:
                     raise
-                self.restart()
         raise AssertionError("the last call has returned or raised")
 
     def close(self) -> None:
@@ -155,8 +156,8 @@ def connect(
             that is asked for is waited for at once.
         deadline_s: seconds for which a message between hosts is waited for, at most.
         spares: hosts that take the places of those that are lost, after a fault.
-        elastic: the least and the largest number of hosts with which a restart goes on; as many as
-            at the beginning if left out.
+        elastic: the least and the largest number of hosts with which a restart goes on: all that
+            are there, spares among them; as many as at the beginning if left out.
         variables: for the environment of the workers.
 
     Raises:
@@ -177,10 +178,12 @@ def connect(
             got=repr(_CONNECTED[0]) if _CONNECTED else "initialize() was called",
             hint="cluster.close() gives them back",
         )
-    if isinstance(steps_per_dispatch, bool) or steps_per_dispatch < 1:
+    if type(steps_per_dispatch) is not int or steps_per_dispatch < 1:
         raise ArgumentError(
             "a dispatch has at least one step", got=f"steps_per_dispatch={steps_per_dispatch!r}"
         )
+    if not deadline_s > 0:
+        raise ArgumentError("a deadline is a time", got=f"deadline_s={deadline_s!r}")
     items = parse(hosts) if hosts is not None else (HostItem(LOCAL, config.devices),)
     if address is None:
         return _embedded(items)
@@ -199,18 +202,20 @@ def connect(
     if address != "ray" and len(items) > 1:
         security.check_variables()
     others = parse(spares) if spares else ()
-    if elastic is not None and not 1 <= elastic[0] <= len(items) <= elastic[1]:
+    twice = {item.host for item in items} & {item.host for item in others}
+    if twice or LOCAL in {item.host for item in others}:
         raise HostSpecificationError(
-            "the limits of an elastic cluster contain the number of its hosts",
-            got=f"elastic={elastic}, {len(items)} hosts",
+            f"{min(twice or {LOCAL})} takes part, and cannot be a spare too",
+            got=f"hosts={hosts!r}, spares={spares!r}",
         )
+    _check_elastic(elastic, len(items))
     gang = RayGang(
         address,
         items,
         deadline_s,
         _variables(items, address == "ray", variables),
         others,
-        elastic and elastic[0],
+        elastic,
     )
     return started(items, gang, steps_per_dispatch, deadline_s)
 
@@ -227,6 +232,18 @@ def started(
     controller = Controller(gang, items, steps_per_dispatch, deadline_s)
     controller.install()
     return _connected(Cluster(items, controller))
+
+
+def _check_elastic(elastic: object, count: int) -> None:
+    pair = elastic if isinstance(elastic, tuple) and len(elastic) == 2 else (0, 0)
+    if elastic is not None and not (
+        all(type(n) is int for n in pair) and 1 <= pair[0] <= count <= pair[1]
+    ):
+        raise HostSpecificationError(
+            "the limits of an elastic cluster are two numbers around that of its hosts",
+            got=f"elastic={elastic!r}, {count} hosts",
+            hint=f"elastic=(1, {count})",
+        )
 
 
 def _embedded(items: tuple[HostItem, ...]) -> Cluster:

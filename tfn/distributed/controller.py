@@ -13,6 +13,7 @@ or at the next value that is asked for.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Sequence
 from threading import RLock
@@ -37,12 +38,15 @@ from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.mesh import mesh_of
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, Sharding
 from tfn.trace.place import Request
-from tfn.trace.processes import blocks
+from tfn.trace.processes import blocks, processes
 from tfn.trace.sharding import stacked_shape, stacking
 from tfn.transforms.shard import program as partitioner
 
 IN_FLIGHT = 2
 """Dispatches that were sent and not answered: one runs while the next is being made."""
+CHECK_S = 0.2
+"""Seconds between two questions whether workers live, while a checkpoint is waited for: each is a
+call of every agent."""
 SLACK_S = 5.0
 """A worker that waits for another gives up at its deadline; the controller waits so much longer,
 to hear its error."""
@@ -90,7 +94,7 @@ class Controller:
         self.device = remote(self)
         self.count = 0
         self.before: tuple[str, int] | None = None
-        self.dispatches = 0
+        self.dispatches, self.checked_s = 0, 0.0
         self._forget()
 
     def _take_hosts(self, items: Sequence[HostItem]) -> None:
@@ -119,6 +123,7 @@ class Controller:
         platforms.MAKERS[NAME] = lambda: self.device
         platforms.CONTROLLERS[NAME] = self
         config.device, config.devices = NAME, len(self.owners)
+        processes.check = self.check
 
     def uninstall(self) -> None:
         """Give this process its own devices back."""
@@ -126,7 +131,7 @@ class Controller:
             config.device, config.devices = self.before
             for table in (platforms.MAKERS, platforms.CONTROLLERS, run._DEVICES):
                 table.pop(NAME, None)
-            self.before = None
+            self.before = processes.check = None
 
     def restart(self) -> None:
         """End all workers and start new ones; all arrays are lost, traces that hold some too."""
@@ -134,7 +139,11 @@ class Controller:
             self.gang.stop()
             self._forget()
             run.forget()
-            self.gang.start()
+            try:
+                self.gang.start()
+            except TfnError as error:  # as a host that goes away now: it can be started again
+                self.fault = error
+                raise
             self._take_hosts(self.gang.items)
             if self.before is not None:
                 config.devices = len(self.owners)
@@ -276,6 +285,66 @@ class Controller:
             )
         return second
 
+    # Checkpoints.
+
+    def has(self, x: Any) -> bool:
+        """Whether workers alone have the data of an array."""
+        buffer: Any = x.concrete().buffer if isinstance(x, Array) else None
+        return isinstance(buffer, RemoteBuffer) and buffer.data is None
+
+    def save(
+        self,
+        folder: str,
+        step: int,
+        topic: str,
+        timeout_s: float,
+        rows: Sequence[tuple[int, str, Array, Any]],
+    ) -> None:
+        """Let workers begin to write pieces, those of host i + 1 worker i."""
+        with self.lock:
+            self._check()
+            records = tuple(
+                [(h - 1, name, self._number(x), p.name, p.start, p.shape) for h, name, x, p in rows]
+            )
+            self.queue.append(("save", folder, step, topic, int(1000 * timeout_s), records))
+            self.flush()
+
+    def read(self, path: str, name: str, shape: Any, dtype: Any, sharding: Any) -> Array:
+        """An array of a checkpoint, of which each worker reads its part."""
+        with self.lock:
+            self._check()
+            sharding.checked(shape)
+            number, self.count = self.count, self.count + 1
+            place = wire.place_record(sharding)
+            self.queue.append(("read", path, name, place, number, self._ranks(sharding)))
+            return self._handle(number, shape, dtype, sharding)
+
+    def verify(self, path: str) -> None:
+        """Compare the digests of a checkpoint, each worker a share.
+
+        Raises:
+            DamagedError: for what is not as it was written.
+        """
+        with self.lock:
+            self.queue.append(("verify", path))
+            self.flush(wait=True)
+
+    def check(self) -> None:
+        """Ask for workers that have died, now and then.
+
+        Raises:
+            WorkerLostError: naming one.
+        """
+        now_s = time.monotonic()
+        if now_s < self.checked_s + CHECK_S:
+            return
+        self.checked_s = now_s
+        try:
+            self.gang.check()
+        except DistributedError as error:
+            self.fault = self.fault or error
+            raise
+
     # Values.
 
     def forgotten(self, number: int) -> None:
@@ -334,7 +403,7 @@ class Controller:
             records = self.gang.receive(ticket, self.deadline_s + SLACK_S)
         except TfnError as error:
             if isinstance(error, DistributedError):
-                self.fault = error
+                self.fault = self.fault or error
             raise
         for i, slot in enumerate(slots):
             slot.append([values[i] for _, values in records])

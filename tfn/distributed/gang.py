@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,12 +29,19 @@ from tfn.errors import (
     WorkerLostError,
 )
 
-GRACE_S = 1.0
+GRACE_S = 0.3
 """After the first error of a worker, the time for the others to say theirs: the worker that has
 died is named by its agent at once, and by its peers within 0.1 s."""
+LOOK_S = 0.2
+"""Seconds after which answers that are there are read, while others are waited for: one may be an
+error, and the worker of another may never answer."""
 JOIN_S = 60.0
 """Seconds in which workers start and join: two take 1 s, 64 on two cores take a minute."""
-STOP_S = 5.0
+STOP_S = 3.0
+"""Seconds in which an agent ends its worker: it takes 0.1 s.  One that does not is replaced."""
+INLINE_BYTES = 64 << 10
+"""The largest message that goes with its call: Ray copies arguments of up to 100 KiB, and puts a
+larger one into the store anew for each call."""
 PRIORITY = ("WorkerLostError", "SecurityError", "ProgramMismatchError", "CollectiveTimeoutError")
 """The order in which errors of one fault are told: the first is the cause of the others."""
 
@@ -53,6 +60,9 @@ class Gang(Protocol):
 
     def receive(self, ticket: Any, deadline_s: float) -> list[Any]:
         """The answers.  Raises the error of a worker, or CollectiveTimeoutError."""
+
+    def check(self) -> None:
+        """Raise WorkerLostError for a worker that has died."""
 
     def stop(self) -> None:
         """End all workers; nothing is left of them."""
@@ -92,7 +102,8 @@ class RayGang:
         deadline_s: seconds for which workers wait for each other.
         variables: for the environment of the workers.
         spares: hosts that take the places of those that are lost.
-        least: the number of hosts with which it goes on; None for all.
+        elastic: the least and the largest number of hosts with which it goes on; None for as many
+            as at the beginning.
     """
 
     def __init__(
@@ -102,9 +113,9 @@ class RayGang:
         deadline_s: float,
         variables: Mapping[str, str],
         spares: Sequence[HostItem] = (),
-        least: int | None = None,
+        elastic: tuple[int, int] | None = None,
     ) -> None:
-        self.spares, self.least = list(spares), least
+        self.spares, self.elastic = list(spares), elastic or (len(items), len(items))
         self.local = address == "ray"
         self.ray, self.items, self.deadline_s = _ray(self.local), tuple(items), deadline_s
         self.variables, self.folder = dict(variables), make_folder()
@@ -113,13 +124,18 @@ class RayGang:
         self.owns = not self.ray.is_initialized()
         if self.owns:
             self._initialize(address)
+        try:
+            if not self.local:
+                check((*self.items, *self.spares), self._cores())
+        except BaseException:
+            self.close()
+            raise
+
+    def _cores(self) -> dict[str, float]:
+        """The cores of each host of the cluster, by name and by address."""
+        names = ("NodeManagerHostname", "NodeManagerAddress")
         nodes = [node for node in self.ray.nodes() if node["Alive"]]
-        if not self.local:
-            cores: dict[str, float] = {}
-            for node in nodes:
-                for key in ("NodeManagerHostname", "NodeManagerAddress"):
-                    cores[node[key]] = node["Resources"].get("CPU", 0)
-            check((*self.items, *self.spares), cores)
+        return {node[name]: node["Resources"].get("CPU", 0) for node in nodes for name in names}
 
     def _initialize(self, address: str) -> None:
         options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
@@ -152,17 +168,17 @@ class RayGang:
             WorkerLostError: if too few are left.
         """
         kept, lost = [], []
+        least, most = self.elastic
         for item, agent in zip(self.items, self.agents or [None] * len(self.items), strict=True):
             if self.local or agent is not None or self._node(item.host) is not None:
                 kept.append((item, agent))
-                continue
-            lost.append(item.host)
-            while self.spares:
-                spare = self.spares.pop(0)
-                if self._node(spare.host) is not None:
-                    kept.append((spare, None))
-                    break
-        if lost and len(kept) < (self.least or len(self.items)):
+            else:
+                lost.append(item.host)
+        while self.agents and self.spares and len(kept) < most:
+            spare = self.spares.pop(0)
+            if self.local or self._node(spare.host) is not None:
+                kept.append((spare, None))
+        if lost and len(kept) < least:
             raise WorkerLostError(
                 f"{len(kept)} hosts are left of the {len(self.items)} that the cluster needs",
                 got=f"lost: {', '.join(lost)}",
@@ -174,12 +190,14 @@ class RayGang:
         self.hosts = tuple([item.host for item in self.items])
 
     def _agent(self, rank: int) -> Any:
-        """A new agent on the host of a rank."""
+        """A new agent on the host of a rank; None if the host has just left the cluster."""
         groups = {"control": 2, "launch": 4}
         actor = self.ray.remote(num_cpus=0, concurrency_groups=groups)(Agent)
         options: dict[str, Any] = {}
         if not self.local:
             node = self._node(self.items[rank].host)
+            if node is None:
+                return None
             strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
             options["scheduling_strategy"] = strategy(node, soft=False)
         return actor.options(**options).remote(rank, self.folder)
@@ -190,12 +208,18 @@ class RayGang:
         Raises:
             DistributedError: if a worker does not join.
         """
-        self.agents = self._alive()
-        self._replace_lost()
-        self.agents = [
-            self._agent(rank) if agent is None else agent for rank, agent in enumerate(self.agents)
-        ]
-        self._asked([agent.listen.remote() for agent in self.agents], JOIN_S)
+        until = time.monotonic() + JOIN_S
+        while True:
+            self._replace_lost()
+            self.agents = [
+                self._agent(rank) if agent is None else agent
+                for rank, agent in enumerate(self.agents)
+            ]
+            self._answering(until - time.monotonic(), "listen", lambda rank: (rank,))
+            if None not in self.agents:
+                break
+            if time.monotonic() > until:
+                raise DistributedError("the agents have not started", got=f"{JOIN_S:.0f} s")
         places: tuple[Any, ...] = ()
         if not self.local and len(self.items) > 1:
             by_host = dict(zip(self.hosts, self.agents, strict=True))
@@ -208,24 +232,6 @@ class RayGang:
             for agent, item in zip(self.agents, self.items, strict=True)
         ]
         self._asked([begin, *joining], 2 * JOIN_S)
-
-    def _alive(self) -> list[Any]:
-        """The agents that answer; None for each that does not."""
-        asked = [
-            agent.printed.options(concurrency_group="control").remote() for agent in self.agents
-        ]
-        if not asked:
-            return []  # none was started yet
-        self.ray.wait(asked, num_returns=len(asked), timeout=STOP_S)
-        found: list[Any] = []
-        for agent, ref in zip(self.agents, asked, strict=True):
-            try:
-                self.ray.get(ref, timeout=0)
-                found.append(agent)
-            except self.ray.exceptions.RayError:
-                self.ray.kill(agent)
-                found.append(None)
-        return found
 
     def _asked(self, refs: Sequence[Any], timeout_s: float) -> list[Any]:
         """The results of calls of agents; the error of one as it was raised there."""
@@ -242,9 +248,13 @@ class RayGang:
             ) from None
 
     def send(self, messages: Sequence[bytes]) -> Any:
-        """One call of each agent; equal messages are put once into the store of objects."""
+        """One call of each agent; a large message for many is put into the store once."""
+        stored: dict[int, Any] = {}
+        for message in messages:
+            if len(message) > INLINE_BYTES and id(message) not in stored:
+                stored[id(message)] = self.ray.put(message)
         return [
-            agent.exchange.remote(message)
+            agent.exchange.remote(stored.get(id(message), message))
             for agent, message in zip(self.agents, messages, strict=True)
         ]
 
@@ -257,13 +267,20 @@ class RayGang:
             TfnError: what a worker has raised.
         """
         until = time.monotonic() + deadline_s
-        try:
-            answers = self.ray.get(ticket, timeout=deadline_s)
-        except self.ray.exceptions.RayError:
-            answers = [None] * len(ticket)
-        records = [None if answer is None else wire.unpack(answer) for answer in answers]
-        if all(record is not None and record[0] != "error" for record in records):
-            return records
+        while (left_s := until - time.monotonic()) > 0:
+            try:
+                answers = self.ray.get(ticket, timeout=min(left_s, LOOK_S))
+            except self.ray.exceptions.GetTimeoutError:
+                ready, _ = self.ray.wait(ticket, num_returns=len(ticket), timeout=0)
+                if any(self._error_of(0, ref) for ref in ready):
+                    break
+            except self.ray.exceptions.RayError:
+                break
+            else:
+                records = list(map(wire.unpack, answers))
+                if all(record[0] != "error" for record in records):
+                    return records
+                break
         raise self._fault(ticket, until, deadline_s)
 
     def _fault(self, ticket: Sequence[Any], until: float, deadline_s: float) -> TfnError:
@@ -296,7 +313,20 @@ class RayGang:
             name = type(errors[rank]).__name__
             return (PRIORITY.index(name) if name in PRIORITY else len(PRIORITY), rank)
 
-        return errors[min(errors, key=order)]
+        first = errors[min(errors, key=order)]
+        if isinstance(first, CollectiveTimeoutError) and pending:
+            rank = min(pending)  # the others have given up waiting, for this one
+            return CollectiveTimeoutError(
+                first.what,
+                hint=f"the worker of {self.hosts[rank]}, rank {rank}, has said nothing: it is "
+                "stopped, or its host is not reachable",
+                host=self.hosts[rank],
+                rank=rank,
+                step=first.step,
+                collective=first.collective,
+                committed=first.committed,
+            )
+        return first
 
     def _error_of(self, rank: int, ref: Any) -> TfnError | None:
         try:
@@ -310,18 +340,60 @@ class RayGang:
             )
         return wire.error_of(record) if record[0] == "error" else None
 
+    def check(self) -> None:
+        """Ask the agents whether their workers live; one that does not answer soon is not judged.
+
+        Raises:
+            WorkerLostError: for a worker or an agent that has died.
+        """
+        asked = [agent.lost.options(concurrency_group="control").remote() for agent in self.agents]
+        ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=LOOK_S)
+        for rank in [rank for rank, ref in enumerate(asked) if ref in ready]:
+            error = self._error_of(rank, asked[rank])
+            if error is not None:
+                raise error
+
     def stop(self) -> None:
         """Kill all workers; agents that do not answer are killed, too."""
-        asked = [agent.stop.options(concurrency_group="control").remote() for agent in self.agents]
+        self._answering(STOP_S, "stop", lambda rank: ())
+
+    def _answering(
+        self, timeout_s: float, method: str, arguments: Callable[[int], tuple[Any, ...]]
+    ) -> None:
+        """Call a method of all agents; those that have died, or do not answer, are none any more.
+
+        Args:
+            timeout_s: seconds to wait for them.
+            method: of agents.
+            arguments: of the method, for each rank.
+
+        Raises:
+            DistributedError: what the method has raised.
+        """
+        control = {"concurrency_group": "control"}
+        asked = {
+            rank: getattr(agent, method).options(**control).remote(*arguments(rank))
+            for rank, agent in enumerate(self.agents)
+            if agent is not None
+        }
         if asked:
-            self.ray.wait(asked, num_returns=len(asked), timeout=STOP_S)
+            self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=timeout_s)
+        for rank, ref in asked.items():
+            try:
+                self.ray.get(ref, timeout=0)
+            except self.ray.exceptions.RayTaskError as error:
+                raise DistributedError(str(error)) from None
+            except self.ray.exceptions.RayError:
+                self.ray.kill(self.agents[rank])
+                self.agents[rank] = None
 
     def close(self) -> None:
         """End workers and agents, and the Ray that was started here."""
         if self.ray.is_initialized():
             self.stop()
             for agent in self.agents:
-                self.ray.kill(agent)
+                if agent is not None:
+                    self.ray.kill(agent)
             if self.owns:
                 self.ray.shutdown()
         self.agents = []

@@ -11,6 +11,7 @@ Source: "MPI: A Message-Passing Interface Standard", version 4.1, chapters 3, 6 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,12 @@ class MpiTransport:
         return [data, width // data.dtype.itemsize, kind.Commit()]
 
     def lost(self) -> list[int]:
-        """The processes that MPI knows to be dead; empty if it cannot tell."""
+        """The processes that MPI knows to be dead; empty if it cannot tell.
+
+        MPI hears of them while it is asked for messages; no message is waited for here.
+        """
+        with suppress(self.mpi.Exception):  # of the dead one
+            self.mpi.COMM_WORLD.Iprobe(self.mpi.ANY_SOURCE, self.mpi.ANY_TAG)
         try:
             group = self.mpi.COMM_WORLD.Get_failed()
             world = self.mpi.COMM_WORLD.Get_group()

@@ -15,11 +15,13 @@ from collections.abc import Mapping, Sequence
 from tfn import config
 from tfn.errors import MissingPackageError
 
-FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl", "self,sm,tcp")
+FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl")
 """So that a process which dies is an error in the others, instead of their end.  The carriers are
 named because looking for those of other networks takes a second at each start, of 1.2 s."""
-ONE_MACHINE = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
-"""So that processes may outnumber the cores, and those which wait leave them to others."""
+MANY_HOSTS = ("self,sm,tcp",)
+ONE_MACHINE = ("self,sm", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+"""So that processes do not listen for others, and may outnumber the cores: those which wait leave
+them to others.  mpirun itself listens, for its daemons; Open MPI 5.0.11 cannot bind it to lo."""
 AS_ROOT = {
     f"{name}_ALLOW_RUN_AS_ROOT{end}": "1" for name in ("OMPI", "PRTE") for end in ("", "_CONFIRM")
 }
@@ -49,6 +51,7 @@ def command(
     launcher: str = "",
     network: str = "",
     exported: Sequence[str] = (),
+    under: Sequence[str] = (),
 ) -> list[str]:
     """The command that runs a Python program in several processes.
 
@@ -60,6 +63,7 @@ def command(
             mpirun, ssh, if left out.
         network: the range of addresses to which MPI is bound.
         exported: variables of the environment that go to all hosts.
+        under: a command that runs another one, and has its status.
 
     Example:
         >>> words = command(["train.py"], 2, ["a", "b"], network="10.0.0.0/24")
@@ -68,7 +72,7 @@ def command(
     """
     words = [mpirun(), "-n", str(processes), "--bind-to", "none", *FAULT_TOLERANT]
     if hosts:
-        words += ["--host", ",".join([f"{host}:1" for host in hosts])]
+        words += [*MANY_HOSTS, "--host", ",".join([f"{host}:1" for host in hosts])]
         words += ["--prefix", os.path.dirname(os.path.dirname(mpirun()))]
     else:
         words += ONE_MACHINE
@@ -78,7 +82,7 @@ def command(
         words += ["--mca", "btl_tcp_if_include", network, "--prtemca", "prte_if_include", network]
     for name in exported:
         words += ["-x", name]
-    return [*words, sys.executable, *program]
+    return [*words, *under, sys.executable, *program]
 
 
 def environment(**variables: str) -> Mapping[str, str]:

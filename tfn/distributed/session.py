@@ -15,10 +15,13 @@ import hashlib
 import json
 import os
 import secrets
+import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from types import TracebackType
 from typing import Any
@@ -140,17 +143,32 @@ class Session:
         self.failed = True
         facts, transport = self.facts(), self.transport
         if isinstance(transport, MpiTransport) and transport.is_loss(error):
-            self.lost = True
-            lost = [rank for rank in transport.lost() if rank < len(self.hosts)]
-            if lost:
-                facts |= {"host": self.hosts[lost[0]], "rank": lost[0]}
-            named = f"rank {lost[0]} on {self.hosts[lost[0]]}" if lost else "another process"
-            return WorkerLostError(
-                f"{named} has died, as rank {self.rank} on {self.hosts[self.rank]} found",
-                hint="start the job again: it resumes from its last whole checkpoint",
-                **facts,
-            )
+            return self._loss(transport.lost())
         return DistributedError(f"MPI failed: {error}", **facts)
+
+    def _loss(self, ranks: Sequence[int]) -> WorkerLostError:
+        """The error for processes that have died."""
+        facts, self.failed, self.lost = self.facts(), True, True
+        lost = [rank for rank in ranks if rank < len(self.hosts)]
+        if lost:
+            facts |= {"host": self.hosts[lost[0]], "rank": lost[0]}
+        named = f"rank {lost[0]} on {self.hosts[lost[0]]}" if lost else "another process"
+        return WorkerLostError(
+            f"{named} has died, as rank {self.rank} on {self.hosts[self.rank]} found",
+            hint="start the job again: it resumes from its last whole checkpoint",
+            **facts,
+        )
+
+    def check(self) -> None:
+        """Ask the transport for processes that have died: 5 us.
+
+        Raises:
+            WorkerLostError: naming one.
+        """
+        if isinstance(self.control, MpiTransport) and not self.failed:
+            lost = self.control.lost()
+            if lost:
+                raise self._loss(lost)
 
 
 _SESSION: list[Session] = []
@@ -238,7 +256,8 @@ def initialize(
 
 
 def _join(launcher: str, size: int, deadline_s: float) -> None:
-    transport, control = MpiTransport(), MpiTransport(channel=1)
+    with _alarm(deadline_s):  # a process that died before has been waited for without end
+        transport, control = MpiTransport(), MpiTransport(channel=1)
     host = socket.gethostname()
     if transport.size != size:
         raise DistributedError(
@@ -269,11 +288,27 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = _bind, _agree
     _SESSION.append(own)
-    own.reporter = Reporter(own.rank)
+    own.reporter, processes.check = Reporter(own.rank), own.check
+    own.reporter.watch(own.check)
     own.job = hashlib.sha256(str(rows[0]["nonce"]).encode()).hexdigest()[:16]
     synchronize_clocks()
     own.hook, sys.excepthook = sys.excepthook, _uncaught
     atexit.register(_leave)
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Let the system end this process if a call takes longer: MPI_Init may, and holds the GIL."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def progress(step: int, committed: int | None = None) -> None:
@@ -480,6 +515,7 @@ def _leave() -> None:
                 print(error, file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
+        own.reporter.close()
         if own.failed:
             _end(own, TEMPORARY_FAILURE)
         sys.excepthook = own.hook
@@ -487,4 +523,4 @@ def _leave() -> None:
         own.transport.close(0)
     _SESSION.clear()
     processes.index, processes.device_counts = 0, None
-    processes.bind = processes.agree = processes.clock = None
+    processes.bind = processes.agree = processes.clock = processes.check = None

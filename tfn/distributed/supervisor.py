@@ -9,24 +9,26 @@ begins with loading its newest checkpoint that is whole.  An error of the script
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tfn import errors
 from tfn._support.frozen import frozen
-from tfn.distributed import mpirun, report
+from tfn.distributed import mpirun, report, security
 from tfn.distributed.session import TEMPORARY_FAILURE
 from tfn.distributed.specification import HostItem
-from tfn.errors import DistributedError, HostSpecificationError, WorkerLostError
+from tfn.errors import ArgumentError, DistributedError, HostSpecificationError, WorkerLostError
 
 POLL_S = 0.01
 GRACE_S = 0.3
@@ -34,6 +36,11 @@ GRACE_S = 0.3
 killed."""
 PROBE_S = 5.0
 """Seconds in which a host that is there runs `true`."""
+LATE_S = 1.0
+"""Seconds by which an answer may be later than those of enough hosts: a host that is gone does not
+answer, and is not waited for."""
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 MARK = "TFN_JOB"
 """The variable of the environment by which processes of a job are found."""
 EXPORTED = ("TFN_JOB_FOLDER", "TFN_JOB_DEADLINE", MARK, "TFN_DEVICES", "TFN_CLUSTER_TOKEN")
@@ -50,8 +57,8 @@ class Plan:
         processes: their number, on this machine.
         devices: of each process; None for that of the environment.
         spares: hosts that take the places of those that are lost.
-        elastic: the least and the largest number of processes with which the job goes on; None if
-            it needs all.
+        elastic: the least and the largest number of hosts with which the job goes on, as many as
+            answer, spares among them; None if it needs as many as at the beginning.
         restarts: how often it is started again, at most.
         deadline_s: seconds for which a process waits for a message of another one.
         launcher: a command that runs another one on a host; ssh if empty.
@@ -73,8 +80,16 @@ class Plan:
         """Refuse a plan that cannot be carried out.
 
         Raises:
+            ArgumentError: for a number that is none of such things.
             HostSpecificationError: naming what does not fit.
         """
+        for name, value, least in (
+            ("processes", self.processes, 1),
+            ("restarts", self.restarts, 0),
+            ("deadline", self.deadline_s, 0.001),
+        ):
+            if not value >= least:
+                raise ArgumentError(f"{name} is at least {least}", got=f"--{name} {value}")
         counts = {item.devices for item in (*self.hosts, *self.spares)}
         if len(counts) > 1:
             raise HostSpecificationError(
@@ -127,17 +142,20 @@ class Attempt:
             plan.launcher,
             plan.network,
             exported if hosts else (),
+            ("/bin/sh", "-c", report.WATCHED, "sh"),
         )
-        self.job = subprocess.Popen(words, env=environment, start_new_session=True)
+        self.job = subprocess.Popen(
+            words, env=environment, start_new_session=True, preexec_fn=_end_with_parent
+        )
 
     def ended(self) -> int | None:
         """The exit status, when all processes have ended or a fault was reported; None before."""
         status = self.job.poll()
         if status is not None:
             return status
-        told = report.faults(self.folder)
-        late = [s for _, _, s in report.steps(self.folder).values()]
-        if told:
+        told, died = report.faults(self.folder), report.signals(self.folder)
+        late = [s for step, _, s in report.steps(self.folder).values() if step != report.JOINED]
+        if told or died:
             with suppress(subprocess.TimeoutExpired):
                 return self.job.wait(GRACE_S)
             return TEMPORARY_FAILURE if all(fault.of_job for fault in told) else 1
@@ -160,6 +178,32 @@ class Attempt:
     def close(self) -> None:
         """Delete the reports."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _end_with_parent() -> None:
+    """Let mpirun, which ends its processes then, be ended with the supervisor, whatever kills that.
+
+    Source: the Linux manual, prctl(2).
+    """
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextmanager
+def _ended_by(*signals: signal.Signals) -> Iterator[None]:
+    """Let signals end the block as an interrupt does, so that no process is left."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, end) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def marked(mark: str) -> list[int]:
@@ -186,6 +230,28 @@ def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
         DistributedError: the fault after the last restart, or for which too few hosts are left.
     """
     plan.check()
+    if len(plan.hosts) > 1:
+        security.check_variables()
+    if plan.hosts:
+        _all_there(plan)
+    with _ended_by(signal.SIGTERM, signal.SIGHUP):
+        return _supervise(plan, say)
+
+
+def _all_there(plan: Plan) -> None:
+    names = [item.host for item in plan.hosts]
+    there = reachable(names, plan.launcher or "ssh")
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise HostSpecificationError(
+            f"no command can be run on {missing[0]}",
+            got=f"hosts {', '.join(names)}; no answer from {', '.join(missing)}",
+            hint=f"'{plan.launcher or 'ssh'} {missing[0]} true' has to end well within "
+            f"{PROBE_S:.0f} s, without a password",
+        )
+
+
+def _supervise(plan: Plan, say: Callable[[str], None]) -> int:
     hosts, spares, processes = list(plan.hosts), list(plan.spares), plan.processes
     for number in range(plan.restarts + 1):
         attempt = Attempt(plan, hosts, len(hosts) or processes)
@@ -193,7 +259,7 @@ def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
             while (status := attempt.ended()) is None:
                 time.sleep(POLL_S)
             begin_s = time.monotonic()
-            fault = _fault(attempt, status)
+            fault = _fault(attempt, status) or _gone(plan, hosts, status)
         finally:
             attempt.kill()
             attempt.close()
@@ -214,39 +280,51 @@ def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
 def _fault(attempt: Attempt, status: int) -> DistributedError | None:
     """The fault that has ended a run; None if it has ended by itself, or by the user's error."""
     told = report.faults(attempt.folder)
-    if status == 0 or any(not fault.of_job for fault in told):
+    died = report.signals(attempt.folder)
+    if (status == 0 and not died) or any(not fault.of_job for fault in told):
         return None
-    if not told and 0 < status < 128 and status != TEMPORARY_FAILURE:
+    if not told and not died and 0 < status < 128 and status != TEMPORARY_FAILURE:
         return None
     reached = report.steps(attempt.folder)
     if told:
         first = min(told, key=lambda fault: fault.kind != WorkerLostError.__name__)
         known = {key: value for key, value in first.facts.items() if value is not None}
         text = first.text.splitlines()[0]
+        if known.get("rank") in died:
+            text += f": {died[known['rank']]}"
         kind = getattr(errors, first.kind)
         assert issubclass(kind, DistributedError), "the fault is one of the job"
         return kind(text, **known)  # type: ignore[no-any-return]
     step, committed, _ = min(reached.values(), default=(None, None, None))
-    known = {} if step is None else {"step": step}
+    known = {} if step in (None, report.JOINED) else {"step": step}
     if committed is not None and committed >= 0:
         known["committed"] = committed
-    return WorkerLostError(
-        f"a process of the job was killed, or does not go on (status {status})",
-        hint="its own lines above may say why",
-        **known,
-    )
+    what = f"a process of the job was killed, or does not go on (status {status})"
+    for rank, name in list(died.items())[:1]:
+        what, known["rank"] = f"rank {rank} has died: {name}", rank
+    return WorkerLostError(what, hint="its own lines above may say why", **known)
+
+
+def _gone(plan: Plan, hosts: Sequence[HostItem], status: int) -> WorkerLostError | None:
+    """The fault of a run that has failed without a word, if a host of it does not answer now."""
+    if status == 0 or not hosts:
+        return None
+    there = reachable([item.host for item in hosts], plan.launcher or "ssh")
+    gone = [item.host for item in hosts if item.host not in there]
+    return WorkerLostError(f"{gone[0]} does not answer any more", host=gone[0]) if gone else None
 
 
 def _left(
     plan: Plan, hosts: Sequence[HostItem], spares: Sequence[HostItem], fault: DistributedError
 ) -> tuple[list[HostItem], list[HostItem]]:
     """The hosts of the next run, and the spares that are left after it."""
-    there = reachable([item.host for item in (*hosts, *spares)], plan.launcher or "ssh")
+    least, most = plan.elastic or (len(plan.hosts), len(plan.hosts))
+    names = [item.host for item in (*hosts, *spares)]
+    there = reachable(names, plan.launcher or "ssh", most)
     left = [item for item in hosts if item.host in there]
     fresh = [item for item in spares if item.host in there]
-    taken = fresh[: len(hosts) - len(left)]
+    taken = fresh[: most - len(left)]
     chosen = [*left, *taken]
-    least = plan.elastic[0] if plan.elastic else len(plan.hosts)
     if len(chosen) < least:
         raise DistributedError(
             f"{len(chosen)} hosts are left, and the job needs {least}",
@@ -260,8 +338,14 @@ def _left(
     return chosen, fresh[len(taken) :]
 
 
-def reachable(hosts: Sequence[str], launcher: str) -> set[str]:
-    """The hosts on which a command can be run."""
+def reachable(hosts: Sequence[str], launcher: str, enough: int | None = None) -> set[str]:
+    """The hosts on which a command can be run.
+
+    Args:
+        hosts: their names.
+        launcher: the command that runs another one on a host.
+        enough: after so many answers the others have little time left; None for all.
+    """
     asked: dict[str, Any] = {
         host: subprocess.Popen(
             [*launcher.split(), host, "true"],
@@ -273,11 +357,13 @@ def reachable(hosts: Sequence[str], launcher: str) -> set[str]:
         for host in hosts
     }
     until, there = time.monotonic() + PROBE_S, set()
-    for host, process in asked.items():
-        try:
-            if process.wait(max(0.0, until - time.monotonic())) == 0:
-                there.add(host)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    while asked and time.monotonic() < until:
+        ended = [host for host, process in asked.items() if process.poll() is not None]
+        there |= {host for host in ended if asked.pop(host).returncode == 0}
+        if enough is not None and len(there) >= enough:
+            until, enough = min(until, time.monotonic() + LATE_S), None
+        time.sleep(POLL_S)
+    for process in asked.values():
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     return there

@@ -7,6 +7,9 @@
     ("get", number, ranks)                        the data that a worker has of an array
     ("free", numbers)                             arrays without references
     ("progress", step, committed)                 for errors
+    ("save", folder, step, topic, ms, rows)             pieces of a checkpoint, (host, its row) each
+    ("read", path, name, place, result, ranks)    an array of a checkpoint
+    ("verify", path)                              a share of its digests
 
 Arrays have numbers, programs their SHA-256; places are shardings by axes and numbers of devices.
 """

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+import tfn
 from tfn.array import Array
 from tfn.config import config
 from tfn.distributed import session, wire
@@ -42,6 +43,7 @@ class Worker:
         self.arrays: dict[int, Array] = {}
         self.programs: dict[str, Jaxpr] = {}
         self.values: list[Any] = []
+        self._pieces: Any = None
         self.devices: Sequence[Any] = devices.devices()
 
     def answer(self, message: bytes) -> bytes:
@@ -134,6 +136,30 @@ class Worker:
         for number in numbers:
             self.arrays.pop(number, None)
 
+    def save(
+        self, folder: str, step: int, topic: str, timeout_ms: int, rows: Sequence[Any]
+    ) -> None:
+        """Begin to write the pieces of a checkpoint that are this worker's."""
+        own = [row for rank, *row in rows if rank == processes.index]
+        self.pieces.write(folder, step, topic, timeout_ms / 1000, own, self.arrays)
+
+    def read(self, path: str, name: str, place: Any, result: int, ranks: Any) -> None:
+        """Make an array of a checkpoint: the part that this worker holds."""
+        if not _absent(ranks):
+            sharding = wire.sharding_of(place, self.devices)
+            self.arrays[result] = self.pieces.read(path, name, sharding)
+
+    def verify(self, path: str) -> None:
+        """Compare the digests of this worker's share of a checkpoint."""
+        self.pieces.verify(path)
+
+    @property
+    def pieces(self) -> Any:
+        """The pieces of checkpoints; their files are loaded only now: they take 40 ms."""
+        if self._pieces is None:
+            self._pieces = tfn.nn.checkpoint.workers.Pieces(processes.index, processes.count)
+        return self._pieces
+
     def progress(self, step: int, committed: int | None) -> None:
         """Know the step, for errors."""
         session.progress(step, committed)
@@ -147,6 +173,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "get": Worker.get,
     "free": Worker.free,
     "progress": Worker.progress,
+    "save": Worker.save,
+    "read": Worker.read,
+    "verify": Worker.verify,
 }
 """The commands of a controller; see `tfn.distributed.wire`."""
 

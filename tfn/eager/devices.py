@@ -104,6 +104,16 @@ def process_count(backend: str | None = None) -> int:
     return processes.count
 
 
+def check_processes() -> None:
+    """Ask whether all processes that work together live, where something can tell.
+
+    Raises:
+        WorkerLostError: naming one that has died.
+    """
+    if processes.check is not None:
+        processes.check()
+
+
 def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of the processes that work together."""
     return list(range(processes.count))

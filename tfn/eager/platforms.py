@@ -73,9 +73,41 @@ class Controller(Protocol):
     def put(self, x: Array, sharding: Any) -> Array:
         """An array on the devices of a sharding."""
 
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+
+    @property
+    def owners(self) -> Sequence[int]:
+        """The worker of each device."""
+
+    def has(self, x: Any) -> bool:
+        """Whether workers alone have the data of an array."""
+
+    def save(
+        self,
+        folder: str,
+        step: int,
+        topic: str,
+        timeout_s: float,
+        rows: Sequence[tuple[int, str, Array, Any]],
+    ) -> None:
+        """Let workers begin to write pieces of a checkpoint, each as host i + 1 its own."""
+
+    def read(self, path: str, name: str, shape: Any, dtype: Any, sharding: Any) -> Array:
+        """An array of a checkpoint, of which each worker reads its part."""
+
+    def verify(self, path: str) -> None:
+        """Compare the digests of a checkpoint, each worker a share."""
+
 
 CONTROLLERS: dict[str, Controller] = {}
 """By platform: those whose devices belong to the workers of a cluster."""
+
+
+def cluster() -> Controller | None:
+    """The controller of the cluster that this process is connected to."""
+    return next(iter(CONTROLLERS.values()), None)
 
 
 def controller(kinds: Sequence[Any], on: Any = None) -> Controller | None:

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from tfn._support.files import PathLike, replacing
-from tfn.eager.devices import process_count, process_index
+from tfn.eager.devices import check_processes, process_count, process_index
+from tfn.eager.platforms import CONTROLLERS, Controller
 from tfn.errors import ArgumentError, HostError
 from tfn.sharding import Device
 
@@ -42,6 +43,7 @@ class Hosts:
         index: of this process, from 0.
         count: of all processes.
         host_of: the process that has a device.
+        writer_of: the process that writes an array that is on no device in particular.
 
     Example:
         >>> Hosts.here()
@@ -51,6 +53,7 @@ class Hosts:
     index: int
     count: int
     host_of: Callable[[Device], int] = lambda device: device.process_index
+    writer_of: Callable[[Any], int] = lambda x: 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.index < self.count:
@@ -64,6 +67,17 @@ class Hosts:
     def here() -> Hosts:
         """The processes as tfn knows them: `tfn.process_index` and `tfn.process_count`."""
         return Hosts(process_index(), process_count())
+
+    @staticmethod
+    def of(controller: Controller) -> Hosts:
+        """A controller, host 0, and its workers: worker i is host i + 1."""
+        owners = controller.owners
+        return Hosts(
+            0,
+            controller.size + 1,
+            lambda device: owners[device.id] + 1 if device.platform in CONTROLLERS else 0,
+            lambda x: int(controller.has(x)),
+        )
 
     def __repr__(self) -> str:
         return f"Hosts({self.index} of {self.count})"
@@ -109,6 +123,7 @@ def agree(
 
     Raises:
         HostError: if a host does not come in time, or host 0 could not decide.
+        WorkerLostError: if one has died, where the transport can tell.
         OSError: if a file cannot be written.
 
     Example:
@@ -187,7 +202,12 @@ class _Pause:
         self.deadline, self.seconds = deadline, POLL_SECONDS[0]
 
     def more(self) -> bool:
-        """Sleep, and whether there is still time."""
+        """Sleep, and whether there is still time.
+
+        Raises:
+            WorkerLostError: if another process has died, which would be waited for in vain.
+        """
+        check_processes()
         if time.monotonic() > self.deadline:
             return False
         time.sleep(self.seconds)

@@ -36,6 +36,8 @@ from tfn import tree
 from tfn._support.files import PathLike, parsing
 from tfn._support.files import replacing as replacing
 from tfn.array import Array
+from tfn.config import config
+from tfn.eager import platforms
 from tfn.errors import ArgumentError, StateError
 
 Data = np.ndarray[Any, Any]
@@ -680,11 +682,14 @@ def _like(x: object, data: Data) -> Any:
 
 
 def as_array(data: Data) -> Array:
-    """An array on the memory of data that nothing writes to; a copy, where it is not aligned.
+    """An array on the memory of data that nothing writes to.
+
+    A copy, where it is not aligned, or the devices are those of a cluster.
 
     Example:
         >>> as_array(aligned((0,), np.dtype("int8"))).shape
         (0,)
     """
     aligned = data.__array_interface__["data"][0] % ALIGNMENT == 0
-    return jnp.asarray(data, copy=False if aligned else None)
+    here = config.device not in platforms.CONTROLLERS
+    return jnp.asarray(data, copy=False if aligned and here else None)

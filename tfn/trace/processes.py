@@ -50,6 +50,7 @@ class Processes:
         agree: ``(hosts, name, digest, messages)``: raises unless all processes of the hosts are
             about to run the same program, with the same messages in the same order.
         clock: of this process, compared with that of process 0; None for one process alone.
+        check: raises if another process has died; None where nothing can tell.
     """
 
     index: int = 0
@@ -57,6 +58,7 @@ class Processes:
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
     agree: Callable[[HostGrid, str, str, str], None] | None = None
     clock: Clock | None = None
+    check: Callable[[], None] | None = None
 
     @property
     def count(self) -> int:

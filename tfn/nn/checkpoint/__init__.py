@@ -6,6 +6,7 @@ Files in reading order:
     files     files of pieces: written, read back, read in part
     manifest  where all pieces are, their digests, and what else is known, as data
     restore   trees from checkpoints, on any mesh
+    workers   pieces of workers, which a controller tells to write and read them
     writer    the thread that writes while the run goes on
     convert   checkpoints as single files, and of other numbers of files
     __main__  the command: ls, verify, convert
@@ -23,3 +24,4 @@ with _on_demand(globals()):
     from tfn.nn.checkpoint.convert import verify as verify
     from tfn.nn.checkpoint.manifest import Manifest as Manifest
     from tfn.nn.checkpoint.manifest import read as read
+    from tfn.nn.checkpoint import workers as workers

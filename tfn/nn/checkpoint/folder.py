@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfn._support.files import PathLike, sync_folder, unfinished
+from tfn.eager import platforms
 from tfn.errors import ArgumentError, DamagedError, HostError, StateError
 from tfn.nn import state
 from tfn.nn.checkpoint import manifest as manifests
 from tfn.nn.checkpoint.files import Reader, write_pieces
 from tfn.nn.checkpoint.manifest import NAME, File, Piece, Written
 from tfn.nn.checkpoint.pieces import Held, hold
-from tfn.nn.checkpoint.restore import restored
+from tfn.nn.checkpoint.restore import restored, verify
 from tfn.nn.checkpoint.writer import Writer
 from tfn.nn.hosts import Decide, Hosts, agree
 
@@ -85,9 +86,9 @@ class Checkpoints:
     def _hosts(self) -> Hosts:
         return self.hosts or Hosts.here()
 
-    def _agree(self, topic: str, payload: Any, decide: Decide) -> Any:
+    def _agree(self, topic: str, payload: Any, decide: Decide, hosts: Hosts | None = None) -> Any:
         place = Path(self.folder) / MEETING
-        return agree(place, self._hosts, topic, payload, decide, self.timeout_s)
+        return agree(place, hosts or self._hosts, topic, payload, decide, self.timeout_s)
 
     def path(self, step: int) -> Path:
         """Returns the folder of a step, or its file, if tfn 0.1 wrote it.
@@ -168,16 +169,22 @@ class Checkpoints:
                 got=f"step {step} after {steps}, keep={self.keep}",
                 hint="resume from the newest, or use another folder",
             )
-        hosts = self._hosts
+        cluster = None if self.hosts else platforms.cluster()
+        hosts = self._hosts if cluster is None else Hosts.of(cluster)
         texts = state.checked_texts(metadata or {})
         held = hold(pytree, hosts, copy=self.asynchronous)
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         lock = _Lock(self.folder) if not hosts.index else None
+        topic = f"save step {number}"
+        if cluster is not None:  # a worker may still wait for a save that has failed here
+            topic += f" ({os.urandom(4).hex()})"
+            folder = os.path.abspath(self.folder)
+            cluster.save(folder, number, topic, self.timeout_s, held.others)
 
         def write() -> None:
             nonlocal held
             try:
-                self._write(number, held, texts, hosts, keep)
+                self.write(number, held, texts, keep, hosts, topic)
             finally:
                 del held
                 if lock is not None:
@@ -188,9 +195,17 @@ class Checkpoints:
         else:
             write()
 
-    def _write(
-        self, step: int, held: Held, texts: Mapping[str, str], hosts: Hosts, keep: int
+    def write(
+        self,
+        step: int,
+        held: Held,
+        texts: Mapping[str, str],
+        keep: int,
+        hosts: Hosts | None = None,
+        topic: str = "",
     ) -> None:
+        """Writes the pieces of this host; host 0 writes the manifest, when all have; see `save`."""
+        hosts = hosts or self._hosts
         folder, token = Path(self.folder) / f"step-{step:09}", os.urandom(4).hex()
         path = folder / f"host-{hosts.index:05}-of-{hosts.count:05}-{token}.safetensors"
         decide = lambda payloads: self._commit(folder, step, held, texts, token, payloads)
@@ -201,7 +216,7 @@ class Checkpoints:
             if cause is not None and hosts.count == 1:
                 raise cause
             try:
-                self._agree(f"save step {step}", payload, decide)
+                self._agree(topic or f"save step {step}", payload, decide, hosts)
             except HostError as error:
                 raise (cause or error) from None
         except BaseException:
@@ -318,7 +333,7 @@ class Checkpoints:
                 )
             with Reader(path, record) as reader:
                 result = restored(path, reader, first)
-                reader.verify(slice(hosts.index, None, hosts.count))
+                verify(path, reader, slice(hosts.index, None, hosts.count))
         except OSError as error:
             return str(error), None
         except DamagedError as error:

@@ -60,6 +60,7 @@ class Held(NamedTuple):
         meshes: of the arrays.
         arrays: without pieces.
         owned: the pieces that this host writes.
+        others: those of other hosts: host, name of the array, the array, piece.
     """
 
     numbers: dict[str, Number]
@@ -67,10 +68,11 @@ class Held(NamedTuple):
     meshes: tuple[Mesh, ...]
     arrays: dict[str, Entry]
     owned: list[Owned]
+    others: list[tuple[int, str, Any, Piece]]
 
     def leaves(self) -> dict[str, Any]:
         """The fields of a manifest that describe the tree."""
-        return {name: x for name, x in self._asdict().items() if name != "owned"}
+        return {name: getattr(self, name) for name in ("numbers", "keys", "meshes", "arrays")}
 
 
 def hold(pytree: Any, hosts: Hosts, *, copy: bool) -> Held:
@@ -106,12 +108,13 @@ def hold(pytree: Any, hosts: Hosts, *, copy: bool) -> Held:
         if name not in keys and name not in numbers:
             arrays[name], found = _divided(name, x, hosts, meshes)
             parts += found
-    owned = [
-        _held(part, copy)
-        for part, owner in zip(parts, _owners(parts, hosts.count), strict=True)
-        if owner == hosts.index
-    ]
-    return Held(numbers, keys, tuple(meshes), arrays, owned)
+    owned, others = [], []
+    for part, owner in zip(parts, _owners(parts, hosts.count), strict=True):
+        if owner == hosts.index:
+            owned.append(_held(part, copy))
+        else:
+            others.append((owner, part.array, leaves[part.array], part.piece))
+    return Held(numbers, keys, tuple(meshes), arrays, owned, others)
 
 
 def _small_keys(pytree: Any) -> dict[str, tuple[Shape, tuple[int, ...]]]:
@@ -145,11 +148,11 @@ def _divided(name: str, x: Any, hosts: Hosts, meshes: dict[Mesh, int]) -> tuple[
     shape, kind = tuple(x.shape), state.NAMES[x.dtype]
     sharding = x.sharding if isinstance(x, Array) and x.committed else None
     if not isinstance(sharding, NamedSharding):
-        holder = 0 if sharding is None else hosts.host_of(sharding.devices[0])
+        holder = hosts.writer_of(x) if sharding is None else hosts.host_of(sharding.devices[0])
         piece = Piece(0, name, (0,) * len(shape), shape, None)
         entry = Entry(kind, shape, None, ((),) * len(shape), ())
         return entry, [_Part(name, piece, x.nbytes, (holder,), lambda: x)]
-    mesh = meshes.setdefault(_mesh(sharding), len(meshes))
+    mesh = meshes.setdefault(_mesh(sharding, hosts), len(meshes))
     shards = {bounds(shard.index, shape)[0]: shard for shard in x.addressable_shards}
     by_start: dict[tuple[Shape, Shape], list[int]] = {}
     for device, index in sharding.devices_indices_map(shape).items():
@@ -188,9 +191,9 @@ def piece_name(name: str, box: tuple[Shape, Shape], shape: Shape) -> str:
     return f"{name}[{','.join(f'{a}:{a + n}' for a, n in zip(start, local, strict=True))}]"
 
 
-def _mesh(sharding: NamedSharding) -> Mesh:
+def _mesh(sharding: NamedSharding, hosts: Hosts) -> Mesh:
     mesh = sharding.mesh
-    devices = tuple([(d.platform, d.id, d.process_index) for d in mesh.devices.flat])
+    devices = tuple([(d.platform, d.id, hosts.host_of(d)) for d in mesh.devices.flat])
     return Mesh(tuple(map(str, mesh.axis_names)), tuple(mesh.axis_sizes), devices)
 
 

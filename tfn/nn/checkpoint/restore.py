@@ -14,6 +14,7 @@ import numpy as np
 
 from tfn import tree
 from tfn._support.files import PathLike
+from tfn.eager import platforms
 from tfn.eager.shards import make_array_from_callback
 from tfn.eager.transfer import device_put
 from tfn.errors import StateError
@@ -50,8 +51,26 @@ def load(path: PathLike, template: Any = None) -> Any:
     """
     with Reader(path, read(path)) as reader:
         result = restored(path, reader, template)
-        reader.verify()
+        verify(path, reader)
     return result
+
+
+def verify(path: PathLike, reader: Reader, share: slice = slice(None)) -> None:
+    """Compares the digests of pieces that were not read whole: by this process, or by workers.
+
+    Args:
+        path: of the checkpoint.
+        reader: of it.
+        share: of all pieces, those of this host.
+
+    Raises:
+        DamagedError: for the first that is not what was written.
+    """
+    cluster = platforms.cluster()
+    if cluster is None or not os.path.isdir(path):
+        reader.verify(share)
+    else:
+        cluster.verify(os.path.abspath(path))
 
 
 def restored(path: PathLike, reader: Reader, template: Any) -> Any:
@@ -72,7 +91,23 @@ def restored(path: PathLike, reader: Reader, template: Any) -> Any:
     expected = dict(zip(state.names(template), leaves, strict=True))
     types = {name: reader.type_of(name) for name in reader.manifest.names()}
     _check(path, types, expected)
-    return tree.unflatten(structure, [_leaf(reader, name, x) for name, x in expected.items()])
+    cluster = platforms.cluster()
+    at = os.path.abspath(path)
+
+    def leaf(name: str, like: Any) -> Any:
+        if cluster is not None and _is_of_workers(like):
+            return cluster.read(at, name, *reader.type_of(name), sharding_like(like))
+        return _leaf(reader, name, like)
+
+    return tree.unflatten(structure, [leaf(name, x) for name, x in expected.items()])
+
+
+def _is_of_workers(like: Any) -> bool:
+    """Whether a leaf is divided among devices of workers, which read it themselves."""
+    if isinstance(like, (*state.NUMBERS, np.ndarray)):
+        return False
+    sharding = sharding_like(like)
+    return sharding is not None and sharding.devices[0].platform in platforms.CONTROLLERS
 
 
 def _check(
