@@ -55,13 +55,22 @@ from tfn.lower.fuse.indexing import VALUE
 from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.axis_maps import SOURCE_AXES
 from tfn.lower.index import folds, intervals
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import grid_opt_ops, opt_ops
 from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
 from tfn.nn import state
-from tfn.trace import argument, inline, loop_cleanup, oracle, primitives, regions, sharding
+from tfn.trace import (
+    argument,
+    grid_interpreter,
+    inline,
+    loop_cleanup,
+    oracle,
+    primitives,
+    regions,
+    sharding,
+)
 from tfn.trace.argument import Param
 from tfn.trace.op import (
     BINARY,
@@ -197,6 +206,7 @@ def numpy_functions(prefix: str, module: Any, theirs: Any) -> dict[str, Any]:
     }
 
 
+ALL_OPT_OPS = classes(opt_ops) | classes(grid_opt_ops)
 EXACT = {op for op in ELEMENTWISE & PRIMITIVES.keys() if PRIMITIVES[op].exact}
 ROUNDED = ELEMENTWISE - EXACT - {Op.DETACH}
 LACKED = frozenset().union(c.LACKS, *(target.lacks for target in TARGETS.values()))
@@ -344,6 +354,9 @@ TABLES: dict[str, Table] = {
         {**AT_USE, "it is named where it is used": {Op.LOCAL_MEMORY, Op.RANGE},
          "it is a function of its sources": {
             Op.SPLAT, Op.SHUFFLE, Op.DOT2, Op.MMA, Op.SPILL, Op.ROW}}),
+    "GROUPWISE": Table("tfn/trace/grid_interpreter.py", grid_interpreter.GROUPWISE,
+        {Op.BARRIER, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT},
+        "what it does in a group, without a value"),
     "cost.ARITHMETIC": Table("tfn/lower/report/cost.py", cost.ARITHMETIC,
         BASIC & accepted(FLOAT64) | {Op.LDEXP}, "whether it counts as an operation",
         {"it counts twice": {Op.FMA}, "it computes nothing": {
@@ -390,7 +403,7 @@ TABLES: dict[str, Table] = {
         "its name in safetensors files", {"the format has none": {COMPLEX128}}),
 
     # Opt-ops.
-    "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), classes(opt_ops),
+    "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), ALL_OPT_OPS,
         "the name under which it is printed and kept on disk"),
 
     # Tests.
@@ -427,7 +440,7 @@ TABLES: dict[str, Table] = {
         accepted(INT32) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST}}),
     "EXAMPLES of test_opt_ops": Table("tests/lower/loops/test_opt_ops.py",
-        set(map(type, test_opt_ops.EXAMPLES)), classes(opt_ops),
+        set(map(type, test_opt_ops.EXAMPLES)), ALL_OPT_OPS,
         "an example that is printed, kept on disk and read again"),
 }
 # fmt: on

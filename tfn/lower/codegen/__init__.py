@@ -7,6 +7,8 @@ Files in reading order:
     reductions          reductions and loop-carried values
     amx                 contractions on a matrix unit (AMX)
     warp_product        contractions on the matrix unit of warps
+    group_product       contractions on the matrix unit of four warps
+    staged_tiles        tiles in the local memory of a group, one or a ring of them
     linearize           a nest becomes a list of instructions
     grid                a nest becomes the instructions of one thread of a grid
     masked_tiles        tiles of a reduction that a mask hides entirely are skipped

@@ -90,7 +90,8 @@ class Pieces:
         """
         reader = self._opened(path)
         if isinstance(sharding, SingleDeviceSharding):
-            return device_put(reader.whole(name), sharding)
+            whole: Array = device_put(reader.whole(name), sharding)
+            return whole
         shape, dtype = reader.type_of(name)
         part = lambda index: reader.part(name, bounds(index, shape))
         return make_array_from_callback(shape, sharding, part, dtype)
