@@ -7,7 +7,7 @@ Three shapes of kernels, the first that fits::
     rows     reductions that are long, or few: a group computes one row, each thread a part of it
     points   all else: a thread computes one element, and reduces alone
 
-Nothing here depends on how many groups run at once, so results do not either.
+A tile may follow from the cores of a machine; the order in which a sum is added does not.
 """
 
 from __future__ import annotations
