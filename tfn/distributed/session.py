@@ -257,8 +257,14 @@ def initialize(
     _join(started.launcher, size, deadline_s)
 
 
+MIN_START_SECONDS = 20.0
+"""The start of MPI is no collective: on a machine with other work it took more than a second."""
+
+
 def _join(launcher: str, size: int, deadline_s: float) -> None:
-    with _alarm(deadline_s):  # a process that died before has been waited for without end
+    with _alarm(
+        max(deadline_s, MIN_START_SECONDS)
+    ):  # a process that died before has been waited for without end
         transport, control = MpiTransport(), MpiTransport(channel=1)
     host = socket.gethostname()
     if transport.size != size:

@@ -85,9 +85,15 @@ def title(nodes: Iterable[UOp]) -> str:
 
 
 def traffic_bytes(body: UOp) -> int:
-    """Bytes that a kernel reads and writes, each operand once."""
-    buffers = {u.arg.index: u for u in walk([body]) if u.op is Op.PARAM}
-    return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
+    """Bytes that a kernel reads and writes: each operand once, of one that it reads in part no more
+    than its loads."""
+    loads = evaluations(body)
+    sizes: dict[int, float] = {}
+    for u in walk([body]):
+        if u.op is Op.PARAM:
+            elements = min(count(u.shape), loads.get(u.arg.index, count(u.shape)))
+            sizes[u.arg.index] = elements * u.dtype.itemsize
+    return int(sum(sizes.values()))
 
 
 def kernels_of(

@@ -582,7 +582,7 @@ SWIZZLE_ROW = 64
 
 
 def swizzled(index: Any) -> Any:
-    """Where an element of a swizzled tile is: the 16 bytes c of row r are at ``c ^ (r % 8)``.
+    """The place of an element of a swizzled tile: the 16 bytes c of row r are at ``c ^ (r % 8)``.
 
     Eight rows at the same place along them are then in different banks, and so are the eight
     places of a row.

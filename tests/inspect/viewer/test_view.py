@@ -72,6 +72,9 @@ def test_a_page_is_compared_with_a_page(tmp_path: Path) -> None:
     made = view(layer, floats(8, 16), floats(16, 32), path=tmp_path / "page.html")
     with pytest.raises(ArgumentError, match="compares pages"):
         view(made, 3, path=tmp_path / "other.html")
+    for other in (layer, tfn.jit(layer), made):
+        with pytest.raises(ArgumentError, match="compares pages"):
+            view(layer, other)
 
 
 def test_only_the_machine_itself_is_measured(tmp_path: Path) -> None:

@@ -395,6 +395,7 @@ EXAMPLES = (
     Merge(0, 1),
     Fuse(0, 1, Place.LOOP),
     StageTile(3, 1, 8),
+    StageTile(3, 1, 0, 4, swizzled=True),
     WarpProduct(0, 1, 2, 16),
     Pipeline(2),
 )

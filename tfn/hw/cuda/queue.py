@@ -39,17 +39,16 @@ from tfn.hw.cuda.memory import CudaMemory, pointer_of
 from tfn.hw.cuda.table import WORD_BYTES
 from tfn.hw.device import no_entry, no_share
 from tfn.lower.program import Kernel, Program
-from tfn.lower.target.grid import STATIC_LOCAL_BYTES
+from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
 
 ARENA_SLACK_BYTES = 64
 """Beyond the arena: a load that is not taken reads the first element, of an empty array too."""
 
 # fmt: off
-MOST_SHARED_BYTES = 8  # CUfunction_attribute: of dynamic shared memory that launches may ask for
 FUNCTION_ATTRIBUTES = {"threads": 0, "shared_bytes": 1, "registers": 4}  # CUfunction_attribute
+MAX_DYNAMIC_SHARED_BYTES = 8  # CUfunction_attribute that is set, where launches ask for memory
 # fmt: on
-_MAX_DYNAMIC_SHARED_BYTES = 8
 
 
 class CudaExecutable:
@@ -285,7 +284,7 @@ class CudaQueue:
         function = self._function(kernel.name, ptx)
         needs, grid = self.resources(function), self.driver.target.grid
         assert grid is not None, "GPUs run groups of threads"
-        at_launch = kernel.local_bytes if kernel.local_bytes > STATIC_LOCAL_BYTES else 0
+        at_launch = bytes_at_launch(kernel.local_bytes)
         shared_bytes = needs.shared_bytes + at_launch
         if shared_bytes > grid.local_bytes:
             raise CompileError(
@@ -294,7 +293,7 @@ class CudaQueue:
                 hint="its tiles are too large for this device",
             )
         if at_launch:
-            self.driver.library("cuFuncSetAttribute", function, MOST_SHARED_BYTES, at_launch)
+            self.driver.library("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED_BYTES, at_launch)
         if kernel.threads > needs.threads:
             of_thread = f"with {needs.registers} registers each"
             raise CompileError(

@@ -7,6 +7,7 @@ import tempfile
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -55,6 +56,10 @@ class Page:
         return f"<page {self.path}>"
 
 
+FUNCTIONS = FunctionType, Jitted, Page, Lowered, Compiled
+"""Types of what is compared, and is no argument of a function."""
+
+
 def view(
     function: Callable[..., Any] | Page | Lowered | Compiled,
     *args: Any,
@@ -97,6 +102,8 @@ def view(
     """
     if isinstance(function, (Page, Lowered, Compiled)):
         versions = tuple(version for one in (function, *args) for version in _versions(one))
+    elif isinstance(function, FunctionType) and args and isinstance(args[0], FUNCTIONS):
+        raise _incomparable(function)  # one that has static arguments is jitted
     else:
         with source_lines.tracking():
             versions = (_collected(function, args, kwargs, target, measure),)
@@ -143,7 +150,11 @@ def _versions(one: Any) -> tuple[Collected, ...]:
     if isinstance(one, (Lowered, Compiled)):
         lowered = one.lowered if isinstance(one, Compiled) else one
         return (collect(lowered.traced.fun_name, lowered.view, None),)
-    raise ArgumentError(
+    raise _incomparable(one)
+
+
+def _incomparable(one: Any) -> ArgumentError:
+    return ArgumentError(
         "view compares pages, or lowered functions",
         got=shown(one),
         hint="tfn.view(tfn.view(f, x), tfn.view(g, x))",

@@ -92,10 +92,6 @@ class GridLinearizer:
             self._stores()
             return
         r = self.outer[level]
-        if r.arg.size == 1 and r.arg.place is Place.LOOP:  # elements in registers are found there
-            with self.at.constant(r, 0):
-                self.loops(level + 1)
-            return
         begin: UOp = ZERO
         end: UOp | None = const(r.arg.size, INT64)
         if r.arg.place is Place.LOCAL:

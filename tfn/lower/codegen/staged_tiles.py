@@ -192,7 +192,7 @@ class StagedTiles:
         return place(element + place(place(element // row) * pad)) if pad else element
 
     def _slot(self, emitter: Emitter, r: UOp, node: UOp) -> tuple[UOp | None, int]:
-        """Where the tile of the present iteration begins in a ring: a value, and a constant."""
+        """The beginning of the present iteration's tile in a ring: a value, and a constant."""
         stages, size, place = node.arg.stages, padded_size(node), emitter.place
         index = emitter.at.fixed.get(r)
         if stages == 1 or index is not None:

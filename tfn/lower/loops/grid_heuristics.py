@@ -7,7 +7,7 @@ Three shapes of kernels, the first that fits::
     rows     reductions that are long, or few: a group computes one row, each thread a part of it
     points   all else: a thread computes one element, and reduces alone
 
-Nothing here depends on how many groups run at once, so results do not either.
+A tile may follow from the cores of a machine; the order in which a sum is added does not.
 """
 
 from __future__ import annotations
@@ -55,12 +55,6 @@ as many levels as the reduction of 2 elements a thread."""
 MIN_ROWS_FOR_POINTS = 4096
 """Results of a reduction from which on single threads may compute one each: fewer threads would
 leave most of a grid idle.  No number of cores is asked, so that bits depend on shapes alone."""
-
-ROW_ELEMENTS_OF_A_THREAD = 16
-"""Elements of a row that a thread has in registers, at the most, or in flight if the row is longer.
-
-On an H100 softmax of 4,096 rows of 4,096, with 16 to 32 elements a thread, moves 2,852 GB/s of
-2,974 that a copy moves."""
 
 POINTS_OF_A_THREAD = 4
 """Elements of a thread, a group apart: their loads are in flight together.  On an H100, one element
@@ -181,30 +175,20 @@ def _longest(fold: UOp) -> UOp:
 
 
 def _rows(n: Nest, rows: Sequence[UOp], grid: Grid) -> Nest:
-    """Each group computes a row: its threads share the reductions, and the other loops.
-
-    A row that fits its registers is loaded once: at equal coordinates loads are the same.
-    """
+    """Each group computes a row: its threads share the reductions, and the other loops."""
     n = _reorder(n, rows)
     n, rest = _fused(n, [r for r in n.loops if r not in rows])
     depends, loops = dependences(n.body), set(rows)
     # By number: a split of one reduction makes new nodes of all that use it.
     shared = [_longest(f) for f in loop_nest.folds(n.body) if loops.issuperset(depends[f])]
-    threads = _row_threads(max(r.arg.size for r in shared), grid)
-    for r in dict.fromkeys([*shared, *([rest] if rest is not None else [])]):
-        elements = min(ROW_ELEMENTS_OF_A_THREAD, -(-r.arg.size // threads))
-        n = Tile(r.arg.number, elements, threads, Place.LOCAL).apply(n)
+    threads = _threads(max(r.arg.size for r in shared), grid)
+    for r in dict.fromkeys(shared):
+        n = Split(r.arg.number, threads, Place.LOCAL).apply(n)
+    if rest is not None:
+        n = Split(rest.arg.number, threads, Place.LOCAL).apply(n)
     for r in rows:
         n = Bind(r.arg.number, Place.GROUP).apply(n)
     return n
-
-
-def _row_threads(size: int, grid: Grid) -> int:
-    """Threads that share a row: so many that it fits their registers, if there may be so many."""
-    threads = 1 << max(-(-size // ROW_ELEMENTS_OF_A_THREAD) - 1, 0).bit_length()
-    if threads > grid.group_threads:
-        return _threads(size, grid)
-    return max(threads, min(grid.warp_threads, _threads(size, grid)))
 
 
 # Tiles of groups of four warps.

@@ -481,6 +481,6 @@ def _fits(value: object, type_name: object) -> bool:
     """Whether a value of a row is one of the type that a field is annotated with."""
     if type_name == "Place":
         return isinstance(value, str) and value in _PLACES
-    if type_name == "int":
-        return type(value) is int
+    if type_name in ("int", "bool"):
+        return type(value).__name__ == type_name
     return isinstance(value, tuple) and all(type(v) is int for v in value)

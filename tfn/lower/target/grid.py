@@ -92,7 +92,7 @@ class Grid:
 
 
 def local_layout(memories: Iterable[UOp]) -> tuple[dict[UOp, int], int]:
-    """Where each LOCAL_MEMORY of a group begins, in bytes, and the bytes of all of them."""
+    """The beginning of each LOCAL_MEMORY of a group, in bytes, and the bytes of all of them."""
     places, end = {}, 0
     for memory in memories:
         places[memory] = end
@@ -107,6 +107,12 @@ STATIC_LOCAL_BYTES = 48 << 10
 """Local memory that a kernel may declare; one that needs more gets it at its launch.
 
 Source: CUDA C++ Programming Guide, compute capabilities 8.x to 12.x."""
+
+
+def bytes_at_launch(local_bytes: int) -> int:
+    """The local memory that a launch asks for: all of it, or none if the kernel declares it."""
+    return local_bytes if local_bytes > STATIC_LOCAL_BYTES else 0
+
 
 REGISTER_UNIT = 256  # registers that a warp gets at a time
 SYSTEM_BYTES = 1 << 10  # of local memory, for each group

@@ -30,7 +30,7 @@ from tfn.lower.codegen.render import llvm
 from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, typed
 from tfn.lower.target.grid import (
     LOCAL_MEMORY_ALIGNMENT_BYTES,
-    STATIC_LOCAL_BYTES,
+    bytes_at_launch,
     local_layout,
 )
 from tfn.trace.argument import SWIZZLE_ROW, GroupMma
@@ -83,7 +83,7 @@ def _local_memory(w: LlvmWriter, name: str, memories: Sequence[UOp]) -> str:
     for memory, begin in places.items():
         place = w.let(f"getelementptr i8, ptr addrspace(3) {at}, i32 {begin}")
         w.names[memory] = w.let(f"addrspacecast ptr addrspace(3) {place} to ptr")
-    if size > STATIC_LOCAL_BYTES:
+    if bytes_at_launch(size):
         return f"{at} = external addrspace(3) global [0 x i8], {align}\n"
     return f"{at} = internal addrspace(3) global [{size} x i8] undef, {align}\n"
 
@@ -208,10 +208,10 @@ def _group_mma(w: LlvmWriter, u: UOp) -> str:
 
 
 GROUP_DESCRIPTOR = 1 << 62 | 64 << 32 | 1 << 16
-"""Of rows along the sum: 128-byte swizzling, 1,024 bytes from 8 rows to the next 8."""
+"""The descriptor of rows along the sum: 128-byte swizzling, 1,024 bytes from 8 rows to the next."""
 
 GROUP_DESCRIPTOR_ACROSS = 1 << 62 | 64 << 32 | 512 << 16
-"""Of rows across the sum: the same, and 8,192 bytes from a box of 64 to the next box."""
+"""The descriptor of rows across the sum: the same, and 8,192 bytes from a box of 64 to the next."""
 
 
 def _group_product(arg: GroupMma, n: int) -> str:
