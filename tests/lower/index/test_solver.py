@@ -8,7 +8,7 @@ from hypothesis import given
 
 from tests.lower.graphs import p
 from tests.lower.random_indices import RANGES, predicates
-from tfn.dtypes import INT32, INT64
+from tfn.dtypes import INT32, INT64, UINT32
 from tfn.errors import MissingPackageError
 from tfn.lower.index import solver
 from tfn.lower.index.intervals import Facts
@@ -57,6 +57,17 @@ def test_shifts_and_booleans() -> None:
     assert solver.solve(
         [build.cast(X, np.dtype(bool)), UOp(Op.EQ, (X, const(0, INT32)))], Facts()
     ).unsatisfiable
+
+
+def test_bits_of_signed_integers_as_unsigned() -> None:
+    bits = UOp(Op.BITCAST, (X,), UINT32)
+    for limit in (0, 1, 3, 1 << 31):
+        below = bits < const(limit, UINT32)
+        assert solver.solve([below, X < 0], Facts()).unsatisfiable
+        if limit < 1 << 31:
+            assert solver.solve([below, const(limit - 1, INT32) < X], Facts()).unsatisfiable
+    assert not solver.solve([const(1 << 31, UINT32) < bits, X < 0], Facts()).unsatisfiable
+    assert solver.solve([const((1 << 31) - 1, UINT32) < bits, ~(X < 0)], Facts()).unsatisfiable
 
 
 def test_without_z3(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,12 @@
 
 a < 5 & g & a < 3 & g    ->   a < 3 & g
 255 < r & r < 512        ->   r in [256, 511]
+unsigned x < 512         ->   x in [0, 511]
 """
 
 from __future__ import annotations
 
-from tfn.dtypes import BOOL, INT64, INTEGERS
+from tfn.dtypes import BOOL, INT64, INTEGERS, UNSIGNED
 from tfn.lower.index.affine import Terms
 from tfn.lower.index.intervals import Facts, Interval, const_value, limits
 from tfn.trace.op import Op
@@ -63,9 +64,22 @@ def implied(u: UOp) -> dict[UOp, Interval]:
         if value is not None:
             tighter = min if side is upper else max
             side[value] = tighter(side.get(value, limit), limit)
+            signed = _as_signed(value, limit) if side is upper else None
+            if signed is not None:
+                upper[signed] = min(upper.get(signed, limit), limit)
+                lower[signed] = max(lower.get(signed, -1), -1)
     # Bounds are strict, so an absent one is a step outside of the range of INT64.
     least, most = limits(INT64)
     return {v: (lower.get(v, least - 1) + 1, upper.get(v, most + 1) - 1) for v in (*upper, *lower)}
+
+
+def _as_signed(value: UOp, limit: int) -> UOp | None:
+    """The signed x whose bits are `value`: below a limit that x can reach, they are x itself."""
+    if value.op is not Op.BITCAST or value.dtype not in UNSIGNED:
+        return None
+    (x,) = value.src
+    is_signed = x.dtype in INTEGERS - UNSIGNED and x.dtype.itemsize == value.dtype.itemsize
+    return x if is_signed and limit <= limits(x.dtype)[1] + 1 else None
 
 
 def _conjuncts(u: UOp) -> list[UOp]:
