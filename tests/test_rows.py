@@ -503,7 +503,7 @@ def tables_of_ops() -> tuple[tuple[str, str], ...]:
 
 
 PARTIAL: dict[str, dict[str, str]] = {
-    "tfn/experimental/sparse/sparsify.py": {
+    "tfn/experimental/sparse/dense_functions.py": {
         "RULES": "the others have no sparse result, which an error says",
     },
     "tfn/exporting/wellformed.py": {"_LEAST": "the rows of FORMS say it of the others"},

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
-from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, UINT64, int8, uint8
+from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, UINT64, iinfo, int8, uint8
 from tfn.lower.index.intervals import Facts, bounds, const_value
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, iota, maximum, minimum, where
@@ -104,7 +104,7 @@ def test_arithmetic_that_may_wrap_around_is_not_exact():
 
 def test_constants_of_every_dtype():
     for dtype in INTEGERS:
-        info = np.iinfo(dtype)
+        info = iinfo(dtype)
         for value in (int(info.min), 0, 1, int(info.max)):
             assert const_value(const(value, dtype)) == value
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfn.dtypes import BOOL, INTEGERS, NARROW, DType
+from tfn.dtypes import BOOL, INTEGERS, NARROW, SIGNED, DType, width_bits
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -32,12 +32,14 @@ def limits(dtype: DType) -> Interval:
     return _LIMITS[dtype]
 
 
+_SIGNED_BITS = {dtype: width_bits(dtype) for dtype in SIGNED}
+
+
 def const_value(u: UOp) -> int:
     """The value of an integer or boolean CONST."""
     bits: int = u.arg.bits
-    if u.dtype.kind == "i" and bits >> (8 * u.dtype.itemsize - 1):
-        return bits - (1 << 8 * u.dtype.itemsize)
-    return bits
+    width = _SIGNED_BITS.get(u.dtype, 0)
+    return bits - (1 << width) if width and bits >> (width - 1) else bits
 
 
 def _hull(values: list[int]) -> Interval:
