@@ -46,7 +46,7 @@ _SHOWN = frozenset({Op.LOOP, Op.ACCUMULATOR, Op.LOAD})
 """Values that a counterexample shows."""
 
 _METHODS = ("by_intervals", "by_solver", "assumed")
-"""How an access is proved: the fields of `Outcome` that count them, the strongest first."""
+"""Proofs of an access, the strongest first: the fields of `Outcome` that count them."""
 
 _OPAQUE = 1 << 20
 """First number of parameters that replace lanes of values of which nothing is known."""
