@@ -59,9 +59,10 @@ def test_the_interval_holds_every_value(u):
         (UOp(Op.ABS, (r - 3,)), (0, 3)),
         (cast(r, INT32), (0, 3)),
         (cast(r < 2, INT64), (0, 1)),
-        (UOp(Op.BITCAST, (r,), UINT64), (0, 3)),
-        (UOp(Op.BITCAST, (r - 1,), UINT64), (0, 2**64 - 1)),
-        (UOp(Op.BITCAST, (cast(r, INT32),), FLOAT32) < const(0, FLOAT32), (0, 1)),
+        (UOp(Op.BITCAST, (t,), UINT64), (0, 5)),
+        (UOp(Op.BITCAST, (-t - 1,), UINT64), (2**64 - 6, 2**64 - 1)),
+        (UOp(Op.BITCAST, (-t,), UINT64), (0, 2**64 - 1)),
+        (UOp(Op.BITCAST, (UOp(Op.BITCAST, (-t - 1,), UINT64),), INT64), (-6, -1)),
     ],
 )
 def test_intervals_of_index_arithmetic(u, expected):
@@ -128,13 +129,14 @@ def test_each_rule_against_the_oracle_on_bytes(data):
     dtype = data.draw(st.sampled_from([int8.dtype, uint8.dtype]))
     least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     edges = st.tuples(st.integers(least, most), st.integers(least, most)).map(sorted)
-    count = 1 if op in (Op.NEG, Op.ABS, Op.NOT) else 2
+    count = 1 if op in (Op.NEG, Op.ABS, Op.NOT, Op.BITCAST) else 2
+    arg = (uint8.dtype if dtype.kind == "i" else int8.dtype) if op is Op.BITCAST else None
     ends = [data.draw(edges) for _ in range(count)]
     leaves = [UOp(Op.PARAM, (), Param(i, (), dtype)) for i in range(count)]
-    node = UOp(op, tuple(leaves))
+    node = UOp(op, tuple(leaves), arg)
     low, high = bounds(node, {u: tuple(e) for u, e in zip(leaves, ends)})
     values = [data.draw(st.integers(*e)) for e in ends]
-    got = int(apply(op, None, *(np.array(v, dtype) for v in values)))
+    got = int(apply(op, arg, *(np.array(v, dtype) for v in values)))
     assert low <= got <= high
 
 
@@ -142,6 +144,7 @@ BYTES = {
     Op.NEG,
     Op.ABS,
     Op.NOT,
+    Op.BITCAST,
     Op.ADD,
     Op.SUB,
     Op.MUL,

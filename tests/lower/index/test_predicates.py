@@ -58,6 +58,9 @@ def test_a_predicate_implies_intervals() -> None:
     assert implied(low & (r < 512) & (r < 600)) == {r: (256, 511)}
     assert implied((s < 5) & low)[s][1] == 4
     assert implied(ne(r, s)) == {}
+    unsigned = UOp(Op.BITCAST, (r - 300,), UINT64)
+    assert implied((unsigned < 3) & low)[r - 300] == (0, 2)
+    assert r - 300 not in implied(unsigned < (1 << 63) + 1)
     at = (r - 256) // 256 * 1000 + (r - 256) % 256
     assert simplify(at, implied(low & (r < 512))) is simplify(r - 256)
 

@@ -171,9 +171,15 @@ def _cast(u: UOp, x: Interval) -> Interval:
 
 
 def _bitcast(u: UOp, x: Interval) -> Interval:
-    low, high = _LIMITS[u.dtype]
-    same_width = u.src[0].dtype.itemsize == u.dtype.itemsize
-    return x if same_width and low <= x[0] and x[1] <= high else (low, high)
+    """Of integers of as many bits; those beyond the limits are a whole circle away."""
+    (low, high), source = _LIMITS[u.dtype], u.src[0].dtype
+    if source == BOOL or u.dtype == BOOL or source.itemsize != u.dtype.itemsize:
+        return low, high
+    circle = high - low + 1
+    for turn in (0, circle, -circle):
+        if low <= x[0] + turn and x[1] + turn <= high:
+            return x[0] + turn, x[1] + turn
+    return low, high
 
 
 def _identity(u: UOp, x: Interval) -> Interval:
@@ -198,8 +204,7 @@ def _const(u: UOp) -> Interval:
 # fmt: off
 INTERVAL: dict[Op, Callable[..., Interval]] = {
     Op.CONST: _const, Op.RANGE: _range, Op.IOTA: _range, Op.LANES: _lanes,
-    Op.NEG: _neg, Op.ABS: _abs, Op.NOT: _not, Op.CAST: _cast,
-    Op.BITCAST: _bitcast,
+    Op.NEG: _neg, Op.ABS: _abs, Op.NOT: _not, Op.CAST: _cast, Op.BITCAST: _bitcast,
     Op.ADD: _add, Op.SUB: _sub, Op.MUL: _mul, Op.FLOORDIV: _floordiv, Op.MOD: _mod,
     Op.MAX: _max, Op.MIN: _min, Op.AND: _and, Op.OR: _or, Op.XOR: _xor, Op.SHL: _shl, Op.SHR: _shr,
     Op.LT: _lt, Op.LE: _le, Op.EQ: _eq, Op.NE: _ne, Op.WHERE: _where,

@@ -2,12 +2,12 @@
 
 a < 5 & g & a < 3 & g    ->   a < 3 & g
 255 < r & r < 512        ->   r in [256, 511]
-unsigned x < 512         ->   x in [0, 511]
+unsigned x < 3           ->   x in [0, 2]
 """
 
 from __future__ import annotations
 
-from tfn.dtypes import BOOL, INT64, INTEGERS, UNSIGNED
+from tfn.dtypes import BOOL, INT64, INTEGERS
 from tfn.lower.index.affine import Terms
 from tfn.lower.index.intervals import Facts, Interval, const_value, limits
 from tfn.trace.op import Op
@@ -56,6 +56,8 @@ def implied(u: UOp) -> dict[UOp, Interval]:
         >>> r = UOp(Op.RANGE, (), Range(0, 768))
         >>> implied((const(255, INT64) < r) & (r < 512))[r]
         (256, 511)
+        >>> implied(UOp(Op.BITCAST, (r,), UINT64) < 3)[r]
+        (0, 2)
     """
     upper: dict[UOp, int] = {}
     lower: dict[UOp, int] = {}
@@ -64,22 +66,17 @@ def implied(u: UOp) -> dict[UOp, Interval]:
         if value is not None:
             tighter = min if side is upper else max
             side[value] = tighter(side.get(value, limit), limit)
-            signed = _as_signed(value, limit) if side is upper else None
-            if signed is not None:
-                upper[signed] = min(upper.get(signed, limit), limit)
-                lower[signed] = max(lower.get(signed, -1), -1)
+    for value, limit in list(upper.items()):
+        # A negative number, read without its sign, is larger than any that has none.
+        if value.op is Op.BITCAST and value.dtype.kind == "u" and value.src[0].dtype in INTEGERS:
+            x = value.src[0]
+            most = limits(x.dtype)[1]
+            if x.dtype.itemsize == value.dtype.itemsize and limit <= most + 1:
+                upper[x] = min(upper.get(x, limit), limit)
+                lower[x] = max(lower.get(x, -1), -1)
     # Bounds are strict, so an absent one is a step outside of the range of INT64.
     least, most = limits(INT64)
     return {v: (lower.get(v, least - 1) + 1, upper.get(v, most + 1) - 1) for v in (*upper, *lower)}
-
-
-def _as_signed(value: UOp, limit: int) -> UOp | None:
-    """The signed x whose bits are `value`: below a limit that x can reach, they are x itself."""
-    if value.op is not Op.BITCAST or value.dtype not in UNSIGNED:
-        return None
-    (x,) = value.src
-    is_signed = x.dtype in INTEGERS - UNSIGNED and x.dtype.itemsize == value.dtype.itemsize
-    return x if is_signed and limit <= limits(x.dtype)[1] + 1 else None
 
 
 def _conjuncts(u: UOp) -> list[UOp]:

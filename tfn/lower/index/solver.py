@@ -137,11 +137,11 @@ def _translations(z3: Any, facts: Facts) -> dict[Op, Callable[..., Any]]:
         return x if least <= low and high <= most else None  # it may wrap around
 
     def bitcast(u: UOp, x: Any) -> Any:
-        if z3.is_bool(x) or u.src[0].dtype.itemsize != u.dtype.itemsize:
-            return None
         least, most = limits(u.dtype)
-        span = most - least + 1
-        return z3.If(x > most, x - span, z3.If(x < least, x + span, x))
+        if z3.is_bool(x) or u.dtype == BOOL or u.dtype.itemsize != u.src[0].dtype.itemsize:
+            return None
+        circle = most - least + 1
+        return z3.If(x < least, x + circle, z3.If(x > most, x - circle, x))
 
     def shift(u: UOp, x: Any, y: Any) -> Any:
         amount = u.src[1]

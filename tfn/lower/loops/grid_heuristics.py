@@ -32,9 +32,9 @@ from tfn.lower.loops.grid_opt_ops import (
     tile_axes,
     unit_dtype,
 )
-from tfn.lower.loops.heuristics import longest_strides_outside, merge_loops
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Fuse, Reorder, Split, Tile
+from tfn.lower.loops.restructuring import longest_strides_outside, merge_loops
 from tfn.lower.target.grid import Grid, GridMatrixUnit
 from tfn.lower.target.target import Target
 from tfn.trace import banks
