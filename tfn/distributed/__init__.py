@@ -16,6 +16,7 @@ Files in reading order:
     reduction       the arithmetic of messages
     mpi             the transport over MPI
     shared          the transport between processes of one host: memory that they share
+    courier         the communication thread: messages beside the program
     security        who may take part: a token, and a range of addresses
     report          what a process tells its supervisor
     session         this process among the others: initialize, messages, agreement on programs

@@ -28,6 +28,7 @@ import numpy as np
 from tfn._support.frozen import mutable
 from tfn.config import config
 from tfn.distributed import security
+from tfn.distributed.courier import Courier, Deferred, told
 from tfn.distributed.launchers import launch
 from tfn.distributed.mpi import MpiTransport
 from tfn.distributed.reduction import Reduction
@@ -73,6 +74,8 @@ class Session:
         hook: the function that printed uncaught errors before.
         reporter: tells a supervisor.
         job: a name that all processes of the job have, and no other.
+        deferring: what carries messages that go on beside the program.
+        courier: the thread that asks for them.
     """
 
     transport: Transport
@@ -88,6 +91,8 @@ class Session:
     hook: Any = None
     reporter: Any = None
     job: str = ""
+    deferring: Any = None
+    courier: Any = None
 
     @property
     def rank(self) -> int:
@@ -268,11 +273,15 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
         proofs = own.exchanged(proof.encode(), everyone, "the exchange of proofs")
         security.check_proofs(member, nonce, [p.decode() for p in proofs], list(own.hosts))
     own.transport = SharedTransport(transport, own.hosts, own.exchanged, transport.alive)
+    below = MpiTransport(channel=2)
+    below.failure = own.failure
+    own.deferring = SharedTransport(below, own.hosts, own.exchanged, below.alive)
     processes.index = transport.rank
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = _bind, _agree
+    processes.begin, processes.end = _begin, _end
     _SESSION.append(own)
-    own.reporter = Reporter(own.rank)
+    own.reporter, own.courier = Reporter(own.rank), Courier()
     own.job = hashlib.sha256(str(rows[0]["nonce"]).encode()).hexdigest()[:16]
     synchronize_clocks()
     own.hook, sys.excepthook = sys.excepthook, _uncaught
@@ -384,6 +393,53 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
                 target[...] = got[:, span]
 
     return call_one if len(operands) == 1 else call
+
+
+def _begin(message: Message, results: Arrays, operands: Arrays) -> Callable[[], None]:
+    """A message that goes on by itself: of its own transport, where each has its place in line."""
+    own = session()
+    ranks = message.hosts.line(message.axis, own.rank)
+    begins = [
+        _prepared(own.deferring, message, ranks, x, out)
+        for x, out in zip(operands, results, strict=True)
+    ]
+    key, label = _key(results), _label(message, operands)
+    moved_bytes = message.received_bytes(sum(out.nbytes for out in results))
+    tell = told(str(message), f"{label}: {moved_bytes:,} bytes received, beside", moved_bytes)
+
+    def call() -> None:
+        own.current = label
+        with own.courier.lock:
+            own.courier.carry(key, Deferred([begin() for begin in begins], tell))
+
+    return call
+
+
+def _end(message: Message, results: Arrays) -> Callable[[], None]:
+    """The wait for a message that has begun."""
+    own, key = session(), _key(results)
+
+    def call() -> None:
+        own.current = str(message)
+        own.wait([_Locked(own.courier, own.courier.taken(key))], own.deadline_s)
+
+    return call
+
+
+def _key(results: Arrays) -> tuple[int, ...]:
+    return tuple([out.__array_interface__["data"][0] for out in results])
+
+
+class _Locked:
+    """A message that the communication thread may ask for, too."""
+
+    def __init__(self, courier: Courier, message: Pending) -> None:
+        self._courier, self._message = courier, message
+
+    def test(self) -> bool:
+        """Whether it has arrived."""
+        with self._courier.lock:
+            return self._message.test()
 
 
 def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -502,3 +558,4 @@ def _leave() -> None:
     _SESSION.clear()
     processes.index, processes.device_counts = 0, None
     processes.bind = processes.agree = processes.clock = None
+    processes.begin = processes.end = None
