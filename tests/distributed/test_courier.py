@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tfn.distributed.courier import Courier, Deferred, told
+from tfn.distributed.courier import Courier, Deferred
 from tfn.errors import WorkerLostError
 
 
@@ -26,32 +26,49 @@ class Message:
         return self.left < 0
 
 
-def carried(message: Message) -> tuple[Courier, Deferred]:
-    courier, seen = Courier(), threading.Event()
-    courier.carry(1, Deferred([message], lambda begin_ns: seen.set()))
+def begun(message: Message) -> tuple[Deferred, list[int]]:
+    told: list[int] = []
+    return Deferred([lambda: message], told.append), told
+
+
+def carried(message: Message) -> tuple[Courier, list[int]]:
+    courier, (deferred, told) = Courier(), begun(message)
+    courier.carry(1, deferred)
     for _ in range(500):
-        if message.left < 0:
+        if deferred.ended:
             break
         time.sleep(0.01)
-    return courier, courier.taken(1)
+    return courier, told
 
 
 def test_a_thread_asks_until_a_message_has_arrived() -> None:
     message = Message(5)
-    _, deferred = carried(message)
-    assert message.left == -1 and message.threads == {"messages"}
-    assert deferred.test()
+    courier, told = carried(message)
+    assert message.left == -1 and message.threads == {"messages"} and len(told) == 1
+    assert courier.waiting(1).test()
     assert message.left == -1  # it is not asked for again
+    with pytest.raises(KeyError):
+        courier.waiting(1)
 
 
 def test_an_error_is_raised_where_the_message_is_waited_for() -> None:
-    _, deferred = carried(Message(2, fails=True))
-    for _ in range(2):
-        with pytest.raises(WorkerLostError, match="has died"):
-            deferred.test()
+    courier, told = carried(Message(2, fails=True))
+    with pytest.raises(WorkerLostError, match="has died"):
+        courier.waiting(1).test()
+    assert not told
 
 
-def test_who_waits_asks_itself() -> None:
-    message = Message(1)
-    deferred = Deferred([message], told("all_reduce over d", "", 4))
-    assert not deferred.test() and deferred.test()
+def test_who_waits_asks_too_and_messages_start_in_their_order() -> None:
+    courier, started = Courier(), []
+    with courier._asking:  # the thread cannot
+        for key in range(3):
+
+            def begin(key: int = key) -> Message:
+                started.append(key)
+                return Message(0)
+
+            courier.carry(key, Deferred([begin], lambda called_ns: None))
+        assert not courier.waiting(2).test() and not started
+    while not (waiting := courier.waiting(2)).test():
+        time.sleep(0.001)
+    assert started == [0, 1, 2] and waiting

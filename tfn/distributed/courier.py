@@ -1,7 +1,7 @@
 """The communication thread: it asks for messages on their way while the program computes.
 
-A message moves on only while somebody asks for it.  The thread that has begun it goes on with the
-program, without the interpreter's lock, and asks again when it needs the result.
+A message moves on only while somebody asks for it.  The thread that has called for it goes on with
+the program, without the interpreter's lock, and asks too when it needs the result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfn._support import events
 from tfn.distributed.transport import Pending
 
 REST_S = 0.0001
@@ -20,30 +19,102 @@ takes 500 us on a network, and a question some microseconds of a core."""
 
 
 class Deferred:
-    """Messages that have begun, of one call.
+    """The messages of one call.
 
     Args:
-        pending: the messages.
-        tell: called when all have arrived, with the time of the beginning.
+        begins: start them.
+        tell: called when all have arrived, with the time of the call.
+
+    Attributes:
+        ended: whether all have arrived, or one has failed.
     """
 
-    def __init__(self, pending: Sequence[Pending], tell: Callable[[int], None]) -> None:
-        self._left, self._tell = list(pending), tell
-        self._begin_ns = time.perf_counter_ns()
+    def __init__(
+        self, begins: Sequence[Callable[[], Pending]], tell: Callable[[int], None]
+    ) -> None:
+        self._begins, self._tell = begins, tell
+        self._left: list[Pending] | None = None
+        self._called_ns = time.perf_counter_ns()
         self._error: BaseException | None = None
+        self.ended = False
+
+    def ask(self) -> None:
+        """Start the messages at the first time, and let them move on; an error is kept."""
+        if self.ended:
+            return
+        try:
+            if self._left is None:
+                self._left = [begin() for begin in self._begins]
+            self._left = [message for message in self._left if not message.test()]
+            if not self._left:
+                self._tell(self._called_ns)
+                self.ended = True
+        except BaseException as error:  # raised by `check`
+            self._error, self.ended = error, True
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self._error is not None:
+            raise self._error
+
+
+class Courier:
+    """Messages that are on their way, and the thread that asks for them.
+
+    All are started in the order in which they were given, whichever thread does it.
+    """
+
+    def __init__(self) -> None:
+        self._carried: dict[Any, Deferred] = {}
+        self._asking = threading.Lock()
+        self._some = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def carry(self, key: Any, message: Deferred) -> None:
+        """Take messages, under a name until they have been waited for."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
+            self._thread.start()
+        self._carried[key] = message
+        self._some.set()
+
+    def test(self) -> bool:
+        """Whether none is on its way."""
+        return not self.ask()
+
+    def waiting(self, key: Any) -> Waiting:
+        """The messages of a name, for whoever waits for them."""
+        return Waiting(self, key, self._carried[key])
 
     def ask(self) -> bool:
-        """Whether all have arrived; an error is kept for who waits."""
-        try:
-            left = self._left
-            # A message that takes long goes on in steps, so that others can begin between them.
-            self._left = [m for m in left if not getattr(m, "step", m.test)()]
-        except BaseException as error:
-            self._error, self._left = error, []
+        """Ask for all messages, unless another thread does; whether some are on their way."""
+        if not self._asking.acquire(blocking=False):
             return True
-        if left and not self._left:
-            self._tell(self._begin_ns)
-        return not self._left
+        try:
+            messages = [*self._carried.values()]
+            for message in messages:
+                message.ask()
+            return not all(message.ended for message in messages)
+        finally:
+            self._asking.release()
+
+    def drop(self, key: Any) -> None:
+        """Forget messages that have ended."""
+        del self._carried[key]
+
+    def _run(self) -> None:
+        while True:
+            self._some.wait()
+            self._some.clear()
+            while self.ask():
+                time.sleep(REST_S)
+
+
+class Waiting:
+    """Messages on their way, as a message that somebody waits for."""
+
+    def __init__(self, courier: Courier, key: Any, message: Deferred) -> None:
+        self._courier, self._key, self._message = courier, key, message
 
     def test(self) -> bool:
         """Whether all have arrived.
@@ -51,49 +122,9 @@ class Deferred:
         Raises:
             BaseException: what went wrong with one.
         """
-        done = self.ask()
-        if self._error is not None:
-            raise self._error
-        return done
-
-
-class Courier:
-    """A thread that asks for messages, and the lock that whoever asks for one holds."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._carried: dict[Any, Deferred] = {}
-        self._some = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def carry(self, key: Any, message: Deferred) -> None:
-        """Take messages that have begun."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
-            self._thread.start()
-        with self.lock:
-            self._carried[key] = message
-        self._some.set()
-
-    def taken(self, key: Any) -> Deferred:
-        """The messages of a key, for whom it is time to wait for them."""
-        with self.lock:
-            return self._carried.pop(key)
-
-    def _run(self) -> None:
-        while True:
-            self._some.wait()
-            with self.lock:
-                left = [message for message in self._carried.values() if not message.ask()]
-                if not left:
-                    self._some.clear()
-            time.sleep(REST_S)
-
-
-def told(name: str, detail: str, moved_bytes: int) -> Callable[[int], None]:
-    """The function that adds the event of a message that has arrived to the log."""
-
-    def tell(begin_ns: int) -> None:
-        events.add("collective", name, begin_ns, detail, moved_bytes=moved_bytes)
-
-    return tell
+        if not self._message.ended:
+            self._courier.ask()
+        if self._message.ended:
+            self._courier.drop(self._key)
+            self._message.check()
+        return self._message.ended

@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support import events
 from tfn._support.frozen import mutable
 from tfn.config import config
 from tfn.distributed import security
-from tfn.distributed.courier import Courier, Deferred, told
+from tfn.distributed.courier import Courier, Deferred
 from tfn.distributed.launchers import launch
 from tfn.distributed.mpi import MpiTransport
 from tfn.distributed.reduction import Reduction
@@ -354,6 +355,7 @@ def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], N
     """A message prepared for its memory: small values go in one buffer."""
     own = session()
     ranks = message.hosts.line(message.axis, own.rank)
+    _settle(own)
     packs = len(operands) > 1 and message.kind is not Exchange.REDUCE
     small = [x.nbytes <= PACK_MAX_BYTES and packs for x in operands]
     begins: list[Callable[[], Pending]] = []
@@ -399,18 +401,20 @@ def _begin(message: Message, results: Arrays, operands: Arrays) -> Callable[[], 
     """A message that goes on by itself: of its own transport, where each has its place in line."""
     own = session()
     ranks = message.hosts.line(message.axis, own.rank)
+    _settle(own)
     begins = [
         _prepared(own.deferring, message, ranks, x, out)
         for x, out in zip(operands, results, strict=True)
     ]
     key, label = _key(results), _label(message, operands)
     moved_bytes = message.received_bytes(sum(out.nbytes for out in results))
-    tell = told(str(message), f"{label}: {moved_bytes:,} bytes received, beside", moved_bytes)
+    detail = f"{label}: {moved_bytes:,} bytes received, beside the program"
+
+    def tell(called_ns: int) -> None:
+        events.add("collective", str(message), called_ns, detail, moved_bytes=moved_bytes)
 
     def call() -> None:
-        own.current = label
-        with own.courier.lock:
-            own.courier.carry(key, Deferred([begin() for begin in begins], tell))
+        own.courier.carry(key, Deferred(begins, tell))
 
     return call
 
@@ -421,25 +425,19 @@ def _end(message: Message, results: Arrays) -> Callable[[], None]:
 
     def call() -> None:
         own.current = str(message)
-        own.wait([_Locked(own.courier, own.courier.taken(key))], own.deadline_s)
+        own.wait([own.courier.waiting(key)], own.deadline_s)
 
     return call
 
 
+def _settle(own: Session) -> None:
+    """Wait until no message is on its way: a communicator is made by a call that blocks."""
+    if own.courier is not None and not own.courier.test():
+        own.wait([own.courier], own.deadline_s)
+
+
 def _key(results: Arrays) -> tuple[int, ...]:
     return tuple([out.__array_interface__["data"][0] for out in results])
-
-
-class _Locked:
-    """A message that the communication thread may ask for, too."""
-
-    def __init__(self, courier: Courier, message: Pending) -> None:
-        self._courier, self._message = courier, message
-
-    def test(self) -> bool:
-        """Whether it has arrived."""
-        with self._courier.lock:
-            return self._message.test()
 
 
 def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -47,8 +47,6 @@ SHARED_FOLDER = "/dev/shm"
 TURNS = exchange.PAUSES + 100
 """Questions of a wait before Python looks at the deadline and at the other processes: the last ones
 yield, and each may take a time slice of 3 ms on a busy machine."""
-STEPS_AT_ONCE = 64
-"""Of an exchange beside a program: five pieces of a sum, 0.3 ms."""
 FEW_TURNS = 10
 """Questions of a wait that has stalled: Python sleeps between them, and so shall the core."""
 
@@ -377,29 +375,18 @@ class _Running:
 
     def test(self) -> bool:
         """Whether it has ended; if not, it has stalled.  Those that began before it come first."""
+        group = self._group
         while self._at < self._count:
-            if not self._moved(self._count):
+            first = group.queue[0]
+            at = group.advance(first._address, first._at, first._count, group.turns)
+            moved, first._at = at > first._at, at
+            group.turns = TURNS if moved else FEW_TURNS
+            if at == first._count:
+                group.queue.popleft()
+            elif not moved:
+                group.check()
                 return False
         return True
-
-    def step(self) -> bool:
-        """Whether it has ended, after some steps of the first one in the queue."""
-        if self._at < self._count:
-            self._moved(STEPS_AT_ONCE)
-        return self._at == self._count
-
-    def _moved(self, steps: int) -> bool:
-        group = self._group
-        first = group.queue[0]
-        end = min(first._at + steps, first._count)
-        at = group.advance(first._address, first._at, end, group.turns)
-        moved, first._at = at > first._at, at
-        group.turns = TURNS if moved else FEW_TURNS
-        if at == first._count:
-            group.queue.popleft()
-        elif not moved:
-            group.check()
-        return moved
 
 
 def _spans(size: int, width: int) -> list[tuple[int, int]]:
