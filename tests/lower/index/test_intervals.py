@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
-from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, int8, uint8
+from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, UINT64, int8, uint8
 from tfn.lower.index.intervals import Facts, bounds, const_value
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, iota, maximum, minimum, where
@@ -59,6 +59,9 @@ def test_the_interval_holds_every_value(u):
         (UOp(Op.ABS, (r - 3,)), (0, 3)),
         (cast(r, INT32), (0, 3)),
         (cast(r < 2, INT64), (0, 1)),
+        (UOp(Op.BITCAST, (r,), UINT64), (0, 3)),
+        (UOp(Op.BITCAST, (r - 1,), UINT64), (0, 2**64 - 1)),
+        (UOp(Op.BITCAST, (cast(r, INT32),), FLOAT32) < const(0, FLOAT32), (0, 1)),
     ],
 )
 def test_intervals_of_index_arithmetic(u, expected):
