@@ -68,6 +68,9 @@ class Threads(Protocol):
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
 
+    def working(self, emitter: Emitter, ranges: Sequence[UOp]) -> UOp | None:
+        """Whether a thread has an element of its own in ranges of threads; None if all have."""
+
     def iterations(self, emitter: Emitter, r: UOp) -> tuple[UOp, UOp | None]:
         """The first iteration of a thread in a range, and the end; None if it has just one."""
 
