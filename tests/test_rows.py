@@ -433,8 +433,8 @@ TABLES: dict[str, Table] = {
     "BYTES of test_intervals": Table("tests/lower/index/test_intervals.py",
         test_intervals.BYTES, intervals.INTERVAL, "the rule is tested on all bytes",
         {"it is tested by cases": {
-            Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.CAST, Op.BITCAST, Op.WHERE,
-            Op.DETACH, Op.GBARRIER, *INSIDE}}),
+            Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.CAST, Op.WHERE, Op.DETACH,
+            Op.GBARRIER, *INSIDE}}),
     "OPS of random_indices": Table("tests/lower/random_indices.py",
         {*random_indices.OPS, *random_indices.COMPARISONS, *random_indices.LOGIC},
         intervals.INTERVAL.keys() & ELEMENTWISE, "random index expressions have it",

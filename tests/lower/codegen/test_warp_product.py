@@ -127,7 +127,7 @@ def test_a_warp_that_is_not_whole_is_refused() -> None:
     assert sum(u.op is Op.EXCHANGE for u in items) == 5
     assert sum(u.op is Op.BARRIER for u in items) == 2
     x, y = draw((8000,), np.dtype("float32")), np.zeros(8, np.float32)
-    grid(items, 8, 256, [y, x])
+    grid(items, 8, 64, [y, x])
     np.testing.assert_allclose(y, x.reshape(8, 1000).sum(1), rtol=1e-4, atol=1e-4)
     (thread,) = {s for u in items for s in u.src if s.op is Op.RANGE}
     loop = UOp(Op.LOOP, (thread - thread, thread), 99)
@@ -135,7 +135,7 @@ def test_a_warp_that_is_not_whole_is_refused() -> None:
     inside = UOp(Op.EXCHANGE, (thread,), exchange.arg)
     zero = loop.src[0]
     with pytest.raises(DivergenceError, match=r"31.* of 32 threads of a warp"):
-        grid([zero, loop, inside, UOp(Op.END, (loop,))], 1, 256, [y, x])
+        grid([zero, loop, inside, UOp(Op.END, (loop,))], 1, 64, [y, x])
 
 
 def test_sums_by_exchanges_have_the_bits_of_the_tree() -> None:

@@ -52,6 +52,7 @@ def implied(u: UOp) -> dict[UOp, Interval]:
     """The intervals of integers wherever a predicate holds.
 
     Example:
+        >>> from tfn.dtypes import UINT64
         >>> from tfn.trace.argument import Range
         >>> r = UOp(Op.RANGE, (), Range(0, 768))
         >>> implied((const(255, INT64) < r) & (r < 512))[r]

@@ -210,9 +210,13 @@ def _row_threads(size: int, grid: Grid) -> int:
 # Tiles of groups of four warps.
 
 GROUP_TILE_TIMES_US = {
-    (128, 256): 0.67, (64, 256): 0.47, (128, 128): 0.34, (128, 64): 0.28, (64, 128): 0.25,
+    (128, 256): 0.67,
+    (64, 256): 0.47,
+    (128, 128): 0.34,
+    (128, 64): 0.28,
+    (64, 128): 0.25,
     (64, 64): 0.20,
-}  # fmt: skip
+}
 """Microseconds of a core for 64 elements along the sum, by rows and columns of a tile.
 
 On an H100, with copies that run ahead; a wave of groups takes 2 us more.  Times by it were within

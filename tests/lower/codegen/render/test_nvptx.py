@@ -84,7 +84,7 @@ def attention(*, keys: int = 512) -> list[UOp]:
 # fmt: off
 HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "axpy":        (lambda: [p(0, 1 << 20) * 2.0 + p(1, 1 << 20)],             32, 0, 8),
-    "sum":         (lambda: [build.add_up(p(0, 1 << 20), (0,))],               40, 2048, 4),
+    "sum":         (lambda: [build.add_up(p(0, 1 << 20), (0,))],               40, 4096, 2),
     "row_sums":    (lambda: [build.add_up(p(0, 4096, 4096), (1,))],            40, 2048, 4),
     "column_sums": (lambda: [build.add_up(p(0, 4096, 4096), (0,))],            40, 2048, 4),
     "softmax":     (lambda: [softmax(p(0, 4096, 4096))],                       64, 4096, 4),

@@ -45,7 +45,7 @@ def test_memory_that_is_not_used_is_no_operand() -> None:
 
 def test_bools_are_bytes_in_memory() -> None:
     text = kernel(build.reduce(p(0, 3, 100, dtype=BOOL), Op.MAX, (1,))).text
-    assert "__global u8 *const b1" in text and "__local u8 t0[128];" in text
+    assert "__global u8 *const b1" in text and "__local u8 t0[32];" in text
 
 
 def test_equal_kernels_have_equal_names() -> None:
