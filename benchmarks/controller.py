@@ -11,20 +11,14 @@ microseconds of the controller: `call` to make a handle and the command of one c
 `host` to send a dispatch and take its answers.  The last two are processor time of the controller,
 all of its threads, fitted to few agents.
 
-Agents of the measurement share the cores of this machine with the controller, and answer at once,
-without workers.  There a dispatch takes
-
-    max(send + N * host, (send + N * (host + agent)) / cores)
-
-with the processor time `agent` of an agent: when the cores have no more to give, all wait for them.
-A table compares this with what the clock says, up to many more agents than the fit has seen; the
-last one says what remains where each agent has a host of its own.
+Agents of the measurement answer at once, without workers.  A table compares the model with the
+processor time of the controller for many more agents than the fit has seen.  The clock says more:
+agents share the cores of this machine with the controller, and have hosts of their own elsewhere.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import secrets
 import time
 from collections.abc import Sequence
@@ -150,7 +144,7 @@ def main() -> None:
     for count, us in steps.items():
         print(f"{count:18}   {us:.0f}")
     counts = [2**i for i in range(options.agents.bit_length())]
-    measured, cores = dispatches(counts), len(os.sched_getaffinity(0))
+    measured = dispatches(counts)
     few = [n for n in counts if n <= FITTED]
     host, send = np.polyfit(few, [measured[n].controller for n in few], 1)
     agent = float(np.mean([measured[n].agent for n in few]))
@@ -158,12 +152,12 @@ def main() -> None:
         f"\nsend {send:.0f} us, host {host:.0f} us, agent {agent:.0f} us: processor time, ", end=""
     )
     print(f"fitted to {FITTED} agents and fewer\n")
-    print(f"agents   controller   an agent   us by the clock   model, {cores} cores   difference")
+    print("agents   controller   model   difference   an agent   us by the clock")
     for n, row in measured.items():
-        model = max(send + n * host, (send + n * (host + agent)) / cores)
+        model = send + n * host
         print(
-            f"{n:6}   {row.controller:10.0f}   {row.agent:8.0f}   {row.clock:15.0f}   "
-            f"{model:14.0f}   {100 * (model / row.clock - 1):+9.0f} %"
+            f"{n:6}   {row.controller:10.0f}   {model:5.0f}   "
+            f"{100 * (model / row.controller - 1):+8.0f} %   {row.agent:8.0f}   {row.clock:15.0f}"
         )
     print("\nhosts    us per step of the controller, by calls per dispatch")
     print("        " + "".join([f"{count:>12}" for count in CALLS]))
