@@ -63,31 +63,6 @@ class Tolerance(NamedTuple):
     ulps: int = 0
 
 
-class EighImplementation(enum.Enum):
-    """Algorithms of `tfn.lax.linalg.eigh`: LAPACK's is used."""
-
-    QR = "qr"
-    JACOBI = "jacobi"
-    QDWH = "qdwh"
-
-
-class EigImplementation(enum.Enum):
-    """Algorithms of `tfn.lax.linalg.eig`: LAPACK's is used."""
-
-    CUSOLVER = "cusolver"
-    MAGMA = "magma"
-    LAPACK = "lapack"
-
-
-class SvdAlgorithm(enum.Enum):
-    """Algorithms of `tfn.lax.linalg.svd`: LAPACK's is used."""
-
-    DEFAULT = "default"
-    QR = "qr"
-    JACOBI = "jacobi"
-    POLAR = "polar"
-
-
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     """Does nothing: what is not needed is not computed."""
 

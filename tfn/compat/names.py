@@ -144,8 +144,7 @@ MODULES: dict[str, Names] = {
         **{f"{name}_p": f"{OPS}:{name}_p" for name in OP_NAMES},
         **{f"{name}_p": f"{COMPOSED}:{name}_p" for name in COMPOSED_NAMES},
     }),
-    "jax.lax.linalg": Names("tfn.lax.linalg", _from(
-        LAX, "EigImplementation", "EighImplementation", "SvdAlgorithm") | {
+    "jax.lax.linalg": Names("tfn.lax.linalg", {
         f"{name}_p": f"{COMPOSED}:{name}_p" for name in LINALG_NAMES}),
     "jax.random": Names("tfn.random", _from(PARTS, "key_dtype")),
     "jax.tree": Names("tfn.tree", _from(PARTS, "static")),

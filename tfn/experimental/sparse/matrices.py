@@ -83,6 +83,24 @@ def _shown(mat: Any) -> str:
     return f"{type(mat).__name__}({dtype.name}{list(mat.shape)}, nse={mat.nse})"
 
 
+def _fromdense(cls: Any, mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> Any:
+    """The elements of a dense matrix that are not zero; room for `nse` of them."""
+    return cls.from_bcoo(BCOO.fromdense(mat, nse=nse, index_dtype=index_dtype))
+
+
+def _from_scipy_sparse(cls: Any, mat: Any, *, index_dtype: Any = None) -> Any:
+    """A sparse matrix of SciPy."""
+    return cls.from_bcoo(BCOO.from_scipy_sparse(mat, index_dtype=index_dtype))
+
+
+def _without_elements(cls: Any, /, shape: Sequence[int], **options: Any) -> Any:
+    return cls.from_bcoo(BCOO._empty(shape, **options))
+
+
+def _diagonal(cls: Any, /, N: int, M: int, k: int, **options: Any) -> Any:
+    return cls.from_bcoo(BCOO._eye(N, M, k, **options))
+
+
 _nse = property(lambda mat: mat.data.shape[0])
 _dtype = property(lambda mat: mat.data.dtype)
 _ndim = property(lambda mat: len(mat.shape))
@@ -121,29 +139,13 @@ class COO:
     todense, block_until_ready, __repr__ = _todense, _ready, _shown
     __matmul__, __rmatmul__, __mul__, __rmul__ = _matmul, _rmatmul, _times, _times
     __neg__ = _negative
+    fromdense, from_scipy_sparse = classmethod(_fromdense), classmethod(_from_scipy_sparse)
+    _empty, _eye = classmethod(_without_elements), classmethod(_diagonal)
 
     @classmethod
     def from_bcoo(cls, mat: BCOO) -> Self:
         """The same matrix."""
         return cls(_sorted(mat), shape=mat.shape, rows_sorted=True)
-
-    @classmethod
-    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> Self:
-        """The elements of a dense matrix that are not zero; room for `nse` of them."""
-        return cls.from_bcoo(BCOO.fromdense(mat, nse=nse, index_dtype=index_dtype))
-
-    @classmethod
-    def from_scipy_sparse(cls, mat: Any, *, index_dtype: Any = None) -> Self:
-        """A sparse matrix of SciPy."""
-        return cls.from_bcoo(BCOO.from_scipy_sparse(mat, index_dtype=index_dtype))
-
-    @classmethod
-    def _empty(cls, shape: Sequence[int], **options: Any) -> Self:
-        return cls.from_bcoo(BCOO._empty(shape, **options))
-
-    @classmethod
-    def _eye(cls, N: int, M: int, k: int, **options: Any) -> Self:
-        return cls.from_bcoo(BCOO._eye(N, M, k, **options))
 
     def to_bcoo(self) -> BCOO:
         """The same matrix with rows and columns in one array."""
@@ -177,30 +179,14 @@ class CSR:
     todense, block_until_ready, __repr__ = _todense, _ready, _shown
     __matmul__, __rmatmul__, __mul__, __rmul__ = _matmul, _rmatmul, _times, _times
     __neg__ = _negative
+    fromdense, from_scipy_sparse = classmethod(_fromdense), classmethod(_from_scipy_sparse)
+    _empty, _eye = classmethod(_without_elements), classmethod(_diagonal)
 
     @classmethod
     def from_bcoo(cls, mat: BCOO) -> Self:
         """The same matrix."""
         data, rows, columns = _sorted(mat)
         return cls((data, columns, pointers(rows, mat.shape[0])), shape=mat.shape)
-
-    @classmethod
-    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> Self:
-        """The elements of a dense matrix that are not zero; room for `nse` of them."""
-        return cls.from_bcoo(BCOO.fromdense(mat, nse=nse, index_dtype=index_dtype))
-
-    @classmethod
-    def from_scipy_sparse(cls, mat: Any, *, index_dtype: Any = None) -> Self:
-        """A sparse matrix of SciPy."""
-        return cls.from_bcoo(BCOO.from_scipy_sparse(mat, index_dtype=index_dtype))
-
-    @classmethod
-    def _empty(cls, shape: Sequence[int], **options: Any) -> Self:
-        return cls.from_bcoo(BCOO._empty(shape, **options))
-
-    @classmethod
-    def _eye(cls, N: int, M: int, k: int, **options: Any) -> Self:
-        return cls.from_bcoo(BCOO._eye(N, M, k, **options))
 
     def to_bcoo(self) -> BCOO:
         """The same matrix with an index for each element."""
@@ -234,30 +220,14 @@ class CSC:
     todense, block_until_ready, __repr__ = _todense, _ready, _shown
     __matmul__, __rmatmul__, __mul__, __rmul__ = _matmul, _rmatmul, _times, _times
     __neg__ = _negative
+    fromdense, from_scipy_sparse = classmethod(_fromdense), classmethod(_from_scipy_sparse)
+    _empty, _eye = classmethod(_without_elements), classmethod(_diagonal)
 
     @classmethod
     def from_bcoo(cls, mat: BCOO) -> Self:
         """The same matrix."""
         data, rows, columns = _sorted(mat, True)
         return cls((data, rows, pointers(columns, mat.shape[1])), shape=mat.shape)
-
-    @classmethod
-    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> Self:
-        """The elements of a dense matrix that are not zero; room for `nse` of them."""
-        return cls.from_bcoo(BCOO.fromdense(mat, nse=nse, index_dtype=index_dtype))
-
-    @classmethod
-    def from_scipy_sparse(cls, mat: Any, *, index_dtype: Any = None) -> Self:
-        """A sparse matrix of SciPy."""
-        return cls.from_bcoo(BCOO.from_scipy_sparse(mat, index_dtype=index_dtype))
-
-    @classmethod
-    def _empty(cls, shape: Sequence[int], **options: Any) -> Self:
-        return cls.from_bcoo(BCOO._empty(shape, **options))
-
-    @classmethod
-    def _eye(cls, N: int, M: int, k: int, **options: Any) -> Self:
-        return cls.from_bcoo(BCOO._eye(N, M, k, **options))
 
     def to_bcoo(self) -> BCOO:
         """The same matrix with an index for each element."""
@@ -299,7 +269,7 @@ def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32
         >>> coo_fromdense(tnp.eye(2)).col.tolist()
         [0, 1]
     """
-    return COO.fromdense(mat, nse=nse, index_dtype=index_dtype)
+    return COO.fromdense(mat, nse=nse, index_dtype=index_dtype)  # type: ignore[no-any-return]
 
 
 def coo_todense(mat: COO) -> Array:
@@ -343,7 +313,7 @@ def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32
         >>> csr_fromdense(tnp.eye(2)).indptr.tolist()
         [0, 1, 2]
     """
-    return CSR.fromdense(mat, nse=nse, index_dtype=index_dtype)
+    return CSR.fromdense(mat, nse=nse, index_dtype=index_dtype)  # type: ignore[no-any-return]
 
 
 def csr_todense(mat: CSR) -> Array:
