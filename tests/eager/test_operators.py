@@ -16,7 +16,8 @@ from tfn import profiler
 from tfn._support import cache
 from tfn.array import Array
 from tfn.config import config
-from tfn.errors import DeletedArrayError, NanError, NumberError
+from tfn.dtypes import set_default_bits, set_strict_promotion
+from tfn.errors import DeletedArrayError, DTypeError, NanError, NumberError
 from tfn.trace.bind import tracing
 
 COMPARISONS = ["lt", "le", "eq", "ne", "gt", "ge"]
@@ -189,6 +190,24 @@ def test_rows_end_with_the_caches() -> None:
         forget()
         assert frames(add) > 0
         assert frames(add) == 0
+
+
+def test_other_rules_of_promotion_hold_at_once() -> None:
+    x, n = tnp.array([1.0, 2.0]), tnp.array([1, 2])
+    for _ in range(2):
+        assert (x + n).tolist() == [2, 4] and (n * 0.5).dtype == np.float32
+    set_strict_promotion(True)
+    try:
+        with pytest.raises(DTypeError, match="strict"):
+            x + n
+    finally:
+        set_strict_promotion(False)
+    set_default_bits(64)
+    try:
+        assert (n * 0.5).dtype == np.float64
+    finally:
+        set_default_bits(32)
+    assert (x + n).tolist() == [2, 4] and (n * 0.5).dtype == np.float32
 
 
 def test_a_table_grows() -> None:

@@ -5,7 +5,7 @@
 A row is keyed by the operator and the kinds of its operands.  Python runs the first operation of a
 key, and tells which program that was (an `Operation`); `operators.ll` runs all others.  What no row
 serves, as an array that is traced, is the method of the class.  Rows last as long as the entries of
-caches: see `tfn._support.cache`.
+caches, see `tfn._support.cache`, and the rules of promotion.
 
 Source: Python/C API reference, "Type Object Structures"; the interpreter reads the slots of a type
 at each operation.
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tfn._support import cache
-from tfn.dtypes import FLOAT32, FLOAT64, INTEGERS, DType
+from tfn.dtypes import FLOAT32, FLOAT64, INTEGERS, PROMOTION_WATCHERS, DType
 from tfn.hw.cpu import native
 from tfn.hw.cpu.interpreter import keep_forever
 from tfn.hw.cpu.loader import Code
@@ -85,6 +85,7 @@ class Operators:
         keep_forever(self, array, learner, APART, names)
         self._resize(MIN_ROWS)
         cache.AT_TURN.append(self.clear)
+        PROMOTION_WATCHERS.append(self.clear)
         slot_of = ctypes.pythonapi.PyType_GetSlot
         slot_of.restype, slot_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
         numbers = ctypes.c_size_t.from_address(id(array) + _NUMBERS_AT).value
