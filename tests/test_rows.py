@@ -328,7 +328,7 @@ TABLES: dict[str, Table] = {
         | {Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.GBARRIER, Op.LOAD},
         "its least and largest value, or an excuse if it may be anything",
         {"kernels have MIN and MAX instead": {Op.SIGN},
-         "it may be anything": {Op.BITCAST, Op.LOAD, Op.PAD, Op.CONCAT}}),
+         "it may be anything": {Op.LOAD, Op.PAD, Op.CONCAT}}),
     "DECOMPOSE": Table("tfn/lower/math/decompose.py", DECOMPOSE, ELEMENTWISE,
         "kernels have BASIC ops only; or add it to BASIC and to each RENDER",
         {"renderers have a row for it": BASIC - {Op.CAST, Op.MOD, Op.SHL, Op.SHR}}),
@@ -433,13 +433,13 @@ TABLES: dict[str, Table] = {
     "BYTES of test_intervals": Table("tests/lower/index/test_intervals.py",
         test_intervals.BYTES, intervals.INTERVAL, "the rule is tested on all bytes",
         {"it is tested by cases": {
-            Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.CAST, Op.WHERE, Op.DETACH,
-            Op.GBARRIER, *INSIDE}}),
+            Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.CAST, Op.BITCAST, Op.WHERE,
+            Op.DETACH, Op.GBARRIER, *INSIDE}}),
     "OPS of random_indices": Table("tests/lower/random_indices.py",
         {*random_indices.OPS, *random_indices.COMPARISONS, *random_indices.LOGIC},
         intervals.INTERVAL.keys() & ELEMENTWISE, "random index expressions have it",
         {"passes make no indices of it": {Op.SHL, Op.SHR, Op.DETACH},
-         "it is tested by cases": {Op.CAST}}),
+         "it is tested by cases": {Op.CAST, Op.BITCAST}}),
     "FLOAT_OPS of test_folds": Table("tests/lower/index/test_folds.py", test_folds.FLOAT_OPS,
         accepted(FLOAT64) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST},
@@ -503,7 +503,7 @@ def tables_of_ops() -> tuple[tuple[str, str], ...]:
 
 
 PARTIAL: dict[str, dict[str, str]] = {
-    "tfn/experimental/sparse/sparsify.py": {
+    "tfn/experimental/sparse/dense_functions.py": {
         "RULES": "the others have no sparse result, which an error says",
     },
     "tfn/exporting/wellformed.py": {"_LEAST": "the rows of FORMS say it of the others"},

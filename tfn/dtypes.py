@@ -194,6 +194,9 @@ NARROW = NARROW_FLOATS | NARROW_SIGNED | NARROW_UNSIGNED
 WITHOUT_INFINITY = NARROW_FLOATS - {float8_e3m4.dtype, float8_e4m3.dtype, float8_e5m2.dtype}
 """Floating types in which numbers that are too large are NaN, or the largest one."""
 
+WITHOUT_NAN = frozenset({float4_e2m1fn.dtype})
+"""Floating types in which NaN is -0.0."""
+
 FLOATS = frozenset({BFLOAT16, FLOAT16, FLOAT32, FLOAT64}) | NARROW_FLOATS
 COMPLEXES = frozenset({COMPLEX64, COMPLEX128})
 INEXACT = FLOATS | COMPLEXES

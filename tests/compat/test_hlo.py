@@ -21,3 +21,10 @@ def test_operations_have_two_names() -> None:
 def test_others_are_told_when_they_are_used() -> None:
     with pytest.raises(NotAvailableError, match="builds CustomCallOp, which tfn has not"):
         hlo.CustomCallOp(1.0)
+    with pytest.raises(AttributeError, match="builds custom_call, which tfn has not"):
+        hlo.custom_call(1.0)
+
+
+def test_tools_find_no_names_of_their_own() -> None:
+    for name in ("pytest_plugins", "setup_module", "__wrapped__"):
+        assert not hasattr(hlo, name)

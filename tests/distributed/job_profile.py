@@ -21,6 +21,29 @@ from tfn.sharding import PartitionSpec as P
 STEPS = 3
 
 
+def check_overlap(x: Any, folder: str) -> None:
+    """Kernels run while the gradient of another layer is on its way."""
+    layers = [tnp.full((512, 512), 0.01) for _ in range(4)]
+    x = tnp.tile(x, (1, 16))
+
+    def loss(layers: Any, x: Any) -> Any:
+        for w in layers:
+            x = tnp.tanh(x @ w)
+        return x.sum()
+
+    step = tfn.jit(lambda layers, x: [w - d for w, d in zip(layers, tfn.grad(loss)(layers, x))])
+    layers = step(layers, x)
+    with profiler.trace(folder) as block:
+        tfn.block_until_ready(step(layers, x))
+    assert block.profile is not None
+    beside = [e for e in block.profile.events if e.kind == "collective" and "beside" in e.detail]
+    kernels = [e for e in block.profile.events if e.kind == "kernel"]
+    assert {e.name for e in beside} == {"all_reduce over data"} and len(beside) >= len(layers) - 1
+    assert any(e.begin_ns < k.begin_ns and k.end_ns < e.end_ns for e in beside for k in kernels), (
+        block.profile
+    )
+
+
 def main(folder: str, axis_type: str) -> None:
     """Trace some steps in each process; the first one merges the traces."""
     dist.initialize(deadline_s=60)
@@ -46,6 +69,7 @@ def main(folder: str, axis_type: str) -> None:
     fused = [e for e in block.profile.events if e.kind == "collective" and not e.duration_ns]
     assert {e.name for e in fused} == {"all_reduce over data"}, block.profile
     dist.sync_global_devices("traces are written")
+    check_overlap(x, f"{folder}-overlap")
     if tfn.process_index() == 0:
         paths = sorted(Path(folder).glob("trace.*.json"))
         assert [path.name for path in paths] == ["trace.0.json", "trace.1.json"]

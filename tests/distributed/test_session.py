@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.distributed.echo import Echo
 from tests.distributed.jobs import needs_mpi, run
 from tfn import distributed
 from tfn.distributed import session as module
 from tfn.distributed.launchers import LAUNCHERS
 from tfn.distributed.session import Session
-from tfn.distributed.transport import Alone, Pending
 from tfn.errors import DistributedError
-from tfn.trace.processes import HostGrid, Message, processes
-from tfn.trace.sharding import Exchange
+from tfn.trace.processes import HostGrid, processes
 
 ULFM = ("--with-ft", "ulfm", "--mca", "pml", "ob1")
 WAYS = ("data=4", "fsdp=4", "model=4")
@@ -67,66 +66,12 @@ def test_one_process_of_a_launcher_is_alone(monkeypatch: pytest.MonkeyPatch) -> 
     distributed.shutdown()
 
 
-class Echo:
-    """A transport to one other process that has and sends the same."""
-
-    rank, size = 1, 2
-
-    def all_gather(self, ranks: Any, sent: Any, got: Any) -> Any:
-        def begin() -> Pending:
-            got.reshape(2, -1)[...] = sent.ravel()
-            return Alone().all_gather([0], sent, sent.copy())()
-
-        return begin
-
-    def all_to_all(self, ranks: Any, sent: Any, got: Any) -> Any:
-        def begin() -> Pending:
-            got.reshape(2, -1)[...] = sent.reshape(2, -1)[1]
-            return Alone().all_gather([0], sent, sent.copy())()
-
-        return begin
-
-    def permute(self, ranks: Any, pairs: Any, sent: Any, got: Any) -> Any:
-        return Alone().permute(ranks, pairs, sent, got)
-
-    def close(self, status: int) -> None: ...
-
-
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session with one other process, the same as this one."""
     own = Session(Echo(), Echo(), ("a", "b"), 5.0, agreed=set())
     monkeypatch.setattr(module, "_SESSION", [own])
     return own
-
-
-@pytest.mark.parametrize("sizes", [(3,), (3, 1, 5), (40_000, 2), (2, 40_000, 3)])
-def test_values_of_one_message_arrive_in_their_places(
-    pair: Session, sizes: tuple[int, ...]
-) -> None:
-    hosts = HostGrid((2,), (0, 1))
-    gather, exchange, move = (
-        Message(kind, "d", 0, hosts, ((0, 1), (1, 0)))
-        for kind in (Exchange.GATHER, Exchange.TRANSPOSE, Exchange.PERMUTE)
-    )
-    xs = [np.arange(n, dtype="int32") + n for n in sizes]
-    outs = [np.zeros((2, n), "int32") for n in sizes]
-    call = module._bind(gather, outs, xs)
-    for _ in range(2):
-        call()
-    assert all((out == x).all() for x, out in zip(xs, outs, strict=True))
-    rows = [np.stack([x, x + 1]) for x in xs]
-    module._bind(exchange, outs, rows)()
-    assert all((out == x + 1).all() for x, out in zip(xs, outs, strict=True))
-    flat = [np.zeros_like(x) for x in xs]
-    module._bind(move, flat, xs)()
-    assert all((out == x).all() for x, out in zip(xs, flat, strict=True))
-
-
-def test_the_name_of_a_message_in_errors(pair: Session) -> None:
-    message = Message(Exchange.GATHER, "d", 0, HostGrid((2,), (0, 1)))
-    xs = [np.zeros((2, 3), "float32"), np.zeros(1, "int8")]
-    assert module._label(message, xs) == "all_gather over d: f32[2,3], 1 more"
 
 
 def test_an_error_of_mpi_fails_the_job(pair: Session) -> None:

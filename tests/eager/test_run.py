@@ -330,3 +330,19 @@ def test_tables_are_computed_once() -> None:
     assert all("fma" not in kernel.text for kernel in loaded.program.kernels)
     np.testing.assert_allclose(run.call(f.trace(x).jaxpr, [x])[0], want, atol=1e-6)
     assert loaded.compile_stats.size_bytes >= 8000
+
+
+def test_a_table_that_is_a_result_stays_as_it_is() -> None:
+    """It has the memory of the table, over which no donation writes."""
+
+    def turned(x: Array) -> tuple[Array, Array]:
+        sines = tnp.sin(tnp.arange(2000.0) * 0.01)
+        return sines, x * sines
+
+    f, x = tfn.jit(turned), tnp.ones(2000)
+    negated = tfn.jit(lambda x: -x, donate_argnums=0)
+    want = np.sin(np.arange(2000, dtype=np.float32) * np.float32(0.01))
+    for _ in range(3):
+        for sines, product in (f(x), run.call(f.trace(x).jaxpr, [x])):
+            np.testing.assert_array_equal(sines, product)
+            np.testing.assert_allclose(negated(sines), -want, atol=1e-6)

@@ -347,3 +347,12 @@ def test_fourier_transforms_in_c(n: int, tmp_path: Path) -> None:
     )
     np.testing.assert_allclose(got, 2 * x, atol=1e-5)
     assert "table" not in (tmp_path / "made.h").read_text()
+
+
+@needs_cc
+def test_a_table_that_is_a_result_in_c(tmp_path: Path) -> None:
+    def turned(x: Any) -> Any:
+        sines = tnp.sin(tnp.arange(500.0))
+        return sines, x * sines
+
+    check(turned, rows(0, 500), folder=tmp_path)

@@ -39,7 +39,7 @@ def test_outputs_of_every_dtype_are_filled_with_a_pattern(dtype):
     buffer = null().memory.allocate(5 * dtype.itemsize)
     fill(buffer, (5,), dtype)
     values = buffer.view((5,), dtype)
-    if dtype in INEXACT:
+    if dtype in INEXACT and np.isnan(np.array(np.nan, dtype)):
         assert np.isnan(values.astype(np.complex128)).all()
     else:
         assert set(values.tobytes()) == {0xAB}

@@ -16,7 +16,7 @@ from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.target import host
 from tfn.hw.device import Device
 from tfn.lower.pipeline import lower
-from tfn.lower.program import Space
+from tfn.lower.program import Program, Space
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Conv, Param
@@ -77,21 +77,26 @@ def run_on(
 ) -> list[Value]:
     """Compiles a function, runs it on a device with functions of the host, and returns values."""
     program = lower(closed, on.target)
-    shared = dict(program.aliases)
     buffers = [on.memory.copy(x) for x in values]
-    results: list[Buffer] = []
-    for i, (shape, dtype) in enumerate(program.outputs):
-        slot = shared.get(i)
-        if slot is None:
-            results.append(on.memory.allocate(prod(shape) * dtype.itemsize))
-        else:
-            results.append((buffers if slot.space is Space.INPUT else results)[slot.at])
+    results = result_buffers(on, program, buffers)
     run = on.load(program)
     (run.with_callbacks(functions) if functions else run)(buffers, results)
     return [
         np.array(on.memory.read(b, shape, dtype))
         for b, (shape, dtype) in zip(results, program.outputs, strict=True)
     ]
+
+
+def result_buffers(on: Device, program: Program, inputs: Sequence[Buffer]) -> list[Buffer]:
+    """Buffers for the outputs of a program; aliases are an input, or another of them."""
+    shared, results = dict(program.aliases), list[Buffer]()
+    for i, (shape, dtype) in enumerate(program.outputs):
+        slot = shared.get(i)
+        if slot is None:
+            results.append(on.memory.allocate(prod(shape) * dtype.itemsize))
+        else:
+            results.append((inputs if slot.space is Space.INPUT else results)[slot.at])
+    return results
 
 
 def run_oracle(outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:

@@ -76,6 +76,7 @@ def test_equal_bins_hold_what_is_between_their_borders(bins, ends):
     )
     x = np.append(x, [np.nan, np.inf, -np.inf]).astype(np.float32)
     borders = np.asarray(tnp.histogram_bin_edges(x, bins, ends))
+    assert (np.diff(borders) >= 0).all()
     place = np.searchsorted(borders, x, side="right") - 1
     place[x == borders[-1]] = bins - 1
     place = place[~np.isnan(x) & (place >= 0) & (place < bins)]

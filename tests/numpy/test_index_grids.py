@@ -21,8 +21,10 @@ def test_diagonals_and_grids():
         close(got, want.astype(np.int32))
     for shape in [(2, 3), (4,), (1, 0, 2)]:
         close(tnp.indices(shape), np.indices(shape).astype(np.int32))
-        for got, want in zip(tnp.indices(shape, True), np.indices(shape, sparse=True), strict=True):
+        sparse = zip(tnp.indices(shape, sparse=True), np.indices(shape, sparse=True), strict=True)
+        for got, want in sparse:
             close(got, want.astype(np.int32))
+        close(tnp.indices(shape, np.float32), np.indices(shape, np.float32))
 
 
 def test_flat_indices():

@@ -77,7 +77,7 @@ def test_where_promotes_and_broadcasts():
     close(got, np.where(c, x, y))
     assert tnp.where(tnp.array([1, 0]), 1.0, tnp.float16(2)).dtype == np.float16
     with pytest.raises(ArgumentError, match="both cases"):
-        tnp.where(c)
+        tnp.where(c, x)
     with pytest.raises(ShapeError, match=r"where got incompatible shapes"):
         tnp.where(tnp.ones(2), tnp.ones(3), 0)
 

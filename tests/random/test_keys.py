@@ -250,7 +250,7 @@ def test_the_generator_has_a_name():
     assert random.key(1, impl="threefry2x32") == random.key(1)
     for make in (random.key, random.PRNGKey):
         with pytest.raises(ArgumentError, match="threefry2x32"):
-            make(0, impl="rbg")
+            make(0, impl="philox")
 
 
 def test_other_names_of_the_generator():

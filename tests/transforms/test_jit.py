@@ -393,7 +393,7 @@ def test_static_and_named_arguments_have_direct_entries(monkeypatch: pytest.Monk
     """Each static value has its own; a call by any order of names finds it."""
     monkeypatch.setattr(config, "device", "cpu")
     f = tfn.jit(lambda x, n, y=1.0, *, scale=1: x * n + y * scale, static_argnames=("n", "scale"))
-    x, y = tnp.full(3, 2.0), tnp.full(3, 5.0)
+    x, y = tnp.full(3, 2.0, "float32"), tnp.full(3, 5.0, "float32")
     calls: list[tuple[tuple[Any, ...], dict[str, Any], float]] = [
         ((x, 3), {}, 7.0),
         ((x, 4), {}, 9.0),
@@ -414,7 +414,8 @@ def test_static_and_named_arguments_have_direct_entries(monkeypatch: pytest.Monk
         for args, kwargs, want in calls:
             assert f(*args, **kwargs).tolist() == [want] * 3
         assert f(x, 3, np.full(3, 5.0, np.float32)).tolist() == [11.0] * 3
-        assert f(y=y, scale=2, x=x, n=3).tolist() == [16.0] * 3
+        assert f(x, n=3, y=y, scale=2).tolist() == [16.0] * 3
+        assert f(x=x, n=4, y=y).tolist() == [13.0] * 3
     cache.turn()
     assert not f._direct_by
     assert f(x, 3).tolist() == [7.0] * 3 and len(f._direct_by) == 1

@@ -67,17 +67,17 @@ def constant(value: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     for base, function in OPERATIONS.items():
         if name == f"{base}Op":
             return lambda *operands, f=function, **options: Operation(f(*map(value_of, operands)))
         if name == SHORT.get(base, base.lower()):
             return lambda *operands, f=function, **options: f(*map(value_of, operands))
 
+    missing = f"a lowering rule builds {name}, which tfn has not"
+    if not name[0].isupper():  # tools ask modules for names of their own
+        raise AttributeError(missing)
+
     def unknown(*operands: Any, **options: Any) -> Any:
-        raise NotAvailableError(
-            f"a lowering rule builds {name}, which tfn has not", got=f"hlo.{name}"
-        )
+        raise NotAvailableError(missing, got=f"hlo.{name}")
 
     return unknown

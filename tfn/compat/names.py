@@ -304,7 +304,7 @@ MODULES: dict[str, Names] = {
     "jax.experimental.sparse": Names("tfn.experimental.sparse", {
         **{name: f"{SPARSE}.{file}" for name, file in (
             ("bcoo", "bcoo"), ("bcsr", "bcsr"), ("coo", "matrices"), ("csr", "matrices"),
-            ("api", "creation"), ("transform", "sparsify"), ("util", "coordinates"))},
+            ("api", "creation"), ("transform", "dense_functions"), ("util", "coordinates"))},
         "SparseEfficiencyError": f"{ERRORS}:NotAvailableError",
         "SparseEfficiencyWarning": "builtins:UserWarning",
         "CuSparseEfficiencyWarning": "builtins:UserWarning",

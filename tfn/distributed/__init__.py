@@ -16,9 +16,11 @@ Files in reading order:
     reduction       the arithmetic of messages
     mpi             the transport over MPI
     shared          the transport between processes of one host: memory that they share
+    courier         the communication thread: messages beside the program
     security        who may take part: a token, and a range of addresses
     report          what a process tells its supervisor
-    session         this process among the others: initialize, messages, agreement on programs
+    messages        messages of programs, prepared for their memory
+    session         this process among the others: initialize, waiting, agreement on programs
     multihost       values of all processes: gathered, broadcast, compared
     specification   which hosts take part, read and checked
     mpirun          the command that starts a job

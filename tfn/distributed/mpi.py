@@ -10,6 +10,7 @@ Source: "MPI: A Message-Passing Interface Standard", version 4.1, chapters 3, 6 
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,6 +27,9 @@ MAX_COUNT = (1 << 31) - 1
 PIECE_BYTES = 1 << 20
 """Of an all-reduce, from each process to each: a message of 1 MiB takes 0.5 to 1 ms between hosts,
 beside which the start of the next one, some 20 us, is little."""
+LOCK = threading.RLock()
+"""Held by who calls MPI: a thread asks for messages beside the program, and not every MPI lets
+several threads call it at once."""
 PROBE_TAG = 7
 """Of messages that are never sent: to ask for one shows whether its sender is dead."""
 AHEAD = 3
@@ -54,8 +58,9 @@ class _Requests:
     def test(self) -> bool:
         """Whether all have ended."""
         try:
-            while self._requests and self._requests[-1].Test():
-                self._requests.pop()
+            with LOCK:
+                while self._requests and self._requests[-1].Test():
+                    self._requests.pop()
         except self._transport.mpi.Exception as error:
             raise self._transport.failure(error) from None
         return not self._requests
@@ -91,12 +96,13 @@ class _Combined:
     def test(self) -> bool:
         """Whether all pieces have arrived; those of all-reduces that began before come first."""
         try:
-            while not self._ended:
-                if not self._queue[0]._advanced():
-                    return False
-                self._queue.popleft()
-                if self._queue:
-                    self._queue[0]._send()
+            with LOCK:
+                while not self._ended:
+                    if not self._queue[0]._advanced():
+                        return False
+                    self._queue.popleft()
+                    if self._queue:
+                        self._queue[0]._send()
         except self._transport.mpi.Exception as error:
             raise self._transport.failure(error) from None
         return True
@@ -192,7 +198,8 @@ class MpiTransport:
     def _started(self, start: Callable[[], list[Any]]) -> Callable[[], Pending]:
         def begin() -> Pending:
             try:
-                return _Requests(self, start())
+                with LOCK:
+                    return _Requests(self, start())
             except self.mpi.Exception as error:
                 raise self.failure(error) from None
 
@@ -222,7 +229,8 @@ class MpiTransport:
 
         def begin() -> Pending:
             try:
-                return _Combined(self, plan, queue)
+                with LOCK:
+                    return _Combined(self, plan, queue)
             except self.mpi.Exception as error:
                 raise self.failure(error) from None
 
@@ -274,8 +282,9 @@ class MpiTransport:
     def alive(self, ranks: Sequence[int]) -> None:
         """Raise if MPI knows one of some processes to be dead: with ULFM alone."""
         try:
-            for rank in ranks:
-                self.mpi.COMM_WORLD.Iprobe(rank, PROBE_TAG)
+            with LOCK:
+                for rank in ranks:
+                    self.mpi.COMM_WORLD.Iprobe(rank, PROBE_TAG)
         except self.mpi.Exception as error:
             raise self.failure(error) from None
 

@@ -1,8 +1,8 @@
-"""This process among the others: it joins them, and carries messages of programs to them.
+"""This process among the others: it joins them, and agrees with them on programs.
 
     initialize()     rank and size; devices of all processes; the transport
     agreement        before a program first runs, all processes compare its digest
-    messages         each waits until the deadline, and then is an error with host, rank and step
+    waiting          until the deadline; then it is an error with host, rank and step
 
 After a fault of the job the memory of this process is whole, but messages are lost: it may save
 what it has, and ends with status 75, at which a launcher or a scheduler starts the job again.
@@ -20,8 +20,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from types import TracebackType
 from typing import Any
@@ -30,18 +31,16 @@ import numpy as np
 
 from tfn._support.frozen import mutable
 from tfn.config import config
-from tfn.distributed import security
+from tfn.distributed import messages, security
+from tfn.distributed.courier import Courier
 from tfn.distributed.launchers import launch
 from tfn.distributed.mpi import MpiTransport
-from tfn.distributed.reduction import Reduction
 from tfn.distributed.report import Reporter
 from tfn.distributed.report import deadline_s as deadline_of_job
 from tfn.distributed.shared import SharedTransport
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
-from tfn.dtypes import SHORT
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
-from tfn.trace.processes import Arrays, Clock, HostGrid, Message, processes
-from tfn.trace.sharding import Exchange
+from tfn.trace.processes import Clock, HostGrid, processes
 
 DEADLINE_S = 300.0
 """Seconds for which a message is waited for: longer than compiling a large program takes, which
@@ -50,9 +49,6 @@ LEAVE_S = 10.0
 """Seconds for which a process that has ended waits for the others before it leaves."""
 TEMPORARY_FAILURE = 75
 """The exit status after a fault: EX_TEMPFAIL of sysexits.h, at which a job is started again."""
-PACK_MAX_BYTES = 64 << 10
-"""The largest value that is copied into one buffer with others: copying 64 KiB takes 5 us, and a
-message of its own takes as long to start on a network."""
 NAME_BYTES = 96
 CLOCK_ROUNDS = 16
 """Messages each way by which clocks are compared: the fastest counts, and most are."""
@@ -76,6 +72,8 @@ class Session:
         hook: the function that printed uncaught errors before.
         reporter: tells a supervisor.
         job: a name that all processes of the job have, and no other.
+        deferring: what carries messages that go on beside the program.
+        courier: the thread that asks for them.
     """
 
     transport: Transport
@@ -91,6 +89,8 @@ class Session:
     hook: Any = None
     reporter: Any = None
     job: str = ""
+    deferring: Any = None
+    courier: Any = None
 
     @property
     def rank(self) -> int:
@@ -293,11 +293,15 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
         proofs = own.exchanged(proof.encode(), everyone, "the exchange of proofs")
         security.check_proofs(member, nonce, [p.decode() for p in proofs], list(own.hosts))
     own.transport = SharedTransport(transport, own.hosts, own.exchanged, transport.alive)
+    below = MpiTransport(channel=2)
+    below.failure = own.failure
+    own.deferring = SharedTransport(below, own.hosts, own.exchanged, below.alive)
     processes.index = transport.rank
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
-    processes.bind, processes.agree = _bind, _agree
+    processes.bind, processes.agree = partial(messages.bind, own), _agree
+    processes.begin, processes.end = partial(messages.begin, own), partial(messages.end, own)
     _SESSION.append(own)
-    own.reporter, processes.check = Reporter(own.rank), own.check
+    own.reporter, processes.check, own.courier = Reporter(own.rank), own.check, Courier()
     own.reporter.watch(own.check)
     own.job = hashlib.sha256(str(rows[0]["nonce"]).encode()).hexdigest()[:16]
     synchronize_clocks()
@@ -379,84 +383,7 @@ def shutdown() -> None:
         _leave()
 
 
-# Messages.
-
-
-def _bind(message: Message, results: Arrays, operands: Arrays) -> Callable[[], None]:
-    """A message prepared for its memory: small values go in one buffer."""
-    own = session()
-    ranks = message.hosts.line(message.axis, own.rank)
-    packs = len(operands) > 1 and message.kind is not Exchange.REDUCE
-    small = [x.nbytes <= PACK_MAX_BYTES and packs for x in operands]
-    begins: list[Callable[[], Pending]] = []
-    for x, out, packed in zip(operands, results, small, strict=True):
-        if not packed:
-            begins.append(_prepared(own.transport, message, ranks, x, out))
-    label = _label(message, operands)
-    if any(small):
-        rows = len(ranks) if message.kind is Exchange.TRANSPOSE else 1
-        packed_results = [_bytes(out) for out, s in zip(results, small, strict=True) if s]
-        packed_operands = [_bytes(x) for x, s in zip(operands, small, strict=True) if s]
-        widths = [x.nbytes // rows for x in packed_operands]
-        ends = np.cumsum(widths).tolist()
-        sent = np.empty((rows, ends[-1]), "uint8")
-        came = 1 if message.kind is Exchange.PERMUTE else len(ranks)
-        got = np.empty((came, ends[-1]), "uint8")
-        begins.append(_prepared(own.transport, message, ranks, sent, got))
-        spans = [slice(end - n, end) for n, end in zip(widths, ends, strict=True)]
-        sources = [x.reshape(rows, -1) for x in packed_operands]
-        targets = [out.reshape(came, -1) for out in packed_results]
-        parts = list(zip(spans, sources, targets, strict=True))
-
-    def call_one() -> None:
-        own.current = label
-        pending = begins[0]()
-        if not pending.test():
-            own.wait([pending], own.deadline_s)
-
-    def call() -> None:
-        own.current = label
-        if any(small):
-            for span, source, _ in parts:
-                sent[:, span] = source
-        own.wait([begin() for begin in begins], own.deadline_s)
-        if any(small):
-            for span, _, target in parts:
-                target[...] = got[:, span]
-
-    return call_one if len(operands) == 1 else call
-
-
-def _bytes(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of an array, sharing its memory."""
-    return x.reshape(-1).view("uint8")
-
-
-def _prepared(
-    transport: Transport, message: Message, ranks: Sequence[int], sent: Any, got: Any
-) -> Callable[[], Pending]:
-    kind, sent, got = sent.dtype, _bytes(sent), _bytes(got)
-    if message.kind is Exchange.PERMUTE:
-        return transport.permute(ranks, message.pairs, sent, got)
-    if message.kind is Exchange.REDUCE:
-        assert message.op is not None
-        return transport.all_reduce(ranks, Reduction(message.op, kind), sent, got)
-    return START[message.kind](transport, ranks, sent, got)
-
-
-START: dict[Exchange, Callable[..., Callable[[], Pending]]] = {
-    Exchange.GATHER: lambda transport, *rest: transport.all_gather(*rest),
-    Exchange.TRANSPOSE: lambda transport, *rest: transport.all_to_all(*rest),
-}
-"""The operation of the transport for each kind of message, beside PERMUTE and REDUCE."""
-
-
-def _label(message: Message, operands: Arrays) -> str:
-    """A message as errors name it: ``all_gather over data: f32[4,2], 2 more``."""
-    first = operands[0]
-    shown = f"{SHORT[first.dtype]}[{','.join(map(str, first.shape))}]"
-    more = f", {len(operands) - 1} more" if len(operands) > 1 else ""
-    return f"{message}: {shown}{more}"
+# Agreement on programs.
 
 
 def _agree(hosts: HostGrid, name: str, digest: str, messages: str) -> None:
@@ -544,3 +471,4 @@ def _leave() -> None:
     _SESSION.clear()
     processes.index, processes.device_counts = 0, None
     processes.bind = processes.agree = processes.clock = processes.check = None
+    processes.begin = processes.end = None

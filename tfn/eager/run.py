@@ -353,7 +353,7 @@ def _call(
     loaded, run = ready(jaxpr, platform, name, alone)
     program, memory = loaded.program, device(platform).memory
     if config.memory_limit_bytes:
-        new_bytes = _footprint(program, donated).new_bytes
+        new_bytes = lower.in_place.footprint(program, sorted(donated)).new_bytes
         memory.check_room(new_bytes)
         if alone is not None:
             bind.check_share(alone, new_bytes)
@@ -406,17 +406,7 @@ def footprint(
 
     Results that take the memory of donated arguments count as shared.
     """
-    return _footprint(load(jaxpr, kinds, on).program, donated)
-
-
-def _footprint(program: Program, donated: frozenset[int]) -> Footprint:
-    total = program.footprint
-    in_place = lower.in_place.in_place_outputs(program, sorted(donated))
-    shared_bytes = sum(lower.in_place.size_bytes(program.outputs[i]) for i in in_place)
-    return total._replace(
-        output_bytes=total.output_bytes - shared_bytes,
-        alias_bytes=total.alias_bytes + shared_bytes,
-    )
+    return lower.in_place.footprint(load(jaxpr, kinds, on).program, sorted(donated))
 
 
 def entry(

@@ -323,7 +323,7 @@ def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
             got=f"calls of {', '.join(dict.fromkeys(calls))}",
             hint="callbacks and debug.print run on the host",
         )
-    return pipeline.program(jaxpr, plan, language, tables)
+    return pipeline.program(jaxpr, plan, language, reduced, tables)
 
 
 def _with_tables(request: Request, program: Program) -> Request:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tfn.dtypes import INEXACT, DType
+from tfn.dtypes import INEXACT, WITHOUT_NAN, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
@@ -27,7 +27,7 @@ NULL_TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 
 def fill(buffer: Buffer, shape: Shape, dtype: DType) -> None:
     """Fill with NaN, or with bytes of 0xAB where the dtype has none."""
-    if dtype in INEXACT:
+    if dtype in INEXACT - WITHOUT_NAN:
         buffer.view(shape, dtype)[...] = np.nan
     else:
         buffer.view((buffer.size_bytes,), np.dtype(np.uint8))[...] = 0xAB

@@ -79,6 +79,7 @@ def population_count(x: ArrayLike) -> Array:
         DTypeError: unless x is integer.
 
     Example:
+        >>> import numpy as np
         >>> population_count(np.array([0, 7, -1], "int8")).tolist()
         [0, 3, 8]
     """
@@ -92,6 +93,7 @@ def clz(x: ArrayLike) -> Array:
         DTypeError: unless x is integer.
 
     Example:
+        >>> import numpy as np
         >>> clz(np.array([0, 1, -1], "int32")).tolist()
         [32, 31, 0]
     """
@@ -105,6 +107,7 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
         DTypeError, ShapeError: unless both have one integer dtype and one shape.
 
     Example:
+        >>> import numpy as np
         >>> mulhi(np.uint8(200), np.uint8(100)).item()
         78
     """
@@ -160,6 +163,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
         ShapeError: if the last axis is not that of the parts of a wider dtype.
 
     Example:
+        >>> import numpy as np
         >>> hex(bitcast_convert_type(1.0, "uint32").item())
         '0x3f800000'
         >>> bitcast_convert_type(np.uint32(258), "uint8").tolist()
@@ -259,6 +263,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
         ArgumentError: for less than one bit of exponent, or negative numbers of bits.
 
     Example:
+        >>> import numpy as np
         >>> reduce_precision(np.array([1.01, 70000.0], "float32"), 5, 10).tolist()
         [1.009765625, inf]
     """

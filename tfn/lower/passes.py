@@ -17,6 +17,7 @@ from tfn.lower.codegen import grid, linearize, prefetch
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
+from tfn.lower.graph.fourier import Products
 from tfn.lower.loops import grid_heuristics, heuristics, loop_nest
 from tfn.lower.math import decompose
 from tfn.lower.target.target import Target
@@ -64,7 +65,9 @@ BRANCH_PREDICTION = frozenset({"x86_64", "aarch64", "arm64"})
 
 
 def _real(function: UOp, target: Target) -> UOp:
-    return complex_pairs.lower_complex(function, Op.HOST not in target.lacks)
+    few = Products.NONE if target.batch_invariant else Products.FAST
+    products = Products.ALL if Op.HOST in target.lacks else few
+    return complex_pairs.lower_complex(function, products)
 
 
 def _split(n: loop_nest.Nest, target: Target) -> loop_nest.Nest:

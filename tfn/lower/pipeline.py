@@ -135,7 +135,7 @@ def lower(
     """
     language = language or language_of(target)
     reduced, tables = without_tables(jaxpr, target, language) if hoist else (jaxpr, None)
-    return program(jaxpr, scheduled(reduced, target, language), language, tables)
+    return program(jaxpr, scheduled(reduced, target, language), language, reduced, tables)
 
 
 def without_tables(jaxpr: Jaxpr, target: Target, language: Language) -> tuple[Jaxpr, UOp | None]:
@@ -175,9 +175,16 @@ def _kernel_maker(language: Language) -> Callable[[UOp, Target], Kernel]:
 
 
 def program(
-    jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM, tables: UOp | None = None
+    jaxpr: Jaxpr,
+    plan: Schedule,
+    language: Language = LLVM,
+    reduced: Jaxpr | None = None,
+    tables: UOp | None = None,
 ) -> Program:
-    """The scheduled steps, with the driver that runs them; `tables` are their last inputs."""
+    """The scheduled steps, with the driver that runs them; `tables` are their last inputs.
+
+    Of a `reduced` function, an output may be a table.
+    """
     routine = plan.routine
     steps = routine.steps
     inputs = [(p.shape, p.dtype) for p in jaxpr.params]
@@ -193,7 +200,7 @@ def program(
         routine.work_ns,
         tuple(inputs),
         tuple((u.shape, u.dtype) for u in jaxpr.outputs),
-        aliases(Jaxpr(complex_pairs.lower_complex(jaxpr.function))),
+        aliases(Jaxpr(complex_pairs.lower_complex((reduced or jaxpr).function))),
         routine.arena_bytes,
         driver.sync_bytes(launches),
         text,

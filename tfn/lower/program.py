@@ -159,6 +159,14 @@ class Branch:
     barrier: bool
 
 
+class HostPart(enum.Enum):
+    """The part of a call of the host that a step does."""
+
+    WHOLE = "whole"  # all of it
+    BEGIN = "begin"  # it may return before the results are written
+    END = "end"  # it waits for the results of the last BEGIN at the same addresses
+
+
 @frozen
 class HostCall:
     """A function of the host, called by one thread on the program's memory; a barrier comes after.
@@ -168,12 +176,14 @@ class HostCall:
         operands: its results, then its arguments.
         types: shape and dtype of each.
         barrier: whether all threads wait before it for the steps before it.
+        part: all of it, its beginning or its end.
     """
 
     host: Host
     operands: tuple[Slot, ...]
     types: tuple[tuple[Shape, DType], ...]
     barrier: bool
+    part: HostPart = HostPart.WHOLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import clip, divide
 from tfn.numpy.concatenation import stack
 from tfn.numpy.creation import asarray, full_like, zeros
-from tfn.numpy.cumulative import diff
+from tfn.numpy.cumulative import diff, running
 from tfn.numpy.logic import where
 from tfn.numpy.ranges import linspace
 from tfn.numpy.reductions import max as largest
@@ -122,7 +122,8 @@ def histogram_bin_edges(
     one = low == high  # all elements are equal: the middle of bins of total width 1
     low, high = where(one, low - 0.5, low), where(one, high + 0.5, high)
     edges: Array = linspace(low, high, count + 1, dtype=dtype)
-    return edges
+    # Rounded to about each other, borders may descend, and no search finds a bin then.
+    return apply(running, (edges,), Op.MAX)
 
 
 def _ends(range: object) -> tuple[Any, Any]:

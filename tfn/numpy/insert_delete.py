@@ -159,9 +159,15 @@ def resize(a: ArrayLike, new_shape: object) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
-    """The array without zeros at the front ("f") and at the back ("b"); its value must be known.
+    """The array without the slices of zeros at its ends; its value must be known.
 
-    Along each axis of `axis`, all by default, slices of zeros at the ends are left out.
+    Args:
+        filt: array of any shape.
+        trim: ends that are trimmed: "f" for the front, "b" for the back, "fb" for both.
+        axis: axis or axes along which they are; None takes all.
+
+    Returns:
+        An array of the same dtype and number of axes.
 
     Raises:
         TracerArrayConversionError: for a traced value.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tfn._support.validate import no_out, shown
+from tfn._support.validate import no_out
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     BOOL,
@@ -321,7 +321,7 @@ def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     return binary(Op.SHR, "right_shift", x, y, INTEGERS, "integers")
 
 
-def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array:
     """The elements of `x` where a condition holds, else those of `y`.
 
     Args:
@@ -333,19 +333,12 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
         An array of the broadcast shape and the dtype that `x` and `y` promote to.
 
     Raises:
-        ArgumentError: if `x` or `y` is missing: the number of true elements is no static shape.
         ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> where(True, 1.0, 2)
         Array(1., dtype=float32, weak_type=True)
     """
-    if x is None or y is None:
-        raise ArgumentError(
-            "where needs the values for both cases",
-            got=f"x={shown(x)}, y={shown(y)}",
-            hint="pass both, or nonzero(condition, size=n), whose shape is known",
-        )
     test = array_of("where", condition)
     values = values_of("where", x, y)
     dtype, weak = promote(tuple([type_of(v) for v in values]))

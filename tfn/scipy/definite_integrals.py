@@ -117,7 +117,7 @@ def _spence(x: Array) -> Array:
     log_y = tnp.log(tnp.where(inside > 0, inside, 1))
     log_other = tnp.log1p(-tnp.where(reflected, inside, 0))
     change = tnp.where(reflected, 0, y - 1)
-    direct = _debye(-tnp.where(reflected, log_other, tnp.log1p(change)))
+    direct = _debye(0 - tnp.where(reflected, log_other, tnp.log1p(change)))  # 0.0 at 1, not -0.0
     value = tnp.where(reflected, math.pi**2 / 6 - log_y * log_other - direct, direct)
     log_x = tnp.log(tnp.where(inverted, x, 1))
     value = tnp.where(inverted, -value - log_x * log_x / 2, value)

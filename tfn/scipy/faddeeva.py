@@ -48,8 +48,8 @@ def wofz(z: ArrayLike) -> Array:
     """The Faddeeva function ``exp(-z**2) erfc(-i z)``, complex.
 
     Example:
-        >>> wofz(0.0).item()
-        (1+0j)
+        >>> round(wofz(1j).real.item(), 5), round(wofz(1.0).imag.item(), 5)
+        (0.42758, 0.60716)
     """
     x = array_of("wofz", z)
     kind = complex_of(inexact((x.dtype, False))[0])

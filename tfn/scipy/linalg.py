@@ -499,9 +499,16 @@ def hilbert(n: int) -> Array:
 
 
 def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = "complex64") -> Array:
-    """The matrix of the discrete Fourier transform; `scale` is None, "sqrtn" or "n".
+    """The matrix of the discrete Fourier transform.
 
-    It is complex64, or complex128 by `dtype`.
+    Args:
+        n: number of rows and columns.
+        scale: divisor of the matrix: "sqrtn" for the root of `n`, which makes it unitary, "n", or
+            None for 1.
+        dtype: complex64 or complex128.
+
+    Returns:
+        A complex matrix of `n` rows and columns.
 
     Raises:
         ArgumentError: unless `n` is an integer from 1 on, and for another scale.

@@ -247,8 +247,9 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
 
     Example:
         >>> import tfn.numpy as tnp
-        >>> funm(tnp.array([[0.0, 0.0], [0.0, 1.0]]), tnp.exp).real.round(4).tolist()
-        [[1.0, 0.0], [0.0, 2.7183]]
+        >>> funm(tnp.array([[0.0, 0.0], [0.0, 1.0]]), tnp.exp).real.round(4)
+        Array([[1.    , 0.    ],
+               [0.    , 2.7183]], dtype=float32)
     """
     a_function("funm", "func", func)
     a = matrices("funm", A, square=True)

@@ -216,8 +216,8 @@ def helmert(n: int, full: bool = False) -> Array:
         ArgumentError: unless `n` is an integer from 1 on.
 
     Example:
-        >>> helmert(2).round(4).tolist()
-        [[0.7071, -0.7071]]
+        >>> helmert(2).round(4)
+        Array([[ 0.7071, -0.7071]], dtype=float32)
     """
     n = integer("helmert", "n", n, 1)
     a_shape("helmert", (n, n))

@@ -329,6 +329,8 @@ class Host:
             operand and its first result are tokens; see `trace.effects`.
         inspects: a function to be called with the sharding of the second operand, when a program is
             divided, in the place of the call; None of all other calls.
+        defers: whether the program may go on before the results are written, and wait for them
+            later; then `run` has methods ``begun`` and ``ended``, in the way of ``bound``.
     """
 
     run: HostFunction
@@ -336,6 +338,7 @@ class Host:
     vmap: VmapMethod
     has_effects: bool = False
     inspects: Any = None
+    defers: bool = False
 
 
 @frozen

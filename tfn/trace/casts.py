@@ -67,7 +67,7 @@ def widened(meaning: Meaning, op: Op, arg: Any, operands: Sequence[Value]) -> An
     kinds = [x.dtype for x in operands]
     values = [x.astype(wide_type(x.dtype)) for x in operands]
     if op is Op.SORT:
-        return tuple(x.astype(kind) for x, kind in zip(meaning(arg, *values), kinds, strict=True))
+        return meaning(arg, *values[: arg.keys], *operands)[arg.keys :]
     if op in (Op.DOT, Op.CONV):
         result = meaning(replace(arg, dtype=wide_type(arg.dtype)), *values)
         return cast(arg.dtype, result)

@@ -47,6 +47,8 @@ class Processes:
         index: the number of this process.
         device_counts: the number of devices of each process; None for one process alone.
         bind: ``(message, results, operands) -> call``: a message prepared for its memory.
+        begin: as `bind`; the call returns before the message has arrived.
+        end: ``(message, results) -> call``: waits for the message to these results.
         agree: ``(hosts, name, digest, messages)``: raises unless all processes of the hosts are
             about to run the same program, with the same messages in the same order.
         clock: of this process, compared with that of process 0; None for one process alone.
@@ -56,6 +58,8 @@ class Processes:
     index: int = 0
     device_counts: tuple[int, ...] | None = None
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
+    begin: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
+    end: Callable[[Message, Arrays], Callable[[], None]] | None = None
     agree: Callable[[HostGrid, str, str, str], None] | None = None
     clock: Clock | None = None
     check: Callable[[], None] | None = None
@@ -136,6 +140,16 @@ class Message:
         """The exchange of the data at these places, which is called many times."""
         assert processes.bind is not None, "a program of many processes runs after initialize()"
         return processes.bind(self, results, operands)
+
+    def begun(self, results: Arrays, operands: Arrays) -> Callable[[], None]:
+        """The beginning of the exchange of the data at these places."""
+        assert processes.begin is not None, "a program of many processes runs after initialize()"
+        return processes.begin(self, results, operands)
+
+    def ended(self, results: Arrays, operands: Arrays) -> Callable[[], None]:
+        """Its end: then the results are there."""
+        assert processes.end is not None, "a program of many processes runs after initialize()"
+        return processes.end(self, results)
 
     def __call__(self, results: Arrays, operands: Arrays) -> None:
         """The exchange, once."""

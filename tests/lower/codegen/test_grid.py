@@ -65,8 +65,8 @@ def test_small_groups_and_tiles_keep_the_values(
 
 def test_a_sum_is_a_tree_over_threads() -> None:
     items = chosen(build.add_up(p(0, 2, 1000), (1,)))
-    # 256 threads: one barrier for what they bring, one for each of 8 levels, one at the end.
-    assert count(items, Op.BARRIER) == 10 and count(items, Op.LOOP) == 2
+    # 64 threads: one barrier for what they bring, one for each of 6 levels, one at the end.
+    assert count(items, Op.BARRIER) == 8 and count(items, Op.LOOP) == 0
     stores = [u for u in items if u.op is Op.STORE and u.src[0].op is Op.PARAM]
     assert len(stores) == 1 and len(stores[0].src) == 4  # by the first thread alone
 
@@ -74,7 +74,23 @@ def test_a_sum_is_a_tree_over_threads() -> None:
 def test_reductions_over_threads_have_memory_of_their_own() -> None:
     items = chosen(softmax(p(0, 3, 500)))
     memories = {s for u in items for s in u.src if s.op is Op.LOCAL_MEMORY}
-    assert [u.shape for u in memories] == [(256,)] * 2
+    assert [u.shape for u in memories] == [(32,)] * 2
+
+
+@pytest.mark.parametrize("size", [1000, 4096, 16384])
+def test_a_row_in_registers_is_loaded_once(size: int) -> None:
+    """Both reductions of a softmax and its results use the same loads and exponentials."""
+    items = chosen(softmax(p(0, 3, size)))
+    loads = [u for u in items if u.op is Op.LOAD and u.src[0].op is Op.PARAM]
+    assert len(loads) == 16 and len(set(loads)) == 16
+    assert count(items, Op.DIV) == 16 and count(items, Op.LOOP) == 0
+
+
+def test_longer_rows_are_in_flight_by_sixteen() -> None:
+    items = chosen(build.add_up(p(0, 8192, 10 * 4096), (1,)))
+    assert count(items, Op.LOOP) == 1
+    loads = [u for u in items if u.op is Op.LOAD and u.src[0].op is Op.PARAM]
+    assert len(loads) == 16
 
 
 def test_idle_threads_run_no_iteration() -> None:

@@ -9,6 +9,7 @@ from tests.lower.graphs import jaxpr, p, run_oracle
 from tfn.dtypes import FLOAT64
 from tfn.lower.graph import fourier
 from tfn.lower.graph.complex_pairs import lower_complex
+from tfn.lower.graph.fourier import Products
 from tfn.trace.argument import Fft, FftType
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -19,7 +20,7 @@ COMPLEX128 = np.dtype("complex128")
 def values(kind: FftType, x: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
     """The transform by products, of the real function that they become."""
     u = UOp(Op.FFT, (p(0, *x.shape, dtype=x.dtype),), Fft(kind, lengths))
-    real = lower_complex(jaxpr([u]).function, hosts=False)
+    real = lower_complex(jaxpr([u]).function, Products.ALL)
     assert not any(node.op in (Op.HOST, Op.FFT) for node in walk([real]))
     data = x.view(FLOAT64).reshape(*x.shape, 2) if x.dtype == COMPLEX128 else x
     (result,) = run_oracle(real.src, [data])
@@ -53,12 +54,13 @@ def test_several_axes(kind: FftType) -> None:
 
 
 def test_large_transforms_are_those_of_the_host() -> None:
-    def host_calls(*shape: int) -> int:
+    def host_calls(*shape: int, products: Products = Products.FAST) -> int:
         u = UOp(Op.FFT, (p(0, *shape, dtype=COMPLEX128),), Fft(FftType.FFT, shape[-1:]))
-        return sum(node.op is Op.HOST for node in walk([lower_complex(jaxpr([u]).function)]))
+        real = lower_complex(jaxpr([u]).function, products)
+        return sum(node.op is Op.HOST for node in walk([real]))
 
     assert host_calls(2, 1024) == host_calls(20, 32) == host_calls(64) == 0
-    assert host_calls(64, 1024) == host_calls(2, 37) == 1
+    assert host_calls(64, 1024) == host_calls(2, 37) == host_calls(64, products=Products.NONE) == 1
 
 
 def test_work_grows_with_the_sum_of_the_factors() -> None:

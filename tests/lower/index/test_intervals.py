@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
-from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, int8, uint8
+from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, UINT64, iinfo, int8, uint8
 from tfn.lower.index.intervals import Facts, bounds, const_value
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, iota, maximum, minimum, where
@@ -59,6 +59,10 @@ def test_the_interval_holds_every_value(u):
         (UOp(Op.ABS, (r - 3,)), (0, 3)),
         (cast(r, INT32), (0, 3)),
         (cast(r < 2, INT64), (0, 1)),
+        (UOp(Op.BITCAST, (t,), UINT64), (0, 5)),
+        (UOp(Op.BITCAST, (-t - 1,), UINT64), (2**64 - 6, 2**64 - 1)),
+        (UOp(Op.BITCAST, (-t,), UINT64), (0, 2**64 - 1)),
+        (UOp(Op.BITCAST, (UOp(Op.BITCAST, (-t - 1,), UINT64),), INT64), (-6, -1)),
     ],
 )
 def test_intervals_of_index_arithmetic(u, expected):
@@ -101,7 +105,7 @@ def test_arithmetic_that_may_wrap_around_is_not_exact():
 
 def test_constants_of_every_dtype():
     for dtype in INTEGERS:
-        info = np.iinfo(dtype)
+        info = iinfo(dtype)
         for value in (int(info.min), 0, 1, int(info.max)):
             assert const_value(const(value, dtype)) == value
 
@@ -125,13 +129,14 @@ def test_each_rule_against_the_oracle_on_bytes(data):
     dtype = data.draw(st.sampled_from([int8.dtype, uint8.dtype]))
     least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     edges = st.tuples(st.integers(least, most), st.integers(least, most)).map(sorted)
-    count = 1 if op in (Op.NEG, Op.ABS, Op.NOT) else 2
+    count = 1 if op in (Op.NEG, Op.ABS, Op.NOT, Op.BITCAST) else 2
+    arg = (uint8.dtype if dtype.kind == "i" else int8.dtype) if op is Op.BITCAST else None
     ends = [data.draw(edges) for _ in range(count)]
     leaves = [UOp(Op.PARAM, (), Param(i, (), dtype)) for i in range(count)]
-    node = UOp(op, tuple(leaves))
+    node = UOp(op, tuple(leaves), arg)
     low, high = bounds(node, {u: tuple(e) for u, e in zip(leaves, ends)})
     values = [data.draw(st.integers(*e)) for e in ends]
-    got = int(apply(op, None, *(np.array(v, dtype) for v in values)))
+    got = int(apply(op, arg, *(np.array(v, dtype) for v in values)))
     assert low <= got <= high
 
 
@@ -139,6 +144,7 @@ BYTES = {
     Op.NEG,
     Op.ABS,
     Op.NOT,
+    Op.BITCAST,
     Op.ADD,
     Op.SUB,
     Op.MUL,

@@ -7,7 +7,9 @@ import pytest
 from tests.lower.random_indices import RANGES, index
 from tfn.dtypes import (
     BOOL,
+    INT32,
     INT64,
+    UINT64,
 )
 from tfn.lower.index.predicates import implied
 from tfn.lower.index.simplify import simplify
@@ -56,5 +58,20 @@ def test_a_predicate_implies_intervals() -> None:
     assert implied(low & (r < 512) & (r < 600)) == {r: (256, 511)}
     assert implied((s < 5) & low)[s][1] == 4
     assert implied(ne(r, s)) == {}
+    unsigned = UOp(Op.BITCAST, (r - 300,), UINT64)
+    assert implied((unsigned < 3) & low)[r - 300] == (0, 2)
+    assert r - 300 not in implied(unsigned < (1 << 63) + 1)
     at = (r - 256) // 256 * 1000 + (r - 256) % 256
     assert simplify(at, implied(low & (r < 512))) is simplify(r - 256)
+
+
+def test_one_unsigned_comparison_bounds_both_sides() -> None:
+    x = UOp(Op.PARAM, (), Param(0, (), INT64))
+    bits = UOp(Op.BITCAST, (x,), UINT64)
+    assert implied(bits < const(7, UINT64))[x] == (0, 6)
+    assert implied((bits < const(7, UINT64)) & (x < 5) & (const(1, INT64) < x))[x] == (2, 4)
+    assert implied(bits < const(1 << 63, UINT64))[x] == (0, (1 << 63) - 1)
+    assert x not in implied(bits < const((1 << 63) + 1, UINT64))  # -2**63 has these bits
+    assert x not in implied(const(7, UINT64) < bits)
+    narrow = UOp(Op.PARAM, (), Param(0, (), INT32))
+    assert narrow not in implied(UOp(Op.CAST, (narrow,), UINT64) < const(7, UINT64))

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from tests.lower.graphs import p
 from tests.lower.random_indices import RANGES, predicates
-from tfn.dtypes import INT32, INT64
+from tfn.dtypes import INT32, INT64, UINT32
 from tfn.errors import MissingPackageError
 from tfn.lower.index import solver
 from tfn.lower.index.intervals import Facts
@@ -57,6 +57,14 @@ def test_shifts_and_booleans() -> None:
     assert solver.solve(
         [build.cast(X, np.dtype(bool)), UOp(Op.EQ, (X, const(0, INT32)))], Facts()
     ).unsatisfiable
+
+
+def test_unsigned_comparisons_bound_both_sides() -> None:
+    unsigned = UOp(Op.BITCAST, (X,), UINT32)
+    assert solver.solve([unsigned < 7, X < 0], Facts()).unsatisfiable
+    assert solver.solve([unsigned < 7, const(6, INT32) < X], Facts()).unsatisfiable
+    assert solver.solve([unsigned < 7, const(5, INT32) < X], Facts(), [X]).values == (6,)
+    assert solver.solve([const(2**31, UINT32) < unsigned, X < -7], Facts()).unsatisfiable is False
 
 
 def test_without_z3(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,20 +44,30 @@ def test_points_are_one_loop_over_groups_of_threads() -> None:
 def test_long_rows_belong_to_groups() -> None:
     n = choose(build.add_up(p(0, 50, 1000), (1,)))
     assert sizes(n, Place.GROUP) == [50] and not sizes(n, Place.LOCAL)
-    assert reduced(n) == [[(Place.LOOP, 4), (Place.LOCAL, 256)]]
+    assert reduced(n) == [[(Place.LOOP, 1), (Place.UPCAST, 16), (Place.LOCAL, 64)]]
 
 
 def test_all_reductions_of_a_row_and_its_elements_share_the_threads() -> None:
     n = choose(softmax(p(0, 20, 100)))
-    assert sizes(n, Place.GROUP) == [20] and sizes(n, Place.LOCAL) == [128]
-    assert reduced(n) == [[(Place.LOOP, 1), (Place.LOCAL, 128)]] * 2
+    assert sizes(n, Place.GROUP) == [20] and sizes(n, Place.LOCAL) == [32]
+    assert reduced(n) == [[(Place.LOOP, 1), (Place.UPCAST, 4), (Place.LOCAL, 32)]] * 2
 
 
 def test_columns_of_many_results_are_reduced_by_single_threads() -> None:
     n = choose(build.add_up(p(0, 100, 5000), (0,)))
     assert sizes(n, Place.LOCAL) == [256] and reduced(n) == [[(Place.LOOP, 100)]]
     few = choose(build.add_up(p(0, 100, 50), (0,)))
-    assert reduced(few) == [[(Place.LOOP, 1), (Place.LOCAL, 128)]]
+    assert reduced(few) == [[(Place.LOOP, 1), (Place.UPCAST, 4), (Place.LOCAL, 32)]]
+
+
+def test_threads_share_a_row_so_that_it_fits_their_registers() -> None:
+    threads = {}
+    for size in (64, 512, 513, 4096, 16384, 16385, 1 << 20):
+        ((_, (_, elements), (_, threads[size])),) = reduced(
+            choose(build.add_up(p(0, 8, size), (1,)))
+        )
+        assert elements <= 16
+    assert list(threads.values())[:5] == [32, 32, 64, 256, 1024]
 
 
 def test_short_rows_are_reduced_by_single_threads() -> None:

@@ -17,7 +17,7 @@ from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import heuristics
-from tfn.lower.loops.heuristics import MAX_CONCATENATED_PARTS, MAX_SHORT_ROW_VECTORS
+from tfn.lower.loops.heuristics import MAX_SHORT_ROW_VECTORS
 from tfn.lower.loops.loop_nest import Nest, folds, in_order, nest
 from tfn.lower.math import decompose
 from tfn.lower.pipeline import lower
@@ -286,24 +286,6 @@ def test_scatters_are_unrolled_by_at_most_four() -> None:
 
 
 @both_targets
-@pytest.mark.parametrize("parts", [2, 3, 4, 5])
-def test_parts_of_a_concatenation_are_a_loop_each(parts: int, target: Target) -> None:
-    """As of queries, keys and values: loads need no predicates."""
-    values = [build.permute(p(i, 16, 64, 32), (0, 2, 1)) for i in range(parts)]
-    n = only(target, build.concat(values, 2))
-    predicates = [u.src[2] for u in linearize(n) if u.op is Op.LOAD and len(u.src) > 2]
-    assert bool(predicates) == (parts > MAX_CONCATENATED_PARTS)
-    assert_matches_oracle([build.concat(values, 2)], rtol=0)
-
-
-@pytest.mark.parametrize("sizes", [(64, 64, 32), (7, 7, 7), (96, 32), (40, 24, 64), (1, 63)])
-def test_concatenations_of_any_lengths(sizes: tuple[int, ...]) -> None:
-    values = [p(i, 3, n) * float(i + 1) for i, n in enumerate(sizes)]
-    whole = build.concat(values, 1)
-    assert_matches_oracle([whole, build.pad(whole, (0, 32), (0, 32), (0, 0))], rtol=0)
-
-
-@both_targets
 @pytest.mark.parametrize("columns", [1, 10, 16, 30, 31, 64])
 @pytest.mark.parametrize("rows", [7, 12, 90])
 def test_short_rows_are_unrolled_with_their_reductions(
@@ -339,16 +321,3 @@ def test_recording_changes_no_decision() -> None:
     with collecting():
         recorded = chosen(HOST, outputs)
     assert [n.opts for n in recorded] == [n.opts for n in chosen(HOST, outputs)]
-
-
-@both_targets
-def test_groups_of_an_axis_are_a_loop_of_their_own(target: Target) -> None:
-    """Statistics of groups of channels, read by images with channels, rows and columns."""
-    x, group, scale = p(0, 2, 8, 21, 21), p(1, 2, 4, 1), p(2, 8)
-    y = build.reshape(x, (2, 4, 882)) - build.broadcast_to(group, (2, 4, 882))
-    y = build.reshape(y, x.shape) * build.broadcast_in_dim(scale, x.shape, (1,))
-    n = only(target, y)
-    assert {r.arg.size for r in lanes(n)} == {LANES[target]}
-    loads = [u for u in walk([n.body]) if u.op is Op.LOAD and u.src[0].shape == (2, 4, 1)]
-    assert loads and not any(r in walk([u]) for u in loads for r in lanes(n))
-    assert_matches_oracle([y])

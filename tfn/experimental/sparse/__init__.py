@@ -11,7 +11,7 @@ Files in reading order:
     matrices     the classes `COO`, `CSR`, `CSC`
     derivatives  grad and Jacobians by the stored elements
     creation     empty arrays, identities, random arrays
-    sparsify     functions of dense arrays that take sparse ones
+    dense_functions  functions of dense arrays that take sparse ones
     linalg       linear systems
 """
 
@@ -61,5 +61,5 @@ with _on_demand(globals()):
     from tfn.experimental.sparse.creation import (
         empty as empty, eye as eye, random_bcoo as random_bcoo, todense as todense,
     )
-    from tfn.experimental.sparse.sparsify import sparsify as sparsify
+    from tfn.experimental.sparse.dense_functions import sparsify as sparsify
     from tfn.experimental.sparse import linalg as linalg

@@ -20,11 +20,13 @@ import numpy as np
 
 from tfn._support import events
 from tfn.dtypes import SHORT
-from tfn.lower.program import HostCall
+from tfn.lower.program import HostCall, HostPart
 from tfn.trace.argument import filled
 from tfn.trace.processes import Message
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)  # takes the interpreter's lock
+METHODS = {HostPart.WHOLE: "bound", HostPart.BEGIN: "begun", HostPart.END: "ended"}
+"""The method of a function of the host that prepares it for some buffers."""
 MAX_BINDINGS = 64
 """Sets of operand addresses for which one call site keeps its arrays.  A program called in a loop
 comes back with the same few sets; more would keep arrays of addresses that are gone."""
@@ -35,21 +37,25 @@ class Site:
 
     def __init__(self, call: HostCall, functions: Sequence[Any]) -> None:
         run = filled(call.host.run, functions)
-        self._bind = getattr(run, "bound", None) or partial(partial, run)
+        bind: Any = getattr(run, METHODS[call.part], None)
+        self._bind = bind or partial(partial, run)
         function: Any = run
         for wrapped in ("run", "function", "function"):  # of an effect, of its trees
             if not hasattr(function, "__name__"):
                 function = getattr(function, wrapped, function)
         self.name = getattr(function, "__name__", type(function).__name__)
         self._results, self._types = len(call.host.results), call.types
-        self._describe(run)
+        self._describe(run, call)
         self.pointer_bytes = 8 * len(call.types)
         self._bound: dict[bytes, Callable[[], None]] = {}
 
-    def _describe(self, run: Any) -> None:
+    def _describe(self, run: Any, call: HostCall) -> None:
         """The kind of its events, and what they say: a message of a program is a collective."""
         self.kind, self.detail, self.moved_bytes = "host", "", 0
-        if isinstance(run, Message):
+        if isinstance(run, Message) and call.part is not HostPart.WHOLE:
+            # Its own event comes when it has arrived.
+            self.name = f"{call.part.value} {self.name}"
+        elif isinstance(run, Message):
             results, operands = self._types[: self._results], self._types[self._results :]
             result_bytes = sum(prod(shape) * dtype.itemsize for shape, dtype in results)
             self.kind, self.moved_bytes = "collective", run.received_bytes(result_bytes)

@@ -1,15 +1,16 @@
 ; An exchange over memory that processes share: a table of steps, run in order.
 ;
-; A step is four words: what, x, y, z.
+; A step is four words: its kind, x, y, z.
 ;
 ;   copy  z bytes from y to x
-;   post  y + the word at z, to the counter x; all that was written before is visible to who reads it
+;   post  y + the word at z, to the counter x; readers of it see all that was written before
 ;   wait  until the counter x is at least y + the word at z
 ;   add   y to the word x, of this process alone
-;   call  the program whose words of a call are at x, on the buffers at y, in the working memory at z
+;   call  the program whose words of a call are at x, on the buffers at y, with the memory at z
 ;
-; `advance` runs the steps from one on, and returns the number of the step that has to wait longer,
-; or that after the last.  Its caller decides how long the whole may take.
+; Functions:
+;   advance   runs the steps from one on; returns the number of the step that has to wait longer,
+;             or that after the last; its caller decides how long the whole may take
 
 define i64 @advance(ptr %steps, i64 %from, i64 %to, i64 %turns) {
 entry:

@@ -68,6 +68,9 @@ class Threads(Protocol):
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
 
+    def working(self, emitter: Emitter, ranges: Sequence[UOp]) -> UOp | None:
+        """Whether a thread has an element of its own in ranges of threads; None if all have."""
+
     def iterations(self, emitter: Emitter, r: UOp) -> tuple[UOp, UOp | None]:
         """The first iteration of a thread in a range, and the end; None if it has just one."""
 
@@ -116,7 +119,8 @@ class Emitter:
         # Bound methods and tables of the inner loop, which visits each node many times.
         self.place, self.append = self.code.place, self.code.append
         self.env, self.key = self.at.env, self.at.key
-        # The condition of the only store, in order: what is loaded under it has no other use.
+        # The condition of the only store, in order: what is loaded under it has no other use.  Not
+        # on a grid, whose threads would all read the address at which one of them writes.
         self._stores_alone, self._guard = len(n.body.src) == 1, cast("UOp | None", None)
         self._affine: dict[UOp, tuple[Terms, int]] = {}
         # Buffers that are updated in order: loads of them keep their position among the stores.
@@ -486,7 +490,8 @@ class Emitter:
         """Emit a store at the end of the innermost open loop."""
         buffer, index, source = store.src[:3]
         condition = store.src[3] if len(store.src) == 4 else None
-        self._guard = condition if self._stores_alone and store.arg is not None else None
+        is_guarded = self._stores_alone and store.arg is not None and self.threads is None
+        self._guard = condition if is_guarded else None
         for u in (source, *self.address_values(index), *store.src[3:]):
             self.emit(u)
         base, offset, lanes, stride = self.address(index)

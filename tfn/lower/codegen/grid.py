@@ -92,6 +92,10 @@ class GridLinearizer:
             self._stores()
             return
         r = self.outer[level]
+        if r.arg.size == 1 and r.arg.place is Place.LOOP:  # elements in registers are found there
+            with self.at.constant(r, 0):
+                self.loops(level + 1)
+            return
         begin: UOp = ZERO
         end: UOp | None = const(r.arg.size, INT64)
         if r.arg.place is Place.LOCAL:
@@ -171,17 +175,19 @@ class GroupThreads:
 
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
-        conditions = []
-        if self.is_masked:
-            for r in _local(emitter.at.depends[node]):
-                if r.src:
-                    bound = emitter.emit(r.src[0])
-                    conditions.append(emitter.place(emitter.env[r] < bound))
+        mask = self.working(emitter, _local(emitter.at.depends[node]))
         if self.only_first and node.op is Op.STORE:
-            conditions.append(emitter.place(self.thread < 1))
+            is_first = emitter.place(self.thread < 1)
+            return is_first if mask is None else emitter.place(mask & is_first)
+        return mask
+
+    def working(self, emitter: Emitter, ranges: Sequence[UOp]) -> UOp | None:
+        """Whether a thread has an element of its own in ranges of threads; None if all have."""
         mask: UOp | None = None
-        for condition in conditions:
-            mask = condition if mask is None else emitter.place(mask & condition)
+        for r in ranges if self.is_masked else ():
+            if r.src:
+                is_inside = emitter.place(emitter.env[r] < emitter.emit(r.src[0]))
+                mask = is_inside if mask is None else emitter.place(mask & is_inside)
         return mask
 
     # Local memory and barriers.

@@ -198,14 +198,21 @@ class Reduction:
                 following[point, own] = step(*following[point, own])
         return following
 
-    def _own_lane_mask(self) -> UOp | None:
-        """The lanes that exist of a range of the reduction itself."""
+    def _own_mask(self) -> UOp | None:
+        """The lanes and threads that have an element of the reduction; None if all have."""
         own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
-        return self.emitter.lane_mask(own_lane) if own_lane is not None else None
+        mask = self.emitter.lane_mask(own_lane) if own_lane is not None else None
+        if self.is_shared and self.emitter.threads is not None:
+            shared = [r for r in self.loops if r.arg.place is Place.LOCAL]
+            working = self.emitter.threads.working(self.emitter, shared)
+            if mask is None or working is None:
+                return working if mask is None else mask
+            return self.place(mask & working)
+        return mask
 
     def _operands(self, total: UOp) -> list[UOp]:
-        """The body, the identity in lanes that do not exist; and a total of the same width."""
-        mask = self._own_lane_mask()
+        """The body, the identity where there is no element; and a total of the same width."""
+        mask = self._own_mask()
         value, total = self.emitter.broadcast([self.emitter.emit(self.body), total])
         if mask is not None:
             value = self.place(build.where(mask, value, self.identity))
@@ -220,7 +227,7 @@ class Reduction:
             x, y = (emitter.emit(s) for s in self.body.src)
             x, y, total = emitter.broadcast([x, y, total])
             new = self.place(UOp(Op.FMA, (x, y, total)))
-            mask = self._own_lane_mask()
+            mask = self._own_mask()
             return (new if mask is None else self.place(build.where(mask, new, total)),)
         value, total = self._operands(total)
         return (self.place(UOp(self.op, (total, value))),)

@@ -24,6 +24,7 @@ from typing import Any
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
 from tfn.lower.graph import fourier, host_libraries, narrow_types, pair_products
+from tfn.lower.graph.fourier import Products
 from tfn.lower.math import complex_functions
 from tfn.lower.math.complex_functions import Pair, is_nan
 from tfn.trace import build, source_lines
@@ -41,10 +42,10 @@ Rule = Callable[..., Value]
 
 
 @cached(maxsize=16)
-def lower_complex(function: UOp, hosts: bool = True) -> UOp:
+def lower_complex(function: UOp, products: Products = Products.FAST) -> UOp:
     """Returns a closed function without complex or narrow values, and custom derivatives.
 
-    Large Fourier transforms are functions of the host, unless it has no `hosts`.
+    Fourier transforms that are no `products` are functions of the host.
     """
     # Custom derivatives have done their work by now, and their calls would hide complex values.
     function = narrow_types.lower_narrow(plain(function))
@@ -57,11 +58,11 @@ def lower_complex(function: UOp, hosts: bool = True) -> UOp:
         interleaved = replace(p, shape=(*p.shape, 2), dtype=part(p.dtype))
         params.append(interleaved if p.dtype in COMPLEXES else p)
         values[param(p)] = deinterleave(param(interleaved)) if p.dtype in COMPLEXES else param(p)
-    outputs = rewrite(function.src, values, hosts)
+    outputs = rewrite(function.src, values, products)
     return make_function([interleave(y) for y in outputs], tuple(params))
 
 
-def lower_body(function: UOp, hosts: bool = True) -> UOp:
+def lower_body(function: UOp, products: Products = Products.FAST) -> UOp:
     """The same for the body of a loop, branch or call: a complex parameter or result is two."""
     if not has_complex(function):
         return function
@@ -75,7 +76,7 @@ def lower_body(function: UOp, hosts: bool = True) -> UOp:
         else:
             params.append(replace(p, index=first))
             values[param(p)] = param(params[first])
-    return make_function(flatten(rewrite(function.src, values, hosts)), tuple(params))
+    return make_function(flatten(rewrite(function.src, values, products)), tuple(params))
 
 
 def has_complex(function: UOp) -> bool:
@@ -94,20 +95,20 @@ def has_complex(function: UOp) -> bool:
     return False
 
 
-def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, Any], hosts: bool) -> list[Value]:
+def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, Any], products: Products) -> list[Value]:
     """Returns the outputs, complex ones as pairs, from the values of the parameters."""
     values: dict[UOp, Any] = dict(params)
     for node in walk(outputs):
         if node in values:
             continue
         if node.op is Op.FUNCTION:
-            values[node] = lower_body(node, hosts)
+            values[node] = lower_body(node, products)
             continue
         src = [values[s] for s in node.src]
         if node.op is Op.GET:
             values[node] = src[0][node.arg]
         elif node.op is Op.FFT:
-            values[node] = _fft(node, src[0], hosts)
+            values[node] = _fft(node, src[0], products)
         elif node.op in SEVERAL:
             values[node] = _SEVERAL_RESULTS.get(node.op, region)(node, src)
         elif node.dtype in COMPLEXES or any(isinstance(s, Pair) for s in src):
@@ -287,8 +288,8 @@ class FourierTransform:
         return host_libraries.fft(self.arg, operands[0], results[0])
 
 
-def _fft(node: UOp, x: Value, hosts: bool) -> Value:
-    if not hosts or fourier.is_small(node.arg, node.shape):
+def _fft(node: UOp, x: Value, products: Products) -> Value:
+    if products.has(node.arg, node.shape):
         return fourier.transform(node.arg, x, node.dtype)
     # Batching is over by now, so that no batching method is needed.
     arg = Host(FourierTransform(node.arg), ((node.shape, node.dtype),), VmapMethod.REFUSE)

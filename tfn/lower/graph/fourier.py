@@ -16,6 +16,7 @@ Fourier transform".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from math import pi, prod
 
 from tfn.dtypes import INT64, DType, part
@@ -40,9 +41,20 @@ Its call takes 2 to 10 us, and then fewer operations.
 INVERSE = frozenset({FftType.IFFT, FftType.IRFFT})
 
 
-def is_small(arg: Fft, shape: Shape) -> bool:
-    """Whether products are faster than the host's library, which needs fewer operations."""
-    return prod(shape) <= MAX_ELEMENTS and all(_is_smooth(n) for n in arg.lengths)
+class Products(Enum):
+    """Transforms that are products; the others are functions of the host's library.
+
+    Under batch invariance none are, since a batch of many lines is for the library, one of few not.
+    """
+
+    ALL = "all"
+    FAST = "fast"
+    NONE = "none"
+
+    def has(self, arg: Fft, shape: Shape) -> bool:
+        """Whether a transform is one of them: a fast one takes less than a call of the library."""
+        is_small = prod(shape) <= MAX_ELEMENTS and all(_is_smooth(n) for n in arg.lengths)
+        return self is Products.ALL or (self is Products.FAST and is_small)
 
 
 def _is_smooth(n: int) -> bool:

@@ -330,11 +330,14 @@ def _region(node: UOp, src: Sequence[UOp]) -> list[UOp]:
 
 
 def _sort(node: UOp, src: Sequence[UOp]) -> list[UOp]:
-    ordered = build.several(UOp(node.op, tuple(_values(node, src)), node.arg))
-    return [
-        encode(x, old.dtype) if old.dtype in NARROW else x
-        for old, x in zip(node.src, ordered, strict=True)
-    ]
+    """Keys in wider types, with the bytes beside them: encoding would lose what a NaN carries."""
+    count = node.arg.keys
+    narrow = [i for i, key in enumerate(node.src[:count]) if key.dtype in NARROW]
+    keys = _values(node, src)[:count]
+    operands = (*keys, *src[count:], *(src[i] for i in narrow))
+    ordered = build.several(UOp(node.op, operands, node.arg))
+    bytes_ = dict(zip(narrow, ordered[len(src) :], strict=True))
+    return [bytes_.get(i, x) for i, x in enumerate(ordered[: len(src)])]
 
 
 @frozen

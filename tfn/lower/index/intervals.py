@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfn.dtypes import BOOL, INTEGERS, NARROW, DType
+from tfn.dtypes import BOOL, INTEGERS, NARROW, SIGNED, DType, width_bits
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -32,12 +32,14 @@ def limits(dtype: DType) -> Interval:
     return _LIMITS[dtype]
 
 
+_SIGNED_BITS = {dtype: width_bits(dtype) for dtype in SIGNED}
+
+
 def const_value(u: UOp) -> int:
     """The value of an integer or boolean CONST."""
     bits: int = u.arg.bits
-    if u.dtype.kind == "i" and bits >> (8 * u.dtype.itemsize - 1):
-        return bits - (1 << 8 * u.dtype.itemsize)
-    return bits
+    width = _SIGNED_BITS.get(u.dtype, 0)
+    return bits - (1 << width) if width and bits >> (width - 1) else bits
 
 
 def _hull(values: list[int]) -> Interval:
@@ -168,6 +170,18 @@ def _cast(u: UOp, x: Interval) -> Interval:
     return x if low <= x[0] and x[1] <= high else (low, high)
 
 
+def _bitcast(u: UOp, x: Interval) -> Interval:
+    """Of integers of as many bits; those beyond the limits are a whole circle away."""
+    (low, high), source = _LIMITS[u.dtype], u.src[0].dtype
+    if source == BOOL or u.dtype == BOOL or source.itemsize != u.dtype.itemsize:
+        return low, high
+    circle = high - low + 1
+    for turn in (0, circle, -circle):
+        if low <= x[0] + turn and x[1] + turn <= high:
+            return x[0] + turn, x[1] + turn
+    return low, high
+
+
 def _identity(u: UOp, x: Interval) -> Interval:
     return x
 
@@ -190,7 +204,7 @@ def _const(u: UOp) -> Interval:
 # fmt: off
 INTERVAL: dict[Op, Callable[..., Interval]] = {
     Op.CONST: _const, Op.RANGE: _range, Op.IOTA: _range, Op.LANES: _lanes,
-    Op.NEG: _neg, Op.ABS: _abs, Op.NOT: _not, Op.CAST: _cast,
+    Op.NEG: _neg, Op.ABS: _abs, Op.NOT: _not, Op.CAST: _cast, Op.BITCAST: _bitcast,
     Op.ADD: _add, Op.SUB: _sub, Op.MUL: _mul, Op.FLOORDIV: _floordiv, Op.MOD: _mod,
     Op.MAX: _max, Op.MIN: _min, Op.AND: _and, Op.OR: _or, Op.XOR: _xor, Op.SHL: _shl, Op.SHR: _shr,
     Op.LT: _lt, Op.LE: _le, Op.EQ: _eq, Op.NE: _ne, Op.WHERE: _where,

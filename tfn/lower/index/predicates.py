@@ -2,6 +2,7 @@
 
 a < 5 & g & a < 3 & g    ->   a < 3 & g
 255 < r & r < 512        ->   r in [256, 511]
+unsigned x < 3           ->   x in [0, 2]
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def implied(u: UOp) -> dict[UOp, Interval]:
         >>> r = UOp(Op.RANGE, (), Range(0, 768))
         >>> implied((const(255, INT64) < r) & (r < 512))[r]
         (256, 511)
+        >>> implied(UOp(Op.BITCAST, (r,), UINT64) < 3)[r]
+        (0, 2)
     """
     upper: dict[UOp, int] = {}
     lower: dict[UOp, int] = {}
@@ -63,6 +66,14 @@ def implied(u: UOp) -> dict[UOp, Interval]:
         if value is not None:
             tighter = min if side is upper else max
             side[value] = tighter(side.get(value, limit), limit)
+    for value, limit in list(upper.items()):
+        # A negative number, read without its sign, is larger than any that has none.
+        if value.op is Op.BITCAST and value.dtype.kind == "u" and value.src[0].dtype in INTEGERS:
+            x = value.src[0]
+            most = limits(x.dtype)[1]
+            if x.dtype.itemsize == value.dtype.itemsize and limit <= most + 1:
+                upper[x] = min(upper.get(x, limit), limit)
+                lower[x] = max(lower.get(x, -1), -1)
     # Bounds are strict, so an absent one is a step outside of the range of INT64.
     least, most = limits(INT64)
     return {v: (lower.get(v, least - 1) + 1, upper.get(v, most + 1) - 1) for v in (*upper, *lower)}

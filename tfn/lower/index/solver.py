@@ -136,6 +136,13 @@ def _translations(z3: Any, facts: Facts) -> dict[Op, Callable[..., Any]]:
         least, most = limits(u.dtype)
         return x if least <= low and high <= most else None  # it may wrap around
 
+    def bitcast(u: UOp, x: Any) -> Any:
+        least, most = limits(u.dtype)
+        if z3.is_bool(x) or u.dtype == BOOL or u.dtype.itemsize != u.src[0].dtype.itemsize:
+            return None
+        circle = most - least + 1
+        return z3.If(x < least, x + circle, z3.If(x > most, x - circle, x))
+
     def shift(u: UOp, x: Any, y: Any) -> Any:
         amount = u.src[1]
         if amount.op is not Op.CONST:
@@ -158,6 +165,7 @@ def _translations(z3: Any, facts: Facts) -> dict[Op, Callable[..., Any]]:
         Op.MUL: lambda u, x, y: x * y,
         Op.NEG: lambda u, x: -x,
         Op.CAST: cast,
+        Op.BITCAST: bitcast,
         Op.FLOORDIV: floor_divide,
         Op.MOD: lambda u, x, y: x - y * floor_divide(u, x, y),
         Op.SHL: shift,

@@ -6,6 +6,7 @@ Files in reading order:
     opt_ops      schedule primitives: split, reorder, vectorise, unroll, parallelise
     cost_model   analytical cost model: strides, trip counts, nanoseconds of a loop nest
     sum_order    batch invariance: orders of sums that follow from their lengths alone
+    restructuring  index-set splitting, coalescing and interchange of loops, before tiles
     tensorize    tensorization: contractions mapped to matrix units
     heuristics   scheduling heuristics: opt-ops by an analytical model of the target
     grid_heuristics  the same for grids: groups, threads, tiles in local memory

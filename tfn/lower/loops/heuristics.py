@@ -16,13 +16,11 @@ Nothing here depends on how many threads there are, so results do not either.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from math import gcd, prod
+from math import prod
 from typing import NamedTuple
 
-from tfn.lower.index.affine import affine, sum_interval
+from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import Facts, const_value
 from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.cost_model import (
     COMPARISONS,
@@ -36,13 +34,15 @@ from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import (
     Bind,
     Fuse,
-    Merge,
     Reorder,
-    ReorderReductions,
     Split,
-    SplitAt,
     Tile,
-    steps_as_one,
+)
+from tfn.lower.loops.restructuring import (
+    largest_strides,
+    longest_strides_outside,
+    merge_loops,
+    split_at_boundaries,
 )
 from tfn.lower.loops.tensorize import tensorize
 from tfn.lower.target.register_tile import best_tile, tile_cost
@@ -76,12 +76,6 @@ MIN_STREAMED_ROW_ELEMENTS = 1 << 8
 """Elements of a row from which on several rows are reduced as streams: 1 KiB of float32.
 
 Shorter rows are over before a prefetcher has recognised them.
-"""
-
-MAX_CONCATENATED_PARTS = 4
-"""Parts of a concatenation that get a loop each, instead of a condition for each element.
-
-The gradients of queries, keys and values, as one array, took 305 us with conditions, 100 without.
 """
 
 MAX_SCATTER_ROWS = 4
@@ -148,7 +142,7 @@ class Start(NamedTuple):
 def begin(n: Nest, target: Target) -> Start:
     """Decides all that the bits of results depend on: beam search begins here, and keeps it."""
     n = changed("longest-strides-outside", n, longest_strides_outside(n, model_of(n, target)))
-    n = changed("split-at-boundaries", n, _split_at_boundaries(n, model_of(n, target).lanes))
+    n = changed("split-at-boundaries", n, split_at_boundaries(n, model_of(n, target).lanes))
     n = changed("merge-loops", n, merge_loops(n, target))
     model = model_of(n, target)
     lane = model.vector_axis(loop_nest.in_order(n.body))
@@ -194,97 +188,6 @@ def _record_vector_axis(model: Model, lane: UOp | None) -> None:
 def estimated_ns(n: Nest, target: Target) -> int:
     """Estimated nanoseconds on one core."""
     return int(model_of(n, target).total_ns())
-
-
-# Loops as addresses see them.
-
-
-def _split_at_boundaries(n: Nest, lanes: int) -> Nest:
-    """Splits long loops where conditions on them change, or by divisors of their indices.
-
-    A concatenation of a few parts of one length becomes a loop over parts and one within; an index
-    ``r // d`` becomes the loop over quotients, ``r % d`` that within.
-    """
-    divided = [u for u in nodes(n.body) if u.op in loop_nest.DIVISIONS and u.src[1].op is Op.CONST]
-    for r in n.loops:
-        size: int = r.arg.size
-        part = gcd(size, *_condition_boundaries(n, r))
-        if part < lanes or size // part not in range(2, MAX_CONCATENATED_PARTS + 1):
-            divisors = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
-            # Only if each divides the next do quotients and remainders stay affine in both loops.
-            chain = all(b % a == 0 for a, b in pairwise([*divisors, size]))
-            part = divisors[-1] if divisors and chain and divisors[0] >= lanes else 0
-            part = part or max((_regrouped_part(u, r) for u in divided), default=0)
-        if part and loop_nest.is_whole(n, r):
-            return _split_at_boundaries(SplitAt(r.arg.number, part).apply(n), lanes)
-    return n
-
-
-def _regrouped_part(division: UOp, r: UOp) -> int:
-    """The length of the inner of two loops over `r` that take a division apart; 0 if none do.
-
-    An axis of groups of channels, read where channels, rows and columns are loops::
-
-        (channel * 441 + row * 21 + column) // 882   ->   the outer loop of channels by 2
-    """
-    terms, constant = affine(division.src[0])
-    step, divisor = terms.get(r, 0), const_value(division.src[1])
-    if step < 2 or divisor % step or not 1 < divisor // step < r.arg.size:
-        return 0
-    inner = {t: k for t, k in terms.items() if k < step}
-    whole = all(k % divisor == 0 for t, k in terms.items() if t is not r and t not in inner)
-    low, high = sum_interval(inner, constant, Facts())
-    fits = whole and low >= 0 and high < step and r.arg.size % (divisor // step) == 0
-    return divisor // step if fits else 0
-
-
-def _condition_boundaries(n: Nest, r: UOp) -> set[int]:
-    """The indices of a loop at which a condition on it alone begins or ceases to hold."""
-    boundaries = set()
-    for u in nodes(n.body):
-        if u.op in (Op.LT, Op.LE) and r in u.src:
-            side = u.src.index(r)
-            if u.src[1 - side].op is Op.CONST:
-                boundaries.add(const_value(u.src[1 - side]) + ((u.op is Op.LT) == bool(side)))
-    return boundaries
-
-
-def merge_loops(n: Nest, target: Target) -> Nest:
-    """Neighbouring loops merged where addresses allow, outside and inside of reductions."""
-    changed = True
-    while changed:
-        changed = False
-        groups = [list(pairwise(n.loops))]
-        for f in loop_nest.folds(n.body):
-            pairs = pairwise(f.src[1:])
-            groups.append([(a, b) for a, b in pairs if sum_order.may_merge(f, b, target)])
-        for group in groups:
-            for a, b in group:
-                if steps_as_one(n, a, b):
-                    n, changed = Merge(a.arg.number, b.arg.number).apply(n), True
-                    break
-            if changed:  # the groups hold ranges that are gone now
-                break
-    return n
-
-
-def longest_strides_outside(n: Nest, model: Model) -> Nest:
-    """Reductions step through memory with the longest strides outside."""
-    strides = _largest_strides(model)
-    free = [f for f in loop_nest.folds(n.body) if sum_order.partial_sums(f, model.target) is None]
-    reduced = dict.fromkeys(r for fold in free for r in fold.src[1:])
-    order = sorted(reduced, key=lambda r: -strides.get(r, 0))
-    return ReorderReductions(tuple([r.arg.number for r in order])).apply(n)
-
-
-def _largest_strides(model: Model) -> dict[UOp, int]:
-    """For each range its largest stride in elements, over all loads."""
-    strides: dict[UOp, int] = {}
-    for u, terms, _ in model.accesses:
-        for r, k in terms.items():
-            if u.op is Op.LOAD:
-                strides[r] = max(strides.get(r, 0), abs(k))
-    return strides
 
 
 # Contractions: register tiles, and blocks that stay in a cache.
@@ -386,7 +289,7 @@ def _tile_side(loops: list[UOp], model: Model) -> UOp | None:
 
     Rows far apart in memory each need their own page and cache sets.
     """
-    strides = _largest_strides(model)
+    strides = largest_strides(model)
     long = [r for r in loops if r.arg.size >= min(MIN_TILE_ROWS, max(r.arg.size for r in loops))]
     return min(long, key=lambda r: strides.get(r, 0), default=None)
 

@@ -3,5 +3,6 @@
 Files in reading order:
     in_place  donation: results over donated inputs, next carries over present ones
     planner   memory planner: live ranges packed into one arena, and barriers between accesses
+    overlap   exchanges between processes beside kernels
     schedule  steps of a program: launches, loops, branches, and where their values live
 """

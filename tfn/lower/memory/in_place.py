@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import inf, prod
 
 from tfn.dtypes import DType
-from tfn.lower.program import Branch, Launch, Loop, Program, Slot, Space, Step
+from tfn.lower.program import Branch, Footprint, Launch, Loop, Program, Slot, Space, Step
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, walk
 
@@ -77,6 +77,17 @@ def in_place_outputs(program: Program, donated: Collection[int]) -> dict[int, in
             inputs[output] = choice
             candidates.remove(choice)
     return inputs
+
+
+def footprint(program: Program, donated: Collection[int]) -> Footprint:
+    """The memory that a run takes, without that of outputs over donated inputs."""
+    total = program.footprint
+    shared = in_place_outputs(program, donated)
+    shared_bytes = sum(size_bytes(program.outputs[i]) for i in shared)
+    return total._replace(
+        output_bytes=total.output_bytes - shared_bytes,
+        alias_bytes=total.alias_bytes + shared_bytes,
+    )
 
 
 def size_bytes(kind: tuple[Shape, DType]) -> int:

@@ -27,13 +27,14 @@ from tfn._support.frozen import frozen, mutable
 from tfn.dtypes import INT64, DType
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.ranges import IndexedKernel, Region
-from tfn.lower.memory import planner
+from tfn.lower.memory import overlap, planner
 from tfn.lower.memory.in_place import is_in_place
 from tfn.lower.program import (
     ESTIMATED_LOOP_TRIPS,
     Branch,
     Call,
     HostCall,
+    HostPart,
     Kernel,
     Launch,
     Loop,
@@ -194,7 +195,7 @@ class Scheduler:
         parameters that `targets` names for them where that is safe, and copied there otherwise.
         """
         cut = boundaries.insert_barriers(function, self.target)
-        kernels = ranges.indexed_kernels(cut)
+        kernels = overlap.overlapped(ranges.indexed_kernels(cut))
         views = {UOp(Op.PARAM, (), p): view for p, view in zip(function.arg.params, params)}
         copied: list[int] = []
         for i, (value, target) in enumerate(zip(cut.src, targets, strict=True)):
@@ -207,11 +208,18 @@ class Scheduler:
             elif target is not None and views.get(value) != target:
                 copied.append(i)
         steps: list[PlannedStep] = []
+        begun: list[PlannedStep] = []
         for kernel in kernels:
-            if isinstance(kernel, Region):
-                steps += self.region(kernel, views)
-            else:
+            self.end_messages(steps, begun, overlap.reads(kernel))
+            if not isinstance(kernel, Region):
                 steps += self.launch_kernel(kernel, views)
+                continue
+            steps += self.region(kernel, views)
+            host = steps[-1].host
+            if overlap.defers(kernel) and host and self._may_defer(kernel, steps[-1]):
+                steps[-1].host = replace(host, part=HostPart.BEGIN)
+                begun.append(steps[-1])
+        self.end_messages(steps, begun, None)
         for i in copied:
             views.setdefault(cut.src[i], self.allocate_like(cut.src[i]))
         # Carries may be permuted: all are read before any is written.
@@ -226,6 +234,30 @@ class Scheduler:
             assert target is not None
             steps += self.copy(cut.src[i], saved.get(i, views[cut.src[i]]), target)
         return ScheduledFunction(cut, steps, views)
+
+    def _may_defer(self, kernel: Region, step: PlannedStep) -> bool:
+        """Whether memory stays as it is until the end of a message: that of values made here.
+
+        A grid copies what is on the host, and does so at once.
+        """
+        if self.target.grid is not None or any(s.op is Op.PARAM for s in kernel.node.src):
+            return False
+        return all(view.allocation.space is Space.ARENA for view in step.operands[step.written :])
+
+    def end_messages(
+        self, steps: list[PlannedStep], begun: list[PlannedStep], read: Sequence[UOp] | None
+    ) -> None:
+        """Add the ends of messages whose results are read; of all for None."""
+        for step in begun[::-1]:
+            assert isinstance(step.origin, Region) and step.host is not None
+            if read is None or any(u in read for u in step.origin.barriers):
+                begun.remove(step)
+                if step is steps[-1]:  # nothing comes between
+                    step.host = replace(step.host, part=HostPart.WHOLE)
+                    continue
+                end = replace(step.host, part=HostPart.END)
+                fields = {"operands": step.operands, "written": step.written, "host": end}
+                steps.append(self.step(step.operands, origin=step.origin, **fields))
 
     def launch_kernel(self, kernel: IndexedKernel, views: dict[UOp, View]) -> list[PlannedStep]:
         """The launch of one kernel; none for a carry that stays where it is."""
@@ -428,8 +460,8 @@ def carry_in_place(
     # The old carry, or a second output of the value, would be overwritten or lost.
     if carry in function.src or list(function.src).count(value) > 1:
         return False
-    readers = [i for i, kernel in enumerate(kernels) if carry in _reads(kernel)]
-    writer = next((i for i, kernel in enumerate(kernels) if value in _writes(kernel)), None)
+    readers = [i for i, kernel in enumerate(kernels) if carry in overlap.reads(kernel)]
+    writer = next((i for i, kernel in enumerate(kernels) if value in overlap.writes(kernel)), None)
     if writer is None:  # without elements, it is not written at all
         return True
     if any(i > writer for i in readers):
@@ -440,14 +472,6 @@ def carry_in_place(
     if isinstance(kernel, Region):  # a loop reads its operands in every iteration
         return False
     return is_in_place(kernel.body, kernel.operands.index(value), [kernel.operands.index(carry)])
-
-
-def _reads(kernel: IndexedKernel | Region) -> Sequence[UOp]:
-    return kernel.node.src if isinstance(kernel, Region) else kernel.operands[kernel.written :]
-
-
-def _writes(kernel: IndexedKernel | Region) -> Sequence[UOp]:
-    return kernel.barriers if isinstance(kernel, Region) else kernel.operands[: kernel.written]
 
 
 # Addresses and barriers.

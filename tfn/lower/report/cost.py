@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tfn.dtypes import INEXACT
 from tfn.lower.math.decompose import BASIC
-from tfn.lower.program import Branch, Call, HostCall, Launch, Loop, Step
+from tfn.lower.program import Branch, Call, HostCall, HostPart, Launch, Loop, Step
 from tfn.trace.build import count
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
@@ -167,6 +167,8 @@ def _traffic(step: Step) -> float:
     if isinstance(step, Launch):
         buffers = {u.arg.index: u for u in walk([step.kernel.body]) if u.op is Op.PARAM}
         return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
+    if isinstance(step, HostCall) and step.part is HostPart.END:
+        return 0.0  # counted at its beginning
     if isinstance(step, HostCall):
         return sum(prod(shape) * dtype.itemsize for shape, dtype in step.types)
     if isinstance(step, Loop):

@@ -61,8 +61,8 @@ class Rotation:
     Example:
         >>> import tfn.numpy as tnp
         >>> turn = Rotation.from_euler("z", 90.0, degrees=True)
-        >>> turn.apply(tnp.array([1.0, 0.0, 0.0])).round(3).tolist()
-        [0.0, 1.0, 0.0]
+        >>> turn.apply(tnp.array([1.0, 2.0, 3.0])).round(3).tolist()
+        [-2.0, 1.0, 3.0]
     """
 
     quat: Array

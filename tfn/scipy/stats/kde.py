@@ -159,7 +159,7 @@ def gaussian_kde(
         >>> from tfn.scipy import stats
         >>> density = stats.gaussian_kde(tnp.array([-1.0, 0.0, 1.0]))
         >>> round(density.pdf(0.0).item(), 4)
-        0.3058
+        0.3182
     """
     samples = jnp.atleast_2d(array_of("gaussian_kde", dataset)) / 1
     d, n = samples.shape

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce as fold
+from math import prod
 from typing import Any
 
 from tfn.dtypes import INT32
@@ -312,7 +313,8 @@ class _Line:
         if not x.size:
             return zeros(shape, x.dtype)
         message = Message(kind, self.name, self.axis, self.hosts, tuple(pairs), op)
-        host = Host(message, ((shape, x.dtype),), VmapMethod.REFUSE)
+        defers = prod(shape) * x.dtype.itemsize > GATHER_SUM_MAX_BYTES
+        host = Host(message, ((shape, x.dtype),), VmapMethod.REFUSE, defers=defers)
         return several(UOp(Op.HOST, (x,), host))[0]
 
     def exchange(self, u: UOp) -> UOp:
@@ -342,7 +344,8 @@ def _is_message(u: UOp) -> bool:
 def _fused(outputs: Sequence[UOp]) -> list[UOp]:
     """Messages of one kind that no other one has to come between, as one message of several values.
 
-    In each function alone: what is in a loop goes in each of its steps.
+    In each function alone: what is in a loop goes in each of its steps.  A large one stays alone:
+    it begins when its value is there.
     """
     order = list(walk(outputs))
     before: dict[UOp, int] = {}  # the longest chain of messages that a value waits for
@@ -352,22 +355,27 @@ def _fused(outputs: Sequence[UOp]) -> list[UOp]:
     together: dict[Any, list[UOp]] = {}
     for u in order:
         if _is_message(u):
-            together.setdefault((u.arg.run, before[u]), []).append(u)
+            together.setdefault(_group(u, before), []).append(u)
     new: dict[UOp, UOp] = {}
     for u in sorted(order, key=lambda u: (u.op is not Op.FUNCTION, before[u], _waits(u))):
         if u.op is Op.FUNCTION:
             new[u] = function(_fused(u.src), u.arg.params)
         elif u.op is Op.GET and _is_message(u.src[0]):
             message = u.src[0]
-            at = together[message.arg.run, before[message]].index(message)
+            at = together[_group(message, before)].index(message)
             new[u] = UOp(Op.GET, (new[message],), at)
         elif _is_message(u):
-            group = together[u.arg.run, before[u]]
+            group = together[_group(u, before)]
             host = replace(u.arg, results=tuple([each.arg.results[0] for each in group]))
             new[u] = UOp(Op.HOST, tuple([new[each.src[0]] for each in group]), host)
         else:
             new[u] = rebuild(u, tuple([new[s] for s in u.src]))
     return [new[u] for u in outputs]
+
+
+def _group(message: UOp, before: Mapping[UOp, int]) -> Any:
+    """The same for messages that go together."""
+    return message if message.arg.defers else (message.arg.run, before[message])
 
 
 def _waits(u: UOp) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.lower.codegen.render.test_llvm import MOVES, edges, pairs, takes
-from tests.lower.graphs import Value, device, draw, jaxpr, matmul, p, run_compiled
+from tests.lower.graphs import Value, device, draw, jaxpr, matmul, p, result_buffers, run_compiled
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,
@@ -76,8 +76,7 @@ def in_c(
     entry = ctypes.CDLL(str(folder / "made.so")).entry
     memory = device(host()).memory
     buffers = [memory.copy(x) for x in values]
-    results = [memory.allocate(u.size * u.dtype.itemsize) for u in outputs]
-    assert not program.aliases
+    results = result_buffers(device(host()), program, buffers)
     places = [b.address for b in (*buffers, *results)]
     arena = memory.allocate(program.arena_bytes)
     entry((ctypes.c_void_p * len(places))(*places), ctypes.c_void_p(arena.address))

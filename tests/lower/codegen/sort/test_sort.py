@@ -21,6 +21,7 @@ from tfn.dtypes import (
     REALS,
     UINT32,
     UINT64,
+    WITHOUT_INFINITY,
     DType,
     highest,
     lowest,
@@ -97,8 +98,9 @@ def test_equal_keys_keep_their_order() -> None:
     assert np.array_equal(order, np.argsort(keys, axis=1, kind="stable"))
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", FLOATS - WITHOUT_INFINITY, ids=lambda d: d.name)
 def test_nan_sorts_last_and_zeros_are_equal(dtype: DType) -> None:
+    """In types that have infinities, which have a negative zero too."""
     x = np.array([np.nan, 0.0, -np.nan, -0.0, np.inf, 0.0, -np.inf, -0.0], dtype)
     keys, order = check(build.sort([p(0, 8, dtype=dtype), build.iota((8,), 0)]), [x])
     assert order.tolist() == [6, 1, 3, 5, 7, 4, 0, 2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.graphs import Value, p, run_compiled
-from tfn.dtypes import FLOATS, DType
+from tfn.dtypes import FLOATS, DType, width_bits
 from tfn.lower.codegen.sort.key_encoding import bit_width
 from tfn.trace import build
 
@@ -32,8 +32,9 @@ def rows(n: int, dtype: DType) -> dict[str, Value]:
             "below": (-0.0, 0.0, -2.0),
         }.items()
     }
-    payload = np.array(SPECIAL[2], dtype).view(f"uint{bit_width(dtype)}") + np.arange(n) % 100
-    tags = payload.astype(f"uint{bit_width(dtype)}").view(dtype)
+    word = np.dtype(f"uint{bit_width(dtype)}")
+    payload = np.array(SPECIAL[2], dtype).view(word) + (np.arange(n) % 100).astype(word)
+    tags = (payload & (2 ** width_bits(dtype) - 1)).view(dtype)
     return special | {"NaNs with numbers": tags, "one zero": one_zero, "normal": normal}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import draw, jaxpr, p
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
-from tfn.dtypes import FLOAT32, INT32, INT64
+from tfn.dtypes import FLOAT32, INT32, INT64, UINT64
 from tfn.errors import MissingPackageError
 from tfn.lower import pipeline
 from tfn.lower.codegen.linearize import BEGIN, END
@@ -154,6 +154,20 @@ def test_a_predicate_that_is_too_weak() -> None:
         if not proved:
             assert outcome.unproved[0].violation.value == 10
             assert "x[...] = 10" in str(outcome.unproved[0])
+
+
+def test_an_index_within_bounds_by_one_comparison() -> None:
+    """Unsigned, of what a store writes and of what a load reads elsewhere from the beginning."""
+    x, loop = p(0, 22), UOp(Op.LOOP, (BEGIN, END), 1)
+    loaded = UOp(Op.LOAD, (p(1, 4, dtype=INT64), const(0, INT64)), Access(0, 1, 0))
+    for most, elsewhere, unproved in ((3, -1, 0), (4, -1, 2), (3, -2, 1)):
+        inside = UOp(Op.BITCAST, (loaded,), UINT64) < most
+        base = build.where(inside, loaded * 7, const(elsewhere, INT64))
+        load = UOp(Op.LOAD, (x, base), Access(1, 1, 0))
+        lanes = UOp(Op.SPLAT, (inside,), 7)
+        store = UOp(Op.STORE, (x, loaded * 7, const(0, FLOAT32), lanes), Access(1, 7, 1))
+        items = (loop, loaded, inside, base, load, lanes, store, UOp(Op.END, (loop,)))
+        assert len(accesses.check(items, 4).unproved) == unproved
 
 
 def test_repeated_loads_are_different_values() -> None:

@@ -9,7 +9,8 @@ may be anything, so a gather is proved by its clamp and a scatter by its predica
 loop carries are bounded by induction: an interval holds the first value, and the next value if it
 holds the present one.
 
-An access whose predicate is false touches nothing; nor does a PREFETCH.
+An access whose predicate is false touches nothing; nor does a PREFETCH.  One whose index is chosen
+by a condition is two, each under its side of the condition.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.TILE})
 
 _SHOWN = frozenset({Op.LOOP, Op.ACCUMULATOR, Op.LOAD})
 """Values that a counterexample shows."""
+
+_METHODS = ("by_intervals", "by_solver", "assumed")
+"""Proofs of an access, the strongest first: the fields of `Outcome` that count them."""
 
 _OPAQUE = 1 << 20
 """First number of parameters that replace lanes of values of which nothing is known."""
@@ -262,6 +266,10 @@ class Checker:
         facts = Facts(self.intervals | narrowed) if narrowed else self.facts
         if narrowed and self.proved_by_intervals(u, facts):
             return "by_intervals", None
+        if (sides := _sides(u)) is not None:
+            methods = [self.proof(side) for side in sides]
+            if all(violation is None for _, violation in methods):
+                return max(methods, key=lambda proof: _METHODS.index(proof[0]))
         violation = self.violation(u, facts)
         if violation is None:
             return "by_solver", None
@@ -393,6 +401,27 @@ def _ask(
     outside = (base < -offset) | (const(size - 1 - offset, INT64) < base)
     conditions = [outside, *known] if predicate is None else [outside, predicate, *known]
     return solver.solve(conditions, facts, [base])
+
+
+def _sides(u: UOp) -> tuple[UOp, UOp] | None:
+    """An access whose index a condition chooses, as two accesses; None for any other::
+
+    load a[where(c, i, 0)]   ->   load a[i] if c,  load a[0] if not c
+    """
+    index = u.src[1]
+    if u.op is Op.TILE or index.op is not Op.WHERE or index.shape:
+        return None
+    values = u.src[2 : 2 if u.op is Op.LOAD else 3]
+
+    def under(condition: UOp, chosen: UOp) -> UOp:
+        for predicate in _predicate(u):
+            lanes = predicate.shape
+            condition = UOp(Op.SPLAT, (condition,), lanes[0]) if lanes else condition
+            condition = predicate & condition
+        return UOp(u.op, (u.src[0], chosen, *values, condition), u.arg)
+
+    condition, chosen, other = index.src
+    return under(condition, chosen), under(UOp(Op.NOT, (condition,)), other)
 
 
 def _predicate(u: UOp) -> tuple[UOp, ...]:
