@@ -172,7 +172,7 @@ def set_default_bits(bits: int, at_most: int = 64) -> None:
     _DEFAULT_OF.update({"i*": DEFAULTS[int], "f*": DEFAULTS[float], "c*": DEFAULTS[complex]})
     _MOST.clear()
     _MOST.update(_NARROWER if at_most == 32 else {})
-    promote.cache_clear()
+    _changed()
 
 
 def install(make: Callable[[Any, DType], Any]) -> None:
@@ -326,7 +326,17 @@ def set_strict_promotion(strict: bool) -> None:
     Numbers of Python still take the dtype of an array, if that has them.
     """
     _STRICT[0] = strict
+    _changed()
+
+
+PROMOTION_WATCHERS: list[Callable[[], None]] = []
+"""Called when dtypes are promoted by other rules than before, to drop what follows from them."""
+
+
+def _changed() -> None:
     promote.cache_clear()
+    for watcher in PROMOTION_WATCHERS:
+        watcher()
 
 
 def _joined(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:

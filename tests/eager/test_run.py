@@ -19,7 +19,7 @@ from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
 from tfn.eager import platforms, run
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
-from tfn.hw.device import Device
+from tfn.hw.device import Device, Learn
 from tfn.hw.python import OracleExecutable, python
 from tfn.lower.index import simplify
 from tfn.lower.program import Program
@@ -105,7 +105,7 @@ class Counting:
     def device(self) -> Device:
         return replace(python(), name="counting", queue=self)
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         self.array = array
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Any:

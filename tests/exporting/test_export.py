@@ -350,6 +350,14 @@ def test_fourier_transforms_in_c(n: int, tmp_path: Path) -> None:
 
 
 @needs_cc
+def test_systems_of_small_matrices_in_c(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(5, 4, 4)), random.normal(size=(5, 4, 2))
+    (got,) = in_c(tnp.linalg.solve, a, b, folder=tmp_path, compiler=COMPILERS[:1])
+    np.testing.assert_allclose(got, np.linalg.solve(a, b), rtol=1e-9)
+
+
+@needs_cc
 def test_a_table_that_is_a_result_in_c(tmp_path: Path) -> None:
     def turned(x: Any) -> Any:
         sines = tnp.sin(tnp.arange(500.0))

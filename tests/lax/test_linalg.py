@@ -141,7 +141,7 @@ def test_shared_operands_under_vmap():
 
 
 def test_one_factorisation_serves_a_solution_and_its_derivatives(monkeypatch):
-    a, b = matrix(3, 3, "real"), matrix(3, 2, "real", 1)
+    a, b = matrix(9, 9, "real"), matrix(9, 2, "real", 1)
     counted, address = [], lapack.lapack
     monkeypatch.setattr(lapack, "lapack", lambda name: counted.append(name) or address(name))
     tfn.jit(tfn.value_and_grad(lambda a: (linalg.solve(a, b) ** 2).sum()))(a)

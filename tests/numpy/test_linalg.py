@@ -146,6 +146,43 @@ def test_solve_of_vectors_and_batches():
         tnp.linalg.solve(np.eye(2), np.ones((3, 1)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 9])
+def test_small_systems_are_eliminated_with_pivots(n, dtype):
+    random = np.random.default_rng(n)
+    a = matrices(dtype, 7, n, n, seed=n) - 3 * np.eye(n, dtype=dtype)
+    a[0] = np.eye(n)[::-1]  # zeros where pivots are looked for
+    a[1] *= 1e20
+    a[2] = np.diag(np.float64(10) ** -np.arange(n))[random.permutation(n)]
+    b = matrices(dtype, 7, n, 3, seed=n + 1)
+    x = np.asarray(tnp.linalg.solve(a, b))
+    wide = "complex128" if dtype.startswith("complex") else "float64"
+    residual = a.astype(wide) @ x.astype(wide) - b
+    scale = np.abs(a).sum(-1, keepdims=True) * np.abs(x).max(-2, keepdims=True) + np.abs(b)
+    assert (np.abs(residual) <= 30 * n * np.finfo(dtype).eps * scale).all()
+    mapped = tfn.vmap(tnp.linalg.solve)(a, b)
+    near(mapped, x)
+    ct = matrices(dtype, 7, n, 3, seed=n + 2)
+    slope = tfn.vjp(lambda b: tnp.linalg.solve(a[3:], b), b[3:])[1](ct[3:])[0]
+    near(slope, np.linalg.solve(np.swapaxes(a[3:], -1, -2), ct[3:]), 100)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 9])
+def test_what_is_not_finite_stays_in_its_matrix(n):
+    a, b = matrices("float32", 6, n, n), matrices("float32", 6, n, 2)
+    clean = np.linalg.solve(a, b)
+    a[1, 0, 0], a[2, -1, -1], b[3, 0, 0] = np.nan, np.inf, np.nan
+    x = np.asarray(tnp.linalg.solve(a, b))
+    near(x[[0, 4, 5]], clean[[0, 4, 5]])
+    assert np.isnan(x[1]).any() and np.isnan(x[3, :, 0]).any() and np.isfinite(x[3, :, 1]).all()
+
+
+def test_systems_without_matrices_or_right_sides():
+    for shape, columns in (((0, 3, 3), 2), ((2, 3, 3), 0), ((2, 0, 0), 2)):
+        b = np.ones((*shape[:-1], columns), np.float32)
+        assert tnp.linalg.solve(np.ones(shape, np.float32), b).shape == b.shape
+
+
 def test_singular_matrices_give_nan_and_leave_others():
     a = np.stack([np.eye(2), np.ones((2, 2)), -np.eye(2)])
     inverse = np.asarray(tnp.linalg.inv(a))

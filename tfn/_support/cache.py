@@ -60,6 +60,9 @@ class _Total:
 
 
 _TOTAL = _Total()
+AT_TURN: list[Callable[[], None]] = []
+"""Called at the end of each generation, and when caches are emptied: they drop what bypasses
+caches elsewhere, as `Cache.shortcuts` does."""
 _CACHES: WeakSet[Cache[Any]] = WeakSet()
 _LOCK = RLock()  # reentrant, because a garbage collection inside it may run anything
 os.register_at_fork(
@@ -170,6 +173,8 @@ def turn() -> None:
         cache.young_bytes = 0
         cache.shortcuts.clear()
         cache.shortcuts_by.clear()
+    for forget in AT_TURN:
+        forget()
     _TOTAL.old_bytes, _TOTAL.young_bytes = _TOTAL.young_bytes, 0
     _TOTAL.turns += 1
     entries = sum(map(len, dropped))
@@ -183,6 +188,8 @@ def clear() -> None:
     """Drop all entries of all caches."""
     for cache in _caches():
         cache.clear()
+    for forget in AT_TURN:
+        forget()
 
 
 def info() -> CacheInfo:

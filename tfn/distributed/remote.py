@@ -16,7 +16,7 @@ import numpy as np
 from tfn.dtypes import DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import Device, Executable
+from tfn.hw.device import Device, Executable, Learn
 from tfn.hw.memory import unshared, without_address
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -134,7 +134,7 @@ class RemoteQueue:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:

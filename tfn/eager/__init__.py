@@ -3,6 +3,7 @@
 Files in reading order:
     operands  arguments become Arrays: dtype promotion, broadcasting, axes, shapes
     arrays    Arrays as they are constructed: on a buffer, or as a value of a trace
+    operators what a device learns from an operator, so as to run it natively
     platforms the devices by name
     run       programs: lowered, compiled, loaded, cached, executed on the default device
     placement programs where their arguments are: over the devices of a mesh, or on one of them

@@ -35,6 +35,7 @@ from tfn.dtypes import (
     number,
     promote,
 )
+from tfn.eager import operators
 from tfn.eager.arrays import concrete, weaken
 from tfn.errors import (
     ArgumentError,
@@ -75,6 +76,8 @@ def apply(
     if enter is not None and not bind.APART:
         result: Array = enter(*operands)
         if result is not NotImplemented:
+            if operators.NOTES:
+                operators.note(enter, operands, result)
             return result
     trace = bind.innermost(operands)
     if trace is not None:
@@ -91,8 +94,10 @@ def apply(
     result = weaken(bind.runtime().call(jaxpr, operands)[0], weak)
     if enter is None and keeps:
         takes, given = range(len(operands)), [None] * len(operands)
-        entry = bind.runtime().entry(jaxpr, takes, 0, given, [weak], kinds=key[3])
-        _PROGRAMS.keep(key, (jaxpr, entry))
+        enter = bind.runtime().entry(jaxpr, takes, 0, given, [weak], kinds=key[3])
+        _PROGRAMS.keep(key, (jaxpr, enter))
+    if operators.NOTES:
+        operators.note(enter, operands, result)
     return result
 
 

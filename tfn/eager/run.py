@@ -27,7 +27,7 @@ from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
 from tfn.config import config, watch
-from tfn.eager import nans, platforms
+from tfn.eager import nans, operators, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
@@ -68,7 +68,7 @@ def device(platform: str | None = None) -> Device:
         if maker is None:
             raise platforms.no_device(name, f"config.device={name!r}")
         current = maker()
-        current.queue.serve(Array)
+        current.queue.serve(Array, operators.learn)
         if current.compiler:
             lower.pipeline.install_cache(KernelCache())
         current = _DEVICES[name] = replace(current, target=configured(current.target))
@@ -465,6 +465,8 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
     if enter is not None:
         result = enter(*operands)
         if result is not NotImplemented:
+            if operators.NOTES:
+                operators.note(enter, operands, result)
             return result
     keeps = True
     if jaxpr is None:
@@ -480,6 +482,8 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
         weakness = [None] * len(takes), [weak] * len(gives)
         enter = entry(jaxpr, takes, result_tree, *weakness, kinds=key[3], name=op.value)
         _EAGER.keep(key, (jaxpr, enter))
+    if operators.NOTES:
+        operators.note(enter, operands, results[0])
     return results if op in SEVERAL else results[0]
 
 

@@ -90,6 +90,28 @@ class EntryOutput:
     in_place: int = -1
 
 
+@frozen
+class Operation:
+    """An operation that Python has run, and how the same program runs others like it.
+
+    Attributes:
+        result: what it gave.
+        entry: of the one program that made the result; None if there is none, or there are more.
+        operands: of the program: ``left``, ``right``, or ``number`` for one that is a number.
+        number: an array of no other user that takes the number; None if there is none.
+    """
+
+    result: Any
+    entry: Entry | None = None
+    operands: tuple[str, ...] = ()
+    number: Any = None
+
+
+Learn = Callable[[str, str, Any, Any], Operation]
+"""Runs an operator: the name of its method, that of the reflected one, and the operands, arrays or
+numbers, of which the right one is None where there is only one."""
+
+
 class Executable(Protocol):
     """A program made ready to run on one device."""
 
@@ -145,8 +167,11 @@ def no_entry(
 class Queue(Protocol):
     """Runs programs."""
 
-    def serve(self, array: type) -> None:
-        """Learn the class of the arrays that entries take and make; comes before the first."""
+    def serve(self, array: type, learn: Learn | None = None) -> None:
+        """Learn the class of the arrays that entries take and make; comes before the first.
+
+        With `learn` the operators of the class may run natively what it has run once.
+        """
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
         """Make a program ready; `objects` holds the compiled text by symbol name."""

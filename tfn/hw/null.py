@@ -16,7 +16,7 @@ from tfn.dtypes import INEXACT, WITHOUT_NAN, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.device import Device, Executable, no_entry, no_share
+from tfn.hw.device import Device, Executable, Learn, no_entry, no_share
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -106,7 +106,7 @@ class NullExecutable:
 class NullQueue:
     """Loads programs, and runs none."""
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:

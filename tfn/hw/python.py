@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import Device, Executable, no_entry, no_share
+from tfn.hw.device import Device, Executable, Learn, no_entry, no_share
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -48,7 +48,7 @@ class OracleExecutable:
 class OracleQueue:
     """Evaluates the function that a program was lowered from."""
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:

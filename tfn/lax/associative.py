@@ -111,9 +111,15 @@ def associative_scan(
 
 _Combine = Callable[[list[Array], list[Array]], list[Array]]
 
-MIN_PARALLEL_ELEMENTS = 64
+MIN_PARALLEL_ELEMENTS = 16
 """Fewer elements than these, combined at the same time, do not hide the latency of one
-combination: then the line is cut into blocks that advance together."""
+combination: then the line is cut into blocks that advance together.  Blocks combine each element
+twice, and move it twice more.  Measured on one core with AVX-512, with blocks and without, in us:
+2,000 steps of a linear recurrence of 4 numbers take 7.3 and 8.6, of 16 26 and 15, of 33 79 and 32;
+1,000 of `logaddexp` of 16 numbers 72 and 40, 500 products of 4 by 4 matrices 8.9 and 11."""
+
+MIN_BLOCKS = 8
+"""Blocks that are worth two passes: 300 steps of one number take as long in 6 blocks as in one."""
 
 MAX_PARALLEL_ELEMENTS = 512
 """Elements that blocks combine at the same time: more would give shorter blocks, whose totals
@@ -163,7 +169,7 @@ def _prefixes(combine: _Combine, xs: list[Array], axes: list[int]) -> list[Array
 def _block_count(n: int, width: int) -> int:
     """Returns the number of blocks for n elements of `width` numbers; a divisor of n, if near."""
     most = min(MAX_PARALLEL_ELEMENTS // max(width, 1), n // MIN_BLOCK_ROWS)
-    if width >= MIN_PARALLEL_ELEMENTS or most < 2:
+    if width >= MIN_PARALLEL_ELEMENTS or most < MIN_BLOCKS:
         return 1
     return next((b for b in range(most, most // 2, -1) if n % b == 0), most)
 

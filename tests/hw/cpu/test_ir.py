@@ -37,8 +37,9 @@ def test_every_file_is_shipped_and_its_header_names_its_functions(path: Path) ->
     lines = path.read_text(encoding="ascii").splitlines()
     header = lines[: next(i for i, line in enumerate(lines) if not line.startswith(";"))]
     assert len(header) > 2 and max(map(len, lines)) <= 100
-    functions = re.findall(r"^define .*?@(\w+)\(", "\n".join(lines), re.MULTILINE)
-    missing = [f for f in functions if not re.search(rf"^;   {f}\b", "\n".join(header), re.M)]
+    functions = re.findall(r"^define .*?@([\w$]+)\(", "\n".join(lines), re.MULTILINE)
+    names = {line.split()[1] for line in header if line.startswith(";   ")}
+    missing = [f for f in functions if f not in names]
     assert functions and not missing, f"the header does not say what {missing} do"
 
 
@@ -48,4 +49,6 @@ def test_every_word_of_a_layout_is_used_by_native_code() -> None:
     words += [f"BUFFER.{name}" for name in native.BUFFER]
     words += [f"INPUT.{name}" for name in native.INPUT[1:]]  # the first word is at the row itself
     words += [f"OUTPUT.{name}" for name in native.OUTPUT[1:]]
+    words += [f"OPERATORS.{name}" for name in native.OPERATORS]
+    words += [f"OPERATOR.{name}" for name in native.OPERATOR[1:]]
     assert not [word for word in words if f"${word}$" not in text]

@@ -9,14 +9,15 @@ In reading order:
     thread_pool: the native part of the thread pool; thread_pool.ll, sleep_futex.ll, sleep_poll.ll.
     threads: the workers.
     kernel_timer: kernels timed in another process.
-    native: layouts that native code and Python share; buffers.ll, pytrees.ll, entry.ll,
-        guard_hooks.ll.
+    native: layouts that native code and Python share; buffers.ll, pytrees.ll,
+        entry.ll, operators.ll, operator_slot.ll, guard_hooks.ll.
     interpreter: the Python/C API: builtins and types of native code.
     pool: the native memory pool.
     clock: ticks of the processor's counter as nanoseconds.
     call_log: the ring of native calls, for the profiler.
     kernel_log: the ring of the times of kernels, which drivers write.
     use_log: the ring of the uses of buffers, which is on while a trace records.
+    operators: operators of arrays, from the slots of their type to entries.
     dispatch: the entries of programs, builtins that run them on a user's arguments.
     callbacks: functions of the host, called from within a program.
     batched_call: a loop of calls of a C function.

@@ -21,15 +21,17 @@ from tfn.hw.cpu.clock import Clock
 from tfn.hw.cpu.interpreter import bind, buffer_type, keep_forever, method, slot_offsets
 from tfn.hw.cpu.kernel_log import KernelLog
 from tfn.hw.cpu.loader import Code
+from tfn.hw.cpu.operators import Operators
 from tfn.hw.cpu.pool import Pool, free_list_of
 from tfn.hw.cpu.use_log import UseLog
-from tfn.hw.device import Entry, EntryInput, EntryOutput
+from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn
 from tfn.tree import FIELDS, is_namedtuple
 
 MAX_DEPTH = 100
 """Containers within each other in a tree: native code recurses on the caller's stack."""
 _OWN = ("state", "dealloc", "getbuffer", "adopt", "call", "read_counter", "add_use")
-SYMBOLS = (*_OWN, *pool.SYMBOLS)
+_OPERATORS = ("operators", *[f"operator_{slot.name}" for slot in native.SLOTS])
+SYMBOLS = (*_OWN, *_OPERATORS, *pool.SYMBOLS)
 TUPLE_NEW = tuple.__new__  # one object for all: each access of the attribute makes a new one
 _UNLIMITED_BYTES = (1 << 63) - 1
 
@@ -101,6 +103,7 @@ class Dispatch:
         self.adopt: Callable[[int, int, Any], Buffer] = adopt
         self.pool = Pool(self.state, code)
         self._call = method("call", code.addresses["call"])
+        self._operators = Operators(code)
         clock = Clock(code.addresses["read_counter"])
         self.log, self.kernels = CallLog(self.state, code, clock), KernelLog(code, clock)
         self.uses = UseLog(self.state, code, clock, buffers)
@@ -112,8 +115,11 @@ class Dispatch:
         self.state["enabled"] = config.device == self._device and not config.debug_nans
         self.state["limit_bytes"] = config.memory_limit_bytes or _UNLIMITED_BYTES
 
-    def serve(self, array: type) -> None:
-        """Take and make instances of this class, whose slots `native.STATE` names."""
+    def serve(self, array: type, learn: Learn | None = None) -> None:
+        """Take and make instances of this class, whose slots `native.STATE` names.
+
+        With `learn` its operators become native: see `tfn.hw.cpu.operators`.
+        """
         words = [name for name in native.STATE if name.startswith("offset_")]
         offsets = slot_offsets(array, [word.removeprefix("offset_") for word in words])
         for word, offset in zip(words, offsets, strict=True):
@@ -121,6 +127,8 @@ class Dispatch:
         self.state["array_type"] = id(array)
         keep_forever(array)
         self._serves = True
+        if learn:
+            self._operators.serve(array, learn)
 
     def entry(
         self,

@@ -1,11 +1,14 @@
 """Native dispatch: the layouts that its LLVM IR shares with Python, and its text.
 
-A call of a compiled function is served by one builtin, whose code is in four files::
+A call of a compiled function is served by one builtin, an operator of arrays by a slot of their
+type; the code is in these files::
 
-    buffers.ll      the type of native buffers; free lists: allocate, free
-    pytrees.ll      arguments taken apart, results put together
-    entry.ll        the body of every builtin: check, allocate, run, build the result
-    guard_hooks.ll  with guards only: calls to Python as blocks are allocated and freed
+    buffers.ll        the type of native buffers; free lists: allocate, free
+    pytrees.ll        arguments taken apart, results put together
+    entry.ll          the body of every builtin: check, allocate, run, build the result
+    operators.ll      the operators of arrays: from operands to the entry of their program
+    operator_slot.ll  the function of one slot
+    guard_hooks.ll    with guards only: calls to Python as blocks are allocated and freed
 
 A buffer is an object of a type of our own, with its address at a fixed offset.  A dead one goes to
 the free list of its size class, memory and all, and the next allocation takes it from there.  What
@@ -19,6 +22,7 @@ to select their instructions takes a third of the time.
 from __future__ import annotations
 
 import ctypes
+from typing import NamedTuple
 
 from tfn.hw.cpu.ir import read_ir
 
@@ -149,21 +153,131 @@ TREE = {"leaf": 0, "none": 1, "list": 2, "tuple": 3, "dict": 4, "dataclass": 5}
     dataclass  class, m, then m times: name, static value; n, then n times: name, tree
 """
 
+OPERATORS = ("rows", "mask", "learn", "recorders", "float_type", "int_type")
+"""The words of `operators`; the names of `OPERATOR_METHODS` come after them.
+
+rows, mask: the address of the table, and the number of its rows less one, in bits that are all 1.
+learn: a method of Python that runs an operation and adds a row for others like it.
+recorders: the list of traces that record operations on concrete arrays.
+"""
+OPERATOR = (
+    "left",
+    "right",
+    "operator",
+    "owner",
+    "count",
+    "first",
+    "second",
+    "number",
+    "number_left",
+    "number_type",
+    "low",
+    "high",
+)
+"""The words of a row of the table.
+
+left, right, operator: the key; left is 0 in a free row, right if there is only one operand.
+owner: the `self` of the entry of the program; 0 if Python has to run the operation.
+count, first, second: the operands of the program, by `SOURCE`.
+number: the array that takes the value of an operand that is a Python number; 0 without one.
+number_left: whether the number is the left operand.
+number_type, low, high: by `NUMBER` the type that it is converted to, and the integers it may be.
+"""
+SOURCE = {"left": 0, "right": 1, "number": 2}
+NUMBER = {"integer": 0, "single": 1, "double": 2}
+
+
+class Slot(NamedTuple):
+    """A slot of a type.
+
+    Attributes:
+        name: its name, in that of its function.
+        number: for PyType_GetSlot, part of the stable ABI.
+        place: among the slots of numbers; -1 for that of comparisons.
+        methods: for each of its operators the method and that of the reflected operator.
+    """
+
+    name: str
+    number: int
+    place: int
+    methods: tuple[tuple[str, str], ...]
+
+
+_TABLES = (("PLAN", PLAN), ("INPUT", INPUT), ("OUTPUT", OUTPUT), ("OPERATOR", OPERATOR))
+
+
+def _binary(name: str) -> tuple[tuple[str, str], ...]:
+    return ((f"__{name}__", f"__r{name}__"),)
+
+
+# fmt: off
+SLOTS = (
+    Slot("add", 7, 0, _binary("add")),
+    Slot("subtract", 36, 1, _binary("sub")),
+    Slot("multiply", 29, 2, _binary("mul")),
+    Slot("remainder", 34, 3, _binary("mod")),
+    Slot("power", 33, 5, _binary("pow")),
+    Slot("negative", 30, 6, (("__neg__", ""),)),
+    Slot("absolute", 6, 8, (("__abs__", ""),)),
+    Slot("invert", 27, 10, (("__invert__", ""),)),
+    Slot("left_shift", 28, 11, _binary("lshift")),
+    Slot("right_shift", 35, 12, _binary("rshift")),
+    Slot("and", 8, 13, _binary("and")),
+    Slot("xor", 38, 14, _binary("xor")),
+    Slot("or", 31, 15, _binary("or")),
+    Slot("floor_divide", 12, 29, _binary("floordiv")),
+    Slot("true_divide", 37, 30, _binary("truediv")),
+    Slot("matrix_multiply", 75, 34, _binary("matmul")),
+    # In the order of the interpreter: <, <=, ==, !=, >, >=.  It reflects comparisons itself.
+    Slot("compare", 67, -1, (
+        ("__lt__", ""), ("__le__", ""), ("__eq__", ""), ("__ne__", ""), ("__gt__", ""),
+        ("__ge__", ""))),
+)
+# fmt: on
+OPERATOR_METHODS = tuple(pair for slot in SLOTS for pair in slot.methods)
+"""The methods of the operators, by number; those of one slot follow each other."""
+OPERATORS_WORDS = len(OPERATORS) + 2 * len(OPERATOR_METHODS)
+POWER = OPERATOR_METHODS.index(("__pow__", "__rpow__"))
+
+
+def _slot_values(slot: Slot) -> dict[str, object]:
+    """The holes of `operator_slot.ll`."""
+    first = OPERATOR_METHODS.index(slot.methods[0])
+    parameters, number = "ptr %left, ptr %right", f"%number = add i64 0, {first}"
+    right = "%right"
+    if slot.place < 0:
+        parameters += ", i32 %comparison"
+        number = f"%wide = zext i32 %comparison to i64\n  %number = add i64 %wide, {first}"
+    elif slot.name == "power":  # with a modulus there is no such operator
+        parameters += ", ptr %modulus"
+        number = "%none = load ptr, ptr " + _word(STATE.index("none"))
+        number += "\n  %two = icmp eq ptr %modulus, %none"
+        number += f"\n  %number = select i1 %two, i64 {first}, i64 -1"
+    elif not slot.methods[0][1]:
+        parameters, right = "ptr %left", "null"
+    return {
+        "NAME": slot.name,
+        "PARAMETERS": parameters,
+        "NUMBER": number,
+        "RIGHT": right,
+    }
+
+
+def _word(at: int, of: str = "state") -> str:
+    """The address of a word of a table."""
+    return f"getelementptr (i8, ptr @{of}, i64 {8 * at})"
+
 
 def text(guarded: bool = False) -> str:
-    """LLVM IR of the functions behind the builtins, and of `state`.
+    """LLVM IR of the functions behind builtins and slots, of `state` and of `operators`.
 
     Args:
         guarded: whether Python is called as blocks are allocated and freed.
     """
-
-    def word(at: int) -> str:
-        return f"getelementptr (i8, ptr @state, i64 {8 * at})"
-
     values: dict[str, object] = {
         "TUPLE_ITEMS": TUPLE_ITEMS,
         "STATE_WORDS": len(STATE) + FREE_LISTS,
-        "FREE_LISTS": word(len(STATE)),
+        "FREE_LISTS": _word(len(STATE)),
         "INPUT_WORDS": len(INPUT),
         "STACK_WORDS": STACK_WORDS,
         "OUTPUT_WORDS": len(OUTPUT),
@@ -175,12 +289,23 @@ def text(guarded: bool = False) -> str:
     values |= {f"BUFFER.{name}": offset for name, offset in BUFFER.items()}
     values |= {f"USE.{name}": code for name, code in USE.items()}
     values |= {f"TREE.{name}": code for name, code in TREE.items()}
-    values |= {f"STATE.{name}": word(at) for at, name in enumerate(STATE)}
-    for table, names in (("PLAN", PLAN), ("INPUT", INPUT), ("OUTPUT", OUTPUT)):
+    values |= {f"STATE.{name}": _word(at) for at, name in enumerate(STATE)}
+    values |= {f"OPERATORS.{name}": _word(at, "operators") for at, name in enumerate(OPERATORS)}
+    values |= {f"SOURCE.{name}": code for name, code in SOURCE.items()}
+    values |= {f"NUMBER.{name}": code for name, code in NUMBER.items()}
+    values |= {
+        "OPERATORS_WORDS": OPERATORS_WORDS,
+        "METHODS": _word(len(OPERATORS), "operators"),
+        "OPERATOR_WORDS": len(OPERATOR),
+        "POWER": POWER,
+    }
+    for table, names in _TABLES:
         values |= {f"{table}.{name}": at for at, name in enumerate(names)}
     conditions = ("GUARDED",) if guarded else ()
-    files = ("buffers", "pytrees", "entry", "guard_hooks")[: 4 if guarded else 3]
-    return "".join(read_ir(file, values, conditions) for file in files)
+    files = ("buffers", "pytrees", "entry", "operators", "guard_hooks")[: 5 if guarded else 4]
+    texts = [read_ir(file, values, conditions) for file in files]
+    texts += [read_ir("operator_slot", values | _slot_values(slot)) for slot in SLOTS]
+    return "".join(texts)
 
 
 class State:

@@ -19,7 +19,7 @@ from tfn.hw.cpu.dispatch import Dispatch
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads, of_process, share
-from tfn.hw.device import Entry, EntryInput, EntryOutput
+from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Launch, Program
 
@@ -170,10 +170,10 @@ class CpuQueue:
         self.loader, self.memory, self.dispatch = loader, memory, dispatch
         self._shares: dict[int, Threads] = {}
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         """See `tfn.hw.device.Queue.serve`."""
         if self.dispatch:
-            self.dispatch.serve(array)
+            self.dispatch.serve(array, learn)
 
     @cached_property
     def runtime(self) -> Code:

@@ -37,7 +37,7 @@ from tfn.hw.cuda.graph import Function, Graph, parameters, recorded
 from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory, pointer_of
 from tfn.hw.cuda.table import WORD_BYTES
-from tfn.hw.device import no_entry, no_share
+from tfn.hw.device import Learn, no_entry, no_share
 from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
@@ -242,7 +242,7 @@ class CudaQueue:
         self._control: dict[str, Function] = {}
         self._modules: dict[bytes, Any] = {}
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> CudaExecutable:

@@ -16,7 +16,7 @@ from copy import copy
 
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import no_entry, no_share
+from tfn.hw.device import Learn, no_entry, no_share
 from tfn.hw.dsp import commands
 from tfn.hw.dsp.callbacks import HostCalls
 from tfn.hw.dsp.commands import (
@@ -142,7 +142,7 @@ class DspQueue:
         self._signal = 0
         self._words = shared.words
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> DspExecutable:

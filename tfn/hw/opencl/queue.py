@@ -13,7 +13,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import no_entry, no_share
+from tfn.hw.device import Learn, no_entry, no_share
 from tfn.hw.opencl import commands as records
 from tfn.hw.opencl.commands import Command, record
 from tfn.hw.opencl.compiler import OpenClCompiler
@@ -207,7 +207,7 @@ class OpenClQueue:
         self.driver, self.compiler, self.memory = driver, compiler, memory
         self.lock = threading.RLock()  # a function of the host may call programs itself
 
-    def serve(self, array: type) -> None:
+    def serve(self, array: type, learn: Learn | None = None) -> None:
         """Nothing: there are no native entries."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> OpenClExecutable:

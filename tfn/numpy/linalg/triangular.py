@@ -20,6 +20,7 @@ from tfn.numpy.complex import conj, real
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.contraction import matmul
 from tfn.numpy.indexing import take_along_axis
+from tfn.numpy.linalg import elimination
 from tfn.numpy.linalg.stacks import (
     adjoint,
     info_type,
@@ -254,7 +255,8 @@ def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0)
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The solution x of a x = b for square matrices, by `lu`; NaN where a matrix is singular.
 
-    One factorisation serves the solution and its derivatives.
+    One factorisation serves the solution and its derivatives; small matrices are eliminated for
+    each of them, see `elimination`.
 
     Raises:
         ShapeError: if the matrices do not fit.
@@ -270,6 +272,8 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def _solve_of(a: Array, b: Array, transposed: bool) -> Array:
+    if 1 <= a.shape[-1] <= elimination.LARGEST_MATRIX:
+        return elimination.solve(matrix_transpose(a) if transposed else a, b)
     packed, pivots = factors(a)
     operands, flags = (packed, pivots, matrix_transpose(b)), "T" if transposed else "N"
     x, _ = routine("getrs", operands, transposed_type(b), info_type(b), flags=flags)

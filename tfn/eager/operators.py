@@ -1,0 +1,69 @@
+"""Operators of concrete arrays: what a device learns from an operation, so as to run others itself.
+
+    x * 2.0   ran one program, on (x, a scalar of float32)   ->   entry, (left, number)
+
+The method of the class runs the operation, and `note` is told of the programs that run meanwhile.
+If one alone made the result, of the operands as they are, it serves for all operands of their
+kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array
+from tfn.eager.arrays import concrete
+from tfn.hw.device import Entry, Operation
+from tfn.trace import bind
+
+NOTES: list[list[tuple[Entry | None, Sequence[Array], Any]]] = []
+"""For each operation from which a device learns, the programs that have run."""
+
+
+def note(entry: Entry | None, operands: Sequence[Array], result: Any) -> None:
+    """Tell the operations that are being learnt of a program that has run."""
+    for programs in NOTES:
+        programs.append((entry, operands, result))
+
+
+def learn(method: str, reflected: str, left: Any, right: Any) -> Operation:
+    """Run an operator; see `tfn.hw.device.Learn`."""
+    if right is left and left.buffer is not None:  # x * x: identity tells operands apart
+        right = concrete(left.buffer, left.shape, left.dtype, left.weak_type, left.kind.sharding)
+    programs: list[tuple[Entry | None, Sequence[Array], Any]] = []
+    NOTES.append(programs)
+    try:
+        if right is None:
+            result = getattr(Array, method)(left)
+        elif isinstance(left, Array):
+            result = getattr(Array, method)(left, right)
+        else:
+            result = getattr(Array, reflected)(right, left)
+    finally:
+        NOTES[:] = [each for each in NOTES if each is not programs]
+    if len(programs) != 1 or programs[0][2] is not result:
+        return Operation(result)
+    entry, operands, _ = programs[0]
+    sources, number = [], None
+    for x in operands:
+        source = "left" if x is left else "right" if x is right else "number"
+        sources.append(source)
+        if source == "number":
+            value = right if isinstance(left, Array) else left
+            if number is not None or not _is_number(x, value):
+                return Operation(result)
+            data = np.array(bind.runtime().read(x))
+            number = bind.runtime().asarray(data)
+    return Operation(result, entry, tuple(sources), number)
+
+
+def _is_number(x: Array, value: Any) -> bool:
+    """Whether a scalar is a Python number as `number_as` converts it."""
+    if type(value) not in (int, float) or x.shape or x.kind is None or x.kind.sharding:
+        return False
+    data = bind.runtime().read(x)
+    with np.errstate(over="ignore"):
+        return bool(np.asarray(value).astype(x.dtype).tobytes() == data.tobytes())
