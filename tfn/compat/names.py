@@ -130,6 +130,7 @@ MODULES: dict[str, Names] = {
     "jax.numpy": Names("tfn.numpy", {
         "einsum": "tfn.compat.contraction:einsum",
         "ComplexWarning": "numpy.exceptions:ComplexWarning",
+        **_from("numpy", "ndim", "shape", "size"),
     }),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
