@@ -500,7 +500,8 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
             got=f"shift={shift}, axis={axis}",
             hint="pass a single shift to move all axes as far",
         )
-    moves, unknown = [], []
+    moves: list[tuple[int, int | None]] = []
+    unknown = []
     for a, places in zip(axes, shifts):
         try:
             moves.append((a, integer("roll", "shift", places) % max(x.shape[a], 1)))
