@@ -18,6 +18,7 @@ import doctest
 import json
 import os
 import random
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ def cells_of(path: Path, part: tuple[str, str] = ("", "")) -> list[tuple[str, bo
 def edited(text: str, changes: dict[str, Any]) -> str:
     """A text with its edits made, and the number of steps in the place of `STEPS`."""
     for old, new in changes.get("edits", ()):
-        text = text.replace(old, new.replace("STEPS", str(changes["steps"])))
+        text = text.replace(old, re.sub(r"\bSTEPS\b", str(changes["steps"]), new))
     return text
 
 

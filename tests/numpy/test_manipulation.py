@@ -107,6 +107,7 @@ def test_axes_and_shapes_are_any_sequence_of_integers():
     assert tnp.reshape(x, np.array([3, -1])).shape == tnp.zeros(np.array([3, 2])).shape == (3, 2)
     assert tnp.broadcast_to(1.0, tnp.array([2, 3])).shape == (2, 3)
     assert tnp.ones(np.array([], "int32")).shape == ()
+    assert tnp.reshape(x, tnp.array([-1, 2])).shape == (3, 2)
     with pytest.raises(ArgumentError, match="shape of integers"):
         tnp.zeros(np.array([2.5]))
     with pytest.raises(ArgumentError, match="shape of integers"):

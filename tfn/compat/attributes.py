@@ -61,3 +61,9 @@ ATTRIBUTES: dict[str, Any] = {
     "view": view,
 }
 """By name."""
+
+JITTED_ATTRIBUTES: dict[str, Any] = {
+    "_cache_size": lambda f: f.cache_info().entries,
+    "_clear_cache": lambda f: f.clear_cache(),
+}
+"""Attributes of jitted functions that programs read to show when JAX traces."""

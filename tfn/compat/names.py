@@ -109,6 +109,9 @@ BLOCKS = _from(
     "thread_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device")
 
+DEFAULT_WIDTHS = {"float": 64, "int": 64, "complex": 128}
+"""The bits of `jnp.float_` and others; arrays of them have 32 or 64 unless 64 bits are enabled."""
+
 MODULES: dict[str, Names] = {
     "jax": Names("tfn", {
         **_from(SETTINGS, "__version__", "__version_info__"),
@@ -131,6 +134,8 @@ MODULES: dict[str, Names] = {
         "einsum": "tfn.compat.contraction:einsum",
         "ComplexWarning": "numpy.exceptions:ComplexWarning",
         **_from("numpy", "ndim", "shape", "size"),
+        **{f"{name}_": f"tfn.numpy:{name}{bits}" for name, bits in DEFAULT_WIDTHS.items()},
+        "uint": "tfn.numpy:uint64",
     }),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
@@ -216,7 +221,9 @@ MODULES: dict[str, Names] = {
     ) | {
         "InconclusiveDimensionOperation": f"{ERRORS}:ExportError",
         "JaxprTypeError": f"{ERRORS}:DTypeError",
-    }),
+    }, dict.fromkeys((
+        "take_current_trace", "set_current_trace",
+    ), "a trace cannot be put aside: the values of each know theirs")),
     "jax.extend.core.primitives": Names("tfn.compat.op_primitives", {
         f"{name}_p": f"{COMPOSED}:{name}_p"
         for name in (*COMPOSED_NAMES, *LINALG_NAMES, "add_jaxvals", "name")
@@ -298,6 +305,9 @@ MODULES: dict[str, Names] = {
     "jax.experimental.layout": Names(None, {}, dict.fromkeys((
         "Format", "Layout", "DeviceLocalLayout",
     ), "arrays have one layout")),
+    "jax.experimental.colocated_python": Names(None, {}, dict.fromkeys((
+        "colocated_python", "colocated_python_class", "colocated_cpu_devices",
+    ), "programs run in the process that calls them")),
     "jax.experimental.pallas": Names("tfn.experimental.pallas"),
     "jax.experimental.pallas.tpu": Names("tfn.experimental.pallas"),
     "jax.experimental.jet": Names("tfn.experimental.jet"),

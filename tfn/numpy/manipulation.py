@@ -86,7 +86,11 @@ def _reshape_columns(x: UOp, shape: Shape) -> UOp:
 
 def _new_shape(old: Shape, shape: object) -> Shape:
     sizes_or_unknown = list(listed(shape))
-    unknown = [i for i, n in enumerate(sizes_or_unknown) if not isinstance(n, Array) and n == -1]
+    unknown = [
+        i
+        for i, n in enumerate(sizes_or_unknown)
+        if (n.trace is None and n.shape == () and int(n) if isinstance(n, Array) else n) == -1
+    ]
     if len(unknown) > 1:
         raise ShapeError(
             "reshape can find only one size",
