@@ -11,17 +11,15 @@ from typing import Any, NoReturn
 
 from tfn._support.frozen import frozen
 from tfn.array import Array
-from tfn.compat.attributes import ATTRIBUTES, JITTED_ATTRIBUTES
+from tfn.compat.attributes import ATTRIBUTES
 from tfn.compat.avals import typeof
 from tfn.compat.keywords import adapted
 from tfn.compat.names import MODULES, Names
 from tfn.compat.settings import as_in_jax, config, from_environment
-from tfn.dtypes import ScalarType
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
 from tfn.trace.refs import Ref
 from tfn.transforms.annotations import HELD
-from tfn.transforms.jit import Jitted
 
 
 def install_as_jax() -> None:
@@ -50,11 +48,9 @@ def install_as_jax() -> None:
     HELD[:] = [False]
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
-    for name, attribute in ATTRIBUTES.items():
-        setattr(Array, name, attribute)
-    ScalarType.__hash__ = lambda kind: hash(kind.dtype.type)  # type: ignore[method-assign]
-    for name, attribute in JITTED_ATTRIBUTES.items():
-        setattr(Jitted, name, attribute)
+    for kind, attributes in ATTRIBUTES.items():
+        for name, attribute in attributes.items():
+            setattr(kind, name, attribute)
     Ref.aval = property(typeof)  # type: ignore[attr-defined]
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)

@@ -222,7 +222,7 @@ class custom_jvp(Generic[P, R_co]):
             first = fixed(primals[: len(traced)]).values
             return self.rule(*first, primals[len(traced) :], tangents[len(traced) :])
 
-        f = self.function
+        f: Function = self.function
         opened: Any = custom_jvp(
             functools.wraps(f)(lambda *xs: f(*fixed(xs[: len(traced)]).join(xs[len(traced) :])))
         )
