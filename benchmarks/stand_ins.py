@@ -95,7 +95,8 @@ STAND_INS = {
     "brax": nothing("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training"),
     "navix": nothing("navix"),
     "tensorflow": nothing(
-        "tensorflow", "tensorflow_datasets", "tensorflow_text", "sentencepiece",
+        "tensorflow", "tensorflow.io", "tensorflow.python", "tensorflow_datasets",
+        "tensorflow_text", "sentencepiece",
         "flax.metrics.tensorboard", "orbax.export", "clu", "sentencepiece.sentencepiece_model_pb2",
     ),
 }  # fmt: skip

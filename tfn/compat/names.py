@@ -93,7 +93,7 @@ FUNCTIONS_OF_JAXPRS = _from(
 )
 TRACES = _from(FUNCTIONS, "find_top_trace", "get_opaque_trace_state", "trace_state_clean")
 CORE = {
-    "Effect": f"{HIJAX}:Effect", "Primitive": f"{PRIMITIVES}:Primitive",
+    "Effect": f"{HIJAX}:Effect", "Trace": f"{HIJAX}:Trace", "Primitive": f"{PRIMITIVES}:Primitive",
     "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
     **TYPES, **FUNCTIONS_OF_JAXPRS, **TRACES,
 }
@@ -229,7 +229,7 @@ MODULES: dict[str, Names] = {
         for name in (*COMPOSED_NAMES, *LINALG_NAMES, "add_jaxvals", "name")
     }),
     "jax.extend.linear_util": Names(None, _from(
-        "tfn.compat.linear_util", "WrappedFun", "wrap_init")),
+        "tfn.compat.linear_util", "WrappedFun", "transformation", "wrap_init")),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
