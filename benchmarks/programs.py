@@ -74,6 +74,9 @@ NOISE = 1e-6
 SPREAD = 10.0
 """Times the distance of JAX from itself, of which one sample is known."""
 
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "UV_OFFLINE": "1"}
+"""Environment of a program: one that installs packages would change those of all others."""
+
 CHANGES = ("edits", "stand_ins", "after", "part", "steps")
 """What `published.py` says of a program, and `program_run.py` does."""
 
@@ -187,7 +190,7 @@ def run(side: str, sources: Path, row: dict[str, str], out: Path) -> dict[str, A
     seconds = TFN_SECONDS if side == "tfn" or row["kind"] == "published" else JAX_SECONDS
     more = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"} if side == "spread" else {}
     environment = os.environ | {"PYTHONHASHSEED": "0", "JAX_PLATFORMS": "cpu", **more}
-    environment["PYTHONPATH"] = str(ROOT)
+    environment |= {"PYTHONPATH": str(ROOT), **OFFLINE}
     with tempfile.TemporaryDirectory() as folder:
         checkout(repository(sources, row["repository"]), row["commit"], Path(folder))
         runner = str(ROOT / "benchmarks" / "program_run.py")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -78,7 +79,14 @@ def distrax() -> dict[str, ModuleType]:
 
 def nothing(*names: str) -> Any:
     """Modules whose every name may be called and does nothing."""
-    return lambda: {name: MagicMock() for name in names}
+
+    def make() -> dict[str, Any]:
+        modules = {name: MagicMock() for name in names}
+        for name, module in modules.items():
+            module.__spec__ = ModuleSpec(name, None)  # flax asks whether TensorFlow is there
+        return modules
+
+    return make
 
 
 STAND_INS = {
@@ -87,7 +95,8 @@ STAND_INS = {
     "brax": nothing("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training"),
     "navix": nothing("navix"),
     "tensorflow": nothing(
-        "tensorflow", "tensorflow_datasets", "tensorflow_text", "sentencepiece",
+        "tensorflow", "tensorflow.io", "tensorflow.python", "tensorflow_datasets",
+        "tensorflow_text", "sentencepiece",
         "flax.metrics.tensorboard", "orbax.export", "clu", "sentencepiece.sentencepiece_model_pb2",
     ),
 }  # fmt: skip

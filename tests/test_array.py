@@ -487,3 +487,12 @@ def test_an_address_does_not_keep_an_array_from_being_donated():
     assert x.is_deleted() and y.unsafe_buffer_pointer() == address
     with pytest.raises(ConcretizationTypeError):
         tfn.jit(lambda x: x.unsafe_buffer_pointer())(y)
+
+
+def test_repr_breaks_lines_where_numpy_does():
+    x = np.arange(50, dtype="float32") / 7
+    lines = repr(tnp.array(x)).splitlines()
+    body = np.array2string(x, separator=", ", prefix="Array(", suffix=",").splitlines()
+    assert lines[:-1] == ["Array(" + body[0], *body[1:-1], body[-1] + ","]
+    assert lines[-1] == "      dtype=float32)"
+    assert repr(tnp.array(x[:11])).endswith("]," + " dtype=float32)")

@@ -296,9 +296,11 @@ class Array:
         data = bind.runtime().read(self)
         if self.dtype in NARROW or self.dtype == BFLOAT16:
             data = data.astype(np.float32 if self.dtype in FLOATS else np.int32)
-        text = np.array2string(data, separator=", ", prefix="Array(", suffix=end)
+        text = np.array2string(data, separator=", ", prefix="Array(", suffix=",")
         shape = f", shape={self.shape}" if data.size == 0 and data.shape != (0,) else ""
-        return f"Array({text}{shape}{end}"
+        last = f"Array({text}{shape}{end}".rpartition("\n")[2]
+        room = len(last) <= np.get_printoptions()["linewidth"]
+        return f"Array({text}{shape}{end if room else end.replace(' ', chr(10) + '      ', 1)}"
 
     def __str__(self) -> str:
         if self.trace is not None or (self.committed and not _SHARDS[0]().is_readable(self)):

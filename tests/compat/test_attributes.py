@@ -41,3 +41,16 @@ def test_arrays_have_them_in_a_process_of_their_own() -> None:
         "[1065353216, 1065353216] float32[2] True [1.0, 1.0]\n8 True\n"
         "1 [9.0, 1.0]\n[[9.0, 7.0, 8.0]]\n"
     )
+
+
+def test_jitted_functions_tell_how_often_they_were_traced() -> None:
+    out = run("""
+        from tfn.compat import install_as_jax
+        install_as_jax()
+        import jax
+        f = jax.jit(lambda x: 2 * x)
+        print(f._cache_size(), f(1.0).item(), f(1).item(), f._cache_size())
+        f._clear_cache()
+        print(f._cache_size())
+    """)
+    assert out == "0 2.0 2 2\n0\n"

@@ -47,3 +47,10 @@ def test_tracers_are_traced_values():
 
     assert f(1.0) == 1.0 and kinds == [True, True, False, False]
     assert avals.is_array_type(np.float32(1)) and not avals.is_array_type(np.array("text"))
+
+
+def test_tracer_is_a_class():
+    kinds = []
+    tfn.jit(lambda x: kinds.append(isinstance(x, avals.Tracer)) or x)(1.0)
+    assert kinds == [True] and not isinstance(tnp.ones(2), avals.Tracer)
+    assert not issubclass(np.ndarray, avals.Tracer) and isinstance(avals.Tracer, type)

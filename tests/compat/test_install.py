@@ -100,3 +100,16 @@ def test_jax_itself_is_not_replaced():
 @pytest.mark.parametrize("module", ["jax", "jax.numpy", "jax.lax"])
 def test_nothing_is_installed_unasked(module):
     assert run(f"import sys, tfn, tfn.compat; print({module!r} in sys.modules)") == "False\n"
+
+
+def test_names_of_dtypes_are_found_among_those_of_numpy() -> None:
+    out = run("""
+        from tfn.compat import install_as_jax
+        install_as_jax()
+        import jax, jax.numpy as jnp, numpy as np
+        print(np.int32 in {jnp.int32}, jnp.float32 in {np.float32: 0})
+        print(jnp.float_ == np.float64, jnp.int_ == np.int64, jnp.zeros(1, jnp.float_).dtype)
+        jax.config.update("jax_enable_x64", True)
+        print(jnp.zeros(1, jnp.float_).dtype, jnp.zeros(1, jnp.complex_).dtype)
+    """)
+    assert out == "True True\nTrue True float32\nfloat64 complex128\n"

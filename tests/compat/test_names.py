@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tfn.numpy as tnp
 from tfn.compat.names import MODULES
 
 
@@ -35,3 +36,14 @@ def test_the_page_of_names_is_what_the_table_says_now():
     assert (place.parent / "jax_names.md").read_text() == page.stdout, (
         "run python docs/jax_names.py"
     )
+
+
+def test_shapes_of_what_is_no_array():
+    """TensorFlow Probability asks for the shape of None, and of lists."""
+    shape, ndim, size = (
+        getattr(importlib.import_module(module), name)
+        for name in ("shape", "ndim", "size")
+        for module, _, name in [MODULES["jax.numpy"].elsewhere[name].partition(":")]
+    )
+    x = tnp.ones((2, 3))
+    assert (shape(None), ndim([[1]]), shape(x), size(x, 1)) == ((), 2, (2, 3), 3)

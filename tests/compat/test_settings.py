@@ -70,6 +70,14 @@ def test_promotion_can_be_strict():
     assert (half + single).dtype == np.float32 and (count * 1.5).dtype == np.float32
 
 
+def test_functions_of_matrices_promote_nothing_themselves():
+    a = tnp.asarray(np.array([[2.0, 1.0], [1.0, 3.0]], "float32"))
+    with settings.numpy_dtype_promotion("strict"):
+        for f in (tnp.linalg.inv, tnp.linalg.det, tnp.linalg.slogdet, tfn.scipy.linalg.expm):
+            tfn.block_until_ready((f(a), tfn.jacfwd(f)(a)))
+        assert tnp.linalg.solve(a, a[0]).tolist() == pytest.approx([1, 0], abs=1e-6)
+
+
 def test_names_change_nothing():
     with settings.named_scope("layer"):
         assert settings.named_call(abs) is abs and settings.named_call(name="n")(abs) is abs

@@ -67,3 +67,12 @@ def test_device_get_leaves_traced_values():
     got = transforms.device_get({"x": tnp.ones(2), "n": 3, "s": "text"})
     assert isinstance(got["x"], np.ndarray) and got["n"] == 3 and got["s"] == "text"
     assert tfn.jit(lambda x: transforms.device_get([x, 1.0])[0] * 2)(3.0) == 6.0
+
+
+def test_results_of_callbacks_are_weak_where_they_are_declared_so():
+    like = tfn.eval_shape(lambda: tnp.where(True, 1, -1))
+    assert like.weak_type
+    traced = tfn.jit(transforms.pure_callback, static_argnums=(0, 1))
+    for function in (transforms.pure_callback, traced):
+        assert function(lambda: np.int32(3), like).weak_type
+        assert not function(lambda: np.int32(3), tfn.ShapeDtypeStruct((), "int32")).weak_type

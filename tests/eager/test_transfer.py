@@ -8,6 +8,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn.errors import DeletedArrayError, TracerArrayConversionError
+from tfn.trace.mesh import AbstractMesh
 
 
 def test_there_and_back() -> None:
@@ -32,3 +33,12 @@ def test_waiting_gives_the_tree_itself() -> None:
     x.delete()
     with pytest.raises(DeletedArrayError):
         tfn.block_until_ready(x)
+
+
+def test_a_sharding_over_no_axes_leaves_arrays_where_they_are():
+    """In JAX the type of an array that is nowhere in particular has one."""
+    nowhere = tfn.NamedSharding(AbstractMesh((), ()), tfn.P())
+    for f in (tfn.device_put, tfn.lax.with_sharding_constraint, tfn.reshard):
+        for g in (f, tfn.jit(f, static_argnums=1)):
+            x = g(tnp.ones(2), nowhere)
+            assert not x.committed and x.tolist() == [1.0, 1.0]

@@ -147,3 +147,10 @@ def test_branches_keep_nothing() -> None:
         tfn.grad(lambda y: lax.cond(y[0, 0] > 0, lambda y: y * c, lambda y: y + c, y).sum())(x)
 
     assert growth(step) == NONE
+
+
+def test_numbers_of_a_branch_that_is_known_are_arrays() -> None:
+    for p in (True, False):
+        assert isinstance(lax.cond(p, lambda: 1.0, lambda: 2.0), tfn.Array)
+    for branches in ([lambda: 1], [lambda: 1, lambda: 2]):
+        assert lax.switch(0, branches).weak_type

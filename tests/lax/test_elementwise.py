@@ -102,3 +102,8 @@ def test_right_shifts_need_one_dtype(shift: Any) -> None:
     for a, b in (("uint8", "int32"), ("int32", "uint8"), ("int32", "uint32"), ("uint32", "int32")):
         with pytest.raises(DTypeError):
             shift(np.ones(2, a), np.ones(2, b))
+
+
+def test_a_converted_number_has_the_dtype_that_was_asked_for():
+    for x in (1.0, lax.add(1.0, 2.0), np.float32(1)):
+        assert not lax.convert_element_type(x, "float32").weak_type

@@ -112,3 +112,8 @@ def test_shapes_in_common() -> None:
     assert lax.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
     with pytest.raises(ShapeError, match=r"\(2,\), \(3,\)"):
         lax.broadcast_shapes((2,), (3,))
+
+
+def test_full_of_a_number_is_weak_unless_a_dtype_is_given():
+    assert lax.full((2,), 1.0).weak_type and lax.full_like(lax.full((), 1), 2).weak_type
+    assert not lax.full((2,), 1.0, "float32").weak_type and not lax.full((2,), True).weak_type

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close, sample
 from tfn.errors import ArgumentError, ShapeError
@@ -86,3 +87,18 @@ def test_stacks_of_a_dtype():
     x = np.ones(2, "int32")
     for f in (tnp.vstack, tnp.hstack, tnp.dstack):
         assert f([x, x], dtype="float32").dtype == "float32"
+
+
+@pytest.mark.parametrize("shift", [1, -4, np.int8(7)])
+def test_roll_by_a_traced_shift(shift):
+    rolled = tfn.jit(lambda x, s, t: (tnp.roll(x, s), tnp.roll(x, (s, t), (0, 2))))
+    flat, both = rolled(X, shift, 2)
+    close(flat, np.roll(X, shift))
+    close(both, np.roll(X, (shift, 2), (0, 2)))
+    close(tfn.vmap(lambda s: tnp.roll(X, s, 1))(np.arange(3)), [np.roll(X, i, 1) for i in range(3)])
+    with pytest.raises(ArgumentError, match="an integer shift"):
+        tfn.jit(tnp.roll)(X, 1.0)
+
+
+def test_roll_by_several_shifts_of_one_axis():
+    close(tnp.roll(X, np.array([1, 1]), 0), np.roll(X, (1, 1), 0))

@@ -219,3 +219,10 @@ def test_numbers_of_files_and_texts(tmp_path):
     ):
         with pytest.raises(ArgumentError):
             call()
+
+
+def test_likes_of_a_weak_value_are_weak():
+    for like in (tnp.zeros_like, tnp.ones_like):
+        assert like(1.0).weak_type and like(tnp.asarray(2)).weak_type
+        assert not like(1.0, "float32").weak_type and not like(True).weak_type
+        assert not like(np.ones(2, "float32")).weak_type

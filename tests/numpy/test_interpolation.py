@@ -40,8 +40,13 @@ def test_polyval():
     for p in (np.float64([2, -1, 3]), np.float64([5]), np.zeros(0)):
         close(tnp.polyval(p, Y), np.polyval(p, Y), 8)
     close(tnp.polyval(np.int32([1, 2]), 3), np.int32(5))
-    with pytest.raises(ShapeError, match="vector of coefficients"):
-        tnp.polyval(Y, 1.0)
+    several = np.arange(6.0).reshape(2, 3)
+    close(tnp.polyval(several, Y[:, :3]), several[0] * Y[:, :3] + several[1], 8)
+    close(tnp.polyval(several, 2.0), 2 * several[0] + several[1])
+    with pytest.raises(ShapeError, match="of coefficients"):
+        tnp.polyval(np.float32(1), 1.0)
+    with pytest.raises(ShapeError, match="broadcast"):
+        tnp.polyval(several, Y[:, :2])
 
 
 def test_covariance():

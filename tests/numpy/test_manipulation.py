@@ -97,3 +97,18 @@ def test_fill_diagonal():
     want = X[0].copy()
     np.fill_diagonal(want, 9)
     close(tnp.fill_diagonal(X[0], 9), want)
+
+
+def test_axes_and_shapes_are_any_sequence_of_integers():
+    x = np.ones((2, 3), "float32")
+    assert tnp.expand_dims(x, range(2)).shape == (1, 1, 2, 3)
+    assert tnp.sum(x, axis=np.array([0, 1])).shape == ()
+    assert tnp.transpose(x, range(1, -1, -1)).shape == (3, 2)
+    assert tnp.reshape(x, np.array([3, -1])).shape == tnp.zeros(np.array([3, 2])).shape == (3, 2)
+    assert tnp.broadcast_to(1.0, tnp.array([2, 3])).shape == (2, 3)
+    assert tnp.ones(np.array([], "int32")).shape == ()
+    assert tnp.reshape(x, tnp.array([-1, 2])).shape == (3, 2)
+    with pytest.raises(ArgumentError, match="shape of integers"):
+        tnp.zeros(np.array([2.5]))
+    with pytest.raises(ArgumentError, match="shape of integers"):
+        tnp.zeros("ab")

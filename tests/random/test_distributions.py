@@ -168,6 +168,9 @@ def test_refusals() -> None:
         random.bits(KEY, (), "int32")
     with pytest.raises(DTypeError, match="normal needs a floating dtype"):
         random.normal(KEY, (), "int32")
+    assert random.randint(KEY, (4,), np.float32(0), np.full(4, 7.9, "float32")).tolist() == (
+        random.randint(KEY, (4,), np.zeros(4, "int32"), np.full(4, 7, "int32")).tolist()
+    )
     with pytest.raises(DTypeError, match="randint needs an integer dtype"):
         random.randint(KEY, (), 0, 2, "float32")
     with pytest.raises(DTypeError, match="integer bounds"):

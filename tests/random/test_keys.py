@@ -268,3 +268,14 @@ def test_other_names_of_the_generator():
     ):
         with pytest.raises(ArgumentError):
             call()
+
+
+def test_words_of_a_key_in_numpy():
+    words = np.array([0, 7], "uint32")
+    key = random.PRNGKey(7)
+    assert random.split(words).tolist() == random.split(key).tolist()
+    assert random.normal(words, (2,)).tolist() == random.normal(random.PRNGKey(7), (2,)).tolist()
+    assert random.fold_in(words, 3).tolist() == random.fold_in(random.PRNGKey(7), 3).tolist()
+    assert random.key_data(words).tolist() == [0, 7]
+    with pytest.raises(ArgumentError, match="needs a key"):
+        random.split(words.astype("int32"))

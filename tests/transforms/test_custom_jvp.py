@@ -272,11 +272,6 @@ def captures(x: Any) -> Any:
             r"closes over a value by which it is differentiated(.|\n)*pass it as an argument",
         ),
         (
-            lambda: tfn.jit(tfn.custom_jvp(lambda x, n: x, nondiff_argnums=1))(1.0, 2),
-            ArgumentError,
-            r"argument 1 (.|\n)*cannot be a traced value(.|\n)*give zero \(None\) for it",
-        ),
-        (
             lambda: tfn.custom_jvp(lambda x, n: x, nondiff_argnums=1).defjvps(None),
             ArgumentError,
             "cannot be used with nondiff_argnums",
@@ -307,3 +302,24 @@ def test_a_custom_jvp_keeps_nothing() -> None:
         tfn.jvp(f, (x,), (x,))
 
     assert growth(step) == NONE
+
+
+def test_arguments_without_derivative_may_be_traced() -> None:
+    @partial(tfn.custom_jvp, nondiff_argnums=(0, 2))
+    def scaled(n: Any, x: Any, name: str) -> Any:
+        assert name == "a"
+        return n["by"] * x
+
+    @scaled.defjvp
+    def jvp(n: Any, name: str, primals: Any, tangents: Any) -> Any:
+        return scaled(n, *primals, name), 10 * n["by"] * tangents[0]
+
+    def f(n: Any, x: Any) -> Any:
+        return scaled({"by": n, "text": "t"}, x, "a")
+
+    assert float(tfn.jit(f)(2.0, 3.0)) == 6.0
+    assert [float(g(2.0, 3.0)) for g in (tfn.grad(f, 1), tfn.jit(tfn.grad(f, 1)))] == [20.0, 20.0]
+    assert float(tfn.grad(tfn.jit(f), 1)(2.0, 3.0)) == 20.0
+    assert float(tfn.grad(f)(2.0, 3.0)) == 0.0
+    close = tfn.vmap(tfn.grad(f, 1))(np.float32([1, 2]), np.float32([3, 4]))
+    assert close.tolist() == [10.0, 20.0]

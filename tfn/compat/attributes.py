@@ -1,4 +1,4 @@
-"""Attributes that JAX's arrays have and tfn's have not: `install_as_jax` adds them."""
+"""Attributes that JAX's classes have and tfn's have not: `install_as_jax` adds them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from tfn.array import Array
 from tfn.compat.avals import typeof
-from tfn.dtypes import DTypeLike, canonical
+from tfn.dtypes import DTypeLike, ScalarType, canonical
 from tfn.errors import ShapeError
 from tfn.lax.bits import bitcast_convert_type
 from tfn.numpy import argpartition, choose, compress
+from tfn.transforms.jit import Jitted
 
 
 def view(x: Array, dtype: DTypeLike | None = None) -> Array:
@@ -48,7 +49,7 @@ def view(x: Array, dtype: DTypeLike | None = None) -> Array:
     return bitcast_convert_type(x, target).reshape(*rows, last * before // after)
 
 
-ATTRIBUTES: dict[str, Any] = {
+OF_ARRAYS: dict[str, Any] = {
     "_trace": property(lambda x: x.trace),  # of JAX's tracers
     "argpartition": lambda x, *args, **options: argpartition(x, *args, **options),
     "aval": property(typeof),
@@ -60,4 +61,15 @@ ATTRIBUTES: dict[str, Any] = {
     "tobytes": lambda x: np.asarray(x).tobytes(),
     "view": view,
 }
-"""By name."""
+
+ATTRIBUTES: dict[type[Any], dict[str, Any]] = {
+    Array: OF_ARRAYS,
+    # NumPy's classes are found in sets of JAX's.
+    ScalarType: {"__hash__": lambda kind: hash(kind.dtype.type)},
+    # Programs read these to show when JAX traces.
+    Jitted: {
+        "_cache_size": lambda f: f.cache_info().entries,
+        "_clear_cache": lambda f: f.clear_cache(),
+    },
+}
+"""By class and name."""

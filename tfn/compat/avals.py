@@ -208,18 +208,16 @@ def unmapped_aval(size: int, axis: int | None, aval: ShapedArray, *more: object)
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]), sharding=sharding)
 
 
-@dataclass(frozen=True)
-class PredicateType:
-    """A type by a predicate, for ``isinstance(x, ...)``."""
+def predicate_type(name: str, holds: Callable[[Any], bool]) -> Any:
+    """A class whose instances are the values for which a predicate holds.
 
-    name: str
-    holds: Callable[[Any], bool]
-
-    def __instancecheck__(self, x: object) -> bool:
-        return self.holds(x)
-
-    def __repr__(self) -> str:
-        return self.name
+    Example:
+        >>> even = predicate_type("even", lambda x: x % 2 == 0)
+        >>> isinstance(4, even), isinstance(5, even), issubclass(int, even)
+        (True, False, False)
+    """
+    check = {"__instancecheck__": lambda kind, x: holds(x), "__repr__": lambda kind: name}
+    return type("PredicateType", (type,), check)(name, (), {})
 
 
 def is_traced(x: object) -> bool:
@@ -227,7 +225,7 @@ def is_traced(x: object) -> bool:
     return isinstance(x, Array) and x.trace is not None
 
 
-Tracer: Any = PredicateType("Tracer", is_traced)
+Tracer: Any = predicate_type("Tracer", is_traced)
 
 
 def depends_on_inputs(x: object) -> bool:
@@ -237,7 +235,7 @@ def depends_on_inputs(x: object) -> bool:
     return any(node.op is Op.LEAF and node.arg.is_input for node in walk([x.uop]))
 
 
-JVPTracer: Any = PredicateType("JVPTracer", depends_on_inputs)
+JVPTracer: Any = predicate_type("JVPTracer", depends_on_inputs)
 
 
 def is_array_type(x: object) -> bool:

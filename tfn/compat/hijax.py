@@ -91,3 +91,7 @@ class aval_method:
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun
+
+
+class Trace:
+    """The base of interpreters that a library defines; tfn has none beside its own."""

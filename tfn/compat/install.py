@@ -48,8 +48,9 @@ def install_as_jax() -> None:
     HELD[:] = [False]
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
-    for name, attribute in ATTRIBUTES.items():
-        setattr(Array, name, attribute)
+    for kind, attributes in ATTRIBUTES.items():
+        for name, attribute in attributes.items():
+            setattr(kind, name, attribute)
     Ref.aval = property(typeof)  # type: ignore[attr-defined]
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)

@@ -35,9 +35,9 @@ RENAMED: dict[str, dict[str, str]] = {
         "a=x": "all amax amin any argmax argmin argsort argwhere around array_str average copy "
                "count_nonzero cumprod cumsum diagonal diff expand_dims flatnonzero full_like max "
                "mean median min moveaxis nanmax nanmean nanmedian nanmin nanpercentile nanprod "
-               "nanquantile nanstd nansum nanvar nanargmax nanargmin nancumsum nancumprod ndim "
+               "nanquantile nanstd nansum nanvar nanargmax nanargmin nancumsum nancumprod "
                "nonzero ones_like percentile permute_dims prod ptp quantile ravel repeat reshape "
-               "roll rollaxis round shape size sort squeeze std sum swapaxes take trace transpose "
+               "roll rollaxis round sort squeeze std sum swapaxes take trace transpose "
                "var zeros_like",
         "a=x b=y": "allclose cross dot inner isclose kron matmul outer tensordot vdot",
         "ar1=a ar2=b": "intersect1d setdiff1d setxor1d union1d",

@@ -93,7 +93,7 @@ FUNCTIONS_OF_JAXPRS = _from(
 )
 TRACES = _from(FUNCTIONS, "find_top_trace", "get_opaque_trace_state", "trace_state_clean")
 CORE = {
-    "Effect": f"{HIJAX}:Effect", "Primitive": f"{PRIMITIVES}:Primitive",
+    "Effect": f"{HIJAX}:Effect", "Trace": f"{HIJAX}:Trace", "Primitive": f"{PRIMITIVES}:Primitive",
     "pytype_aval_mappings": f"{PRIVATE}:TYPES_OF",
     **TYPES, **FUNCTIONS_OF_JAXPRS, **TRACES,
 }
@@ -108,6 +108,9 @@ BLOCKS = _from(
     "no_execution", "no_tracing", "remove_size_one_mesh_axis_from_type", "softmax_custom_jvp",
     "thread_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device")
+
+DEFAULT_WIDTHS = {"float": 64, "int": 64, "complex": 128}
+"""The bits of `jnp.float_` and others; arrays of them have 32 or 64 unless 64 bits are enabled."""
 
 MODULES: dict[str, Names] = {
     "jax": Names("tfn", {
@@ -130,6 +133,9 @@ MODULES: dict[str, Names] = {
     "jax.numpy": Names("tfn.numpy", {
         "einsum": "tfn.compat.contraction:einsum",
         "ComplexWarning": "numpy.exceptions:ComplexWarning",
+        **_from("numpy", "ndim", "shape", "size"),
+        **{f"{name}_": f"tfn.numpy:{name}{bits}" for name, bits in DEFAULT_WIDTHS.items()},
+        "uint": "tfn.numpy:uint64",
     }),
     "jax.numpy.linalg": Names("tfn.numpy.linalg"),
     "jax.numpy.fft": Names("tfn.numpy.fft"),
@@ -214,13 +220,15 @@ MODULES: dict[str, Names] = {
     ) | {
         "InconclusiveDimensionOperation": f"{ERRORS}:ExportError",
         "JaxprTypeError": f"{ERRORS}:DTypeError",
-    }),
+    }, dict.fromkeys((
+        "take_current_trace", "set_current_trace",
+    ), "a trace cannot be put aside: the values of each know theirs")),
     "jax.extend.core.primitives": Names("tfn.compat.op_primitives", {
         f"{name}_p": f"{COMPOSED}:{name}_p"
         for name in (*COMPOSED_NAMES, *LINALG_NAMES, "add_jaxvals", "name")
     }),
     "jax.extend.linear_util": Names(None, _from(
-        "tfn.compat.linear_util", "WrappedFun", "wrap_init")),
+        "tfn.compat.linear_util", "WrappedFun", "transformation", "wrap_init")),
     "jax.extend.source_info_util": Names(PRIVATE),
     "jax.interpreters": Names(),
     "jax.interpreters.ad": Names(None, _from(
@@ -296,6 +304,9 @@ MODULES: dict[str, Names] = {
     "jax.experimental.layout": Names(None, {}, dict.fromkeys((
         "Format", "Layout", "DeviceLocalLayout",
     ), "arrays have one layout")),
+    "jax.experimental.colocated_python": Names(None, {}, dict.fromkeys((
+        "colocated_python", "colocated_python_class", "colocated_cpu_devices",
+    ), "programs run in the process that calls them")),
     "jax.experimental.pallas": Names("tfn.experimental.pallas"),
     "jax.experimental.pallas.tpu": Names("tfn.experimental.pallas"),
     "jax.experimental.jet": Names("tfn.experimental.jet"),

@@ -15,6 +15,7 @@ from tfn import tree
 from tfn.compat.avals import ShapedArray, float0, typeof
 from tfn.compat.settings import config
 from tfn.compat.zeros import zeros_like_aval
+from tfn.eager.arrays import weaken
 from tfn.eager.run import asarray as run_asarray
 from tfn.errors import CallbackError
 from tfn.transforms import callback as callbacks
@@ -109,9 +110,14 @@ def _reported(callback: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def pure_callback(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`tfn.pure_callback`, of a function that takes Arrays."""
-    return callbacks.pure_callback(_reported(callback), *args, **kwargs)
+def pure_callback(
+    callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """`tfn.pure_callback`, of a function that takes Arrays; its results are weak where declared."""
+    results = callbacks.pure_callback(_reported(callback), result_shape_dtypes, *args, **kwargs)
+    return tree.map(
+        lambda x, like: weaken(x, getattr(like, "weak_type", False)), results, result_shape_dtypes
+    )
 
 
 def io_callback(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -276,6 +276,23 @@ def one_axis(name: str, axis: object, ndim: int) -> int:
     return number % ndim
 
 
+def listed(value: Any) -> Sequence[Any]:
+    """The items of a tuple, a list, a range, an array, or of what else can be iterated.
+
+    A value that cannot, such as an integer, is the only item.
+
+    Example:
+        >>> listed(range(2)), listed(3)
+        ((0, 1), (3,))
+    """
+    if isinstance(value, (tuple, list)):
+        return value
+    try:
+        return tuple(value)
+    except TypeError:
+        return (value,)
+
+
 def some_axes(name: str, axis: Axes, ndim: int) -> tuple[int, ...]:
     """Axes counted from the front, in order; None means all of them.
 
@@ -284,8 +301,7 @@ def some_axes(name: str, axis: Axes, ndim: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(ndim))
-    listed = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(one_axis(name, a, ndim) for a in listed)
+    axes = tuple(one_axis(name, a, ndim) for a in listed(axis))
     if len(set(axes)) != len(axes):
         raise AxisError(
             f"{name} got the same axis twice",
@@ -317,9 +333,8 @@ def a_shape(name: str, shape: Any) -> Shape:
         ShapeError: if a size is negative, or the array larger than any machine.
         TracerIntegerConversionError: if a size is traced.
     """
-    listed = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        sizes = tuple([as_index(n) for n in listed])
+        sizes = tuple([as_index(n) for n in listed(shape)])
     except ConcretizationTypeError:
         raise
     except TypeError:

@@ -14,6 +14,7 @@ from tfn.eager.device_memory import check_share as check_share
 from tfn.eager.device_memory import live_buffers as live_buffers
 from tfn.eager.device_memory import memory_stats as memory_stats
 from tfn.errors import ArgumentError
+from tfn.trace.named_sharding import NamedSharding
 from tfn.transforms.shard.jit_shardings import spread
 
 
@@ -75,10 +76,15 @@ def put_tree(
     leaves, structure = tree.flatten(x)
     listed = spread(f"the shardings of {what}", places, x, "the tree of arrays")
     results = [
-        run.asarray(leaf) if place is None else put(leaf, shards.place_of(what, place))
+        run.asarray(leaf) if _is_nowhere(place) else put(leaf, shards.place_of(what, place))
         for leaf, place in zip(leaves, listed, strict=True)
     ]
     return tree.unflatten(structure, results)
+
+
+def _is_nowhere(place: object) -> bool:
+    """Whether a place names none: None, or a sharding over the mesh that has no axes."""
+    return place is None or (isinstance(place, NamedSharding) and not place.mesh.axis_names)
 
 
 def reshard(x: object, out_shardings: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfn import tree
 from tfn._support.validate import several
 from tfn.array import Array, ArrayLike
@@ -63,7 +65,7 @@ def cond(
     operands = operands if operand is _NONE else (*operands, operand)
     p = _scalar("the predicate of cond", pred)
     if p.trace is None:
-        return (true_fun if bool(p) else false_fun)(*operands)
+        return _arrays((true_fun if bool(p) else false_fun)(*operands))
     holds = p if p.dtype == BOOL else ne(p, 0)
     return _choose("cond", convert_element_type(holds, INT32), (false_fun, true_fun), operands)
 
@@ -117,10 +119,10 @@ def switch(
             "the index of switch must be an integer", got=show(i), hint="for a predicate use cond"
         )
     if len(functions) == 1:
-        return functions[0](*operands)
+        return _arrays(functions[0](*operands))
     last = len(functions) - 1
     if i.trace is None:
-        return functions[min(max(int(i), 0), last)](*operands)
+        return _arrays(functions[min(max(int(i), 0), last)](*operands))
     return _choose("switch", convert_element_type(clamp(0, i, last), INT32), functions, operands)
 
 
@@ -144,6 +146,12 @@ def _scalar(what: str, value: ArrayLike) -> Array:
             "to choose element by element",
         )
     return x
+
+
+def _arrays(results: Any) -> Any:
+    """The results of a branch that ran at once: its numbers are arrays, as under a trace."""
+    numbers = (bool, int, float, complex, np.generic, np.ndarray)
+    return tree.map(lambda x: array(x) if isinstance(x, numbers) else x, results)
 
 
 def _choose(

@@ -21,6 +21,7 @@ from tfn.dtypes import (
     signed_type,
     unsigned_type,
 )
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.elementary import unary
@@ -484,7 +485,7 @@ def convert_element_type(x: ArrayLike, new_dtype: Any) -> Array:
         >>> convert_element_type(2.7, "int8").tolist()
         2
     """
-    return cast(array(x), dtypes.canonical(new_dtype))
+    return weaken(cast(array(x), dtypes.canonical(new_dtype)), False)
 
 
 def bitcast_convert_type(x: ArrayLike, new_dtype: Any) -> Array:

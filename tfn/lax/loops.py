@@ -25,7 +25,7 @@ from tfn.lax.closed_functions import (
     with_numbers,
     with_state,
 )
-from tfn.lax.elementwise import convert_element_type
+from tfn.lax.elementwise import cast
 from tfn.lax.loop_blocks import LoopPlan, checkpointed, unrolled
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
@@ -345,7 +345,7 @@ def fori_loop(
         [*body_function.src[:count], i + 1, *body_function.src[count:]],
         body_function.arg.params,
     )
-    low, high = convert_element_type(low, dtype), convert_element_type(high, dtype)
+    low, high = cast(low, dtype), cast(high, dtype)
 
     def forward(nodes: list[UOp]) -> list[UOp]:
         steps = max(int(high) - int(low), 0)

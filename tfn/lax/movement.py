@@ -14,6 +14,7 @@ from tfn import dtypes
 from tfn._support.validate import integer, integers, of_each_axis, rank, several, unlike
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import Axes, a_shape, broadcast_shape, one_axis, some_axes
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array, arrays, expand, literal, scalar, show
@@ -45,7 +46,7 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -
     shape = a_shape("full", shape)
     if isinstance(fill_value, (bool, int, float, complex)):
         kind = dtypes.DEFAULTS[type(fill_value)] if dtype is None else dtypes.canonical(dtype)
-        return literal(fill_value, kind, shape)
+        return weaken(literal(fill_value, kind, shape), dtype is None and kind != dtypes.BOOL)
     value = array(fill_value)
     rank("full", value, 0, 0, "as fill_value")
     return expand(_cast(value, dtype), shape)
@@ -72,9 +73,8 @@ def full_like(
         Array([7, 7], dtype=int32)
     """
     x = array(x)
-    return full(
-        x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype
-    )
+    sizes, kind = x.shape if shape is None else shape, x.dtype if dtype is None else dtype
+    return weaken(full(sizes, fill_value, kind), dtype is None and x.weak_type)
 
 
 def _cast(x: Array, dtype: DTypeLike) -> Array:

@@ -19,7 +19,7 @@ from tfn.numpy.creation import make
 from tfn.trace import bind as tracing
 from tfn.trace.bind import bind
 from tfn.trace.build import broadcast_to
-from tfn.trace.op import Op, Shape
+from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, const, reshaped
 
 _RANK = {bool: 0, int: 1, float: 2, complex: 3}
@@ -76,9 +76,15 @@ def together(op: Op, *operands: Array) -> Array:
     """An elementwise op; scalars are repeated to the shape of the others."""
     shape = max((x.shape for x in operands), key=len)
     if any(x.shape != shape and x.shape == () for x in operands):
-        return apply(_repeated, operands, op, shape)
-    out: Array = bind(op, *operands)
+        return apply(_repeated, operands, op, shape, weak=_weak(op, operands))
+    out: Array = bind(op, *operands, weak=_weak(op, operands))
     return out
+
+
+def _weak(op: Op, operands: Sequence[Array]) -> bool:
+    """Whether the result of an op has a weak dtype: if those of all its numbers are."""
+    values = operands[op is Op.WHERE :]
+    return op not in COMPARE and all(x.weak_type for x in values)
 
 
 def _repeated(*operands_and_static: Any) -> UOp:

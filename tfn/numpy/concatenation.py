@@ -16,10 +16,11 @@ from tfn.eager.operands import (
     array_of,
     indices_of,
     known_values,
+    listed,
     one_axis,
     together,
 )
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError, ConcretizationTypeError, ShapeError
 from tfn.numpy.creation import stacked
 from tfn.numpy.manipulation import (
     atleast_1d,
@@ -367,8 +368,7 @@ def tile(x: ArrayLike, reps: object) -> Array:
         [[1, 2, 1, 2], [1, 2, 1, 2]]
     """
     x = array_of("tile", x)
-    listed = reps if isinstance(reps, (tuple, list)) else (reps,)
-    counts = integers("tile", "reps", listed, 0)
+    counts = integers("tile", "reps", listed(reps), 0)
     counts = (1,) * (x.ndim - len(counts)) + counts
     return apply(_tiled, (x,), counts, weak=x.weak_type)
 
@@ -471,7 +471,8 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
 
     Args:
         x: array or number.
-        shift: number of places, negative to move to the front; or one for each axis.
+        shift: number of places, negative to move to the front; or one for each axis. It may be
+            traced.
         axis: axis or axes, counted from the end if negative; None moves in the flat array.
 
     Returns:
@@ -489,24 +490,38 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
     x = array_of("roll", x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
-    listed = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [one_axis("roll", a, x.ndim) for a in listed]
-    shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    axes = [one_axis("roll", a, x.ndim) for a in listed(axis)]
+    shifts = list(listed(shift))
+    axes *= len(shifts) if len(axes) == 1 else 1
+    shifts *= len(axes) if len(shifts) == 1 else 1
     if len(shifts) != len(axes):
         raise ArgumentError(
             "roll needs one shift for each axis",
             got=f"shift={shift}, axis={axis}",
             hint="pass a single shift to move all axes as far",
         )
-    moves = tuple(
-        [(a, integer("roll", "shift", s) % max(x.shape[a], 1)) for a, s in zip(axes, shifts)]
-    )
-    return apply(_rolled, (x,), moves, weak=x.weak_type)
+    moves: list[tuple[int, int | None]] = []
+    unknown = []
+    for a, places in zip(axes, shifts):
+        try:
+            moves.append((a, integer("roll", "shift", places) % max(x.shape[a], 1)))
+        except ConcretizationTypeError:
+            moves.append((a, None))
+            unknown.append(places)
+    return apply(_rolled, (x, *unknown), tuple(moves), weak=x.weak_type)
 
 
-def _rolled(x: UOp, moves: tuple[tuple[int, int], ...]) -> UOp:
+def _rolled(x: UOp, *shifts_and_moves: Any) -> UOp:
+    *shifts, moves = shifts_and_moves
+    unknown = iter(shifts)
     for axis, shift in moves:
-        if shift:
-            cut = x.shape[axis] - shift
-            x = joined([section(x, axis, cut, x.shape[axis]), section(x, axis, 0, cut)], axis)
+        size = x.shape[axis]
+        if shift is None:
+            places = next(unknown)
+            dtype = build.index_dtype(size, places.dtype)
+            start = build.broadcast_to(cast(places, dtype), (size,))
+            x = gather_along(x, (build.iota((size,), 0, dtype) - start) % max(size, 1), axis)
+        elif shift:
+            cut = size - shift
+            x = joined([section(x, axis, cut, size), section(x, axis, 0, cut)], axis)
     return x

@@ -446,7 +446,8 @@ def full_like(
     kind, sizes = _like("full_like", x, dtype, shape)
     if device is None and isinstance(x, Array) and x.committed and sizes == x.shape:
         device = x.sharding
-    return full(sizes, fill_value, kind, device=device)
+    weak = getattr(x, "weak_type", scalar_kind(x) not in (None, BOOL))
+    return weaken(full(sizes, fill_value, kind, device=device), dtype is None and weak)
 
 
 def zeros_like(

@@ -8,7 +8,7 @@ from tfn._support.validate import integer, one_of, rank, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INT32, DType, DTypeLike, canonical
 from tfn.dtypes import part as part_of
-from tfn.eager.operands import apply, array_of, inexact, one_axis, together
+from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, one_axis, together
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import remainder
 from tfn.numpy.complex import conj
@@ -19,6 +19,7 @@ from tfn.numpy.sorting import argsort
 from tfn.trace import build
 from tfn.trace.build import add_up, cast, eq, expand, full_like, reshape
 from tfn.trace.build import where as choose
+from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
 
@@ -162,26 +163,32 @@ def _trapezoid(y: UOp, step: UOp, dtype: DType, axis: int) -> UOp:
 def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The polynomial with coefficients `p`, the highest power first, at `x`: Horner's rule.
 
+    Args:
+        p: the coefficients; more axes hold those of other polynomials, and broadcast with `x`.
+        x: array or number.
+
     Raises:
-        ShapeError: unless `p` is a vector.
+        ShapeError: if `p` is a scalar, or polynomials and places do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> polyval(tnp.array([1, 0, -1]), 3).item()
         8
+        >>> polyval(tnp.array([[1, 2], [0, -1]]), 3).tolist()
+        [3, 5]
     """
     operands, dtype, weak = together("polyval", p, x)
-    rank("polyval", operands[0], 1, 1, "of coefficients")
-    return apply(_horner, operands, dtype, weak=weak)
+    rank("polyval", operands[0], 1, None, "of coefficients")
+    shape = broadcast_shape("polyval", operands[0].shape[1:], operands[1].shape)
+    return apply(_horner, operands, dtype, shape, weak=weak)
 
 
-def _horner(p: UOp, x: UOp, dtype: DType) -> UOp:
-    p, x = cast(p, dtype), cast(x, dtype)
+def _horner(p: UOp, x: UOp, dtype: DType, shape: Shape) -> UOp:
+    p, x = cast(p, dtype), build.broadcast_to(cast(x, dtype), shape)
     total = full_like(x, 0)
-    for i in range(p.size):
-        coefficient = build.broadcast_to(section(p, 0, i, i + 1), (1,) * max(x.ndim, 1))
-        coefficient = expand(reshape(coefficient, (1,) * x.ndim), x.shape)
-        total = total * x + coefficient
+    for i in range(p.shape[0]):
+        coefficients = reshape(section(p, 0, i, i + 1), p.shape[1:])
+        total = total * x + build.broadcast_to(coefficients, shape)
     return total
 
 

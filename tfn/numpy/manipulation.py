@@ -15,6 +15,7 @@ from tfn.eager.operands import (
     apply,
     array_of,
     broadcast_shape,
+    listed,
     not_in_place,
     one_axis,
     some_axes,
@@ -84,8 +85,12 @@ def _reshape_columns(x: UOp, shape: Shape) -> UOp:
 
 
 def _new_shape(old: Shape, shape: object) -> Shape:
-    sizes_or_unknown = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-    unknown = [i for i, n in enumerate(sizes_or_unknown) if not isinstance(n, Array) and n == -1]
+    sizes_or_unknown = list(listed(shape))
+    unknown = [
+        i
+        for i, n in enumerate(sizes_or_unknown)
+        if (n.trace is None and n.shape == () and int(n) if isinstance(n, Array) else n) == -1
+    ]
     if len(unknown) > 1:
         raise ShapeError(
             "reshape can find only one size",
@@ -268,7 +273,7 @@ def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
         (1, 3, 1)
     """
     x = array_of("expand_dims", x)
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    count = len(listed(axis))
     new = some_axes("expand_dims", axis, x.ndim + count)
     sizes = iter(x.shape)
     shape = tuple(1 if i in new else next(sizes) for i in range(x.ndim + count))

@@ -514,8 +514,8 @@ def randint(
     Args:
         key: a single key from `key` or `split`, used up by this call, or its words.
         shape: sizes of the result, an integer or a sequence; () for a scalar.
-        minval: lower bound, an integer or an array of integers that broadcasts to `shape`;
-            included.
+        minval: lower bound, an integer or an array that broadcasts to `shape`, of integers or
+            of floats, which are cut to integers; included.
         maxval: upper bound, likewise; excluded.  Where it is not above `minval`, the result is
             `minval`.
         dtype: integer dtype of the result; int32 if None.
@@ -563,7 +563,10 @@ def _limit(value: ArrayLike, kind: DType, drawn: DType, above: int) -> int | Arr
     if isinstance(value, int):
         return min(max(value, least), most) if narrow else value
     bound = array_of("randint", value)
-    element_type("randint", bound, INTEGERS, "integer bounds")
+    if isinstance(value, float):
+        element_type("randint", bound, INTEGERS, "integer bounds")
+    element_type("randint", bound, INTEGERS | FLOATS, "real bounds")
+    bound = bound.astype(drawn) if bound.dtype in FLOATS else bound
     return bound.astype(drawn).clip(least, most) if narrow else bound
 
 

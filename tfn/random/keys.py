@@ -170,8 +170,8 @@ class Key:
 
 tree.register_node(Key, lambda k: ((k.data,), None), lambda static, children: Key(*children))
 
-KeyLike = Key | Array
-"""A key, or its words: an array as the older `PRNGKey` makes it."""
+KeyLike = Key | Array | np.ndarray
+"""A key, or its words: an array as the older `PRNGKey` makes it, also one of NumPy."""
 
 
 _SEEN_AS: list[type[Any]] = [Key]
@@ -188,6 +188,13 @@ def _equal(a: UOp, b: UOp) -> UOp:
     return build.reduce(same, Op.MIN, (len(shape) - 1,))
 
 
+def _data(key: object) -> object:
+    """The words of a key as they are checked next: an Array, if it is a key."""
+    if isinstance(key, Key):
+        return key.data
+    return asarray(key) if isinstance(key, np.ndarray) and key.dtype == np.uint32 else key
+
+
 def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
     """The words of a single key, shape (2,); `name` is the function that uses it up.
 
@@ -195,7 +202,7 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
         ArgumentError: for anything but a key, or for an array of them.
         KeyReuseError: for a key that has been used.
     """
-    data = key.data if isinstance(key, Key) else key
+    data = _data(key)
     if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
         raise ArgumentError(
             f"{name} needs a key",
@@ -461,7 +468,7 @@ def key_data(keys: KeyLike) -> Array:
         >>> key_data(key(42)).tolist()
         [0, 42]
     """
-    return keys.data if isinstance(keys, Key) else _words("key_data", keys)
+    return _words("key_data", _data(keys))
 
 
 def wrap_key_data(

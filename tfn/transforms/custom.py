@@ -255,7 +255,7 @@ class CustomDerivative:
 
     def call(self, owner: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The result: recorded as one node if an argument is traced, else computed now."""
-        f, args = self.function, self._positional(args, kwargs)
+        f, args = self.function, self.positional(args, kwargs)
         at = sorted(i for i in self.fixed.positions if i < len(args))
         fixed = Fixed(tuple(at), tuple(args[i] for i in at))
         self._refuse_traced(fixed)
@@ -310,9 +310,8 @@ class CustomDerivative:
         except ValueError:  # builtins have none
             return None
 
-    def _positional(
-        self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[object, ...]:
+    def positional(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
+        """The arguments by position."""
         signature = self._signature
         if signature is not None and (kwargs or len(args) != len(signature.parameters)):
             bound = signature.bind(*args, **kwargs)

@@ -18,6 +18,7 @@ from tfn.transforms.body import Lanes, filled
 from tfn.transforms.custom import (
     Call,
     CustomDerivative,
+    Fixed,
     as_graph,
     as_values,
     missing,
@@ -110,8 +111,8 @@ class custom_jvp(Generic[P, R_co]):
 
     Args:
         fun: the function, of positional arguments.
-        nondiff_argnums, nondiff_argnames: arguments that are Python values, such as functions;
-            the rule gets them first.
+        nondiff_argnums, nondiff_argnames: arguments that are not differentiated, such as
+            functions; the rule gets them first.
 
     Raises:
         GradientError: when it is differentiated without a rule, or by what it closes over.
@@ -197,7 +198,40 @@ class custom_jvp(Generic[P, R_co]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result."""
-        result: R_co = self._custom.call(self, args, kwargs)
+        positional = self._custom.positional(args, kwargs)
+        at = [i for i in sorted(self._custom.fixed.positions) if i < len(positional)]
+        leaves, structure = tree.flatten([positional[i] for i in at])
+        if any(getattr(leaf, "trace", None) is not None for leaf in leaves):
+            return self._opened(positional, at, leaves, structure)
+        result: R_co = self._custom.call(self, positional, {})
+        return result
+
+    def _opened(
+        self, args: Sequence[Any], at: list[int], leaves: list[Any], structure: tree.Structure
+    ) -> R_co:
+        """The result where arguments that no rule differentiates are traced: they are operands."""
+        traced = [i for i, leaf in enumerate(leaves) if getattr(leaf, "trace", None) is not None]
+
+        def fixed(values: Sequence[Any]) -> Fixed:
+            found = dict(zip(traced, values, strict=True))
+            every = [found.get(i, leaf) for i, leaf in enumerate(leaves)]
+            return Fixed(tuple(at), tuple(tree.unflatten(structure, every)))
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            assert self.rule is not None
+            first = fixed(primals[: len(traced)]).values
+            return self.rule(*first, primals[len(traced) :], tangents[len(traced) :])
+
+        f: Function = self.function
+        opened: Any = custom_jvp(
+            functools.wraps(f)(lambda *xs: f(*fixed(xs[: len(traced)]).join(xs[len(traced) :])))
+        )
+        if self.rule is not None:
+            opened.defjvp(jvp, self.symbolic_zeros)
+        del opened._custom.function.__wrapped__  # whose signature is another
+        result: R_co = opened(
+            *(leaves[i] for i in traced), *(x for i, x in enumerate(args) if i not in at)
+        )
         return result
 
     @overload

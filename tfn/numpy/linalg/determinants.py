@@ -47,7 +47,7 @@ def _det_of(a: Array) -> Array:
 def _scales(a: Array) -> Pair:
     """The diagonal of U, of which the determinant is the product, and the sign of the swaps."""
     packed, pivots = factors(a)
-    swaps = add_up(pivots != arange(1, a.shape[-1] + 1), -1)
+    swaps = add_up(pivots != arange(1, a.shape[-1] + 1, dtype=pivots.dtype), -1)
     return diagonal(packed, 0, -2, -1), (1 - 2 * (swaps % 2)).astype(a.dtype)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfn._support.validate import shown, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES, FLOAT32, INT32, DType
+from tfn.dtypes import BOOL, COMPLEXES, FLOAT32, INT32, DType
 from tfn.eager.operands import array_of, broadcast_shape, inexact, together
 from tfn.errors import ShapeError
 from tfn.numpy.complex import conj
@@ -128,7 +128,8 @@ def info_type(x: Array) -> tuple[Shape, DType]:
 
 def valid(x: Array, info: Array) -> Array:
     """The results of a routine, NaN for those matrices in which it failed."""
-    return where(info.reshape(*info.shape, *[1] * (x.ndim - info.ndim)) == 0, x, nan)
+    failed = info if info.dtype == BOOL else info != 0
+    return where(failed.reshape(*failed.shape, *[1] * (x.ndim - failed.ndim)), nan, x)
 
 
 def adjoint(x: Array) -> Array:
