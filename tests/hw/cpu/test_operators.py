@@ -9,7 +9,7 @@ import pytest
 
 from tests.hw.entries import Toy, entry, numbers, toy
 from tfn._support import cache
-from tfn.hw.cpu import native
+from tfn.hw.cpu import native, operators
 from tfn.hw.cpu.device import cpu
 from tfn.hw.device import Device, Operation
 
@@ -132,3 +132,10 @@ def test_methods_of_slots_are_numbered_in_order() -> None:
     assert native.OPERATOR_METHODS[native.POWER] == ("__pow__", "__rpow__")
     assert len(set(native.OPERATOR_METHODS)) == len(native.OPERATOR_METHODS)
     assert native.OPERATOR_METHODS[-6:] == native.SLOTS[-1].methods
+
+
+def test_types_of_another_layout_keep_their_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = {slot.name for slot, _ in operators._slots(adder())}
+    assert {"add", "power", "compare"} <= filled
+    monkeypatch.setattr(operators, "_COMPARISON_AT", operators._COMPARISON_AT - 8)
+    assert operators._slots(adder()) == []

@@ -59,6 +59,26 @@ def _key(x: Any, operator: int) -> int:
     return id(x.kind) + bool(x.weak_type)
 
 
+def _slots(array: type) -> list[tuple[native.Slot, ctypes.c_size_t]]:
+    """The slots of a class that are filled, and where each is.
+
+    The documented function gives what is in a slot, not where it is.  An interpreter that lays out
+    types in another way has none for us: operators are methods there.
+    """
+    slot_of = ctypes.pythonapi.PyType_GetSlot
+    slot_of.restype, slot_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
+    numbers = ctypes.c_size_t.from_address(id(array) + _NUMBERS_AT).value
+    found = []
+    for slot in native.SLOTS:
+        start = id(array) + _COMPARISON_AT if slot.place < 0 else numbers + 8 * slot.place
+        word = ctypes.c_size_t.from_address(start)
+        if word.value != (slot_of(array, slot.number) or 0):
+            return []
+        if word.value:
+            found.append((slot, word))
+    return found
+
+
 class Operators:
     """The table of one device."""
 
@@ -86,15 +106,8 @@ class Operators:
         self._resize(MIN_ROWS)
         cache.AT_TURN.append(self.clear)
         PROMOTION_WATCHERS.append(self.clear)
-        slot_of = ctypes.pythonapi.PyType_GetSlot
-        slot_of.restype, slot_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
-        numbers = ctypes.c_size_t.from_address(id(array) + _NUMBERS_AT).value
-        for slot in native.SLOTS:
-            start = id(array) + _COMPARISON_AT if slot.place < 0 else numbers + 8 * slot.place
-            word = ctypes.c_size_t.from_address(start)
-            assert word.value == (slot_of(array, slot.number) or 0), f"no slot {slot.name} there"
-            if word.value:
-                word.value = self._code.addresses[f"operator_{slot.name}"]
+        for slot, word in _slots(array):
+            word.value = self._code.addresses[f"operator_{slot.name}"]
 
     def clear(self) -> None:
         """Drop all rows."""
