@@ -19,7 +19,7 @@ from tfn.lower import pipeline
 from tfn.lower.fuse import ranges
 from tfn.lower.fuse.analysis import OWN_KERNEL, REDUCTIONS, VIEW_OPS
 from tfn.lower.fuse.boundaries import insert_barriers, required
-from tfn.lower.fuse.policies import MAX_KERNEL_INSTRUCTIONS
+from tfn.lower.fuse.policies import MAX_KERNEL_INSTRUCTIONS, REDUCTION_INSTRUCTIONS
 from tfn.lower.math.decompose import instruction_count
 from tfn.trace import build
 from tfn.trace.op import Op
@@ -245,6 +245,17 @@ def test_cuts_have_few_live_values() -> None:
     cut = ranges.indexed_kernels(insert_barriers(jaxpr([y]).function, HOST))
     assert len(cut) > 1 or sum(map(instructions, cut)) <= MAX_KERNEL_INSTRUCTIONS
     assert all(kernel.written == 1 for kernel in cut)
+
+
+def test_a_kernel_has_a_limited_number_of_reductions() -> None:
+    x, y = p(0, 6, 4), p(1, 6)
+    for i in range(100):
+        column = build.reshape(y + float(i), (6, 1))
+        y = y + build.add_up(x * build.broadcast_to(column, (6, 4)), (1,))
+    cut = ranges.indexed_kernels(insert_barriers(jaxpr([y]).function, HOST))
+    folds = [sum(u.op is Op.FOLD for u in walk([kernel.body])) for kernel in cut]
+    most = MAX_KERNEL_INSTRUCTIONS // REDUCTION_INSTRUCTIONS
+    assert sum(folds) == 100 and max(folds) <= most and len(cut) <= 2 * 100 / most + 2
 
 
 # Any graph.

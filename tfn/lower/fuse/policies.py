@@ -38,6 +38,11 @@ from tfn.trace.uop import UOp, walk
 MAX_KERNEL_INSTRUCTIONS = 1500
 """Instructions in a body above which a kernel is cut: LLVM's time grows faster than its input."""
 
+REDUCTION_INSTRUCTIONS = 40
+"""Instructions as which a reduction counts for that: it is a loop nest of its own, and each nest of
+a kernel is analysed anew after every split of another.  A chain of 1,250 sums over rows, 200 in a
+kernel, took 70 s to compile, and takes 5."""
+
 MAX_EPILOGUE_INSTRUCTIONS = 32
 """Instructions that may follow a contraction in its kernel: its registers are full already."""
 
@@ -186,7 +191,7 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
         # Smaller nodes are computed outside of the innermost loop.
         nodes = [u for u in nodes if u.size >= root.size]
         total = sum(map(instruction_count, nodes))
-        if total > MAX_KERNEL_INSTRUCTIONS:
+        if sum(map(_kernel_instructions, nodes)) > MAX_KERNEL_INSTRUCTIONS:
             for cut in _narrowest_cuts(analysis, nodes):
                 parts |= dict.fromkeys(cut, next(u for u in nodes if u in cut))
         elif total > MAX_EPILOGUE_INSTRUCTIONS:
@@ -198,6 +203,11 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
     return parts
 
 
+def _kernel_instructions(node: UOp) -> int:
+    """The instructions as which a node counts for the size of its kernel."""
+    return instruction_count(node) + REDUCTION_INSTRUCTIONS * (node.op is Op.REDUCE)
+
+
 def _narrowest_cuts(analysis: FusionAnalysis, nodes: list[UOp]) -> list[set[UOp]]:
     """The live values at each cut of a long body, into parts of half to all of what is allowed."""
     inside = set(nodes)
@@ -207,7 +217,8 @@ def _narrowest_cuts(analysis: FusionAnalysis, nodes: list[UOp]) -> list[set[UOp]
     best: set[UOp] = set()
     total = since_best = 0
     for i, node in enumerate(nodes):
-        total, since_best = total + instruction_count(node), since_best + instruction_count(node)
+        count = _kernel_instructions(node)
+        total, since_best = total + count, since_best + count
         live = {u for u in live if last_use[u] > i}
         in_memory = node in analysis.barriers or node.op in LEAVES
         if last_use.get(node, -1) > i and not in_memory:

@@ -21,6 +21,7 @@ def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
     """
     # Sets of ranges are bit masks, so that unions are cheap; nodes of one mask share one tuple.
     bits: dict[UOp, int] = {}
+    range_of: dict[int, UOp] = {}
     masks: dict[UOp, int] = {}
     ranges_of: dict[int, tuple[UOp, ...]] = {}
     depends: dict[UOp, tuple[UOp, ...]] = {}
@@ -28,6 +29,7 @@ def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
         mask = 0
         if node.op is Op.RANGE:
             mask = bits[node] = 1 << len(bits)
+            range_of[mask] = node
         elif node.op is Op.FOLD:
             mask = masks[node.src[0]]
             for r in node.src[1:]:
@@ -38,7 +40,11 @@ def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
         masks[node] = mask
         order = ranges_of.get(mask)
         if order is None:
-            ranges = [r for r, bit in bits.items() if mask & bit]
+            ranges, rest = [], mask  # a mask has few bits, however many ranges there are
+            while rest:
+                lowest = rest & -rest
+                ranges.append(range_of[lowest])
+                rest ^= lowest
             order = ranges_of[mask] = tuple(sorted(ranges, key=lambda r: r.arg.number))
         depends[node] = order
     return depends
