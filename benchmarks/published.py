@@ -109,6 +109,7 @@ PUBLISHED = [
     row("luchris429/purejaxrl", "purejaxrl/ppo.py", 40, stand_ins=["distrax", "brax", "navix"],
         edits=[
             ('"TOTAL_TIMESTEPS": 5e5', '"TOTAL_TIMESTEPS": STEPS * 512'),
+            ("jax.tree_map", "jax.tree.map"),
             ("out = train_jit(rng)",
              "for _ in __timed__(3):\n        out = jax.block_until_ready(train_jit(rng))"),
         ]),

@@ -308,6 +308,8 @@ MODULES: dict[str, Names] = {
     "jax.experimental.colocated_python": Names(None, {}, dict.fromkeys((
         "colocated_python", "colocated_python_class", "colocated_cpu_devices",
     ), "programs run in the process that calls them")),
+    "jax.experimental.colocated_python.func": Names(),
+    "jax.experimental.colocated_python.serialization": Names(),
     "jax.experimental.pallas": Names("tfn.experimental.pallas"),
     "jax.experimental.pallas.tpu": Names("tfn.experimental.pallas"),
     "jax.experimental.jet": Names("tfn.experimental.jet"),
