@@ -244,6 +244,7 @@ def tail(place: Path) -> str:
 def lines_of(place: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Each line that was printed: its words, its numbers, and how far each may be off."""
     text = (place / "stdout").read_text(errors="replace").replace("\r", "\n")
+    text = re.sub(r"\n\s+dtype=", " dtype=", text)  # the end of an array, on a line of its own
     lines = []
     for line in text.splitlines():
         if not line.strip() or TIMES.search(line) or INTERNALS.search(line):

@@ -105,7 +105,8 @@ PUBLISHED = [
             ("num_samples = 5000", "num_samples = 500"), steps=12),
     row("google/flax", "examples/mnist/train.py", 12, stand_ins=["tensorflow"], after=MNIST_ENDS,
         edits=[("train_ds.as_numpy_iterator()", "__timed__(train_ds.as_numpy_iterator())")]),
-    row("google/flax", "examples/lm1b/train.py", 60, stand_ins=["tensorflow"], after=LM1B_ENDS),
+    row("google/flax", "examples/lm1b/train.py", 60, stand_ins=["tensorflow", "orbax"],
+        after=LM1B_ENDS),
     row("luchris429/purejaxrl", "purejaxrl/ppo.py", 40, stand_ins=["distrax", "brax", "navix"],
         edits=[
             ('"TOTAL_TIMESTEPS": 5e5', '"TOTAL_TIMESTEPS": STEPS * 512'),
