@@ -68,7 +68,7 @@ for i in __timed__(STEPS):
     batch = {"inputs": jnp.asarray(tokens[i % 64], jnp.int32)}
     state, metrics = step(state, batch, model_config, rates, 0.0, rng)
     if i % 10 == 0:
-        print(i, {k: float(v) for k, v in metrics.items()})
+        print(i, {k: float(metrics[k]) for k in sorted(metrics)})
 """
 
 PUBLISHED = [
