@@ -26,7 +26,8 @@ out.
 A number is JAX's if it differs by at most 1e-3 of itself, in an array of the largest, or one unit
 of the last decimal that is printed, or, with the results of `--side spread`, ten times as far as
 JAX is from JAX with fewer optimizations (`JAX_DISABLE_MOST_OPTIMIZATIONS`): so sensitive are
-programs that train for long. Lines that tell of time are left out.
+programs that train for long. Lines and names that tell of time are left out, and lines that print a
+trace, a jaxpr or a device, which tfn writes in its own way.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ NOISE = 1e-6
 """Part of the largest number of a line that all may be off: what rounding leaves of zeros."""
 SPREAD = 10.0
 """Times the distance of JAX from itself, of which one sample is known."""
+
+INTERNALS = re.compile(
+    r"Tracer|\bTraced<|CpuDevice|\bcpu:\d|\{ ?lambda|^\s*let\b|\bin \(.*\) ?\}"
+    r"|^\s*[a-z_]+:[a-z]+\d*\[[\d,]*\].* = |^\s+[a-z_]+="
+)
+"""Lines that show a trace, an equation of a jaxpr, or a device."""
 
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "UV_OFFLINE": "1"}
 """Environment of a program: one that installs packages would change those of all others."""
@@ -237,9 +244,10 @@ def tail(place: Path) -> str:
 def lines_of(place: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Each line that was printed: its words, its numbers, and how far each may be off."""
     text = (place / "stdout").read_text(errors="replace").replace("\r", "\n")
+    text = re.sub(r"\n\s+dtype=", " dtype=", text)  # the end of an array, on a line of its own
     lines = []
     for line in text.splitlines():
-        if not line.strip() or TIMES.search(line):
+        if not line.strip() or TIMES.search(line) or INTERNALS.search(line):
             continue
         texts = NUMBER.findall(line)
         words = re.sub(r"[\s\[\]()]+", "", NUMBER.sub("#", line))
@@ -291,6 +299,8 @@ def differences(jax: Path, other: Path) -> dict[str, tuple[float, float]]:
     found: dict[str, tuple[float, float]] = {}
     one, two = arrays_in(jax), arrays_in(other)
     for name in one:
+        if TIMES.search(name.replace("_", " ")):
+            continue
         if name not in two or one[name].shape != two[name].shape:
             found[name] = float("inf"), RELATIVE
         elif one[name].dtype != two[name].dtype:

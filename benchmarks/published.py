@@ -68,7 +68,7 @@ for i in __timed__(STEPS):
     batch = {"inputs": jnp.asarray(tokens[i % 64], jnp.int32)}
     state, metrics = step(state, batch, model_config, rates, 0.0, rng)
     if i % 10 == 0:
-        print(i, {k: float(v) for k, v in metrics.items()})
+        print(i, {k: float(metrics[k]) for k in sorted(metrics)})
 """
 
 PUBLISHED = [
@@ -105,10 +105,12 @@ PUBLISHED = [
             ("num_samples = 5000", "num_samples = 500"), steps=12),
     row("google/flax", "examples/mnist/train.py", 12, stand_ins=["tensorflow"], after=MNIST_ENDS,
         edits=[("train_ds.as_numpy_iterator()", "__timed__(train_ds.as_numpy_iterator())")]),
-    row("google/flax", "examples/lm1b/train.py", 60, stand_ins=["tensorflow"], after=LM1B_ENDS),
+    row("google/flax", "examples/lm1b/train.py", 60, stand_ins=["tensorflow", "orbax"],
+        after=LM1B_ENDS),
     row("luchris429/purejaxrl", "purejaxrl/ppo.py", 40, stand_ins=["distrax", "brax", "navix"],
         edits=[
             ('"TOTAL_TIMESTEPS": 5e5', '"TOTAL_TIMESTEPS": STEPS * 512'),
+            ("jax.tree_map", "jax.tree.map"),
             ("out = train_jit(rng)",
              "for _ in __timed__(3):\n        out = jax.block_until_ready(train_jit(rng))"),
         ]),

@@ -94,6 +94,7 @@ STAND_INS = {
     "distrax": distrax,
     "brax": nothing("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training"),
     "navix": nothing("navix"),
+    "orbax": nothing("orbax", "orbax.checkpoint"),
     "tensorflow": nothing(
         "tensorflow", "tensorflow.io", "tensorflow.python", "tensorflow_datasets",
         "tensorflow_text", "sentencepiece",

@@ -304,9 +304,10 @@ MODULES: dict[str, Names] = {
     "jax.experimental.layout": Names(None, {}, dict.fromkeys((
         "Format", "Layout", "DeviceLocalLayout",
     ), "arrays have one layout")),
-    "jax.experimental.colocated_python": Names(None, {}, dict.fromkeys((
-        "colocated_python", "colocated_python_class", "colocated_cpu_devices",
-    ), "programs run in the process that calls them")),
+    "jax.experimental.array_serialization": Names(),
+    "jax.experimental.array_serialization.serialization": Names(None, {}, dict.fromkeys((
+        "get_tensorstore_spec", "GlobalAsyncCheckpointManager",
+    ), "tfn.nn.checkpoint writes arrays of many processes")),
     "jax.experimental.pallas": Names("tfn.experimental.pallas"),
     "jax.experimental.pallas.tpu": Names("tfn.experimental.pallas"),
     "jax.experimental.jet": Names("tfn.experimental.jet"),
