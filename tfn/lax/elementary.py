@@ -380,6 +380,6 @@ def digamma(x: ArrayLike) -> Array:
 
     Example:
         >>> digamma(1.0)
-        Array(-0.5772157, dtype=float32)
+        Array(-0.5772157, dtype=float32, weak_type=True)
     """
     return unary(Op.DIGAMMA, x)
