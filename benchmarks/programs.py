@@ -155,8 +155,11 @@ def does_something(path: Path, root: Path) -> bool:
 
 
 def found(module: str, path: Path, root: Path) -> bool:
-    """Whether a module is installed, or lies in the program's folder or that of its repository."""
-    if module in sys.stdlib_module_names:
+    """Whether a module is installed, or lies in the program's folder or that of its repository.
+
+    JAX is there: one of the sides needs it.
+    """
+    if module in sys.stdlib_module_names or module == "jax":
         return True
     beside = ((folder / module, folder / f"{module}.py") for folder in (path.parent, root))
     if any(place.exists() for places in beside for place in places):

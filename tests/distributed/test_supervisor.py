@@ -202,3 +202,18 @@ def test_hosts_that_answer(tmp_path: Path) -> None:
         assert time.monotonic() - begin < 30  # it does not wait for b
     finally:
         supervisor.PROBE_S = before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_is_dropped_ends_the_block_later() -> None:
+    class Dropping:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGUSR1)
+            time.sleep(0)  # the handler runs here, where exceptions are dropped
+
+    with pytest.raises(SystemExit) as raised, supervisor._ended_by(signal.SIGUSR1) as check:
+        check()
+        dropping = Dropping()
+        del dropping
+        check()
+    assert raised.value.code == 128 + signal.SIGUSR1

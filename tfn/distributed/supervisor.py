@@ -189,18 +189,29 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _ended_by(*signals: signal.Signals) -> Iterator[None]:
-    """Let signals end the block as an interrupt does, so that no process is left."""
+def _ended_by(*signals: signal.Signals) -> Iterator[Callable[[], None]]:
+    """Let signals end the block as an interrupt does, so that no process is left.
+
+    Yields:
+        A function that raises again what a signal has raised: the interpreter drops exceptions of
+        its hooks around a fork.
+    """
+    received: list[int] = []
+
+    def check() -> None:
+        if received:
+            raise SystemExit(128 + received[0])
 
     def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
+        received.append(number)
+        check()
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield check
         return
     before = {number: signal.signal(number, end) for number in signals}
     try:
-        yield
+        yield check
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -234,8 +245,8 @@ def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
         security.check_variables()
     if plan.hosts:
         _all_there(plan)
-    with _ended_by(signal.SIGTERM, signal.SIGHUP):
-        return _supervise(plan, say)
+    with _ended_by(signal.SIGTERM, signal.SIGHUP) as check:
+        return _supervise(plan, say, check)
 
 
 def _all_there(plan: Plan) -> None:
@@ -251,13 +262,15 @@ def _all_there(plan: Plan) -> None:
         )
 
 
-def _supervise(plan: Plan, say: Callable[[str], None]) -> int:
+def _supervise(plan: Plan, say: Callable[[str], None], check: Callable[[], None]) -> int:
     hosts, spares, processes = list(plan.hosts), list(plan.spares), plan.processes
     for number in range(plan.restarts + 1):
         attempt = Attempt(plan, hosts, len(hosts) or processes)
         try:
             while (status := attempt.ended()) is None:
+                check()
                 time.sleep(POLL_S)
+            check()
             begin_s = time.monotonic()
             fault = _fault(attempt, status) or _gone(plan, hosts, status)
         finally:

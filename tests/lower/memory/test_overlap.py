@@ -67,3 +67,7 @@ def test_small_messages_and_programs_without_any_stay() -> None:
         HostPart.WHOLE
     ]
     assert overlap.overlapped([]) == []
+
+
+def test_loops_over_nothing_have_no_steps() -> None:
+    assert tfn.jit(lambda x: tnp.cumsum(x, axis=1))(tnp.zeros((1, 0, 2))).shape == (1, 0, 2)

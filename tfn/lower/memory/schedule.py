@@ -214,11 +214,12 @@ class Scheduler:
             if not isinstance(kernel, Region):
                 steps += self.launch_kernel(kernel, views)
                 continue
-            steps += self.region(kernel, views)
-            host = steps[-1].host
-            if overlap.defers(kernel) and host and self._may_defer(kernel, steps[-1]):
-                steps[-1].host = replace(host, part=HostPart.BEGIN)
-                begun.append(steps[-1])
+            region = self.region(kernel, views)
+            steps += region
+            host = region[-1].host if overlap.defers(kernel) else None
+            if host is not None and self._may_defer(kernel, region[-1]):
+                region[-1].host = replace(host, part=HostPart.BEGIN)
+                begun.append(region[-1])
         self.end_messages(steps, begun, None)
         for i in copied:
             views.setdefault(cut.src[i], self.allocate_like(cut.src[i]))
