@@ -12,6 +12,8 @@ from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import jaxpr, matmul, p, softmax
 from tfn.lower.pipeline import lower
 from tfn.lower.program import (
+    BARRIER_NS,
+    MIN_SHARED_NS,
     Branch,
     Call,
     Launch,
@@ -21,7 +23,9 @@ from tfn.lower.program import (
     Slot,
     Space,
     all_launches,
+    is_worth_threads,
     kernel_times_ns,
+    shared_work,
 )
 
 
@@ -83,3 +87,20 @@ def test_kernel_times_count_trips_and_calls(program: Program) -> None:
     routine = Routine((ten,), 0, 0, 110, kernel_times_ns([ten]))
     calls = [Call(routine, (), Slot(Space.ARENA, 0), False)] * 2
     assert kernel_times_ns(calls) == {short.name: 20, long.name: 200}
+
+
+def test_threads_share_what_takes_longer_than_their_waits(program: Program) -> None:
+    step = replace(program.launches[0], barrier=True)
+
+    def taking(work_ns: int, tiles: int = 8) -> Launch:
+        return replace(step, kernel=replace(step.kernel, work_ns=work_ns, tiles=tiles))
+
+    large, small = taking(MIN_SHARED_NS + 1), taking(2 * BARRIER_NS)
+    assert is_worth_threads([large]) and not is_worth_threads([small])
+    assert not is_worth_threads([taking(100 * MIN_SHARED_NS, tiles=1)])
+    slot = Slot(Space.ARENA, 0)
+    loop = Loop(0, 1000, (), slot, (small,), False)
+    assert shared_work([loop]) == (1000 * 2 * BARRIER_NS, 1000) and not is_worth_threads([loop])
+    assert is_worth_threads([replace(loop, body=(large, small))])
+    branch = Branch(slot, ((small,), (large, small)), True)
+    assert shared_work([branch]) == (large.kernel.work_ns + small.kernel.work_ns, 2)

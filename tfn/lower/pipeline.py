@@ -40,6 +40,7 @@ from tfn.lower.program import (
     Space,
     Step,
     all_launches,
+    is_worth_threads,
 )
 from tfn.lower.target.grid import local_layout
 from tfn.lower.target.target import Target
@@ -204,8 +205,7 @@ def program(
         routine.arena_bytes,
         driver.sync_bytes(launches),
         text,
-        routine.work_ns > heuristics.MIN_PARALLEL_NS
-        and any(launch.kernel.tiles > 1 for launch in launches),
+        is_worth_threads(steps),
         tables,
     )
 

@@ -228,6 +228,16 @@ ESTIMATED_LOOP_TRIPS = 100
 Large enough that its kernels count as the hot ones of a program, which are compiled with care.
 """
 
+MIN_SHARED_NS = 10_000
+"""Nanoseconds in what threads share of a program, below which it stays on one thread: waking
+another costs about that."""
+
+BARRIER_NS = 500
+"""Nanoseconds that two threads take to wait for each other.
+
+The gradient of 50 steps, each of some forty kernels on matrices of 2 by 2, has 1,851 barriers: it
+takes 34 us on one thread, and took 1,077 on two."""
+
 Step = Launch | Loop | Branch | HostCall | Call
 
 
@@ -290,6 +300,34 @@ def launch_count(steps: Iterable[Step]) -> int:
         elif isinstance(step, Call):
             launches += launch_count(step.routine.steps)
     return launches
+
+
+def shared_work(steps: Iterable[Step]) -> tuple[int, int]:
+    """Estimated nanoseconds of one run in kernels that threads share; how often threads wait.
+
+    With the trip counts of loops; of a branch, those of its longest way.
+    """
+    work_ns = barriers = 0
+    for step in steps:
+        of_step, trips = (0, 0), 1
+        if isinstance(step, Launch):
+            of_step = step.kernel.work_ns * (step.kernel.tiles > 1), int(step.barrier)
+        elif isinstance(step, Loop):
+            of_step = shared_work((*step.head, *step.body))
+            trips = step.trips or ESTIMATED_LOOP_TRIPS
+        elif isinstance(step, Branch):
+            of_step = max(map(shared_work, step.branches))
+        elif isinstance(step, Call):
+            of_step = shared_work(step.routine.steps)
+        work_ns += trips * of_step[0]
+        barriers += trips * of_step[1]
+    return work_ns, barriers
+
+
+def is_worth_threads(steps: Iterable[Step]) -> bool:
+    """Whether a second thread saves more than it costs: its start, and the waits at barriers."""
+    work_ns, barriers = shared_work(steps)
+    return work_ns > max(MIN_SHARED_NS, 2 * BARRIER_NS * barriers)
 
 
 def host_calls(steps: Iterable[Step]) -> Iterator[HostCall]:

@@ -59,9 +59,6 @@ MIN_PARALLEL_TILES = 16
 Below it, the loop is fused with the next inner one.
 """
 
-MIN_PARALLEL_NS = 10_000
-"""Nanoseconds of a program below which it stays on one thread: waking another costs about that."""
-
 MEMORY_STREAMS = 4
 """Regions of memory that a long reduction reads side by side.
 
