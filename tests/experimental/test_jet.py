@@ -117,6 +117,10 @@ def test_long_graphs() -> None:
 def test_wrong_terms_are_told() -> None:
     with pytest.raises(ArgumentError, match="as many terms for each argument"):
         jet(tnp.multiply, (1.0, 2.0), ((1.0,), (1.0, 2.0)))
+    with pytest.raises(ArgumentError, match="a sequence of arguments as primals"):
+        jet(tnp.sin, 1.0, ((1.0,),))
+    with pytest.raises(ArgumentError, match="a sequence of terms as series"):
+        jet(tnp.sin, (1.0,), (1.0,))
     with pytest.raises(TreeError, match="term 0 of argument 0 of jet must be of the shape"):
         jet(tnp.sin, (X,), ((1.0,),))
     with pytest.raises(TreeError, match="structure of the arguments"):

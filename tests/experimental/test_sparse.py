@@ -10,7 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tfn.errors import ArgumentError, NotAvailableError, OutOfBoundsError, ShapeError
+from tfn.errors import ArgumentError, DTypeError, NotAvailableError, OutOfBoundsError, ShapeError
 from tfn.experimental import sparse
 from tfn.experimental.sparse import BCOO
 
@@ -290,6 +290,15 @@ def test_empty_and_eye() -> None:
 
 
 def test_wrong_parts_are_refused() -> None:
+    half, rows = tnp.ones(2), tnp.asarray([0, 1, 2])
+    with pytest.raises(DTypeError, match="integer indices"):
+        sparse.BCOO((half, tnp.ones((2, 2))), shape=(2, 2))
+    for parts in ((half, half, rows), (half, rows[:2], rows * 1.0)):
+        for kind in (sparse.BCSR, sparse.CSR, sparse.CSC):
+            with pytest.raises(DTypeError, match="integer indices"):
+                kind(parts, shape=(2, 2))
+    with pytest.raises(DTypeError, match="integer indices"):
+        sparse.COO((half, half, rows[:2]), shape=(2, 2))
     with pytest.raises(ShapeError, match=r"data of \(2,\) fits these indices"):
         BCOO((tnp.ones(3), tnp.zeros((2, 2), "int32")), shape=(3, 3))
     with pytest.raises(ArgumentError, match="batch, sparse and dense"):

@@ -7,7 +7,7 @@ from math import factorial
 from typing import Any
 
 from tfn import tree
-from tfn._support.validate import a_function
+from tfn._support.validate import a_function, several
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError, GradientError, TreeError
 from tfn.experimental.taylor import Propagation, Series
@@ -51,6 +51,10 @@ def jet(
         (0.0, 1.0, 0.0, -1.0)
     """
     a_function("jet", "fun", fun)
+    primals = several("jet", "primals", primals, "arguments")
+    series = [
+        several("jet", "series", terms, "terms") for terms in several("jet", "series", series)
+    ]
     lengths = {len(terms) for terms in series}
     if len(lengths) != 1 or len(primals) != len(series):
         raise ArgumentError(

@@ -12,7 +12,7 @@ from tfn import tree
 from tfn.array import Array
 from tfn.errors import ArgumentError, NotAvailableError, OutOfBoundsError
 from tfn.experimental.sparse import arithmetic, contraction, conversions, movement
-from tfn.experimental.sparse.coordinates import check, number_of_axes, parts
+from tfn.experimental.sparse.coordinates import check, number_of_axes, parts, shown
 from tfn.trace.op import Shape
 
 
@@ -31,6 +31,7 @@ class BCOO:
 
     Raises:
         ShapeError: for data and indices that do not fit the shape.
+        DTypeError: for indices that are no integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -83,13 +84,7 @@ class BCOO:
     n_dense = property(lambda self: self.data.ndim - 1 - self.n_batch)
     T = property(lambda self: self.transpose())
 
-    def __repr__(self) -> str:
-        dtype = getattr(self.data, "dtype", None)
-        if dtype is None or not hasattr(self.indices, "shape"):
-            return f"{type(self).__name__}(shape={self.shape})"
-        more = f", n_batch={self.n_batch}" if self.n_batch else ""
-        more += f", n_dense={self.n_dense}" if self.n_dense else ""
-        return f"{type(self).__name__}({dtype.name}{list(self.shape)}, nse={self.nse}{more})"
+    __repr__ = shown
 
     # From other arrays, and to them.
 

@@ -13,11 +13,13 @@ from typing import Any, Self
 
 from tfn import numpy as tnp
 from tfn import tree
+from tfn._support.validate import element_type
 from tfn.array import Array
+from tfn.dtypes import INTEGERS
 from tfn.errors import NotAvailableError, ShapeError
 from tfn.experimental.sparse import bcoo, contraction, conversions, movement
 from tfn.experimental.sparse.bcoo import BCOO
-from tfn.experimental.sparse.coordinates import full_batch, over_batch, padding
+from tfn.experimental.sparse.coordinates import full_batch, over_batch, padding, shown
 from tfn.trace.op import Shape
 
 
@@ -34,7 +36,7 @@ def rows_of(indptr: Any, nse: int) -> Any:
 
 
 def pointers(rows: Any, count: int) -> Any:
-    """Where the elements of each row begin, from the rows of elements in order.
+    """The first element of each row, and the end, from the rows of elements in order.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -55,6 +57,7 @@ class BCSR:
 
     Raises:
         ShapeError: for parts that do not fit the shape.
+        DTypeError: for indices or pointers that are no integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -86,6 +89,8 @@ class BCSR:
         self.data, self.indices, self.indptr = map(tnp.asarray, args)
         self.shape: Shape = tuple(map(int, shape))
         self.indices_sorted, self.unique_indices = bool(indices_sorted), bool(unique_indices)
+        for part in (self.indices, self.indptr):
+            element_type("BCSR", part, INTEGERS, "integer indices")
         n_batch = self.indices.ndim - 1
         fits = (
             self.indptr.ndim == n_batch + 1
@@ -109,13 +114,7 @@ class BCSR:
     n_sparse = property(lambda self: 2)
     n_dense = property(lambda self: self.data.ndim - self.indices.ndim)
 
-    def __repr__(self) -> str:
-        dtype = getattr(self.data, "dtype", None)
-        if dtype is None or not hasattr(self.indices, "shape"):
-            return f"BCSR(shape={self.shape})"
-        more = f", n_batch={self.n_batch}" if self.n_batch else ""
-        more += f", n_dense={self.n_dense}" if self.n_dense else ""
-        return f"BCSR({dtype.name}{list(self.shape)}, nse={self.nse}{more})"
+    __repr__ = shown
 
     @classmethod
     def fromdense(

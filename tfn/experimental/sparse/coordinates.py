@@ -19,7 +19,9 @@ import numpy as np
 
 from tfn import lax
 from tfn import numpy as tnp
+from tfn._support.validate import element_type
 from tfn.array import Array
+from tfn.dtypes import INTEGERS
 from tfn.errors import ArgumentError, ShapeError
 from tfn.trace.op import Shape
 from tfn.transforms.vmap import vmap
@@ -169,12 +171,24 @@ def number_of_axes(what: str, shape: Sequence[int], n_batch: int, n_dense: int) 
     return n_sparse
 
 
+def shown(mat: Any) -> str:
+    """A sparse array in one line: ``BCOO(float32[2, 2], nse=3)``; its parts may be no arrays."""
+    name, dtype = type(mat).__name__, getattr(mat.data, "dtype", None)
+    if dtype is None or not hasattr(mat.indices, "shape"):
+        return f"{name}(shape={mat.shape})"
+    more = f", n_batch={mat.n_batch}" if mat.n_batch else ""
+    more += f", n_dense={mat.n_dense}" if mat.n_dense else ""
+    return f"{name}({dtype.name}{list(mat.shape)}, nse={mat.nse}{more})"
+
+
 def check(data: Array, indices: Array, shape: Shape) -> None:
     """Refuse data and indices that are not of one array of this shape.
 
     Raises:
         ShapeError: telling the shapes that would fit.
+        DTypeError: unless indices are integers.
     """
+    element_type("a sparse array", indices, INTEGERS, "integer indices")
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1] if indices.ndim else 0
     n_dense = len(shape) - n_batch - n_sparse
     wanted: tuple[int, ...] | None = None

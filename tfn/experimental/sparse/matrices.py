@@ -8,7 +8,9 @@ from typing import Any, Self
 
 from tfn import numpy as tnp
 from tfn import tree
+from tfn._support.validate import element_type
 from tfn.array import Array
+from tfn.dtypes import INTEGERS
 from tfn.errors import ShapeError
 from tfn.experimental.sparse import bcoo
 from tfn.experimental.sparse.bcoo import BCOO
@@ -31,7 +33,9 @@ def _sorted(mat: BCOO, by_columns: bool = False) -> tuple[Any, Any, Any]:
 
 
 def _check(mat: Any, lengths: Sequence[tuple[str, int]]) -> None:
-    """Refuse parts of other lengths."""
+    """Refuse parts of other lengths, and those that are no integers."""
+    for name, _ in lengths:
+        element_type(type(mat).__name__, getattr(mat, name), INTEGERS, "integer indices")
     wrong = [
         f"{name} {getattr(mat, name).shape} instead of {(n,)}"
         for name, n in lengths
