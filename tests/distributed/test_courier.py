@@ -60,7 +60,7 @@ def test_an_error_is_raised_where_the_message_is_waited_for() -> None:
 
 def test_who_waits_asks_too_and_messages_start_in_their_order() -> None:
     courier, started = Courier(), []
-    with courier._asking:  # the thread cannot
+    with courier._polling:  # the thread cannot
         for key in range(3):
 
             def begin(key: int = key) -> Message:

@@ -1,7 +1,7 @@
-"""The communication thread: it asks for messages on their way while the program computes.
+"""The communication thread: it polls messages on their way while the program computes.
 
-A message moves on only while a thread asks for it.  The thread that has called for it goes on with
-the program, without the interpreter's lock, and asks too when it needs the result.
+A message moves on only while a thread polls it.  The program's thread computes meanwhile, without
+the interpreter's lock, and polls too when it needs the result.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from tfn.distributed.transport import Pending
 
 REST_S = 0.0001
-"""The pause between two questions while a message waits for another process: a piece of 1 MiB
-takes 500 us on a network, and a question some microseconds of a core."""
+"""The pause between two polls while a message waits for another process: a piece of 1 MiB takes
+500 us on a network, and a poll some microseconds of a core."""
 
 
 class Deferred:
     """The messages of one call.
 
     Args:
-        begins: start them.
+        begins: the functions that start them.
         tell: called when all have arrived, with the time of the call.
 
     Attributes:
@@ -35,10 +35,10 @@ class Deferred:
         self._begins, self._tell = begins, tell
         self._left: list[Pending] | None = None
         self._called_ns = time.perf_counter_ns()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self.ended = False
 
-    def ask(self) -> None:
+    def poll(self) -> None:
         """Start the messages at the first time, and let them move on; an error is kept."""
         if self.ended:
             return
@@ -49,7 +49,7 @@ class Deferred:
             if not self._left:
                 self._tell(self._called_ns)
                 self.ended = True
-        except BaseException as error:  # raised by `check`
+        except Exception as error:  # raised by `check`; an interrupt ends the program at once
             self._error, self.ended = error, True
 
     def check(self) -> None:
@@ -59,14 +59,14 @@ class Deferred:
 
 
 class Courier:
-    """Messages that are on their way, and the thread that asks for them.
+    """Messages that are on their way, and the thread that polls them.
 
     All are started in the order in which they were given, whichever thread does it.
     """
 
     def __init__(self) -> None:
         self._carried: dict[Any, Deferred] = {}
-        self._asking = threading.Lock()
+        self._polling = threading.Lock()
         self._some = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -80,23 +80,23 @@ class Courier:
 
     def test(self) -> bool:
         """Whether none is on its way."""
-        return not self.ask()
+        return not self.poll()
 
     def waiting(self, key: Any) -> Waiting:
         """The messages of a name, as one to be waited for."""
         return Waiting(self, key, self._carried[key])
 
-    def ask(self) -> bool:
-        """Ask for all messages, unless another thread does; whether some are on their way."""
-        if not self._asking.acquire(blocking=False):
+    def poll(self) -> bool:
+        """Poll all messages, unless another thread does; whether some are on their way."""
+        if not self._polling.acquire(blocking=False):
             return True
         try:
             messages = [*self._carried.values()]
             for message in messages:
-                message.ask()
+                message.poll()
             return not all(message.ended for message in messages)
         finally:
-            self._asking.release()
+            self._polling.release()
 
     def drop(self, key: Any) -> None:
         """Forget messages that have ended."""
@@ -106,7 +106,7 @@ class Courier:
         while True:
             self._some.wait()
             self._some.clear()
-            while self.ask():
+            while self.poll():
                 time.sleep(REST_S)
 
 
@@ -120,10 +120,10 @@ class Waiting:
         """Whether all have arrived.
 
         Raises:
-            BaseException: what went wrong with one.
+            DistributedError: what went wrong with one.
         """
         if not self._message.ended:
-            self._courier.ask()
+            self._courier.poll()
         if self._message.ended:
             self._courier.drop(self._key)
             self._message.check()

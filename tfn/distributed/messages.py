@@ -1,7 +1,7 @@
 """Messages of programs, prepared for the memory that they go from and to.
 
-bind     the whole exchange: it ends with the call
-begin    its beginning, by a thread beside the program; small values in one buffer do not pay
+bind     the whole exchange: the call waits for it; small values share a message
+begin    the start of an exchange, with which the communication thread goes on
 end      the wait for it
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tfn._support import events
-from tfn.distributed.courier import Deferred
+from tfn.distributed.courier import Courier, Deferred
 from tfn.distributed.reduction import Reduction
 from tfn.distributed.transport import Pending, Transport
 from tfn.dtypes import SHORT
@@ -31,14 +31,14 @@ class Process(Protocol):
     Attributes:
         transport, deferring: the carriers of messages that end with their call, and of those that
             go on beside the program.
-        courier: the thread that asks for the latter.
+        courier: the thread that polls the latter.
         deadline_s: seconds for which a message is waited for.
         current: the exchange that runs, for errors.
     """
 
     transport: Transport
-    deferring: Any
-    courier: Any
+    deferring: Transport | None
+    courier: Courier | None
     deadline_s: float
     current: str
 
@@ -98,11 +98,13 @@ def bind(own: Process, message: Message, results: Arrays, operands: Arrays) -> C
 
 
 def begin(own: Process, message: Message, results: Arrays, operands: Arrays) -> Callable[[], None]:
-    """A message that goes on by itself: of its own transport, where each has its place in line."""
+    """The start of a message that goes on beside the program, on a transport of its own."""
+    deferring, courier = own.deferring, own.courier
+    assert deferring is not None and courier is not None, "the process has joined others"
     ranks = message.hosts.line(message.axis, own.rank)
     _settle(own)
     begins = [
-        _prepared(own.deferring, message, ranks, x, out)
+        _prepared(deferring, message, ranks, x, out)
         for x, out in zip(operands, results, strict=True)
     ]
     key, shown = _key(results), label(message, operands)
@@ -113,18 +115,19 @@ def begin(own: Process, message: Message, results: Arrays, operands: Arrays) -> 
         events.add("collective", str(message), called_ns, detail, moved_bytes=moved_bytes)
 
     def call() -> None:
-        own.courier.carry(key, Deferred(begins, tell))
+        courier.carry(key, Deferred(begins, tell))
 
     return call
 
 
 def end(own: Process, message: Message, results: Arrays) -> Callable[[], None]:
     """The wait for a message that has begun."""
-    key = _key(results)
+    key, courier = _key(results), own.courier
+    assert courier is not None, "the process has joined others"
 
     def call() -> None:
         own.current = str(message)
-        own.wait([own.courier.waiting(key)], own.deadline_s)
+        own.wait([courier.waiting(key)], own.deadline_s)
 
     return call
 

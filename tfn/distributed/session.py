@@ -45,6 +45,9 @@ from tfn.trace.processes import Clock, HostGrid, processes
 DEADLINE_S = 300.0
 """Seconds for which a message is waited for: longer than compiling a large program takes, which
 hosts do at different speeds."""
+MIN_START_S = 20.0
+"""Seconds that the start of MPI may take at least, whatever the deadline of messages: on a machine
+with other work it took more than one."""
 LEAVE_S = 10.0
 """Seconds for which a process that has ended waits for the others before it leaves."""
 TEMPORARY_FAILURE = 75
@@ -73,7 +76,7 @@ class Session:
         reporter: tells a supervisor.
         job: a name that all processes of the job have, and no other.
         deferring: what carries messages that go on beside the program.
-        courier: the thread that asks for them.
+        courier: the thread that polls those; both are None in a process alone.
     """
 
     transport: Transport
@@ -89,8 +92,8 @@ class Session:
     hook: Any = None
     reporter: Any = None
     job: str = ""
-    deferring: Any = None
-    courier: Any = None
+    deferring: Transport | None = None
+    courier: Courier | None = None
 
     @property
     def rank(self) -> int:
@@ -257,14 +260,9 @@ def initialize(
     _join(started.launcher, size, deadline_s)
 
 
-MIN_START_SECONDS = 20.0
-"""The start of MPI is no collective: on a machine with other work it took more than a second."""
-
-
 def _join(launcher: str, size: int, deadline_s: float) -> None:
-    with _alarm(
-        max(deadline_s, MIN_START_SECONDS)
-    ):  # a process that died before has been waited for without end
+    # A process that died before has been waited for without end.
+    with _alarm(max(deadline_s, MIN_START_S)):
         transport, control = MpiTransport(), MpiTransport(channel=1)
     host = socket.gethostname()
     if transport.size != size:

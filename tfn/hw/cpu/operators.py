@@ -35,7 +35,7 @@ _NUMBERS_AT, _COMPARISON_AT = 96, 200
 _EXACT = 1 << 53
 """Integers up to this are exact in float64, so that a conversion rounds them once."""
 _MULTIPLIERS = -7046029254386353131, -4417276706812531889, 1609587929392839161
-"""Of the hash in `operators.ll`."""
+"""Factors of a row's words in the hash, those of `operators.ll`."""
 
 
 def _number_words(dtype: DType) -> tuple[int, int, int] | None:

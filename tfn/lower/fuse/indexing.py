@@ -63,6 +63,16 @@ class IndexedKernel:
     operands: tuple[UOp, ...]
     written: int
 
+    @property
+    def writes(self) -> tuple[UOp, ...]:
+        """The values that it writes."""
+        return self.operands[: self.written]
+
+    @property
+    def reads(self) -> tuple[UOp, ...]:
+        """The values that it reads."""
+        return self.operands[self.written :]
+
 
 @mutable
 class Indexer:

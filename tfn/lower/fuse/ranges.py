@@ -42,6 +42,16 @@ class Region:
     barriers: tuple[UOp, ...]
 
     @property
+    def writes(self) -> tuple[UOp, ...]:
+        """The values that it writes."""
+        return self.barriers
+
+    @property
+    def reads(self) -> tuple[UOp, ...]:
+        """The values that it reads, and its functions."""
+        return self.node.src
+
+    @property
     def operands(self) -> tuple[UOp, ...]:
         """The values that it writes and reads."""
         return (*self.barriers, *(s for s in self.node.src if s.op is not Op.FUNCTION))

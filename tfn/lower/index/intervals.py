@@ -171,7 +171,7 @@ def _cast(u: UOp, x: Interval) -> Interval:
 
 
 def _bitcast(u: UOp, x: Interval) -> Interval:
-    """Of integers of as many bits; those beyond the limits are a whole circle away."""
+    """Integers of as many bits; those beyond the limits are a whole circle away."""
     (low, high), source = _LIMITS[u.dtype], u.src[0].dtype
     if source == BOOL or u.dtype == BOOL or source.itemsize != u.dtype.itemsize:
         return low, high

@@ -13,19 +13,8 @@ from collections.abc import Sequence
 
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
 
 Step = IndexedKernel | Region
-
-
-def reads(kernel: Step) -> Sequence[UOp]:
-    """The values that a kernel or a region reads."""
-    return kernel.node.src if isinstance(kernel, Region) else kernel.operands[kernel.written :]
-
-
-def writes(kernel: Step) -> Sequence[UOp]:
-    """The values that it writes."""
-    return kernel.barriers if isinstance(kernel, Region) else kernel.operands[: kernel.written]
 
 
 def defers(kernel: Step) -> bool:
@@ -40,13 +29,13 @@ def overlapped(kernels: Sequence[Step]) -> Sequence[Step]:
     """
     if not any(map(defers, kernels)):
         return kernels
-    writer = {u: i for i, kernel in enumerate(kernels) for u in writes(kernel)}
+    writer = {u: i for i, kernel in enumerate(kernels) for u in kernel.writes}
     before: list[set[int]] = []
     late: list[bool] = []
     after: list[list[int]] = [[] for _ in kernels]
     for i, kernel in enumerate(kernels):
         # What a barrier has beside its value comes before it.
-        values = [*reads(kernel), *(s for u in writes(kernel) for s in u.src[1:])]
+        values = [*kernel.reads, *(s for u in kernel.writes for s in u.src[1:])]
         found = {writer[u] for u in values if u in writer} - {i}
         before.append(found)
         late.append(any(defers(kernels[j]) for j in found))

@@ -210,7 +210,7 @@ class Scheduler:
         steps: list[PlannedStep] = []
         begun: list[PlannedStep] = []
         for kernel in kernels:
-            self.end_messages(steps, begun, overlap.reads(kernel))
+            self.end_messages(steps, begun, kernel.reads)
             if not isinstance(kernel, Region):
                 steps += self.launch_kernel(kernel, views)
                 continue
@@ -461,8 +461,8 @@ def carry_in_place(
     # The old carry, or a second output of the value, would be overwritten or lost.
     if carry in function.src or list(function.src).count(value) > 1:
         return False
-    readers = [i for i, kernel in enumerate(kernels) if carry in overlap.reads(kernel)]
-    writer = next((i for i, kernel in enumerate(kernels) if value in overlap.writes(kernel)), None)
+    readers = [i for i, kernel in enumerate(kernels) if carry in kernel.reads]
+    writer = next((i for i, kernel in enumerate(kernels) if value in kernel.writes), None)
     if writer is None:  # without elements, it is not written at all
         return True
     if any(i > writer for i in readers):
