@@ -229,7 +229,8 @@ def run(side: str, sources: Path, row: dict[str, str], out: Path) -> dict[str, A
     if ended == "well" and not (place / "arrays.npz").exists():
         ended = "before its end"
     error = "" if ended == "well" else tail(place)
-    result = {"ended": ended, "seconds": taken, "jax": metadata.version("jax"), "error": error}
+    jax = metadata.version("jax") if importlib.util.find_spec("jax") else ""  # tfn needs none
+    result = {"ended": ended, "seconds": taken, "jax": jax, "error": error}
     (place / "result.json").write_text(json.dumps(result))
     return result
 
