@@ -8,7 +8,6 @@ Headings are public names (`tfn.grad`), so that links to them survive files that
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -181,25 +180,28 @@ def page(name: str, seen: dict[str, str]) -> str:
             lines.append(f"::: {path}\n    options:\n      heading: {public}")
         return "\n\n".join(lines) + "\n"
     module = module_of(name)
-    if name == "tfn.scipy.stats":
-        for distribution in sorted(n for n in dir(module) if n[0] != "_" and n != "places"):
-            part = importlib.import_module(f"{name}.{distribution}")
-            lines += [
-                f"## {distribution} {{: #tfn.scipy.stats.{distribution} }}",
-                first_paragraph(part),
-            ]
-            lines += [
-                f"::: {path}\n    options:\n      heading_level: 3"
-                for path, _ in entries(part, seen)
-            ]
-        return "\n\n".join(lines) + "\n"
     for path, others in entries(module, seen):
         if path.startswith("["):
             lines.append(path)
             continue
         lines.append(f"::: {path}")
         lines += [f"Also `{'`, `'.join(others)}`."] if others else []
+    for distribution, part in distributions(module):
+        lines += [
+            f"## {distribution} {{: #{name}.{distribution} }}",
+            first_paragraph(part),
+        ]
+        lines += [
+            f"::: {path}\n    options:\n      heading_level: 3" for path, _ in entries(part, seen)
+        ]
     return "\n\n".join(lines) + "\n"
+
+
+def distributions(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
+    """Modules of a package that hold the density or the mass function of a distribution."""
+    for name, part in inspect.getmembers(module, inspect.ismodule):
+        if hasattr(part, "logpdf") or hasattr(part, "logpmf"):
+            yield name, part
 
 
 def module_of(name: str) -> ModuleType:
