@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tfn.eager import program_cache
 from tfn.inspect import verify
 from tfn.lower import pipeline
 from tfn.lower.program import Kernel, Program
@@ -117,8 +118,17 @@ class Proofs:
     # Hooks of pytest.
 
     def pytest_sessionstart(self) -> None:
-        """Verify from here on."""
+        """Verify from here on: what is lowered, and what is found on disk, lowered again."""
         pipeline.lower = self.lower(pipeline.lower)
+        find = program_cache.find
+
+        def found(jaxpr: Jaxpr, target: Target, hoist: bool) -> Program | None:
+            program = find(jaxpr, target, hoist)
+            if program is not None:
+                pipeline.with_bodies(program, target)
+            return program
+
+        program_cache.find = found
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -5,6 +5,7 @@ Files in reading order:
     arrays    Arrays as they are constructed: on a buffer, or as a value of a trace
     operators what a device learns from an operator, so as to run it natively
     platforms the devices by name
+    program_cache  lowered programs on disk
     run       programs: lowered, compiled, loaded, cached, executed on the default device
     placement programs where their arguments are: over the devices of a mesh, or on one of them
     stacks    the buffer of a divided array: the stack of its parts

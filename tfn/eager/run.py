@@ -27,7 +27,7 @@ from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
 from tfn.config import config, watch
-from tfn.eager import nans, operators, platforms
+from tfn.eager import nans, operators, platforms, program_cache
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
@@ -198,8 +198,7 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
         jaxpr, begin_ns = Jaxpr(function), time.perf_counter_ns()
         with undisturbed():
             if on.compiler:
-                hoist = on.target.grid is None
-                program = lower.pipeline.lower(jaxpr, on.target, hoist=hoist)
+                program = program_cache.lower(jaxpr, on.target)
             else:
                 program = _unlowered(jaxpr)
         lowered_ns = time.perf_counter_ns()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from tfn._support.frozen import frozen
+from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.passes import passes
 from tfn.lower.program import Program
@@ -146,8 +147,9 @@ def of_program(program: Program, target: Target) -> Sequence[KernelWork]:
         real: UOp = passes.complex_pairs(program.function, target)
         known = by_body(Graph(real, inside), exchanges_of)
     works = []
-    for launch in program.launches:
+    for launch in pipeline.with_bodies(program, target).launches:
         body = launch.kernel.source or launch.kernel.body
+        assert body is not None
         # The others are copies, of the carries of loops and the operands of calls.
         works.append(known.get(body) or KernelWork("", "copy", 0.0, traffic_bytes(body)))
     return works

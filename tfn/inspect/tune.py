@@ -179,8 +179,8 @@ def tune(
         )
     real_number("tune", "seconds", seconds, 0)
     jitted = function if isinstance(function, Jitted) else jit(function)
-    program = run.load(jitted.trace(*args, **kwargs).jaxpr).program
     target = device.target
+    program = pipeline.with_bodies(run.load(jitted.trace(*args, **kwargs).jaxpr).program, target)
     bodies = pipeline.bodies(program, target)
     counts: dict[str, int] = {}
     for launch in all_launches(program.steps):

@@ -139,6 +139,16 @@ def lower(
     return program(jaxpr, scheduled(reduced, target, language), language, reduced, tables)
 
 
+def with_bodies(program: Program, target: Target) -> Program:
+    """The program with the bodies of its kernels, which one from the disk has not: it is lowered.
+
+    Both have the same kernels and steps, and one name.
+    """
+    if all(kernel.body is not None for kernel in program.kernels):
+        return program
+    return lower(Jaxpr(program.function), target, hoist=program.tables is not None)
+
+
 def without_tables(jaxpr: Jaxpr, target: Target, language: Language) -> tuple[Jaxpr, UOp | None]:
     """A function whose last parameters are its tables, and the function of those, if any."""
     reduced, tables = constants.hoist(

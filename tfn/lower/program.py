@@ -63,6 +63,20 @@ class OptOp(Protocol):
 
 
 @frozen
+class Accesses:
+    """The operands that a kernel writes and reads, with a number for each index expression.
+
+    Attributes:
+        stores: operand and index of each store, in order; None if some add to what is there.
+        loads: operand and index of each load, and the first store that needs it: the number of
+            stores for a load in a fold, which no store may precede.
+    """
+
+    stores: tuple[tuple[int, int], ...] | None
+    loads: tuple[tuple[int, int, int], ...]
+
+
+@frozen
 class Kernel:
     """A kernel: the code between two GBARRIERs, as text.
 
@@ -71,7 +85,8 @@ class Kernel:
 
     Attributes:
         name: symbol of the function: a digest of its text.
-        body: the SINK over ranges after the opt-ops; that before them if it comes from the cache.
+        body: the SINK over ranges after the opt-ops; that before them if the kernel comes from the
+            disk, and None if the whole program does: see `pipeline.with_bodies`.
         opts: the opt-ops that were applied, in order.
         tiles: size of the parallel range, 1 if there is none.
         text: LLVM IR, or C, as the program.
@@ -79,10 +94,11 @@ class Kernel:
         source: the body before the opt-ops, from which the kernel can be lowered again.
         threads: of a group, on a grid: `tiles` are its groups.
         local_bytes: of memory that the threads of a group share.
+        accesses: those of a kernel without a body.
     """
 
     name: str
-    body: UOp
+    body: UOp | None
     opts: tuple[OptOp, ...]
     tiles: int
     text: str
@@ -90,10 +106,12 @@ class Kernel:
     source: UOp | None = None
     threads: int = 1
     local_bytes: int = 0
+    accesses: Accesses | None = None
 
     @property
     def is_copy(self) -> bool:
         """Whether it copies one buffer to another of the same size, and does no more."""
+        assert self.body is not None, "a program that was lowered here"
         return is_copy(self.body)
 
 

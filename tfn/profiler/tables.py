@@ -19,7 +19,9 @@ from rich.table import Table
 from tfn._support import events
 from tfn._support.events import Event
 from tfn._support.frozen import frozen
+from tfn.eager import run
 from tfn.inspect import plots
+from tfn.lower import pipeline
 from tfn.lower.program import Program
 from tfn.lower.report import cost
 from tfn.profiler import buffers, export
@@ -119,7 +121,8 @@ def _work(group: Sequence[Event]) -> tuple[float, float]:
     if len(loaded) != 1:
         return 0.0, 0.0
     program: Program = loaded.pop().program
-    return cost.work(program.function).flops, cost.traffic_bytes(program.steps)
+    lowered = pipeline.with_bodies(program, run.device("cpu").target)
+    return cost.work(program.function).flops, cost.traffic_bytes(lowered.steps)
 
 
 def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, width: int) -> str:

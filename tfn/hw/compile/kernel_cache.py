@@ -34,14 +34,14 @@ class KernelCache:
         """The kernel of the body with this digest; None if there is none, or it is damaged."""
         if not config.disk_cache:
             return None
-        data = object_cache.fetch(PART, _key(body, target))
+        data = object_cache.fetch(PART, key(body, target))
         return None if data is None else _decoded(data)
 
     def keep(self, body: str, target: Target, kernel: CachedKernel) -> None:
         """Store the kernel of the body with this digest."""
         if config.disk_cache:
             head = json.dumps([kernel.name, kernel.opts, kernel.tiles, kernel.work_ns])
-            object_cache.store(PART, _key(body, target), f"{head}\n{kernel.text}".encode())
+            object_cache.store(PART, key(body, target), f"{head}\n{kernel.text}".encode())
 
 
 def _decoded(data: bytes) -> CachedKernel | None:
@@ -59,7 +59,8 @@ def _decoded(data: bytes) -> CachedKernel | None:
     return CachedKernel(name, rows, tiles, decoded, work)
 
 
-def _key(body: str, target: Target) -> str:
+def key(body: str, target: Target) -> str:
+    """The digest of all that decides what a kernel or program becomes, `body` being its own."""
     parts = body, repr(target), version(), _last_search()
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

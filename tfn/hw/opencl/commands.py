@@ -153,6 +153,7 @@ class _Recorder:
 def _launch(step: LaunchStep) -> Launch | Copy:
     kernel = step.kernel
     if kernel.is_copy:
+        assert kernel.body is not None
         target, _, value = kernel.body.src[0].src
         size_bytes = prod(target.shape) * target.dtype.itemsize
         to, source = (step.operands[u.arg.index] for u in (target, value.src[0]))

@@ -5,4 +5,5 @@ Files in reading order:
     planner   memory planner: live ranges packed into one arena, and barriers between accesses
     overlap   exchanges between processes beside kernels
     schedule  steps of a program: launches, loops, branches, and where their values live
+    program_rows  scheduled programs as plain data
 """

@@ -8,46 +8,61 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from math import inf, prod
+from math import prod
 
 from tfn.dtypes import DType
-from tfn.lower.program import Branch, Footprint, Launch, Loop, Program, Slot, Space, Step
+from tfn.lower.program import (
+    Accesses,
+    Branch,
+    Footprint,
+    Kernel,
+    Launch,
+    Loop,
+    Program,
+    Slot,
+    Space,
+    Step,
+)
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, walk
 
 
-def is_in_place(body: UOp, written: int, read: Collection[int]) -> bool:
+def is_in_place(accesses: Accesses, written: int, read: Collection[int]) -> bool:
     """Whether a kernel may write one of its operands over others that are the same memory.
 
     It may if every element is read at the index where it is written, and not after that: the
     stores of an iteration follow each other, and a value is loaded when the first store needs it.
     """
-    stores = body.src if body.op is Op.SINK else ()
-    if not all(s.op is Op.STORE and s.arg is None for s in stores):
-        return False
-    positions = [i for i, s in enumerate(stores) if s.src[0].arg.index == written]
+    stores = accesses.stores or ()
+    positions = [i for i, (operand, _) in enumerate(stores) if operand == written]
     if len(positions) != 1:  # of several stores one may write what another still loads
         return False
     (position,) = positions
-    index = stores[position].src[1]
-    loads = (load for i in read for load in _loads(body).get(i, ()))
-    return all(at is index and first <= position for at, first in loads)
+    index = stores[position][1]
+    loads = ((at, first) for operand, at, first in accesses.loads if operand in read)
+    return all(at == index and first <= position for at, first in loads)
 
 
 @lru_cache(maxsize=64)
-def _loads(body: UOp) -> dict[int, list[tuple[UOp, float]]]:
-    """For each operand its loads: the index, and the first store that needs it (in a fold: inf)."""
+def accesses_of(body: UOp) -> Accesses:
+    """The stores and loads of a kernel over ranges."""
+    stores = body.src if body.op is Op.SINK else ()
+    if not all(s.op is Op.STORE and s.arg is None for s in stores):
+        return Accesses(None, ())
     in_folds = set(walk([f.src[0] for f in walk([body]) if f.op is Op.FOLD]))
-    loads: dict[int, list[tuple[UOp, float]]] = {}
+    numbers: dict[UOp, int] = {}
+    loads: list[tuple[int, int, int]] = []
     seen: set[UOp] = set()
-    for i, store in enumerate(body.src):
+    for i, store in enumerate(stores):
         for u in walk([store], lambda u: u not in seen):
             if u.op is Op.LOAD and u not in seen:
                 # A fold loads elements of other iterations: no store may come before it.
-                first = inf if u in in_folds else i
-                loads.setdefault(u.src[0].arg.index, []).append((u.src[1], first))
+                first = len(stores) if u in in_folds else i
+                number = numbers.setdefault(u.src[1], len(numbers))
+                loads.append((u.src[0].arg.index, number, first))
             seen.add(u)
-    return loads
+    at = [(s.src[0].arg.index, numbers.setdefault(s.src[1], len(numbers))) for s in stores]
+    return Accesses(tuple(at), tuple(loads))
 
 
 def in_place_outputs(program: Program, donated: Collection[int]) -> dict[int, int]:
@@ -138,7 +153,15 @@ class _AccessHistory:
         target, source = Slot(Space.OUTPUT, output), Slot(Space.INPUT, donated)
         written = [i for i, slot in enumerate(step.operands) if slot == target]
         read = [i for i, slot in enumerate(step.operands) if slot == source]
-        return len(written) == 1 and is_in_place(step.kernel.body, written[0], read)
+        return len(written) == 1 and is_in_place(_accesses(step.kernel), written[0], read)
+
+
+def _accesses(kernel: Kernel) -> Accesses:
+    """The accesses of a kernel of a program."""
+    if kernel.body is not None:
+        return accesses_of(kernel.body)
+    assert kernel.accesses is not None, "a kernel of a program from the disk"
+    return kernel.accesses
 
 
 def _slots(steps: Sequence[Step]) -> Iterator[Slot]:

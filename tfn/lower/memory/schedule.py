@@ -28,7 +28,7 @@ from tfn.dtypes import INT64, DType
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.memory import overlap, planner
-from tfn.lower.memory.in_place import is_in_place
+from tfn.lower.memory.in_place import accesses_of, is_in_place
 from tfn.lower.program import (
     ESTIMATED_LOOP_TRIPS,
     Branch,
@@ -472,7 +472,8 @@ def carry_in_place(
         return True
     if isinstance(kernel, Region):  # a loop reads its operands in every iteration
         return False
-    return is_in_place(kernel.body, kernel.operands.index(value), [kernel.operands.index(carry)])
+    written, read = (kernel.operands.index(u) for u in (value, carry))
+    return is_in_place(accesses_of(kernel.body), written, [read])
 
 
 # Addresses and barriers.

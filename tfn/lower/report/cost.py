@@ -165,6 +165,7 @@ def traffic_bytes(steps: Iterable[Step]) -> float:
 
 def _traffic(step: Step) -> float:
     if isinstance(step, Launch):
+        assert step.kernel.body is not None, "a program that was lowered here"
         buffers = {u.arg.index: u for u in walk([step.kernel.body]) if u.op is Op.PARAM}
         return sum(count(u.shape) * u.dtype.itemsize for u in buffers.values())
     if isinstance(step, HostCall) and step.part is HostPart.END:
