@@ -26,8 +26,10 @@ PART = "programs"  # of the cache on disk
 MIN_KERNELS = 2
 """Kernels from which a program is stored, which takes 1.5 to 3 ms once.
 
-To read one of 2, 6, 18 kernels takes 0.3, 0.5, 1.2 ms, to schedule it with kernels from the disk 1.2,
-3.7, 12 ms (AMD EPYC with AVX2).  One kernel is mostly an eager operation, of which there are many."""
+To read one of 2, 6, 18 kernels takes 0.3, 0.5, 1.2 ms; to schedule it with kernels from the disk,
+1.2, 3.7, 12 ms (AMD EPYC with AVX2).  One kernel is mostly an eager operation, of which there are
+many.
+"""
 
 _COMPRESSION_LEVEL = 1  # LLVM IR shrinks to a tenth at any; level 6 takes four times as long
 
