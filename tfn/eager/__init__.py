@@ -18,8 +18,9 @@ Files in reading order:
 
 from tfn._support.lazy import on_demand as _on_demand
 
-with _on_demand(globals()):  # programs on one device need neither
+with _on_demand(globals()):  # an import needs no compiler, and programs on one device no placement
     from tfn.eager import placement as placement
+    from tfn.eager import program_cache as program_cache
     from tfn.eager import stacks as stacks
     from tfn.transforms.shard import layout as layout
     from tfn.transforms.shard import layout_rules as layout_rules

@@ -27,7 +27,7 @@ from tfn._support import cache, events
 from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
 from tfn.config import config, watch
-from tfn.eager import nans, operators, platforms, program_cache
+from tfn.eager import nans, operators, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
@@ -196,13 +196,13 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
             _RECENT.keep(key, loaded)
     if loaded is None:
         jaxpr, begin_ns = Jaxpr(function), time.perf_counter_ns()
-        with undisturbed():
+        before = replace(on.compiler.counts) if on.compiler else Counts()
+        with undisturbed(), lower.pipeline.announced(on.expect):
             if on.compiler:
-                program = program_cache.lower(jaxpr, on.target)
+                program = eager.program_cache.lower(jaxpr, on.target)
             else:
                 program = _unlowered(jaxpr)
         lowered_ns = time.perf_counter_ns()
-        before = replace(on.compiler.counts) if on.compiler else Counts()
         name, said = name or program.name, f"{len(program.kernels)} kernels"
         events.add("lower", name, begin_ns, said, lowered_ns)
         run = on.load(program)

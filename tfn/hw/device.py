@@ -19,6 +19,10 @@ MIN_SHARE_TO_OPTIMIZE = 1 / 10_000
 """Kernels below this share of a program's estimated time are compiled at level 0: careful code
 takes four times as long to make, and could save less than is measurable."""
 
+MIN_CAREFUL_NS = 10_000
+"""Estimated nanoseconds of a run from which a kernel is compiled with care in any program, and may
+be while others are lowered: care takes about as long as 50 runs, 5 ms."""
+
 Entry = Callable[..., Any]
 """A native function of the user's arguments as they are; it answers NotImplemented, and has done
 nothing, if they do not fit.  See `Executable.entry`."""
@@ -205,6 +209,8 @@ class Device:
         target: what code is generated for.
         compiler: None for devices that run no code.
         kernel_timer: makes a timer, for `tfn.tune`; None where kernels cannot be timed.
+        begin: begins to compile a text with care for a target, in the background; None where that
+            does not pay.
     """
 
     name: str
@@ -213,13 +219,19 @@ class Device:
     memory: Memory
     queue: Queue
     kernel_timer: Callable[[Target], KernelTimer] | None = None
+    begin: Callable[[str, Target], None] | None = None
+
+    def expect(self, kernel: Kernel) -> None:
+        """Begin to compile a kernel of a program that is being lowered, if it is a long one."""
+        if self.begin is not None and kernel.work_ns >= MIN_CAREFUL_NS:
+            self.begin(kernel.text, self.target)
 
     def load(self, program: Program) -> Executable:
         """Compile the texts of a program and make it ready to run."""
         if self.compiler is None:
             return self.queue.load(program, {})
         times = kernel_times_ns(program.steps)
-        least = times.total() * MIN_SHARE_TO_OPTIMIZE
+        least = min(times.total() * MIN_SHARE_TO_OPTIMIZE, MIN_CAREFUL_NS)
         objects: dict[str, bytes] = {}
         for level, careful in ((2, True), (0, False)):
             kernels = [k for k in program.kernels if (times[k.name] >= least) is careful]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
@@ -224,7 +224,27 @@ def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
     """The kernel of a body over ranges, lowered once per process, target and language."""
     key = body, target, language
     cached = _KERNELS.find(key)
-    return cached or _KERNELS.keep(key, replace(_load_or_lower(*key), source=body))
+    if cached is None:
+        cached = _KERNELS.keep(key, replace(_load_or_lower(*key), source=body))
+        for listener in _LISTENERS:
+            listener(cached)
+    return cached
+
+
+_LISTENERS: list[Callable[[Kernel], None]] = []
+
+
+@contextmanager
+def announced(listener: Callable[[Kernel], None]) -> Iterator[None]:
+    """A block in which each kernel that is new to this process is passed on as soon as it is there.
+
+    Those that another thread lowers meanwhile are passed on too.
+    """
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        _LISTENERS.remove(listener)
 
 
 def _load_or_lower(body: UOp, target: Target, language: Language) -> Kernel:

@@ -5,6 +5,7 @@ In reading order:
     tuning_cache: opt-ops that a search has chosen, on disk.
     kernel_cache: lowered kernels on disk.
     llvm: LLVM IR to object files, through llvmlite.
+    ahead: the same in a thread, while the next kernels are lowered.
     child: the same in a child process, where LLVM may abort.
     server: the same in one child for many texts.
     link: object files to shared libraries and WebAssembly.

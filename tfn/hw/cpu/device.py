@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfn.config import config
 from tfn.hw import cpu as package
+from tfn.hw.compile import ahead
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import native
 from tfn.hw.cpu.dispatch import SYMBOLS, Dispatch
@@ -31,7 +32,8 @@ def cpu() -> Device:
     else:
         memory = HostMemory()
     queue = CpuQueue(loader, memory, dispatch)
-    return Device(name, host(), compiler, memory, queue, _kernel_timer)
+    begin = ahead.Ahead(compiler).begin if ahead.pays() else None
+    return Device(name, host(), compiler, memory, queue, _kernel_timer, begin)
 
 
 def _kernel_timer(target: Target) -> KernelTimer:
