@@ -23,6 +23,7 @@ from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.target import named
 from tfn.hw.dsp import linker
 from tfn.lower.pipeline import Language, lower
+from tfn.numpy import linalg
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -364,3 +365,33 @@ def test_a_table_that_is_a_result_in_c(tmp_path: Path) -> None:
         return sines, x * sines
 
     check(turned, rows(0, 500), folder=tmp_path)
+
+
+def factorised(a: Any) -> Any:
+    """One result of each factorisation, and a gradient through some."""
+    b = a @ a.T + 9 * tnp.eye(9)
+    slope = tfn.grad(lambda b: linalg.slogdet(b)[1] + linalg.cholesky(b).sum())(b)
+    lengths = linalg.svd(a[:, :4])[1], linalg.eigvalsh(b)
+    return linalg.cholesky(b), linalg.solve(b, a), linalg.qr(a), linalg.det(a), *lengths, slope
+
+
+@needs_cc
+def test_factorisations_in_c(tmp_path: Path) -> None:
+    """Without LAPACK, and without a fault of memory."""
+    a = np.random.default_rng(0).normal(size=(9, 9))
+    got = in_c(factorised, a, folder=tmp_path, compiler=COMPILERS[:1], flags=SANITIZED)
+    for mine, theirs in zip(got, tfn.tree.leaves(tfn.jit(factorised)(a)), strict=True):
+        np.testing.assert_allclose(np.abs(mine), np.abs(theirs), 1e-9, 1e-9)
+
+
+@needs_cc
+def test_fourier_transforms_in_c_under_sanitizers(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 60)).astype(np.float32)
+
+    def f(x: Any) -> Any:
+        y = tnp.fft.rfft(x)
+        return abs(y), tnp.fft.irfft(y * y), abs(tnp.fft.fft2(x[:, :37]))
+
+    got = in_c(f, x, folder=tmp_path, compiler=COMPILERS[:1], flags=SANITIZED)
+    for mine, theirs in zip(got, tfn.jit(f)(x), strict=True):
+        np.testing.assert_allclose(mine, theirs, 1e-4, 1e-4)

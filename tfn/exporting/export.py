@@ -42,6 +42,7 @@ from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import Language
 from tfn.lower.program import Program, host_calls
 from tfn.lower.target.target import Target
+from tfn.numpy.linalg.lapack_programs import without_lapack
 from tfn.trace import bind
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr
@@ -313,7 +314,7 @@ def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
     Raises:
         ExportError: naming the calls back into Python.
     """
-    jaxpr = Jaxpr(runnable(of_whole(jaxpr).function)[0])
+    jaxpr = Jaxpr(runnable(without_lapack(of_whole(jaxpr)).function)[0])
     reduced, tables = pipeline.without_tables(jaxpr, target, language)
     plan = pipeline.scheduled(reduced, target, language)
     calls = [str(call.host.run) for call in host_calls(plan.routine.steps)]

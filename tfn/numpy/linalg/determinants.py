@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES
+from tfn.dtypes import BOOL, COMPLEXES
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import sign as phase
 from tfn.numpy.complex import imag, real
 from tfn.numpy.contraction import matmul
 from tfn.numpy.elementary import log
-from tfn.numpy.linalg import host_calls
-from tfn.numpy.linalg.stacks import call_host, matrices
+from tfn.numpy.linalg import eigen
+from tfn.numpy.linalg.stacks import adjoint, matrices
 from tfn.numpy.linalg.triangular import factors, solve
+from tfn.numpy.logic import where
 from tfn.numpy.manipulation import diagonal, matrix_transpose, trace
+from tfn.numpy.matrices import eye
 from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import prod
 from tfn.numpy.reductions import sum as add_up
@@ -78,11 +80,14 @@ def adjugate(x: ArrayLike) -> Array:
 
 
 def _adjugate_of(a: Array) -> Array:
-    result: Array = call_host(host_calls.adjugate, (a,), (a.shape, a.dtype))
-    return result
+    # Source: G. W. Stewart, "On the adjugate matrix", Linear Algebra and its Applications, 1998.
+    u, s, vh = eigen.svd(a)
+    others = prod(where(eye(a.shape[-1], dtype=BOOL), 1, s[..., None, :]), -1)
+    product = matmul(adjoint(vh) * others[..., None, :].astype(a.dtype), adjoint(u))
+    return (_det_of(u) * _det_of(vh))[..., None, None] * product
 
 
-_adjugate = custom_jvp(_adjugate_of)
+_adjugate = custom_jvp(jit(_adjugate_of))
 
 
 def _adjugate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:

@@ -65,18 +65,3 @@ def _eigvals(a: Data) -> Data:
     if not np.isfinite(a).all():
         raise np.linalg.LinAlgError("not finite")
     return np.linalg.eigvals(a).astype(np.result_type(a.dtype, np.complex64))
-
-
-def adjugate(a: Data) -> Data:
-    """The transposed cofactors, also of singular matrices.
-
-    Source: G. W. Stewart, "On the adjugate matrix", Linear Algebra and its Applications, 1998.
-    """
-    u, s, vh = np.linalg.svd(a)
-    n = a.shape[-1]
-    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
-    phase = np.linalg.det(u) * np.linalg.det(vh)
-    product = (np.conj(np.swapaxes(vh, -1, -2)) * others[..., None, :]) @ np.conj(
-        np.swapaxes(u, -1, -2)
-    )
-    return np.asarray(phase[..., None, None] * product, a.dtype)
