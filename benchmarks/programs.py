@@ -28,8 +28,8 @@ of the last decimal that is printed, or, with the results of `--side spread`, te
 JAX is from JAX with fewer optimizations (`JAX_DISABLE_MOST_OPTIMIZATIONS`): so sensitive are
 programs that train for long. Lines and names that tell of time are left out, and lines that print a
 trace, a jaxpr or a device, which tfn writes in its own way: after the first results had been seen,
-the rule was loosened by these names and lines, and by comparing the same numbers where a line breaks
-elsewhere. Since one program shuffles by PyTorch, unseeded, its generator has a seed too.
+the rule was loosened by these names and lines, and by comparing numbers in order where a line
+breaks elsewhere. Since one program shuffles by PyTorch, unseeded, its generator has a seed too.
 """
 
 from __future__ import annotations
