@@ -5,9 +5,9 @@
 The program is run as `__main__`, from its own folder. Of a notebook the cells are run one after the
 other, and the value of a cell's last line is printed; lines for the shell and magics are left out,
 `%time x` and `%timeit x` run `x` once, and a cell may raise an error where its recorded output is
-one. Arrays and numbers that the program's global names hold when
-it ends are written to `OUT`, with the time that it took. NumPy's and Python's generators are seeded
-before, and keep their state when JAX is imported, which draws from one.
+one. Arrays and numbers that the program's global names hold when it ends are written to `OUT`, with
+the time that it took. The generators of NumPy, Python and PyTorch are seeded before, and keep their
+state when JAX is imported, which draws from one.
 """
 
 from __future__ import annotations
@@ -154,7 +154,12 @@ def array_of(leaf: Any) -> np.ndarray | None:
 
 
 def importing(name: str, *arguments: Any, **options: Any) -> ModuleType:
-    """`__import__`, by which JAX draws no numbers from NumPy's generator while it is imported."""
+    """`__import__`, by which JAX draws no numbers from NumPy's generator while it is imported.
+
+    The first import of PyTorch seeds its generator.
+    """
+    if name.partition(".")[0] == "torch" and "torch" not in sys.modules:
+        IMPORT("torch").manual_seed(0)
     if "jax" in sys.modules:
         return IMPORT(name, *arguments, **options)
     state = np.random.get_state()

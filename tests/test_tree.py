@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+import tfn
+import tfn.numpy as tnp
 from tfn import tree
 from tfn.errors import TreeError
 
@@ -54,6 +56,32 @@ def test_order_of_leaves_and_round_trip():
     again = tree.unflatten(structure, leaves)
     assert again == EVERYTHING and list(again["c"]) == ["z", "y"]
     assert isinstance(again["a"], Point) and again["d"].default_factory is int
+
+
+def test_dicts_are_rebuilt_in_the_order_of_sorted_keys() -> None:
+    nested = {"b": [{"z": 1, "y": 2}], "a": collections.OrderedDict(d=1, c=2)}
+    nested["c"] = collections.defaultdict(list, n=1, m=2)
+    out = tree.map(lambda x: x, nested)
+    assert list(out) == ["a", "b", "c"] and list(out["b"][0]) == ["y", "z"]
+    assert list(out["a"]) == ["d", "c"] and list(out["c"]) == ["m", "n"]
+    assert out["c"].default_factory is list and out == nested
+    assert list(tree.transpose(tree.structure([0]), None, [{"b": 1, "a": 2}])) == ["a", "b"]
+
+
+def test_a_static_part_without_a_hash_leaves_dicts_sorted() -> None:
+    class Listed:
+        def __init__(self, x: object, static: list[int]) -> None:
+            self.x, self.static = x, static
+
+    tree.register_node(Listed, lambda v: ((v.x,), v.static), lambda s, xs: Listed(xs[0], s))
+    out = tree.map(lambda x: x, Listed({"b": 1, "a": 2}, [1]))
+    assert list(out.x) == ["a", "b"] and out.static == [1]
+
+
+def test_results_do_not_depend_on_the_dict_that_was_traced_first() -> None:
+    joined = tfn.jit(lambda d: tnp.stack(list(d.values())))
+    assert joined({"b": 1, "a": 2}).tolist() == [2, 1]
+    assert joined({"a": 2, "b": 1}).tolist() == [2, 1]
 
 
 def test_none_is_an_empty_node():

@@ -1,8 +1,9 @@
 """Nested containers, flattened and rebuilt: pytrees with JAX's conventions, on optree.
 
-None is an empty node, dict keys are sorted, tuples, lists, namedtuples, OrderedDict, defaultdict
-and deque are nodes; other classes become nodes by registration.  A path is a tuple of keys, one for
-each level; as text it names a leaf as a user would write it: ``['layers'][0].weight``.
+None is an empty node; dicts are taken apart and rebuilt in the order of sorted keys; tuples, lists,
+namedtuples, OrderedDict, defaultdict and deque are nodes; other classes become nodes by
+registration.  A path is a tuple of keys, one for each level; as text it names a leaf as a user
+would write it: ``['layers'][0].weight``.
 
 optree is C++ that releases the interpreter's lock: every call of it is in a section.
 """
@@ -13,6 +14,7 @@ import atexit
 import builtins
 import functools
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
@@ -130,7 +132,41 @@ def unflatten(structure: Structure, values: Iterable[object]) -> Any:
             hint="pass the leaves that flatten gave, as many and in their order",
         )
     with section():
-        return structure.unflatten(listed)
+        return _ordered(structure).unflatten(listed)
+
+
+def _ordered(spec: Structure) -> Structure:
+    """An equal structure that rebuilds dicts in the order of their leaves, that of sorted keys.
+
+    optree rebuilds them in the order in which their keys were inserted, of which `==` and `hash`
+    know nothing: a function that iterates over a dict would be traced in the order of its first
+    caller, and run in that order for all others.
+    """
+    try:
+        return _with_sorted_dicts(spec)
+    except TypeError:  # what is static in a registered class cannot be hashed
+        return _with_sorted_dicts.__wrapped__(spec)
+
+
+def _sorted_dict(spec: Structure) -> Structure:
+    """The same for one node, whose children are leaves."""
+    if spec.type not in (dict, defaultdict):
+        return spec
+    items = {key: optree.treespec_leaf(namespace=NAMESPACE) for key in spec.entries()}
+    if spec.type is dict:
+        return optree.treespec_dict(items, namespace=NAMESPACE)
+    example: Any = spec.unflatten(items)
+    return optree.treespec_defaultdict(example.default_factory, items, namespace=NAMESPACE)
+
+
+KEPT_STRUCTURES = 256
+"""Structures whose order is remembered, with what is static in them.  For a tree of 200 leaves in
+100 dicts, sorting takes 2100 us, finding the result again 11 us, rebuilding the tree 79 us."""
+
+
+@functools.lru_cache(KEPT_STRUCTURES)
+def _with_sorted_dicts(spec: Structure) -> Structure:
+    return optree.treespec_transform(spec, _sorted_dict)
 
 
 def leaves(tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
@@ -204,8 +240,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -
     values, spec = flatten(tree, is_leaf)
     others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
     results = [f(*xs) for xs in zip(values, *others)]
-    with section():
-        return spec.unflatten(results)
+    return unflatten(spec, results)
 
 
 def map_with_path(
@@ -494,7 +529,7 @@ def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
         inner = structure(flatten_up_to(outer, tree)[0])
     try:
         with section():
-            return optree.tree_transpose(outer, inner, tree)
+            return optree.tree_transpose(_ordered(outer), _ordered(inner), tree)
     except (TypeError, ValueError):
         raise TreeError(
             "transpose needs a tree of structure outer with trees inner as leaves",

@@ -49,6 +49,23 @@ def view(x: Array, dtype: DTypeLike | None = None) -> Array:
     return bitcast_convert_type(x, target).reshape(*rows, last * before // after)
 
 
+def primal(x: Array) -> Array:
+    """The value of an array that a derivative is taken of, without its tangent.
+
+    Raises:
+        AttributeError: for an array that no transform has replaced.
+
+    Example:
+        >>> import tfn
+        >>> tfn.grad(lambda x: print(primal(x)) or x * x)(3.0)
+        3.0
+        Array(6., dtype=float32, weak_type=True)
+    """
+    if x.trace is None:
+        raise AttributeError("an array has a primal only while a derivative is taken of it")
+    return x.concrete() if x.known else x
+
+
 OF_ARRAYS: dict[str, Any] = {
     "_trace": property(lambda x: x.trace),  # of JAX's tracers
     "argpartition": lambda x, *args, **options: argpartition(x, *args, **options),
@@ -58,6 +75,7 @@ OF_ARRAYS: dict[str, Any] = {
     "compress": lambda x, condition, *args, **options: compress(condition, x, *args, **options),
     "is_ready": lambda x: True,
     "on_device_size_in_bytes": lambda x: x.nbytes,
+    "primal": property(primal),
     "tobytes": lambda x: np.asarray(x).tobytes(),
     "view": view,
 }

@@ -20,12 +20,14 @@ from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
 from tfn.trace.refs import Ref
 from tfn.transforms.annotations import HELD
+from tfn.transforms.jit import SHARES
 
 
 def install_as_jax() -> None:
     """Makes ``import jax``, ``jax.numpy``, ``jax.lax`` ... import tfn, from now on in this process.
 
-    A random key may then be used twice, as with JAX, until ``jax_debug_key_reuse`` is set.
+    A random key may then be used twice, as with JAX, until ``jax_debug_key_reuse`` is set; and each
+    `jit` of one function has the programs of the others.
 
     Raises:
         ArgumentError: if JAX itself is imported already.
@@ -45,7 +47,7 @@ def install_as_jax() -> None:
     config.update("jax_debug_key_reuse", False)
     as_in_jax()
     from_environment()
-    HELD[:] = [False]
+    HELD[:], SHARES[:] = [False], [True]
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
     for kind, attributes in ATTRIBUTES.items():

@@ -234,7 +234,8 @@ def settle(
     Returns:
         The first carries in these types, the body, and its FUNCTION.
 
-    A weak carry (that began as a Python number) takes the dtype that the body gives it.
+    A weak carry (that began as a Python number) takes the dtype that the body gives it.  Where that
+    is another one, the carry is weak no more, and the body is traced again.
     `close_body` traces the body for carries of given types, and says which part of the structure
     of its result is the carry; its leaves come first.
 
@@ -252,8 +253,8 @@ def settle(
                 hint="return the same containers with the same keys, or change the first carry",
             )
         wider = [_joined(old, new) for old, new in zip(types, body.types)]
-        if wider == types:
-            break
+        if [t.dtype for t in wider] == [t.dtype for t in types]:
+            break  # a carry that is weak at first only is not traced again: it has one dtype
         types = wider
     count = len(body.cells)
     state, outputs = body.function.src[:count], list(body.function.src[count:])
@@ -280,10 +281,14 @@ def _promoted(a: ShapeDtypeStruct, b: ShapeDtypeStruct) -> tuple[Any, bool]:
 
 
 def _joined(old: ShapeDtypeStruct, new: ShapeDtypeStruct) -> ShapeDtypeStruct:
-    """The type of a carry that was `old` and became `new`: only a weak one changes."""
+    """The type of a carry that was `old` and became `new`: only a weak one changes.
+
+    One that gets another dtype is weak no more.
+    """
     if not old.weak_type or old.shape != new.shape:
         return old
-    return ShapeDtypeStruct(old.shape, *_promoted(old, new), sharding=old.sharding)
+    dtype, weak = _promoted(old, new)
+    return ShapeDtypeStruct(old.shape, dtype, weak and dtype == old.dtype, sharding=old.sharding)
 
 
 def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:

@@ -16,6 +16,7 @@ import time
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, NamedTuple, Self, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from tfn._support import events
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
 from tfn._support.validate import a_function
-from tfn.dtypes import SHORT
+from tfn.dtypes import SHORT, number
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind, effects, refs, source_lines
 from tfn.trace.aval import kind_of
@@ -141,6 +142,19 @@ class CacheInfo(NamedTuple):
     total: bind.CompileStats
 
 
+SHARES: list[bool] = [False]
+"""Whether each `jit` of one function, with the same options, has the programs of the others.
+
+So it is in JAX, whose users call ``jit(f)(x)`` in loops."""
+
+_SHARED: WeakKeyDictionary[Function, dict[Any, Cache[Entry]]] = WeakKeyDictionary()
+"""The programs of functions, by options, where they are shared."""
+
+
+def _new_cache() -> Cache[Entry]:
+    return Cache("traces", lambda entry: entry.size_bytes)
+
+
 @overload
 def jit(
     function: Callable[P, R],
@@ -251,11 +265,19 @@ class Jitted(Generic[P, R_co]):
         self.shardings = Shardings.of(name_of(function), *shardings)
         self._reads_mesh = self.shardings is not None and self.shardings.has_specs
         self._names: dict[Key, list[str]] = {}
-        self.clear_cache()
+        plain = type(function) is types.FunctionType and self.shardings is None and not called
+        self._shared = _SHARED.setdefault(function, {}) if plain and SHARES[0] else {}
+        self._options = self.static, self.donated, number(0), number(0.0)
+        kept = self._shared.get(self._options)
+        self._use(_new_cache() if kept is None else kept)
 
     def clear_cache(self) -> None:
         """Forget every program."""
-        self._entries: Cache[Entry] = Cache("traces", lambda entry: entry.size_bytes)
+        self._use(_new_cache())
+
+    def _use(self, entries: Cache[Entry]) -> None:
+        """Keep programs in this cache; so does each `jit` from now on that shares them."""
+        self._entries = self._shared[self._options] = entries
         self._direct: list[bind.Entry] = self._entries.shortcuts  # direct entry points
         self._direct_by = self._entries.shortcuts_by  # those of calls with an arrangement
         self._arrangements: dict[Any, Arrangement] = {}

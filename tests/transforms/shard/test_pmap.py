@@ -48,6 +48,8 @@ def test_what_does_not_fit() -> None:
         tfn.pmap(lambda a, b: a)(np.ones(2), np.ones(3))
     with pytest.raises(ArgumentError, match="needs as many devices"):
         tfn.pmap(lambda a: a, devices=tfn.devices()[:3])(np.ones(2))
+    with pytest.raises(ArgumentError, match="size 5000 needs as many devices"):
+        tfn.pmap(lambda a: a)(np.ones(5000))
     with pytest.raises(ArgumentError, match="no mapped axis"):
         tfn.pmap(lambda a: a, in_axes=None)(np.ones(2))
 

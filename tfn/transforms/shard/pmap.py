@@ -8,6 +8,7 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.validate import a_function
+from tfn.config import MOST_DEVICES
 from tfn.errors import ArgumentError
 from tfn.trace import bind
 from tfn.trace.mesh import AbstractMesh
@@ -49,7 +50,8 @@ def pmap(
 
     Raises:
         ShapeError: if mapped axes differ in size.
-        ArgumentError: if the size is not the number of `devices`, or nothing is mapped.
+        ArgumentError: if the size is not the number of `devices`, or more than a process can have,
+            or nothing is mapped.
 
     Example:
         >>> import tfn
@@ -75,11 +77,12 @@ def pmap(
             Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
         ]
         size = mapped_size(mapped, axis_size, fun)
-        if devices is not None and len(devices) != size:
+        if size > MOST_DEVICES or (devices is not None and len(devices) != size):
+            some = "no" if devices is None else len(devices)
             raise ArgumentError(
                 f"pmap of {name_of(fun)} over an axis of size {size} needs as many devices",
-                got=f"{len(devices)} devices",
-                hint="pass devices=tfn.devices()[:n] for n elements, or leave devices out",
+                got=f"{some} devices, of which a process has {MOST_DEVICES} at most",
+                hint="pass devices=tfn.devices()[:n] for n elements, or map by vmap",
             )
         specs: list[Any] = [PartitionSpec()] * len(leaves)
         for m in mapped:
