@@ -8,8 +8,13 @@ the colours of pixels.  Before -> after, in the instructions of a kernel::
     low = load a[i + lane];  high = load a[i + n + lane]
     x = shuffle low high, 0 2 4 ...;  y = shuffle low high, 1 3 5 ...
 
-and stores likewise.  Only where all parts are in one straight run of instructions: then exactly the
-same elements are read and written.
+and stores likewise, where all parts are in one straight run of instructions.  A load without the
+other parts becomes vectors and shuffles, too; the last vector ends where the load does::
+
+    x = load a[i + 2*lane]   ->   low = load a[i + lane];  high = load a[i + n - 1 + lane]
+                                  x = shuffle low high, 0 2 4 ... n + 1, n + 3 ...
+
+Nothing is read or written that lies outside of the stretch.
 """
 
 from __future__ import annotations
@@ -33,8 +38,8 @@ Parts = tuple[UOp, ...]
 
 def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
     """The same instructions, with the accesses of all parts of a stretch merged."""
-    groups = _groups(items)
-    if not groups:
+    groups, alone = _groups(items)
+    if not groups and not alone:
         return tuple(items)
     new: dict[UOp, UOp] = {}
     stored: set[UOp] = set()
@@ -42,7 +47,14 @@ def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
     for u in items:
         rebuilt = rebuild(u, tuple([new.get(s, s) for s in u.src]))
         parts = groups.get(u)
-        if parts is None:
+        if u in alone:
+            vectors = _load_span(rebuilt)
+            out += vectors
+            last = (u.arg.stride - 1) * u.arg.lanes
+            places = [k * u.arg.stride for k in range(u.arg.lanes)]
+            ahead = u.arg.stride - 1  # by which the last vector begins earlier
+            new[u] = _picked(out, vectors, [k + ahead if k >= last - ahead else k for k in places])
+        elif parts is None:
             new[u] = rebuilt
             out.append(rebuilt)
         elif u.op is Op.LOAD:
@@ -62,11 +74,12 @@ def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
     return tuple(out)
 
 
-def _groups(items: Sequence[UOp]) -> dict[UOp, Parts]:
-    """Loads, and stores, of all parts of one stretch, by each of them."""
+def _groups(items: Sequence[UOp]) -> tuple[dict[UOp, Parts], set[UOp]]:
+    """Loads, and stores, of all parts of one stretch, by each of them; and loads without others."""
     read = {u.src[0] for u in items if u.op is Op.LOAD}
     updated = {u.src[0] for u in items if u.op is Op.STORE} & read  # their order matters
     groups: dict[UOp, Parts] = {}
+    loads: list[UOp] = []
     seen: dict[tuple[UOp | Op, ...], dict[Access, UOp]] = {}
     for u in items:
         if u.op in RUN_ENDS:
@@ -74,6 +87,7 @@ def _groups(items: Sequence[UOp]) -> dict[UOp, Parts]:
         elif u.op in ACCESSES and u.src[0] not in updated and _is_strided(u):
             others = seen.setdefault((u.op, *u.src[:2]), {})
             others[u.arg] = u
+            loads += [u] if u.op is Op.LOAD else []
             for first in range(u.arg.offset - u.arg.stride + 1, u.arg.offset + 1):
                 parts = tuple(
                     [
@@ -86,7 +100,7 @@ def _groups(items: Sequence[UOp]) -> dict[UOp, Parts]:
                 if len(parts) == u.arg.stride:
                     groups |= dict.fromkeys(parts, parts)
                     break
-    return groups
+    return groups, {u for u in loads if u not in groups}
 
 
 def _is_strided(u: UOp) -> bool:
@@ -100,6 +114,13 @@ def _load_whole(u: UOp, first: Access) -> list[UOp]:
     """The whole stretch, as so many vectors as it has parts."""
     n = first.lanes
     return [UOp(Op.LOAD, u.src, Access(first.offset + i * n, n, 1)) for i in range(first.stride)]
+
+
+def _load_span(u: UOp) -> list[UOp]:
+    """The stretch from the first to the last element, as so many vectors as the stride says."""
+    n, stride, first = u.arg.lanes, u.arg.stride, u.arg.offset
+    starts = [i * n for i in range(stride - 1)] + [(stride - 1) * (n - 1)]
+    return [UOp(Op.LOAD, u.src, Access(first + start, n, 1)) for start in starts]
 
 
 def _store_whole(out: list[UOp], u: UOp, first: Access, values: Sequence[UOp]) -> None:

@@ -210,7 +210,7 @@ class Model:
                 total += count * VECTOR_ACCESS_NS / shared
             elif abs(stride) <= 1:
                 total += count * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
-            elif stride in self.interleaved[u]:
+            elif stride in self.interleaved[u] or (stride in STRIDES and is_plain_load(u)):
                 total += count * stride * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
             else:
                 total += count * (SCATTER_NS if u.op is Op.STORE else GATHER_NS)
@@ -323,6 +323,11 @@ def _interleaved(addresses: Mapping[UOp, tuple[Terms, int]]) -> dict[UOp, set[in
                     for u in accesses:
                         interleaved[u].add(stride)
     return interleaved
+
+
+def is_plain_load(u: UOp) -> bool:
+    """Whether an access is a load without a predicate, whose vectors may be taken apart."""
+    return u.op is Op.LOAD and len(u.src) == 2
 
 
 def few_operations(nodes: Iterable[UOp]) -> bool:
