@@ -253,7 +253,7 @@ def pack_panels(u: UOp, target: Target) -> UOp:
     if 0 in b.shape or min(rows, columns) < MIN_VECTOR_COLUMNS or rows < MIN_ROWS_TO_PACK:
         return u
     steps, depth = strides(b), b.shape[n]
-    height, width = best_tile(rows, columns, lanes, accumulators(target))
+    height, width = best_tile(rows, columns, lanes, accumulators(target), target.vector_registers)
     scattered = steps is not None and steps[n] >= SCATTERED_PITCH_ROWS * columns
     size_bytes = depth * columns * b.dtype.itemsize
     large = not batch and rows * size_bytes >= MIN_ROWS_TO_PANEL_L2 * target.l2_bytes
@@ -335,7 +335,7 @@ def pack_for_matrix_unit(u: UOp, target: Target) -> UOp:
 def _tile_width(rows: int, columns: int, target: Target) -> int:
     """The columns of a register tile of 32-bit sums."""
     lanes = target.vector_bytes // 4
-    return lanes * best_tile(rows, columns, lanes, accumulators(target))[1]
+    return lanes * best_tile(rows, columns, lanes, accumulators(target), target.vector_registers)[1]
 
 
 def _as_matrix(u: UOp, batch: Shape, sums: Shape, sum_last: bool = False) -> UOp:
