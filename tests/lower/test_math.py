@@ -249,7 +249,7 @@ def test_special_values_are_those_of_the_oracle(op: Op, dtype: DType) -> None:
 
 
 def hard_angles(dtype: DType) -> np.ndarray:
-    """Multiples of pi / 2, small and large ones, each power of two, and the arguments closest to such multiples."""
+    """Multiples of pi / 2, each power of two, and the arguments closest to such multiples."""
     limit = 127 if dtype == FLOAT32 else 1023
     powers = np.arange(-30, limit + 1)
     fractions = np.random.default_rng(0).uniform(1, 1.99, len(powers))
