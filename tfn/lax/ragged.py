@@ -46,8 +46,8 @@ def ragged_dot(
     """Multiplies rows of lhs (m, k) with the matrix of their group, one of rhs (groups, k, n).
 
     The first ``group_sizes[0]`` rows belong to the first group, and so on; rows after the last
-    group give zeros.  Rows are multiplied in tiles, each with the matrices of the groups that it has
-    rows of; zeros are written for all others, and added.
+    group give zeros.  Rows are multiplied in tiles, each with the matrices of the groups that have
+    rows in it; zeros are written for all others, and added.
 
     Args:
         lhs: rows in the order of their groups, shape (m, k).
