@@ -4,6 +4,7 @@ Files in reading order:
     loop_scopes         loop-invariant placement: the innermost loop that an instruction depends on
     coordinates         iteration state: values of ranges, trip counts, peeling
     emitter             instruction selection: scalars, vectors, addresses, loads, stores
+    selected_loads      of two loads that a condition chooses between, one is done
     reductions          reductions and loop-carried values
     amx                 contractions on a matrix unit (AMX)
     warp_product        contractions on the matrix unit of warps
