@@ -27,6 +27,7 @@ from operator import add
 
 from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, int8, int16, uint8
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
+from tfn.lower.graph.few_bins import scatter_as_reduction
 from tfn.lower.graph.layout import (
     LINE_BYTES,
     aliases_in_cache,
@@ -149,7 +150,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
                 u = changed("masked-update", u, masked_update(u))
         elif u.op is Op.SCATTER and not target.grid:
-            u = changed("compute-indices-before", u, compute_indices_before(u))
+            reduced = changed("few-bins", u, scatter_as_reduction(u, target))
+            if reduced is u:
+                reduced = changed("compute-indices-before", u, compute_indices_before(u))
+            u = reduced
         elif u.op is Op.DETACH:
             u = u.src[0]
         new[node] = u
