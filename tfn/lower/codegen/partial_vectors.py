@@ -56,7 +56,8 @@ def _first_lanes(u: UOp) -> int:
     mask = u.src[position]
     if mask.op is not Op.LT or mask.src[0].op is not Op.LANES or mask.src[1].op is not Op.CONST:
         return 0
-    return max(0, min(int(mask.src[1].arg.value), u.arg.lanes - 1))
+    lanes: int = u.arg.lanes
+    return max(0, min(int(mask.src[1].arg.value), lanes - 1))
 
 
 def _parts(lanes: int) -> list[tuple[int, int]]:
