@@ -60,3 +60,32 @@ def test_rows_of_any_length(columns: int, dtype: DType) -> None:
     x, row = p(0, 9, columns, dtype=dtype), p(1, columns, dtype=dtype)
     total = x + build.broadcast_in_dim(row, x.shape, (1,))
     assert_matches_oracle([total, build.permute(x, (1, 0)) * 2])
+
+
+@pytest.mark.parametrize("start", [-5, -1, 0, 7, 56, 57, 60])
+def test_vectors_under_other_masks_are_loaded_whole_where_all_of_it_is_memory(start: int) -> None:
+    """Bytes from 3 on of eight, some of which lie before the buffer, or behind its end."""
+    x, y = p(1, 64, dtype=uint8.dtype), p(0, 8, dtype=uint8.dtype)
+    lanes = UOp(Op.LANES, (), 8)
+    first, end = (const(min(max(i - start, -1), 9), INT64, (8,)) for i in (-1, 64))
+    after, before = UOp(Op.LT, (first, lanes)), UOp(Op.LT, (lanes, end))
+    some = UOp(Op.LT, (const(2, INT64, (8,)), lanes))
+    mask = [after, before, some, after & before, (after & before) & some]
+    value = UOp(Op.LOAD, (x, const(start, INT64), mask[-1]), Access(0, 8, 1))
+    store = UOp(Op.STORE, (y, const(0, INT64), value), Access(0, 8, 1))
+    items = split_partial_vectors((*mask, value, store), AVX2)
+    assert [len(u.src) for u in items if u.op is Op.LOAD] == [2, 3]
+    assert sum(u.op is Op.LOOP for u in items) == 1, "the mask is used where memory ends"
+    buffers = [np.zeros(8, np.uint8), np.arange(1, 65, dtype=np.uint8)]
+    interpreter.instructions(items, 0, 1, buffers)
+    inside = [i >= 3 and 0 <= start + i < 64 for i in range(8)]
+    want = [start + i + 1 if inside[i] else 0 for i in range(8)]
+    np.testing.assert_array_equal(buffers[0], want)
+
+
+@pytest.mark.parametrize("dtype", [uint8.dtype, FLOAT32], ids=str)
+def test_padded_rows(dtype: DType) -> None:
+    for shape in ((3, 5, 9), (2, 33), (70,), (4, 56)):
+        x = p(0, *shape, dtype=dtype)
+        low = (2,) * x.ndim
+        assert_matches_oracle([build.pad(x, low, (1,) * x.ndim)])

@@ -4,6 +4,9 @@
                                             store y[i + 4 + lane], v[4:6], 2 lanes
                                             store y[i + 6], v[6]
 
+    x = load a[i + lane], mask         ->   x = where(mask, load a[j + lane], 0), j in bounds
+                                            if i != j: x = load a[i + lane], mask
+
 AVX2 masks elements of 32 and 64 bits alone, and AMD's processors take some 20 cycles for a masked
 store; older vectors have no masks at all.  There LLVM takes lanes one by one, with a branch each.
 """
@@ -11,8 +14,11 @@ store; older vectors have no masks at all.  There LLVM takes lanes one by one, w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
+from tfn.dtypes import INT64
 from tfn.lower.target.target import Target
+from tfn.trace import build
 from tfn.trace.argument import Access
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, rebuild
@@ -30,6 +36,7 @@ def split_partial_vectors(items: Sequence[UOp], target: Target) -> tuple[UOp, ..
         return tuple(items)
     new: dict[UOp, UOp] = {}
     out: list[UOp] = []
+    loops = count(1 + max([u.arg for u in items if u.op is Op.LOOP], default=0))
     for u in items:
         v = rebuild(u, tuple([new.get(s, s) for s in u.src]))
         lanes = _first_lanes(v)
@@ -37,6 +44,8 @@ def split_partial_vectors(items: Sequence[UOp], target: Target) -> tuple[UOp, ..
             _store(out, v, lanes)
         elif lanes and not _masks_loads(v, target):
             new[u] = _load(out, v, lanes)
+        elif _is_masked_load(v) and not _masks_loads(v, target):
+            new[u] = _load_in_bounds(out, v, next(loops))
         else:
             new[u] = v
             out.append(v)
@@ -46,6 +55,32 @@ def split_partial_vectors(items: Sequence[UOp], target: Target) -> tuple[UOp, ..
 def _masks_loads(u: UOp, target: Target) -> bool:
     wide = target.vector_bytes >= MASKED_LOAD_VECTOR_BYTES
     return wide and u.dtype.itemsize >= MASKED_LOAD_ITEM_BYTES
+
+
+def _is_masked_load(u: UOp) -> bool:
+    """Whether a load is of a vector under a mask, in a buffer that has as many elements."""
+    masked = u.op is Op.LOAD and len(u.src) == 3 and bool(u.src[2].shape)
+    whole = masked and u.arg.stride == 1 and not u.src[1].shape and u.src[0].op is Op.PARAM
+    return whole and build.count(u.src[0].shape) >= u.arg.lanes
+
+
+def _load_in_bounds(out: list[UOp], u: UOp, number: int) -> UOp:
+    """A whole vector of which a mask selects lanes; in a loop of no iterations the masked load."""
+    buffer, base, mask = u.src
+    n, offset = u.arg.lanes, u.arg.offset
+    address = base + const(offset, INT64)
+    last = const(build.count(buffer.shape) - n, INT64)
+    above = build.maximum(address, const(0, INT64))
+    inside = build.minimum(above, last)
+    whole = UOp(Op.LOAD, (buffer, inside), Access(0, n, 1))
+    chosen = build.where(mask, whole, const(0, u.dtype, (n,)))
+    outside = build.ne(address, inside)
+    trips = build.cast(outside, INT64)
+    loop = UOp(Op.LOOP, (const(0, INT64), trips), number)
+    value = UOp(Op.ACCUMULATOR, (loop, chosen), 0)
+    out += [address, above, inside, whole, chosen, outside, trips, loop, value, u]
+    out.append(UOp(Op.END, (loop, value, u)))
+    return value
 
 
 def _first_lanes(u: UOp) -> int:
