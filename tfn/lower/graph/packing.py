@@ -40,6 +40,7 @@ from tfn.lower.graph.masked_update import masked_update, users
 from tfn.lower.graph.split_reduction import (
     collapse_k,
     concat_tree,
+    in_order_of_memory,
     split_channels,
     split_k,
     two_pass_reduce,
@@ -142,6 +143,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)
         elif u.op is Op.REDUCE:
+            u = changed("reduce-in-order-of-memory", u, in_order_of_memory(u, target))
             u = changed("two-pass-reduce", u, two_pass_reduce(u, target))
         elif u.op is Op.CONCAT:
             u = changed("concat-tree", u, concat_tree(u))
