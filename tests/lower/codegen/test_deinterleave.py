@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
-from tests.lower.graphs import inputs, jaxpr, p, run_compiled
-from tfn.dtypes import COMPLEX64, FLOAT32, FLOAT64, INT64, DType, int8
+from tests.lower.graphs import assert_matches_oracle, inputs, jaxpr, p, run_compiled
+from tfn.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, DType, int8
 from tfn.lower.codegen.deinterleave import deinterleave
 from tfn.lower.passes import passes
 from tfn.lower.target.target import Target
@@ -153,3 +153,37 @@ def test_stores_are_merged_at_the_later_one() -> None:
     assert [u.arg for u in merged if u.op is Op.STORE] == [Access(0, 4, 1), Access(4, 4, 1)]
     assert merged[2].arg == (0, 4, 1, 5) and merged[4].arg == (2, 6, 3, 7)
     assert merged[2].src == (x, y)
+
+
+def blocks(item: UOp) -> bool:
+    """Whether a shuffle of two vectors stays within pieces of 16 bytes."""
+    size = 16 // item.dtype.itemsize
+    n = len(item.arg)
+    return all(number % n // size == i // size for i, number in enumerate(item.arg))
+
+
+@pytest.mark.parametrize("dtype", [COMPLEX64, COMPLEX128], ids=str)
+def test_shuffles_of_pairs_stay_within_blocks(dtype: DType) -> None:
+    """Lanes have another order, which nothing sees: real parts meet their imaginary parts."""
+    x, y = p(0, 256, dtype=dtype), p(1, 256, dtype=dtype)
+    shuffles = [u for u in linear(x * y + x) if u.op is Op.SHUFFLE]
+    assert shuffles and all(map(blocks, shuffles))
+    outputs = [x * y + x, build.conj(x) * y]
+    values = [
+        (np.arange(512) % 23 - 7.5 * i).astype(x.dtype.type(0).real.dtype).view(dtype)
+        for i in range(2)
+    ]
+    want = oracle.evaluate(outputs, {x: values[0], y: values[1]})
+    for got, expected in zip(run_compiled(outputs, values), want, strict=True):
+        np.testing.assert_array_equal(got, expected)
+    check_passes(jaxpr(outputs), values)
+
+
+def test_lanes_keep_their_order_beside_other_vectors() -> None:
+    """Real numbers beside complex ones, and sums whose lanes are combined at the end."""
+    x, scale = p(0, 256, dtype=COMPLEX64), p(1, 256)
+    real, imaginary = build.real(x), build.imag(x)
+    for output in (real * scale, real * imaginary + build.iota((256,), 0, FLOAT32)):
+        shuffles = [u for u in linear(output) if u.op is Op.SHUFFLE]
+        assert shuffles and not all(map(blocks, shuffles))
+        assert_matches_oracle([output])
