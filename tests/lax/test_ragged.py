@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,21 @@ def test_one_matrix_for_each_group() -> None:
     numbers = Numbers((((1,), (1,)), ((), ())), [0], [0])
     out = lax.ragged_dot_general(x, w, np.array([2, 3, 1]), numbers)
     np.testing.assert_allclose(out, lax.ragged_dot(x, w, np.array([2, 3, 1])), rtol=1e-5)
+
+
+def test_tiles_of_other_groups_are_skipped() -> None:
+    """The ends of groups are compared where the products are, so a mask hides whole tiles."""
+    sizes = tnp.asarray(np.array([9, 0, 30, 25], np.int32))
+
+    def run(x: tfn.Array, w: tfn.Array) -> tfn.Array:
+        return lax.ragged_dot(x, w, sizes)
+
+    shapes = tfn.ShapeDtypeStruct((64, 24), "float32"), tfn.ShapeDtypeStruct((4, 24, 40), "float32")
+    params = tfn.jit(run).lower(*shapes).traced.jaxpr.params
+    assert all(prod(p.shape) <= 4 * 24 * 40 for p in params), (
+        "no mask of each element as an operand"
+    )
+    assert "leave unless" in str(tfn.show(run, *shapes, at="linear"))
 
 
 def test_wrong_products_are_told() -> None:

@@ -83,3 +83,18 @@ def test_equal_bins_hold_what_is_between_their_borders(bins, ends):
     np.testing.assert_array_equal(
         tnp.histogram(x, bins, ends)[0], np.bincount(place, minlength=bins)
     )
+
+
+@pytest.mark.parametrize("bins", [1, 5, 16, 17, np.float32([-1, 0, 0, 2, 2])])
+def test_few_bins_count_by_comparisons(bins):
+    """Borders themselves, numbers outside, NaN and bins without width, as in NumPy."""
+    x = np.float32([-1, 0, 0, 2, 2, 2.5, -3, 1.25, np.nan, np.inf] * 40)
+    ends = None if isinstance(bins, np.ndarray) else (-1.0, 2.0)
+    count, edges = tnp.histogram(x, bins, ends)
+    expected, borders = np.histogram(x, bins, ends)
+    close(count, expected.astype(np.float32))
+    np.testing.assert_allclose(edges, borders, rtol=1e-5)
+    run = partial(tnp.histogram, bins=bins, range=ends)
+    text = str(tfn.show(lambda x: run(x)[0], tfn.ShapeDtypeStruct((400,), "float32"), at="kernels"))
+    few = len(np.atleast_1d(borders)) <= 17
+    assert ("gather" in text or "scatter" in text) is not few

@@ -14,12 +14,12 @@ from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.lax import elementwise
 from tfn.lax.contraction import DotNumbers, dot_general
-from tfn.lax.movement import broadcast_in_dim, broadcasted_iota, expand_dims, iota, transpose
+from tfn.lax.movement import broadcast_in_dim, broadcasted_iota, expand_dims, transpose
 from tfn.lax.operand import array
 from tfn.numpy.cumulative import running
 from tfn.trace import build
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 
 
 class RaggedDotDimensionNumbers(NamedTuple):
@@ -46,8 +46,8 @@ def ragged_dot(
     """Multiplies rows of lhs (m, k) with the matrix of their group, one of rhs (groups, k, n).
 
     The first ``group_sizes[0]`` rows belong to the first group, and so on; rows after the last
-    group give zeros.  Each row is multiplied with every matrix in one product, of which one row is
-    selected, so the work is that of `groups` products.
+    group give zeros.  Rows are multiplied in tiles, each with the matrices of the groups that have
+    rows in it; zeros are written for all others, and added.
 
     Args:
         lhs: rows in the order of their groups, shape (m, k).
@@ -76,23 +76,21 @@ def ragged_dot(
             (x, w, sizes),
             "stack the matrices of the groups along the first axis",
         )
-    ends = apply(_ends, [sizes])
-    (m, _), (groups, _, n) = x.shape, w.shape
-    row = broadcast_in_dim(iota(ends.dtype, m), (m, groups, n), (0,))
-    end = broadcast_in_dim(ends, (m, groups, n), (1,))
-    begin = broadcast_in_dim(elementwise.sub(ends, sizes), (m, groups, n), (1,))
     every = dot_general(x, w, (((1,), (1,)), ((), ())), precision, preferred_element_type)
-    in_group = elementwise.bitwise_and(elementwise.ge(row, begin), elementwise.lt(row, end))
-    selected: Array = elementwise.select(in_group, every, 0)
-    return apply(_over_groups, [selected])
+    selected: Array = apply(_of_own_group, [every, sizes])
+    return selected
 
 
-def _ends(sizes: UOp) -> UOp:
-    return running(sizes, Op.ADD)
+def _of_own_group(products: UOp, sizes: UOp) -> UOp:
+    """The product of each row with the matrix of its group: f[m, groups, n] -> f[m, n].
 
-
-def _over_groups(products: UOp) -> UOp:
-    return build.add_up(products, (1,))
+    Masks are computed of the ends of groups here, for tiles that they hide to be skipped.
+    """
+    ends = running(sizes, Op.ADD)
+    row = build.iota(products.shape, 0, ends.dtype)
+    end, begin = (build.broadcast_in_dim(u, products.shape, (1,)) for u in (ends, ends - sizes))
+    zero = const(0, products.dtype, products.shape)
+    return build.add_up(build.where((begin <= row) & (row < end), products, zero), (1,))
 
 
 def ragged_dot_general(

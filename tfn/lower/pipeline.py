@@ -23,6 +23,7 @@ from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
 from tfn.lower import pack
+from tfn.lower.codegen.partial_vectors import split_partial_vectors
 from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
@@ -293,8 +294,11 @@ def _restricted(target: Target, language: Language) -> Target:
 def _render_kernel(
     language: Language, target: Target, items: Sequence[UOp], stages: int, name: str
 ) -> str:
-    text = language.kernel(name, items)
-    if not stages or target.grid or not language.symbol_prefix:
+    if target.grid or not language.symbol_prefix:
+        return language.kernel(name, items)
+    # In C a partial vector is a word of its own.
+    text = language.kernel(name, split_partial_vectors(items, target))
+    if not stages:
         return text
     return pack.pipelined.pipelined(text, target.triple.split("-")[0], stages)
 

@@ -40,6 +40,12 @@ def test_vectors(architecture, features, expected):
     assert vectors(architecture, features) == expected
 
 
+def test_no_code_is_generated_for_features_without_avx_forms() -> None:
+    """One INSERTQ beside AVX takes as long as a hundred other instructions."""
+    features = machine().features.split(",")
+    assert not {"+sse4a"}.intersection(features)
+
+
 def test_cache_sizes_from_sysfs(tmp_path):
     table = [
         ("Data", "1", "48K"),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
-from tests.lower.graphs import inputs, jaxpr, p, run_compiled
-from tfn.dtypes import COMPLEX64, FLOAT64, INT64
+from tests.lower.graphs import assert_matches_oracle, inputs, jaxpr, p, run_compiled
+from tfn.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, DType, int8
 from tfn.lower.codegen.deinterleave import deinterleave
 from tfn.lower.passes import passes
 from tfn.lower.target.target import Target
@@ -91,20 +91,44 @@ def store(offset: int, value: UOp, buffer: UOp = OUT) -> UOp:
 
 def test_accesses_without_a_partner_stay() -> None:
     for items in (
-        [load(0)],
-        [load(0), load(2)],
-        [load(0, 3), load(1, 3)],
+        [load(0, 5)],
         [load(0), load(1), store(0, load(1), BUFFER)],  # their order may matter
-        [load(0), UOp(Op.LOOP, (BASE, const(3, INT64)), 1), load(1)],  # not in one run
+        [store(0, load(0, 1)), UOp(Op.LOOP, (BASE, const(3, INT64)), 1), store(1, load(0, 1))],
     ):
         assert deinterleave(items) == tuple(items)
 
 
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_a_load_without_the_other_parts_reads_its_stretch_alone(stride: int) -> None:
+    merged = deinterleave([load(7, stride)])
+    loads = [u.arg for u in merged if u.op is Op.LOAD]
+    assert len(loads) == stride and {a.stride for a in loads} == {1}
+    assert loads[0].offset == 7 and loads[-1].offset + 4 == 7 + 3 * stride + 1
+    assert merged[-1].op is Op.SHUFFLE
+
+
+@pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
+@pytest.mark.parametrize("dtype", [int8.dtype, FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_every_so_many_elements_are_no_gather(stride: int, dtype: DType, target: Target) -> None:
+    """Elements to the very end of a buffer, beyond which nothing may be read."""
+    x = p(0, 5, 64 * stride + 1, dtype=dtype)
+    outputs = [build.shrink(x, (0, stride - 1), (5, 64 * stride), (1, stride)) * 3]
+    outputs.append(build.reduce(outputs[0], Op.MAX, (1,)))
+    values = [(np.arange(x.size) % 31 - 9).reshape(x.shape).astype(dtype)]
+    check_passes(jaxpr(outputs), values, target)
+    want = oracle.evaluate(outputs, {x: values[0]})
+    for got, expected in zip(run_compiled(outputs, values), want, strict=True):
+        np.testing.assert_array_equal(got, expected)
+    whole = {each for _, each, masked in strides(linear(outputs[0], target)) if not masked}
+    assert whole == {1}
+
+
 def test_an_access_has_one_partner() -> None:
-    three = [load(0), load(1), load(2)]
-    merged = deinterleave(three)
-    assert [u.op for u in merged] == [Op.LOAD, Op.LOAD, Op.SHUFFLE, Op.SHUFFLE, Op.LOAD]
-    assert merged[-1] is three[-1]
+    merged = deinterleave([load(0), load(1), load(2)])
+    pair = [Op.LOAD, Op.LOAD, Op.SHUFFLE]
+    assert [u.op for u in merged] == [*pair, Op.SHUFFLE, *pair]
+    assert [u.arg.offset for u in merged if u.op is Op.LOAD] == [0, 4, 2, 5]
 
 
 @pytest.mark.parametrize("stride", [2, 3, 4])
@@ -122,10 +146,44 @@ def test_parts_of_a_stretch_are_whole_vectors(stride: int) -> None:
 
 
 def test_stores_are_merged_at_the_later_one() -> None:
-    x, y = load(8), load(1)
+    x, y = load(8, 1), load(1, 1)
     items = [x, y, store(1, y), store(0, x)]
     merged = deinterleave(items)
     assert merged[:2] == (x, y) and [u.op for u in merged[2:]] == [Op.SHUFFLE, Op.STORE] * 2
     assert [u.arg for u in merged if u.op is Op.STORE] == [Access(0, 4, 1), Access(4, 4, 1)]
     assert merged[2].arg == (0, 4, 1, 5) and merged[4].arg == (2, 6, 3, 7)
     assert merged[2].src == (x, y)
+
+
+def blocks(item: UOp) -> bool:
+    """Whether a shuffle of two vectors stays within pieces of 16 bytes."""
+    size = 16 // item.dtype.itemsize
+    n = len(item.arg)
+    return all(number % n // size == i // size for i, number in enumerate(item.arg))
+
+
+@pytest.mark.parametrize("dtype", [COMPLEX64, COMPLEX128], ids=str)
+def test_shuffles_of_pairs_stay_within_blocks(dtype: DType) -> None:
+    """Lanes have another order, which nothing sees: real parts meet their imaginary parts."""
+    x, y = p(0, 256, dtype=dtype), p(1, 256, dtype=dtype)
+    shuffles = [u for u in linear(x * y + x) if u.op is Op.SHUFFLE]
+    assert shuffles and all(map(blocks, shuffles))
+    outputs = [x * y + x, build.conj(x) * y]
+    values = [
+        (np.arange(512) % 23 - 7.5 * i).astype(x.dtype.type(0).real.dtype).view(dtype)
+        for i in range(2)
+    ]
+    want = oracle.evaluate(outputs, {x: values[0], y: values[1]})
+    for got, expected in zip(run_compiled(outputs, values), want, strict=True):
+        np.testing.assert_array_equal(got, expected)
+    check_passes(jaxpr(outputs), values)
+
+
+def test_lanes_keep_their_order_beside_other_vectors() -> None:
+    """Real numbers beside complex ones, and sums whose lanes are combined at the end."""
+    x, scale = p(0, 256, dtype=COMPLEX64), p(1, 256)
+    real, imaginary = build.real(x), build.imag(x)
+    for output in (real * scale, real * imaginary + build.iota((256,), 0, FLOAT32)):
+        shuffles = [u for u in linear(output) if u.op is Op.SHUFFLE]
+        assert shuffles and not all(map(blocks, shuffles))
+        assert_matches_oracle([output])

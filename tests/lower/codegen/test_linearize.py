@@ -13,7 +13,7 @@ from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import assert_close, draw, jaxpr, matmul, p, softmax
 from tests.lower.random_graphs import STEPS, _sort, graphs
 from tfn.dtypes import FLOAT32, INT32
-from tfn.lower.codegen.linearize import linearize
+from tfn.lower.codegen.linearize import cut, linearize
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.loops import heuristics, loop_nest
 from tfn.lower.loops.loop_nest import Nest
@@ -228,3 +228,38 @@ def test_tiles_may_be_run_in_any_order(target: Target) -> None:
 def test_random_nests(outputs: list[UOp], target: Target) -> None:
     for nest in nests(*outputs):
         compare(nest, target, backwards)
+
+
+@both_targets
+@pytest.mark.parametrize("steps", [1, 5, -3])
+def test_a_loop_is_cut_where_conditions_of_lanes_change(steps: int, target: Target) -> None:
+    """A line that is rolled: between its ends whole vectors are loaded, without masks."""
+    n = 4096
+    x, cut = p(0, n), -steps % n
+    parts = build.shrink(x, (cut,), (n,)), build.shrink(x, (0,), (cut,))
+    items = only(build.concat(list(parts), 0) + x, target=target)
+    whole = [depth for depth, u in depths(items) if u.op is Op.LOAD and len(u.src) == 2]
+    masked = [depth for depth, u in depths(items) if u.op is Op.LOAD and len(u.src) == 3]
+    assert masked and len(whole) > len(masked)
+    loops = [items.index(u) for u in items if u.op is Op.LOOP]
+    spans = [items[a:b] for a, b in zip(loops, [*loops[1:], len(items)], strict=True)]
+    free = [not any(u.op is Op.LOAD and len(u.src) == 3 for u in span) for span in spans]
+    assert sum(free) == 1 and len(free) <= 3
+
+
+def test_parts_of_a_loop_decide_its_conditions() -> None:
+    """k * i + e < 0 is the same for all e, and in all iterations of the second part."""
+    conditions = [
+        (const(i, INT32), *case)
+        for i, case in enumerate(
+            [(8, -9, -2), (-8, 0, 7), (8, -300, -293), (-8, 100, 100), (3, -50, -40)]
+        )
+    ]
+    parts = cut(conditions, 40)
+    assert [begin for begin, _, _ in parts] == [0, *(end for _, end, _ in parts[:-1])]
+    assert parts[-1][1] == 40
+    begin, end, truths = parts[1]
+    assert end - begin >= 10 and len(truths) == len(conditions)
+    for u, k, low, high in conditions:
+        for i in range(begin, end):
+            assert all((k * i + e < 0) is truths[u] for e in (low, high))

@@ -78,3 +78,34 @@ def test_a_function_read_by_several_kernels_is_stored_if_cached(size: int) -> No
     cached = MIN_CACHED_ELEMENTS <= size <= HOST.l2_bytes // 2 // 4
     assert (len(bodies), len(computing)) == (2, 1 if cached else 2)
     assert_matches_oracle(outputs, rtol=1e-5)
+
+
+def shifted(x: UOp, counts: int) -> UOp:
+    """The sum of a line and of so many lines that it is shifted to."""
+    n = x.shape[0]
+    total = build.shrink(x, (0,), (n - counts,))
+    for i in range(1, counts + 1):
+        total = total + build.shrink(x, (i,), (n - counts + i,))
+    return total
+
+
+def test_what_costs_much_is_stored_if_read_at_several_indices() -> None:
+    """A stencil of functions computes each once; one of sums recomputes them, as it is cheaper."""
+    x = p(0, 4096)
+    costly = build.unary(Op.EXP, x * 0.5) * 2.0
+    for outputs, kernels in (([shifted(costly, 4)], 2), ([shifted(x * 0.5, 4)], 1)):
+        body = program(outputs)
+        assert len(body.launches) == kernels
+        assert sum(len(launch.operands) for launch in body.launches) == 2 * kernels
+        assert_matches_oracle(outputs, rtol=1e-5)
+    assert launches(shifted(build.unary(Op.EXP, p(0, MIN_CACHED_ELEMENTS // 2)), 4)) == 1
+    two = shifted(build.unary(Op.EXP, shifted(costly, 3)), 3)
+    assert launches(two) == 3
+
+
+def test_of_a_chain_that_is_read_at_many_indices_the_end_is_stored() -> None:
+    x = p(0, 4096)
+    outputs = [shifted((x + 1.0) * (x - 2.0), 12)]
+    (first, _) = program(outputs).launches
+    assert len(first.operands) == 2, "one array is read, and one is written"
+    assert_matches_oracle(outputs, rtol=1e-5)

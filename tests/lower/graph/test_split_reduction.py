@@ -8,8 +8,19 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST
-from tests.lower.graphs import assert_close, conv, draw, inputs, jaxpr, matmul, ops, p, run_oracle
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32
+from tests.lower.graphs import (
+    assert_close,
+    assert_matches_oracle,
+    conv,
+    draw,
+    inputs,
+    jaxpr,
+    matmul,
+    ops,
+    p,
+    run_oracle,
+)
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32
 from tfn.lower.fuse import boundaries
 from tfn.lower.fuse.ranges import indexed_kernels
 from tfn.lower.graph.packing import prepare
@@ -20,6 +31,7 @@ from tfn.lower.graph.split_reduction import (
     PARTIAL_RESULTS,
     collapse_k,
     concat_tree,
+    in_order_of_memory,
     two_pass_reduce,
 )
 from tfn.trace import build
@@ -78,6 +90,35 @@ def test_reductions_that_are_not_contiguous_keep_their_axes(x: UOp) -> None:
     kernels = indexed_kernels(boundaries.insert_barriers(jaxpr([u]).function, HOST))
     assert len(kernels) == 2
     assert not {Op.MOD, Op.FLOORDIV} & {v.op for stage in kernels for v in walk([stage.body])}
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.MAX])
+def test_turned_axes_are_reduced_as_they_lie_in_memory(op: Op) -> None:
+    """A sum over all axes is contiguous, however they are turned; rows are reduced as rows."""
+    x = p(0, 3, 80, 182)
+    turned = build.cast(build.permute(x, (0, 2, 1)), FLOAT64)
+    everything = in_order_of_memory(build.reduce(turned, op, (0, 1, 2)), HOST)
+    assert everything is build.reduce(build.cast(x, FLOAT64), op, (0, 1, 2))
+    columns = in_order_of_memory(build.reduce(turned, op, (1,)), HOST)
+    assert columns is build.reduce(build.cast(x, FLOAT64), op, (2,))
+    reversed_rows = build.reduce(build.flip(x, (2,)), op, (1, 2))
+    assert in_order_of_memory(reversed_rows, HOST) is build.reduce(x, op, (1, 2))
+    whole = build.reduce(build.permute(x, (0, 2, 1)), op, (0, 1, 2))
+    assert_matches_oracle([whole, columns, reversed_rows], rtol=1e-4, atol=1e-2)
+    kernels = indexed_kernels(boundaries.insert_barriers(jaxpr([whole]).function, HOST))
+    inner = [u.src[-1].arg.size for k in kernels for u in walk([k.body]) if u.op is Op.FOLD]
+    assert len(kernels) == 2 and max(inner) >= 43_680 // 64, "pieces of one line"
+
+
+def test_turned_axes_that_stay_or_whose_order_counts_are_not_moved() -> None:
+    x = p(0, 3, 80, 182)
+    for u, target in (
+        (build.add_up(build.permute(x, (2, 1, 0)), (1,)), HOST),
+        (build.add_up(build.flip(x, (0,)), (1,)), HOST),
+        (build.add_up(build.permute(x, (0, 2, 1)), (1, 2)), replace(HOST, batch_invariant=True)),
+        (build.reduce(build.permute(x, (0, 2, 1)), Op.MAX, (1,), index=INT32), HOST),
+    ):
+        assert in_order_of_memory(u, target) is u
 
 
 @pytest.mark.parametrize("op", [Op.MAX, Op.MIN])

@@ -246,6 +246,21 @@ def test_rows_are_reduced_in_four_streams(rows: int, size: int) -> None:
     assert n.loops[0].arg.size == rows // (4 if several else 1)
 
 
+@both_targets
+def test_rows_of_coordinates_are_transposed_in_squares(target: Target) -> None:
+    """Of points as rows, vectors run along points: their coordinates are loaded in squares."""
+    lanes, d = LANES[target], 2 * LANES[target]
+    shapes = (40, 1, d), (1, 40, d)
+    x, y = (build.reshape(p(i, 40, d), shape) for i, shape in enumerate(shapes))
+    apart = build.expand(x, (40, 40, d)) - build.expand(y, (40, 40, d))
+    distances = build.add_up(apart * apart, (2,))
+    n = only(target, distances)
+    assert (Place.UPCAST, lanes) in reduced(n)[0] and (Place.LANE, lanes) in places(n)
+    strides = {u.arg.stride for u in linearize(n) if u.op is Op.LOAD and len(u.src) == 2}
+    assert strides <= {0, 1}, "no gathers but in partial vectors"
+    assert_matches_oracle([distances], rtol=1e-5, atol=1e-4)
+
+
 def test_each_reduction_is_interleaved_by_its_own_loop_body() -> None:
     """A maximum has four vectors side by side, though the sum beside it has a long body."""
     n = only(HOST, softmax(p(0, 64, 512), Op.LGAMMA))

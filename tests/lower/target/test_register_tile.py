@@ -48,6 +48,16 @@ def test_some_registers_are_left_for_operands() -> None:
         assert accumulators(target) <= target.vector_registers - 4
 
 
+@given(SIDES, SIDES, st.sampled_from([(12, 16), (26, 32)]))
+def test_sums_and_operands_fit_the_registers(
+    rows: int, vectors: int, kind: tuple[int, int]
+) -> None:
+    """A row of vectors is loaded beside the sums, and one element in all lanes."""
+    most, registers = kind
+    height, width = best_tile(rows, vectors * 8, 8, most, registers)
+    assert height * width + width + 1 <= registers
+
+
 def test_among_equal_tiles_the_one_of_least_code_is_chosen() -> None:
     """5 by 5 would leave a rest on either side: four bodies, each with its epilogue."""
     for rows, vectors in ((1024, 64), (256, 64), (32, 4), (28, 4)):

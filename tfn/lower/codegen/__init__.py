@@ -4,6 +4,7 @@ Files in reading order:
     loop_scopes         loop-invariant placement: the innermost loop that an instruction depends on
     coordinates         iteration state: values of ranges, trip counts, peeling
     emitter             instruction selection: scalars, vectors, addresses, loads, stores
+    selected_loads      of two loads that a condition chooses between, one is done
     reductions          reductions and loop-carried values
     amx                 contractions on a matrix unit (AMX)
     warp_product        contractions on the matrix unit of warps
@@ -14,6 +15,7 @@ Files in reading order:
     masked_tiles        tiles of a reduction that a mask hides entirely are skipped
     register_transpose  transposes of vectors in registers, by shuffles
     deinterleave        interleaved accesses (strides 2 to 4) as whole vectors and shuffles
+    partial_vectors     the first lanes of a vector as smaller vectors, where masks are slow
     prefetch            prefetches of loads that follow a long reduction
     builder             IR builder, for kernels that are not loop nests
     sort                radix sort

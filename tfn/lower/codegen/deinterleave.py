@@ -8,24 +8,39 @@ the colours of pixels.  Before -> after, in the instructions of a kernel::
     low = load a[i + lane];  high = load a[i + n + lane]
     x = shuffle low high, 0 2 4 ...;  y = shuffle low high, 1 3 5 ...
 
-and stores likewise.  Only where all parts are in one straight run of instructions: then exactly the
-same elements are read and written.
+and stores likewise, where all parts are in one straight run of instructions.  A load without the
+other parts becomes vectors and shuffles, too; the last vector ends where the load does::
+
+    x = load a[i + 2*lane]   ->   low = load a[i + lane];  high = load a[i + n - 1 + lane]
+                                  x = shuffle low high, 0 2 4 ... n + 1, n + 3 ...
+
+Nothing is read or written that lies outside of the stretch.
+
+Where all vectors of a run are halves of such stretches, and nothing asks for the number of a lane,
+lanes may have any order, if all have the same.  Then shuffles stay within 16 bytes, which takes one
+instruction instead of two::
+
+    low = r0 i0 r1 i1;  high = r2 i2 r3 i3   ->   x = r0 r2 r1 r3;  y = i0 i2 i1 i3
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from tfn.dtypes import BOOL
 from tfn.lower.loops.cost_model import MAX_STRIDE
 from tfn.trace.argument import Access
-from tfn.trace.op import Op
+from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, rebuild
 
 ACCESSES = frozenset({Op.LOAD, Op.STORE})
 RUN_ENDS = frozenset({Op.LOOP, Op.LEAVE, Op.END})
 """Ops that end a straight run of instructions."""
+
+BLOCK_BYTES = 16
+"""Bytes within which vectors of AVX are shuffled by one instruction."""
 
 Parts = tuple[UOp, ...]
 """The accesses of each part of one stretch of memory: as many as their stride."""
@@ -33,16 +48,24 @@ Parts = tuple[UOp, ...]
 
 def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
     """The same instructions, with the accesses of all parts of a stretch merged."""
-    groups = _groups(items)
-    if not groups:
+    groups, alone = _groups(items)
+    if not groups and not alone:
         return tuple(items)
     new: dict[UOp, UOp] = {}
     stored: set[UOp] = set()
     out: list[UOp] = []
+    unordered = _unordered(items, groups)
     for u in items:
         rebuilt = rebuild(u, tuple([new.get(s, s) for s in u.src]))
         parts = groups.get(u)
-        if parts is None:
+        if u in alone:
+            vectors = _load_span(rebuilt)
+            out += vectors
+            last = (u.arg.stride - 1) * u.arg.lanes
+            places = [k * u.arg.stride for k in range(u.arg.lanes)]
+            ahead = u.arg.stride - 1  # by which the last vector begins earlier
+            new[u] = _picked(out, vectors, [k + ahead if k >= last - ahead else k for k in places])
+        elif parts is None:
             new[u] = rebuilt
             out.append(rebuilt)
         elif u.op is Op.LOAD:
@@ -50,23 +73,25 @@ def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
                 vectors = _load_whole(rebuilt, parts[0].arg)
                 out += vectors
                 for i, part in enumerate(parts):
-                    new[part] = _picked(
-                        out, vectors, [i + len(parts) * k for k in range(u.arg.lanes)]
-                    )
+                    lanes = [i + len(parts) * k for k in range(u.arg.lanes)]
+                    if u in unordered:
+                        lanes = _within_blocks(u, i)
+                    new[part] = _picked(out, vectors, lanes)
         else:
             # All values exist only at the last store, which writes for all.
             stored.add(u)
             if stored >= set(parts):
                 values = [new.get(s.src[2], s.src[2]) for s in parts]
-                _store_whole(out, rebuilt, parts[0].arg, values)
+                _store_whole(out, rebuilt, parts[0].arg, values, u in unordered)
     return tuple(out)
 
 
-def _groups(items: Sequence[UOp]) -> dict[UOp, Parts]:
-    """Loads, and stores, of all parts of one stretch, by each of them."""
+def _groups(items: Sequence[UOp]) -> tuple[dict[UOp, Parts], set[UOp]]:
+    """Loads, and stores, of all parts of one stretch, by each of them; and loads without others."""
     read = {u.src[0] for u in items if u.op is Op.LOAD}
     updated = {u.src[0] for u in items if u.op is Op.STORE} & read  # their order matters
     groups: dict[UOp, Parts] = {}
+    loads: list[UOp] = []
     seen: dict[tuple[UOp | Op, ...], dict[Access, UOp]] = {}
     for u in items:
         if u.op in RUN_ENDS:
@@ -74,6 +99,7 @@ def _groups(items: Sequence[UOp]) -> dict[UOp, Parts]:
         elif u.op in ACCESSES and u.src[0] not in updated and _is_strided(u):
             others = seen.setdefault((u.op, *u.src[:2]), {})
             others[u.arg] = u
+            loads += [u] if u.op is Op.LOAD else []
             for first in range(u.arg.offset - u.arg.stride + 1, u.arg.offset + 1):
                 parts = tuple(
                     [
@@ -86,7 +112,47 @@ def _groups(items: Sequence[UOp]) -> dict[UOp, Parts]:
                 if len(parts) == u.arg.stride:
                     groups |= dict.fromkeys(parts, parts)
                     break
-    return groups
+    return groups, {u for u in loads if u not in groups}
+
+
+def _unordered(items: Sequence[UOp], groups: Mapping[UOp, Parts]) -> set[UOp]:
+    """The accesses of pairs in runs whose vectors may have their lanes in another order."""
+    found: set[UOp] = set()
+    run: list[UOp] = []
+    for u in [*items, None]:
+        if u is not None and u.op not in RUN_ENDS:
+            run.append(u)
+            continue
+        pairs = [v for v in run if v in groups]
+        inside = set(run)
+        if pairs and all(_any_order(v, groups, inside, pairs[0].arg.lanes) for v in run):
+            found.update(pairs)
+        run = []
+    return found
+
+
+def _any_order(u: UOp, groups: Mapping[UOp, Parts], run: AbstractSet[UOp], lanes: int) -> bool:
+    """Whether an instruction takes and gives vectors with their lanes in any order."""
+    if u in groups:
+        block = BLOCK_BYTES // u.src[0].dtype.itemsize
+        return u.arg.stride == 2 and u.arg.lanes == lanes and block > 1 and lanes % block == 0
+    if not u.shape and not any(s.shape for s in u.src if s.op is not Op.PARAM):
+        return True
+    same = all(
+        s in run or s.op in (Op.CONST, Op.SPLAT) for s in u.src if s.shape and s.op is not Op.PARAM
+    )
+    return (u.op in ELEMENTWISE and same) or u.op is Op.SPLAT
+
+
+def _within_blocks(u: UOp, part: int) -> list[int]:
+    """The lanes of one of two parts, first those of the lower vector, block by block."""
+    n, block = u.arg.lanes, BLOCK_BYTES // u.src[0].dtype.itemsize
+    return [
+        vector * n + b + part + 2 * j
+        for b in range(0, n, block)
+        for vector in (0, 1)
+        for j in range(block // 2)
+    ]
 
 
 def _is_strided(u: UOp) -> bool:
@@ -102,11 +168,24 @@ def _load_whole(u: UOp, first: Access) -> list[UOp]:
     return [UOp(Op.LOAD, u.src, Access(first.offset + i * n, n, 1)) for i in range(first.stride)]
 
 
-def _store_whole(out: list[UOp], u: UOp, first: Access, values: Sequence[UOp]) -> None:
+def _load_span(u: UOp) -> list[UOp]:
+    """The stretch from the first to the last element, as so many vectors as the stride says."""
+    n, stride, first = u.arg.lanes, u.arg.stride, u.arg.offset
+    starts = [i * n for i in range(stride - 1)] + [(stride - 1) * (n - 1)]
+    return [UOp(Op.LOAD, u.src, Access(first + start, n, 1)) for start in starts]
+
+
+def _store_whole(
+    out: list[UOp], u: UOp, first: Access, values: Sequence[UOp], unordered: bool
+) -> None:
     """Add instructions that interleave the parts and store them as a whole stretch."""
     n, count = first.lanes, len(values)
     for i in range(count):
         numbers = [e % count * n + e // count for e in range(i * n, i * n + n)]
+        if unordered:
+            half = BLOCK_BYTES // u.src[0].dtype.itemsize // 2
+            starts = [b + i * half for b in range(0, n, 2 * half)]
+            numbers = [part * n + b + j for b in starts for j in range(half) for part in (0, 1)]
         vector = _picked(out, values, numbers)
         out.append(UOp(Op.STORE, (*u.src[:2], vector), Access(first.offset + i * n, n, 1)))
 

@@ -17,11 +17,12 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Protocol, cast
 
-from tfn.dtypes import FLOATS, INT32, INT64, UINT64
+from tfn.dtypes import BOOL, FLOATS, INT32, INT64, UINT64
 from tfn.lower.codegen.coordinates import Coordinates, Key
 from tfn.lower.codegen.loop_scopes import NOT_INSTRUCTIONS, Scopes
 from tfn.lower.codegen.masked_tiles import tile_masks
 from tfn.lower.codegen.register_transpose import transpose
+from tfn.lower.codegen.selected_loads import conjuncts, selected_loads
 from tfn.lower.index.affine import affine
 from tfn.lower.index.intervals import const_value
 from tfn.lower.loops.loop_nest import Nest
@@ -99,6 +100,7 @@ class Emitter:
         branches: whether values that are rarely used are computed under a branch.
         masks: for each reduction the masks outside of which its value is not used.
         values: instructions by node and coordinates.
+        truths: comparisons that are decided in the present part of a loop.
         threads: the grid's part of the emission; None on a processor.
     """
 
@@ -116,6 +118,7 @@ class Emitter:
         self.reduction, self.fma = reduction, fma
         self.masks = tile_masks(n.body)
         self.values: dict[Key, UOp] = {}
+        self.truths: dict[UOp, bool] = {}
         # Bound methods and tables of the inner loop, which visits each node many times.
         self.place, self.append = self.code.place, self.code.append
         self.env, self.key = self.at.env, self.at.key
@@ -193,6 +196,9 @@ class Emitter:
             truth = constant_truth(condition)
             if truth is not None:
                 return (node.src[1] if truth else node.src[2],)
+            loads = self._selected(node, condition)
+            if loads:
+                return [node.src[0], *(v for u in loads for v in self.address_values(u.src[1]))]
             if self.is_branch(node):
                 return (node.src[0], node.src[2], *self._inputs(node.src[1]))
         return node.src
@@ -208,10 +214,21 @@ class Emitter:
         if node.op is Op.STAGED:
             assert self.threads is not None, "tiles are staged for groups of threads"
             return self.threads.load_staged(self, node)
-        if node.op is Op.WHERE and len(src) == 1:
-            return src[0]
+        if node.op is Op.WHERE:
+            condition = self.value(node.src[0])
+            if constant_truth(condition) is not None:
+                return src[0]
+            if loads := self._selected(node, condition):
+                return self._load_either(condition, *loads)
         if self.is_branch(node):
             return self._branch(node, *src[:2])
+        if node in self.truths:
+            return const(self.truths[node], BOOL)
+        if node.op in (Op.AND, Op.OR) and node.dtype == BOOL:
+            for s, other in (src, src[::-1]):
+                truth = constant_truth(s)
+                if truth is not None:
+                    return other if truth is (node.op is Op.AND) else s
         if node.op is Op.LT and node.src[0].dtype == INT64:
             comparison = self._compare_lanes(node)
             if comparison is not None:
@@ -407,6 +424,31 @@ class Emitter:
         src = (node.src[0], base) if predicate is None else (node.src[0], base, predicate)
         return self._place_load(UOp(Op.LOAD, src, access))
 
+    def _selected(self, node: UOp, condition: UOp) -> tuple[UOp, UOp] | None:
+        """The loads of which a scalar condition selects one, if addresses are all that differs."""
+        if condition.shape or self.threads is not None or node.src[1].op is not Op.LOAD:
+            return None
+        loads = selected_loads(node, self.truths)
+        if loads is None or node.src[1].src[0] in self._updated:
+            return None
+        steps = [{u: k for u, k in self.affine(s.src[1])[0] if self._is_lanes(u)} for s in loads]
+        ranges = [
+            r for s in loads for u in self.address_values(s.src[1]) for r in self.at.depends[u]
+        ]
+        return None if steps[0] != steps[1] or any(map(self._is_lanes, ranges)) else loads
+
+    def _is_lanes(self, u: UOp) -> bool:
+        return u.op is Op.RANGE and self.env[u].op is Op.LANES
+
+    def _load_either(self, condition: UOp, x: UOp, y: UOp) -> UOp:
+        """One of two elements, or vectors, at an address that a condition selects."""
+        (base, offset, lanes, stride), (other, start, *_) = (self.address(u.src[1]) for u in (x, y))
+        base = self.place(base + (offset - start)) if offset != start else base
+        base = self.place(build.where(condition, base, other))
+        mask = self.predicate(x, None, lanes)
+        src = (x.src[0], base) if mask is None else (x.src[0], base, mask)
+        return self._place_load(UOp(Op.LOAD, src, Access(start, lanes, stride)))
+
     def _place_load(self, load: UOp) -> UOp:
         # Local memory is written between barriers: its loads keep their position too.
         in_order = load.src[0] in self._updated or load.src[0].op is Op.LOCAL_MEMORY
@@ -431,7 +473,7 @@ class Emitter:
         """
         scalars = [
             u
-            for u in map(self.value, _conjuncts(condition))
+            for u in map(self.value, conjuncts(condition))
             if not u.shape and constant_truth(u) is None
         ]
         if not scalars:
@@ -504,13 +546,6 @@ class Emitter:
             value = self.splat(value, lanes)
         src = (buffer, base, value) if predicate is None else (buffer, base, value, predicate)
         self.append(UOp(Op.STORE, src, Access(offset, 1 if base.shape else lanes, stride)))
-
-
-def _conjuncts(condition: UOp) -> list[UOp]:
-    """The operands of a conjunction, nested ones too."""
-    if condition.op is Op.AND:
-        return [v for u in condition.src for v in _conjuncts(u)]
-    return [condition]
 
 
 def _one_comparison(a: UOp, b: UOp) -> UOp | None:

@@ -94,22 +94,40 @@ def _new(analysis: FusionAnalysis, policy: str, stored: Mapping[UOp, str]) -> se
 
 
 def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
-    """Elementwise values that one kernel reads at more than 9 distinct indices.
+    """Elementwise values that one kernel reads at too many distinct indices.
 
-    They are materialised rather than recomputed at each.
+    They are materialised rather than recomputed at each: at more than 9 indices, or at fewer if
+    all but one of them together cost too many instructions.  Of a chain of such values the last is.
     """
-    nodes = [
-        node
-        for node in analysis.order
-        if node.op in ELEMENTWISE
-        and node.op is not Op.CAST
-        and node not in analysis.barriers
-        and any(
-            len(maps) > MAX_RECOMPUTED_READS for maps in analysis.access_maps.get(node, {}).values()
-        )
-    ]
-    reason = f"one kernel reads it at more than {MAX_RECOMPUTED_READS} distinct indices"
-    return _new(analysis, "read-at-many-indices", dict.fromkeys(nodes, reason))
+    stored: dict[UOp, str] = {}
+    ends: dict[UOp, set[UOp]] = {}  # kernels in which the node, or what it leads to, is stored
+    for node in reversed(analysis.order):  # users first
+        found: dict[UOp, str] = {}
+        cost = analysis.depth_cost[node]
+        cached = MIN_CACHED_ELEMENTS <= node.size <= analysis.cache_bytes // node.dtype.itemsize
+        for root, maps in analysis.access_maps.get(node, {}).items():
+            if len(maps) > MAX_RECOMPUTED_READS:
+                found[root] = (
+                    f"one kernel reads it at more than {MAX_RECOMPUTED_READS} distinct indices"
+                )
+                continue
+            # At the index of a reduction, it is computed in that one's loop in any case.
+            moved = sum(any(access[:1] == (MOVED,) for access in place) for place in maps)
+            again = moved - (moved == len(maps))
+            if cached and again * cost >= EXPENSIVE_INSTRUCTIONS:
+                found[root] = (
+                    f"one kernel would recompute its {cost} instructions at {again} more indices "
+                    f"(limit {EXPENSIVE_INSTRUCTIONS} in all)"
+                )
+        users = analysis.consumers.get(node, ())
+        later = {root for root in found if users and all(root in ends[u] for u in users)}
+        can_end = node.op in ELEMENTWISE and node.op is not Op.CAST
+        ends[node] = set(found) if can_end else later
+        if can_end and node not in analysis.barriers:
+            for root, why in found.items():
+                if root not in later:
+                    stored[node] = why
+    return _new(analysis, "read-at-many-indices", stored)
 
 
 def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:

@@ -12,6 +12,7 @@ Files in reading order:
     flash            memory-efficient (flash) attention: oversized intermediates in blocks
     conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
     masked_update    selects between an update and what it updates, as updates of some points
+    few_bins         scatters into a few elements, as reductions
     layout           memory layouts: strides, panels, padded leading dimensions
     split_reduction  split-K, two-pass reductions, concatenation trees
     packing          operand packing for GEMM and matrix units, GEMV; the pass over a function

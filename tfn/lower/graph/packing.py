@@ -27,6 +27,7 @@ from operator import add
 
 from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, int8, int16, uint8
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
+from tfn.lower.graph.few_bins import scatter_as_reduction
 from tfn.lower.graph.layout import (
     LINE_BYTES,
     aliases_in_cache,
@@ -39,6 +40,7 @@ from tfn.lower.graph.masked_update import masked_update, users
 from tfn.lower.graph.split_reduction import (
     collapse_k,
     concat_tree,
+    in_order_of_memory,
     split_channels,
     split_k,
     two_pass_reduce,
@@ -141,6 +143,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)
         elif u.op is Op.REDUCE:
+            u = changed("reduce-in-order-of-memory", u, in_order_of_memory(u, target))
             u = changed("two-pass-reduce", u, two_pass_reduce(u, target))
         elif u.op is Op.CONCAT:
             u = changed("concat-tree", u, concat_tree(u))
@@ -149,7 +152,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
                 u = changed("masked-update", u, masked_update(u))
         elif u.op is Op.SCATTER and not target.grid:
-            u = changed("compute-indices-before", u, compute_indices_before(u))
+            reduced = changed("few-bins", u, scatter_as_reduction(u, target))
+            if reduced is u:
+                reduced = changed("compute-indices-before", u, compute_indices_before(u))
+            u = reduced
         elif u.op is Op.DETACH:
             u = u.src[0]
         new[node] = u
@@ -253,7 +259,7 @@ def pack_panels(u: UOp, target: Target) -> UOp:
     if 0 in b.shape or min(rows, columns) < MIN_VECTOR_COLUMNS or rows < MIN_ROWS_TO_PACK:
         return u
     steps, depth = strides(b), b.shape[n]
-    height, width = best_tile(rows, columns, lanes, accumulators(target))
+    height, width = best_tile(rows, columns, lanes, accumulators(target), target.vector_registers)
     scattered = steps is not None and steps[n] >= SCATTERED_PITCH_ROWS * columns
     size_bytes = depth * columns * b.dtype.itemsize
     large = not batch and rows * size_bytes >= MIN_ROWS_TO_PANEL_L2 * target.l2_bytes
@@ -335,7 +341,7 @@ def pack_for_matrix_unit(u: UOp, target: Target) -> UOp:
 def _tile_width(rows: int, columns: int, target: Target) -> int:
     """The columns of a register tile of 32-bit sums."""
     lanes = target.vector_bytes // 4
-    return lanes * best_tile(rows, columns, lanes, accumulators(target))[1]
+    return lanes * best_tile(rows, columns, lanes, accumulators(target), target.vector_registers)[1]
 
 
 def _as_matrix(u: UOp, batch: Shape, sums: Shape, sum_last: bool = False) -> UOp:

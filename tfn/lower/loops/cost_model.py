@@ -60,6 +60,9 @@ MAX_PERIOD = 4
 The gradient of 2 x 2 max pooling took 640 us with conditions, 227 without; code grows with it.
 """
 
+WORD_BYTES = 4
+"""Bytes of elements from which on lanes are theirs, though arithmetic between may be wider."""
+
 COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT})
 
 MAX_STRIDE = 4
@@ -131,7 +134,7 @@ class Model:
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
         widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
         is_scalar = bool(target.scalars) and _has_scalars(self.nodes, target.scalars)
-        if target.lane_bytes < min(widths, default=1):
+        if target.lane_bytes < min(widths, default=1) < WORD_BYTES:
             widths.append(_widest_bytes(n.body))
         widest = max(target.lane_bytes, *widths, 1)
         self.lanes = 1 if is_scalar else max(1, target.vector_bytes // widest)
@@ -210,7 +213,7 @@ class Model:
                 total += count * VECTOR_ACCESS_NS / shared
             elif abs(stride) <= 1:
                 total += count * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
-            elif stride in self.interleaved[u]:
+            elif stride in self.interleaved[u] or (stride in STRIDES and is_plain_load(u)):
                 total += count * stride * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
             else:
                 total += count * (SCATTER_NS if u.op is Op.STORE else GATHER_NS)
@@ -323,6 +326,11 @@ def _interleaved(addresses: Mapping[UOp, tuple[Terms, int]]) -> dict[UOp, set[in
                     for u in accesses:
                         interleaved[u].add(stride)
     return interleaved
+
+
+def is_plain_load(u: UOp) -> bool:
+    """Whether an access is a load without a predicate, whose vectors may be taken apart."""
+    return u.op is Op.LOAD and len(u.src) == 2
 
 
 def few_operations(nodes: Iterable[UOp]) -> bool:

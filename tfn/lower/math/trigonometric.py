@@ -6,11 +6,13 @@ The coefficients are minimax: Remez in 40 digits, then rounded to the dtype.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, DType
 from tfn.lower.math.angle_reduction import (
-    REDUCED_IN_TWO_STEPS_BELOW,
+    REDUCED_IN_STEPS_BELOW,
     reduce_angle,
-    reduce_small32,
+    reduce_small_angle,
 )
 from tfn.lower.math.floats import (
     Coefficients,
@@ -64,10 +66,13 @@ def _signed_sine(x: UOp, quarter_turns: int) -> UOp:
         y, sign = _sine_of(angle, n, x.dtype)
         return from_bits(y ^ sign_bit(sign if quarter_turns else sign ^ bits(x)))
 
-    if x.dtype == FLOAT64:
-        return from_angle(*reduce_angle(x))
-    in_range = magnitude(x) < REDUCED_IN_TWO_STEPS_BELOW  # false for NaN
-    return rarely(~in_range, from_angle(*reduce_angle(x)), from_angle(*reduce_small32(x)))
+    return _of_angle(x, from_angle)
+
+
+def _of_angle(x: UOp, from_angle: Callable[[UOp, UOp], UOp]) -> UOp:
+    """A function of what `reduce_angle` gives, which large arguments have a branch for."""
+    in_range = magnitude(x) < REDUCED_IN_STEPS_BELOW[x.dtype]  # false for NaN
+    return rarely(~in_range, from_angle(*reduce_angle(x)), from_angle(*reduce_small_angle(x)))
 
 
 def sin(x: UOp) -> UOp:
@@ -85,8 +90,11 @@ def tan(x: UOp) -> UOp:
 
     float32 divides in float64: in float32 three rounding errors would add up.
     """
-    angle, n = reduce_angle(x)
-    sine, cosine = _sine_and_cosine(angle, x.dtype)
-    odd = cast(n & 1, BOOL)
-    y = cast(where(odd, cosine, sine) / where(odd, sine, cosine), x.dtype)
-    return from_bits(bits(y) ^ sign_bit(bits(x) ^ (n << (8 * n.dtype.itemsize - 1))))
+
+    def from_angle(angle: UOp, n: UOp) -> UOp:
+        sine, cosine = _sine_and_cosine(angle, x.dtype)
+        odd = cast(n & 1, BOOL)
+        y = cast(where(odd, cosine, sine) / where(odd, sine, cosine), x.dtype)
+        return from_bits(bits(y) ^ sign_bit(bits(x) ^ (n << (8 * n.dtype.itemsize - 1))))
+
+    return _of_angle(x, from_angle)

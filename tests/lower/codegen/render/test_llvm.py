@@ -129,6 +129,15 @@ def test_casts_to_every_dtype(dtype: DType, target: Target) -> None:
         assert_close(got, want, what=f"{dtype} to {to}")
 
 
+def test_narrow_integers_are_clamped_floats() -> None:
+    """Where a float has the limits of an integer, it is converted in whole vectors of 32 bits."""
+    for source, to, clamped in ((FLOAT64, uint8.dtype, True), (FLOAT64, INT32, True),
+                                (FLOAT32, uint8.dtype, True), (FLOAT32, INT32, False)):  # fmt: skip
+        (kernel,) = lower(jaxpr([build.cast(p(0, 64, dtype=source), to)]), HOST).kernels
+        assert "x i32>" in kernel.text and "fptoui" not in kernel.text
+        assert ("fcmp oge" in kernel.text) is not clamped
+
+
 @every_dtype
 def test_bitcasts(dtype: DType) -> None:
     x = edges(dtype)

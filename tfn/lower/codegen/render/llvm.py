@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOATS, UNSIGNED, DType
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOATS, INT32, UNSIGNED, DType
 from tfn.lower.codegen.render import access, matrix
 from tfn.lower.codegen.render.access import zero
 from tfn.lower.codegen.render.writer import (
@@ -415,6 +415,17 @@ def _to_integer(w: LlvmWriter, u: UOp) -> str:
     def number(value: float) -> str:
         return literal(const(value, source.dtype, source.shape))
 
+    if _holds_limits(source.dtype, u.dtype):  # clamped, and converted by way of 32 bits
+        high, low = number(float(info.max)), number(float(info.min))
+        ordered = w.let(f"fcmp ord {kind} {x}, {x}")
+        x = w.let(f"select {bools} {ordered}, {kind} {x}, {kind} {number(0.0)}")
+        for comparison, limit in (("ogt", low), ("olt", high)):
+            inside = w.let(f"fcmp {comparison} {kind} {x}, {limit}")
+            x = w.let(f"select {bools} {inside}, {kind} {x}, {kind} {limit}")
+        word = vector("i32", u.shape)
+        integer = w.let(f"fptosi {kind} {x} to {word}")
+        return integer if word == to else w.let(f"trunc {word} {integer} to {to}")
+
     over = 2.0 ** int(info.max).bit_length()
     above = w.let(f"fcmp oge {kind} {x}, {number(over if over <= largest else np.inf)}")
     under = float(info.min) if float(info.min) >= -largest else -np.inf
@@ -429,6 +440,13 @@ def _to_integer(w: LlvmWriter, u: UOp) -> str:
     highest, lowest = _constant(u, int(info.max)), _constant(u, int(info.min))
     integer = w.let(f"select {bools} {above}, {to} {highest}, {to} {integer}")
     return w.let(f"select {bools} {below}, {to} {lowest}, {to} {integer}")
+
+
+def _holds_limits(source: DType, to: DType) -> bool:
+    """Whether a float has the least and the largest value of an integer that fits 32 bits."""
+    info = np.iinfo(to)
+    fits = to.itemsize < 4 or to == INT32
+    return fits and all(int(source.type(end)) == end for end in (info.min, info.max))
 
 
 # fmt: off
