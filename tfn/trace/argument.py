@@ -189,21 +189,25 @@ class Scatter:
     """The inverse of `Gather`: updates (*batch, *points, *sizes) are combined into the operand.
 
     `op` is one of the monoids, or WHERE to set (the last update of an element wins).  A window
-    that does not fit is dropped whole.
+    that does not fit is dropped whole.  `distinct` windows all fit, and meet no element twice: they
+    have no order.
     """
 
     batch: int
     op: Op
+    distinct: bool = False
 
 
 @frozen
 class Sort:
     """A stable ascending sort of all operands together along the last axis.
 
-    The first `keys` operands are compared in order; NaN comes last.
+    The first `keys` operands are compared in order; NaN comes last.  `shared` says that the threads
+    of a group sort a row together, in their local memory.
     """
 
     keys: int
+    shared: bool = False
 
 
 @frozen
@@ -219,12 +223,15 @@ class Scan:
 
     Sources: the body, consts, first carries, arrays whose first axis is `length`.  Results: last
     carries, arrays of the slices that the body gave.  With `reverse` the last slice comes first.
+    The body of an `associative` one combines its carries with as many slices, gives the result as
+    both, and may be applied in any grouping.
     """
 
     length: int
     reverse: bool
     consts: int
     carries: int
+    associative: bool = False
 
 
 @frozen
@@ -458,11 +465,16 @@ class Recur:
     on if it is `conditional`, stores of each iteration, as many as `stores`, and stores of the
     last carries, whose values are CARRY nodes.  The condition is a scalar, or one of each element:
     then elements go on until none of those in their vector does.
+
+    A loop that carries one reduction may be shared by the `threads` of a group, each of which has
+    some `elements` at a time.
     """
 
     carries: int
     stores: int
     conditional: bool
+    threads: int = 1
+    elements: int = 1
 
 
 @frozen

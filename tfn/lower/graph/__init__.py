@@ -14,5 +14,6 @@ Files in reading order:
     masked_update    selects between an update and what it updates, as updates of some points
     layout           memory layouts: strides, panels, padded leading dimensions
     split_reduction  split-K, two-pass reductions, concatenation trees
+    block_scan       scans of associative functions in blocks, for grids
     packing          operand packing for GEMM and matrix units, GEMV; the pass over a function
 """

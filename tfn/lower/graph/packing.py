@@ -148,6 +148,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             # An update that others read too would be computed twice.
             if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
                 u = changed("masked-update", u, masked_update(u))
+        elif u.op is Op.PERMUTE:
+            u = build.permute(u.src[0], u.arg)
+        elif u.op is Op.FLIP and u.src[0].op is Op.FLIP and u.src[0].arg == u.arg:
+            u = u.src[0].src[0]
         elif u.op is Op.SCATTER and not target.grid:
             u = changed("compute-indices-before", u, compute_indices_before(u))
         elif u.op is Op.DETACH:

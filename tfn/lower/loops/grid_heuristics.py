@@ -24,9 +24,11 @@ from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import Model, model_of
 from tfn.lower.loops.grid_opt_ops import (
     TILED_PLACES,
+    ShareScan,
     StageTile,
     WarpProduct,
     copied_elements,
+    monoid,
     padded_size,
     row_axes,
     tile_axes,
@@ -61,6 +63,17 @@ ROW_ELEMENTS_OF_A_THREAD = 16
 
 On an H100 softmax of 4,096 rows of 4,096, with 16 to 32 elements a thread, moves 2,852 GB/s of
 2,974 that a copy moves."""
+
+MAX_NEIGHBOURS_APART = 8
+"""Elements from one of a line to the next below which a group shares it: a sector of memory, of 32
+bytes, then has several of them.  Columns further apart are left to threads side by side."""
+
+MIN_SCANNED_ELEMENTS = 16
+"""Elements of a line from which on a warp shares it: a thread alone waits for memory as often."""
+
+SCANNED_ELEMENTS_OF_A_THREAD = 8
+"""Elements of a line that a thread has at a time: their prefix sums share two barriers.  In local
+memory, where threads exchange no values, 8 of 256 threads and twice 8 bytes take 32 KiB."""
 
 POINTS_OF_A_THREAD = 4
 """Elements of a thread, a group apart: their loads are in flight together.  On an H100, one element
@@ -100,6 +113,7 @@ def choose(n: Nest, target: Target) -> Nest:
     n = merge_loops(longest_strides_outside(n, model_of(n, target)), target)
     model = model_of(n, target)
     tiled = _group_tiles(n, model, grid) or _warp_tiles(n, model, grid) or _tiles(n, model, grid)
+    tiled = tiled or _shared_scan(n, grid)
     if tiled is None:
         rows = _row_loops(n)
         tiled = _points(n, grid) if rows is None else _rows(n, rows, grid)
@@ -163,6 +177,28 @@ def _row_loops(n: Nest) -> list[UOp] | None:
     rows = [r for r in n.loops if any(r in depends[f] for f in long)]
     is_few = prod(r.arg.size for r in rows) < MIN_ROWS_FOR_POINTS
     return rows if is_few or any(map(_is_contiguous, long)) else None
+
+
+def _shared_scan(n: Nest, grid: Grid) -> Nest | None:
+    """Each group goes along a line whose reductions a loop carries; None for other kernels.
+
+    Single threads do where lines lie side by side, as columns of a matrix do.
+    """
+    node = n.body.src[0]
+    if node.op is not Op.RECUR or len(n.body.src) > 1 or monoid(node) is None:
+        return None
+    r = node.src[0]
+    loads = (u for u in walk(node.src) if u.op is Op.LOAD)
+    steps = (abs(affine(u.src[1])[0].get(r, 0)) for u in loads)
+    along = any(0 < step < MAX_NEIGHBOURS_APART for step in steps)
+    if r.arg.size < MIN_SCANNED_ELEMENTS or not along:
+        return None
+    threads = _threads(-(-r.arg.size // SCANNED_ELEMENTS_OF_A_THREAD), grid)
+    threads = max(threads, min(grid.warp_threads, _threads(r.arg.size, grid)))
+    elements = min(SCANNED_ELEMENTS_OF_A_THREAD, -(-r.arg.size // threads))
+    for s in n.loops:
+        n = Bind(s.arg.number, Place.GROUP).apply(n)
+    return ShareScan(r.arg.number, elements, threads).apply(n)
 
 
 def _row_size(fold: UOp) -> int:

@@ -25,7 +25,7 @@ from tfn.lower.loops.loop_nest import (
     substituted,
 )
 from tfn.trace.argument import COPY_BYTES, SWIZZLE_ROW, Place, Range, Staged
-from tfn.trace.op import Op
+from tfn.trace.op import MONOIDS, Op
 from tfn.trace.uop import UOp, nodes, rebuild, walk
 
 
@@ -111,6 +111,57 @@ def _check_copies(staged: UOp) -> None:
                 got=f"rows of {row} elements, copied {count} at once",
                 hint="rows of 64 elements of 16 bits, whose 16 bytes are adjacent in the operand",
             )
+
+
+@frozen
+class ShareScan:
+    """Shares a loop that carries a reduction among the threads of a group::
+
+        for r in N: c = c + x[r]; y[r] = c
+
+        ->  for a in ceil(N / (elements * threads)):  local t in threads:  for e in elements:
+                y[..] = c + (those of the threads before t) + x[(a * elements + e) * threads + t]
+
+    See `codegen.group_scan`.
+    """
+
+    loop: int
+    elements: int
+    threads: int
+
+    def apply(self, n: Nest) -> Nest:
+        """The nest with the loop shared.
+
+        Raises:
+            SplitError: if it carries anything else, or other loops have threads; or if the threads
+                are no power of two.
+        """
+        r = n.loop(self.loop)
+        node = next((u for u in n.body.src if u.op is Op.RECUR and u.src[0] is r), None)
+        is_alone = len(n.body.src) == 1 and not any(s.arg.place is Place.LOCAL for s in n.loops)
+        if node is None or monoid(node) is None or not is_alone or node.arg.threads > 1:
+            raise SplitError(f"cannot share {name(r)}: it is no loop that carries one reduction")
+        if self.threads < 2 or self.threads & (self.threads - 1) or self.elements < 1:
+            raise SplitError(
+                f"cannot share {name(r)} among {self.threads} threads", hint="take a power of two"
+            )
+        arg = replace(node.arg, threads=self.threads, elements=self.elements)
+        body = UOp(Op.SINK, (UOp(Op.RECUR, node.src, arg),), n.body.arg)
+        return replace(n, body=body, opts=(*n.opts, self))
+
+
+def monoid(node: UOp) -> tuple[Op, UOp, UOp] | None:
+    """The op of the one reduction that a RECUR carries, its CARRY and what is added; None else."""
+    if node.arg.carries != 1 or node.arg.conditional:
+        return None
+    following = node.src[2]
+    if following.op not in MONOIDS:
+        return None
+    for carry, value in (following.src, following.src[::-1]):
+        is_carry = carry.op is Op.CARRY and carry.src[0] is node.src[0]
+        if is_carry and not any(u.op is Op.CARRY for u in walk([value])):
+            return following.op, carry, value
+    return None
 
 
 @frozen
