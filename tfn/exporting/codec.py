@@ -75,7 +75,12 @@ RECORDS: dict[str, type[Any]] = {
     )
 }
 """The classes of records that bytes may hold."""
-ADDED = {"Scan": ("associative",), "Scatter": ("distinct",), "Sort": ("shared",)}
+ADDED = {
+    "Dot": ("tf32",),
+    "Scan": ("associative",),
+    "Scatter": ("distinct",),
+    "Sort": ("shared",),
+}
 """Fields that records have got since their first version: left out where all have their default."""
 
 MAX_DEPTH = 100

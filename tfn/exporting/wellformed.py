@@ -219,6 +219,7 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
         "batch_a": _axes,
         "batch_b": _axes,
         "dtype": _dtype,
+        "tf32": _one_of(False, True),
     },
     Conv: {
         "strides": _positive,

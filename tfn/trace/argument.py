@@ -122,7 +122,8 @@ class Reduce:
 class Dot:
     """A contraction over some axes, with batch axes; the output is (batch, free of a, free of b).
 
-    The products are summed in at least 32 bits and rounded to `dtype` once.
+    The products are summed in at least 32 bits and rounded to `dtype` once.  With `tf32` factors of
+    float32 are rounded to 10 bits of mantissa before, to nearest, ties to even.
     """
 
     contract_a: Shape
@@ -130,6 +131,7 @@ class Dot:
     batch_a: Shape
     batch_b: Shape
     dtype: DType
+    tf32: bool = False
 
 
 @frozen
@@ -441,12 +443,14 @@ class Fold:
         interleaved: whether the last axis of the reduced value is among the ranges: vectors run
             along it.  Like `product` it is known before sizes are: see `Target.batch_invariant`.
         product: whether it is that of a contraction, whose products are not rounded.
+        tf32: whether its factors, of float32, have 10 bits of mantissa.
     """
 
     op: Op
     index: DType | None = None
     interleaved: bool = False
     product: bool = False
+    tf32: bool = False
 
 
 @frozen

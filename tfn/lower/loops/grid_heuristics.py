@@ -374,7 +374,7 @@ def _warp_unit(fold: UOp, grid: Grid) -> GridMatrixUnit | None:
     """The unit of a single warp that multiplies the factors of a contraction."""
     dtype = unit_dtype(fold)
     units = (u for u in grid.matrix_units if u.dtype == dtype and u.warps == 1)
-    return next(units, None) if grid.exchanges and dtype != "float32" else None
+    return next(units, None) if grid.exchanges else None
 
 
 def _parts(n: Nest, r: UOp, warps: int, tile: int) -> tuple[Nest, tuple[UOp, UOp, UOp]]:

@@ -303,10 +303,12 @@ def copied_elements(staged: UOp) -> int:
 def unit_dtype(fold: UOp) -> str:
     """The dtype of the factors of a contraction, if a unit may multiply them; empty if not.
 
-    Products of two elements of 16 bits are exact in float32, and sums are of 32 bits: so a unit
-    differs from other code in the order of additions alone.
+    Products of two elements of 16 bits, or of float32 rounded to tf32, are exact in float32, and
+    sums are of 32 bits: so a unit differs from other code in the order of additions alone.
     """
     x, y = fold.src[0].src
+    if fold.arg.tf32:
+        return FLOAT32.name if x.dtype == y.dtype == fold.dtype == FLOAT32 else ""
     if x.op is not Op.CAST or y.op is not Op.CAST:
         return ""
     a, b = x.src[0].dtype, y.src[0].dtype

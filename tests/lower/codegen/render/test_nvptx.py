@@ -94,6 +94,8 @@ HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "matmul":      (lambda: [matmul(p(0, 1024, 1024), p(1, 1024, 1024))],     128, 32768, 2),
     "product":     (lambda: [matmul(p(0, 1024, 1024, dtype=BFLOAT16),
                                     p(1, 1024, 1024, dtype=BFLOAT16))],       168, 200704, 1),
+    "tf32 product": (lambda: [build.dot(p(0, 1024, 1024), p(1, 1024, 1024),
+                                        ((1,), (0,)), tf32=True)],                168, 200704, 1),
     "large product": (lambda: [matmul(p(0, 4096, 4096, dtype=BFLOAT16),
                                       p(1, 4096, 4096, dtype=BFLOAT16))],     208, 200704, 1),
     "sort":        (lambda: build.sort([p(0, 1 << 22, dtype=INT32)])[:1],     96, 27648, 2),

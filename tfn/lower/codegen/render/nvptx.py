@@ -169,6 +169,7 @@ def _fragment(w: LlvmWriter, u: UOp) -> str:
 _PRODUCTS = {
     "bfloat16": ("m16n8k16.row.col.bf16", "i32", "float"),
     "float16":  ("m16n8k16.row.col.f32.f32", "<2 x half>", "float"),
+    "float32":  ("m16n8k8.row.col.tf32", "i32", "float"),
     "int8":     ("m16n8k32.row.col.s8", "i32", "i32"),
 }
 """The product of a warp for each dtype, the type of 32 bits of an operand, and that of a sum."""
