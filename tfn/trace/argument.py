@@ -596,11 +596,11 @@ class Fragment:
 GROUP_ROWS = 64
 """Rows of the matrix of sums of four warps."""
 
-SWIZZLE_ROW = 64
-"""Elements of 16 bits in a row of 128 bytes, of which the places of 16 bytes are swizzled."""
+SWIZZLE_BYTES = 128
+"""Bytes of a row of a tile, of which the places of 16 bytes are swizzled."""
 
 
-def swizzled(index: Any) -> Any:
+def swizzled(index: Any, itemsize: int) -> Any:
     """The place of an element of a swizzled tile: the 16 bytes c of row r are at ``c ^ (r % 8)``.
 
     Eight rows at the same place along them are then in different banks, and so are the eight
@@ -608,16 +608,17 @@ def swizzled(index: Any) -> Any:
 
     Source: PTX ISA, 128-byte swizzling mode of matrices in shared memory.
     """
-    return index ^ (index // SWIZZLE_ROW % 8 * 8)
+    return index ^ (index // (SWIZZLE_BYTES // itemsize) % 8 * (16 // itemsize))
 
 
 @frozen
 class GroupMma:
-    """An element of ``sums[64, columns] + a[64, 64] @ b[64, columns]``, which four warps hold.
+    """An element of ``sums[64, columns] + a[64, depth] @ b[depth, columns]`` of four warps.
 
-    Operands of 16 bits are in swizzled rows of local memory.  A row is 64 elements along the sum;
-    or across it, with a row for each of 64 places along the sum, and such boxes one after the
-    other.  With w = warp % 4, g = lane // 4 and t = lane % 4, sum number ``4 * j + 2 * h + q`` is::
+    Operands are in swizzled rows of local memory.  A row is 128 bytes along the sum, 64 elements of
+    16 bits or 32 of tf32; or of the former across it, with a row for each of 64 places along the
+    sum, and such boxes one after the other.  With w = warp % 4, g = lane // 4 and t = lane % 4, sum
+    number ``4 * j + 2 * h + q`` is::
 
         sums[16 * w + 8 * h + g, 8 * j + 2 * t + q]
 
@@ -638,6 +639,11 @@ class GroupMma:
     b_across: bool
     pending: int
     element: int
+
+    @property
+    def depth(self) -> int:
+        """Elements along the sum."""
+        return SWIZZLE_BYTES // self.dtype.itemsize
 
 
 @frozen

@@ -292,5 +292,6 @@ class GroupThreads:
         """The element of a tile in local memory at the present coordinates."""
         memory, base, offset = self.tiles.address(emitter, node)
         if node.arg.swizzled:
-            base, offset = swizzled_index(emitter, emitter.place(base + offset)), 0
+            index = emitter.place(base + offset)
+            base, offset = swizzled_index(emitter, index, node.dtype.itemsize), 0
         return emitter.append(UOp(Op.LOAD, (memory, base), Access(offset, 1, 0)))

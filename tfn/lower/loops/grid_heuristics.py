@@ -40,7 +40,7 @@ from tfn.lower.loops.restructuring import longest_strides_outside, merge_loops
 from tfn.lower.target.grid import Grid, GridMatrixUnit
 from tfn.lower.target.target import Target
 from tfn.trace import banks
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_ROW, Place
+from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES, Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
 
@@ -253,26 +253,36 @@ GROUP_TILE_TIMES_US = {
     (64, 128): 0.25,
     (64, 64): 0.20,
 }
-"""Microseconds of a core for 64 elements along the sum, by rows and columns of a tile.
+"""Microseconds of a core for 128 bytes along the sum, by rows and columns of a tile.
 
 On an H100, with copies that run ahead; a wave of groups takes 2 us more.  Times by it were within
 5 % of those measured, from 512 cubed to 16,384 x 1,024 x 1,024."""
 
 WAVE_US = 2.0
 
+PRODUCTS_OF_A_ROW = 4
+"""Products along the sum of 128 bytes: four of 16 elements of 16 bits, or of 8 of tf32."""
+
+BOX_COLUMNS = 64
+"""Elements of 16 bits across the sum in a row of a tile."""
+
 
 def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     """Products of matrices by groups of four warps, where a tile divides the product."""
     found = _contraction(n, model)
     units = [u for u in grid.matrix_units if u.warps == 4]
-    if found is None or unit_dtype(found[0]) not in {u.dtype for u in units if u.depth == 16}:
+    if found is None:
         return None
-    _, (down, across), depth, operands = found
+    dtype, (_, (down, across), depth, operands) = unit_dtype(found[0]), found
+    unit = next((u for u in units if u.dtype == dtype and dtype != "int8"), None)
     left, right = operands
-    if left is None or right is None or left == right or depth.arg.size % SWIZZLE_ROW:
+    if unit is None or left is None or right is None or left == right:
+        return None
+    row = PRODUCTS_OF_A_ROW * unit.depth
+    if depth.arg.size % row:
         return None
     others = [r for r in n.loops if r not in (down, across)]
-    batch, turns = prod(r.arg.size for r in others), depth.arg.size // SWIZZLE_ROW
+    batch, turns = prod(r.arg.size for r in others), depth.arg.size // row
 
     def time_us(tile: tuple[int, int]) -> float:
         groups: int = batch * (down.arg.size // tile[0]) * (across.arg.size // tile[1])
@@ -283,7 +293,7 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     if not tiles or turns < 2:
         return None
     rows, columns = min(tiles, key=time_us)
-    n = WarpProduct(down.arg.number, across.arg.number, depth.arg.number, SWIZZLE_ROW).apply(n)
+    n = WarpProduct(down.arg.number, across.arg.number, depth.arg.number, row).apply(n)
     a, h, g, b, t, q, at = n.newest(8)[:7]
     warps: list[UOp] = []
     blocks: list[UOp] = []
@@ -292,7 +302,7 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
             n = Split(a.arg.number, size, Place.LOCAL).apply(n)
             a, warp = n.newest(2)
             warps.insert(0, warp)
-    for size in (8, columns // SWIZZLE_ROW):
+    for size in (8, columns // BOX_COLUMNS):
         if size > 1:
             n = Split(b.arg.number, size, Place.UPCAST).apply(n)
             b, block = n.newest(2)
@@ -301,7 +311,7 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     n = _reorder(n, [r for r in (*groups, *warps, g, t, *blocks, h, q) if r in n.loops])
     for r in groups:
         n = Bind(r.arg.number, Place.GROUP).apply(n)
-    tile_bytes = 2 * SWIZZLE_ROW * (rows + columns)
+    tile_bytes = SWIZZLE_BYTES * (rows + columns)
     stages = min(MAX_RING_TILES, turns, grid.local_bytes // tile_bytes)
     try:
         for operand in (left, right):

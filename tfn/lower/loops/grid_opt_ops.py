@@ -24,7 +24,7 @@ from tfn.lower.loops.loop_nest import (
     name,
     substituted,
 )
-from tfn.trace.argument import COPY_BYTES, SWIZZLE_ROW, Place, Range, Staged
+from tfn.trace.argument import COPY_BYTES, SWIZZLE_BYTES, Place, Range, Staged
 from tfn.trace.op import MONOIDS, Op
 from tfn.trace.uop import UOp, nodes, rebuild, walk
 
@@ -104,12 +104,16 @@ def _check_copies(staged: UOp) -> None:
     if staged.arg.stages > 1 and not count:
         raise SplitError(f"operand {operand} cannot be copied asynchronously")
     if staged.arg.swizzled:
-        row = prod(r.arg.size for r in row_axes(tile_axes(staged)))
-        if row != SWIZZLE_ROW or count * staged.dtype.itemsize != 16 or staged.arg.pad:
+        axes, itemsize = row_axes(tile_axes(staged)), staged.dtype.itemsize
+        row_bytes = prod(r.arg.size for r in axes) * itemsize
+        along_sum = axes[-1].arg.place not in TILED_PLACES
+        fits = row_bytes == SWIZZLE_BYTES and count * itemsize == 16 and not staged.arg.pad
+        if not fits or not (along_sum or itemsize == 2):
             raise SplitError(
                 f"operand {operand} cannot be swizzled",
-                got=f"rows of {row} elements, copied {count} at once",
-                hint="rows of 64 elements of 16 bits, whose 16 bytes are adjacent in the operand",
+                got=f"rows of {row_bytes} bytes, copied {count} elements at once",
+                hint="rows of 128 bytes, of which 16 are adjacent in the operand; those of float32 "
+                "are along the sum",
             )
 
 
@@ -247,9 +251,9 @@ def tile_axes(node: UOp) -> list[UOp]:
     axes = sorted(node.src[1:], key=lambda r: -abs(strides.get(r, 0)))
     if not node.arg.swizzled:
         return axes
-    row = row_axes(axes)
+    row, size = row_axes(axes), SWIZZLE_BYTES // node.dtype.itemsize
     inside: list[UOp] = []
-    while prod(r.arg.size for r in inside) < SWIZZLE_ROW and len(inside) < len(row):
+    while prod(r.arg.size for r in inside) < size and len(inside) < len(row):
         inside.insert(0, row[-1 - len(inside)])
     boxes = row[: len(row) - len(inside)]
     return [*boxes, *(r for r in axes if r not in row), *inside]
