@@ -76,7 +76,7 @@ UNMIRRORED = {
         "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         "distributed/test_namespaces",
-        *("transforms/test_corners", "examples/test_scripts"),
+        *("transforms/test_corners", "examples/test_scripts", "hw/opencl/test_sort_and_scan"),
         *("transforms/shard/test_guides", "transforms/shard/test_sharding_guides"),
     )
 }

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tests.numpy.test_linalg import near
 from tests.numpy.values import close, sample
+from tfn import lax
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy import contraction
 
@@ -248,3 +250,41 @@ def test_cross_products_along_other_axes_and_in_a_plane():
     in_space = [np.pad(u, [(0, 0), (0, 1)]) for u in (p, q)]
     np.testing.assert_allclose(tnp.cross(p, q), np.cross(*in_space)[:, 2])
     np.testing.assert_allclose(tnp.cross(p, s), np.cross(in_space[0], s))
+
+
+def test_tensorfloat32_rounds_factors_of_float32_to_10_bits() -> None:
+    """On every device: products are those of rounded factors, and so are derivatives."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(33, 33)).astype(np.float32) for _ in range(2))
+    a, b = (np.asarray(lax.reduce_precision(v, 8, 10)) for v in (x, y))
+    wanted, asked = a @ b, "tensorfloat32"
+    for got in (
+        tnp.matmul(x, y, precision=asked),
+        tnp.dot(x, y, precision="TF32_TF32_F32"),
+        tnp.tensordot(x, y, 1, precision=(asked, asked)),
+        tnp.einsum("ij,jk->ik", x, y, precision=asked),
+        lax.dot(x, y, asked),
+        lax.batch_matmul(x[None], y[None], asked)[0],
+    ):
+        np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-5, atol=1e-5)
+    assert np.abs(wanted - x @ y).max() > 1e-4
+    for exact in (None, "highest", "high", lax.Precision.DEFAULT, ("highest", asked)):
+        got = np.asarray(tnp.matmul(x, y, precision=exact))
+        np.testing.assert_allclose(got, x @ y, rtol=1e-5, atol=1e-5)
+    ct = rng.normal(size=(33, 33)).astype(np.float32)
+    gradient = tfn.grad(lambda x: (tnp.matmul(x, y, precision=asked) * ct).sum())(x)
+    rounded = np.asarray(lax.reduce_precision(ct, 8, 10))
+    np.testing.assert_allclose(np.asarray(gradient), rounded @ b.T, rtol=1e-5, atol=1e-5)
+    batched = tfn.vmap(lambda x: tnp.matmul(x, y, precision=asked))(np.stack([x, x]))
+    np.testing.assert_allclose(np.asarray(batched[1]), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_tensorfloat32_keeps_what_has_fewer_bits_and_what_is_no_number() -> None:
+    one = np.float32([[1.0]])
+    for x, want in ((1 + 2**-10, 1 + 2**-10), (1 + 2**-11, 1.0), (1 + 3 * 2**-11, 1 + 2**-9)):
+        rounded = tnp.matmul(np.float32([[x]]), one, precision="tensorfloat32")
+        assert float(rounded[0, 0]) == want
+    for x in (np.inf, -np.inf):
+        assert float(tnp.matmul(np.float32([[x]]), one, precision="tensorfloat32")[0, 0]) == x
+    wide = tnp.matmul(np.float64([[1 + 2**-40]]), np.float64([[1.0]]), precision="tensorfloat32")
+    assert float(wide[0, 0]) == 1 + 2**-40

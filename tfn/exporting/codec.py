@@ -75,6 +75,14 @@ RECORDS: dict[str, type[Any]] = {
     )
 }
 """The classes of records that bytes may hold."""
+ADDED = {
+    "Dot": ("tf32",),
+    "Scan": ("associative",),
+    "Scatter": ("distinct",),
+    "Sort": ("shared",),
+}
+"""Fields that records have got since their first version: left out where all have their default."""
+
 MAX_DEPTH = 100
 """Containers in containers: encoding and decoding recurse."""
 MAX_INTEGER_BITS = 256
@@ -150,7 +158,13 @@ def _write(out: bytearray, value: object, depth: int) -> None:
 def _values(record: object) -> tuple[Any, ...]:
     """The fields by which records of a class are compared."""
     assert is_dataclass(record) and not isinstance(record, enum.Enum)
-    return tuple(getattr(record, field.name) for field in fields(record) if field.compare)
+    compared = [field for field in fields(record) if field.compare]
+    added = ADDED.get(type(record).__name__, ())
+    if all(
+        getattr(record, field.name) == field.default for field in compared if field.name in added
+    ):
+        compared = [field for field in compared if field.name not in added]
+    return tuple(getattr(record, field.name) for field in compared)
 
 
 def _named(out: bytearray, letter: bytes, name: str) -> None:
@@ -266,6 +280,9 @@ class _Reader:
             raise _damaged(f"a {kind.__name__} without fields")
         values = self.tuple()
         names = [field.name for field in fields(kind) if field.compare]
+        added = ADDED.get(kind.__name__, ())
+        if added and len(values) == len(names) - len(added):
+            names = [name for name in names if name not in added]
         if len(values) != len(names):
             raise _damaged(f"a {kind.__name__} of {len(values)} fields instead of {len(names)}")
         return kind(**dict(zip(names, values, strict=True)))

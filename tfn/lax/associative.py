@@ -20,7 +20,8 @@ from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.lax.closed_functions import values
 from tfn.lax.dynamic_indexing import optimization_barrier
 from tfn.lax.elementwise import convert_element_type
-from tfn.lax.loops import scan
+from tfn.lax.loop_blocks import LoopPlan
+from tfn.lax.loops import scan_by
 from tfn.lax.movement import (
     broadcast,
     concatenate,
@@ -116,7 +117,9 @@ MIN_PARALLEL_ELEMENTS = 16
 combination: then the line is cut into blocks that advance together.  Blocks combine each element
 twice, and move it twice more.  Measured on one core with AVX-512, with blocks and without, in us:
 2,000 steps of a linear recurrence of 4 numbers take 7.3 and 8.6, of 16 26 and 15, of 33 79 and 32;
-1,000 of `logaddexp` of 16 numbers 72 and 40, 500 products of 4 by 4 matrices 8.9 and 11."""
+1,000 of `logaddexp` of 16 numbers 72 and 40, 500 products of 4 by 4 matrices 8.9 and 11.
+
+For a machine of many threads any line is cut again when it is lowered: `lower.graph.block_scan`."""
 
 MIN_BLOCKS = 8
 """Blocks that are worth two passes: 300 steps of one number take as long in 6 blocks as in one."""
@@ -183,7 +186,10 @@ def _scan_rows(
         out = combine(before, x)
         return out, out
 
-    last, prefixes = scan(step, carry, rows)
+    def planned(steps: int) -> LoopPlan:
+        return LoopPlan(steps, associative=True)
+
+    last, prefixes = scan_by(planned, step, carry, rows)
     return last, prefixes
 
 

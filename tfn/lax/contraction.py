@@ -20,6 +20,7 @@ from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.lax.movement import rev, transpose
 from tfn.lax.operand import array, show
+from tfn.numpy.contraction import is_tf32
 from tfn.numpy.creation import resolved
 from tfn.trace.argument import Conv, Dot
 from tfn.trace.bind import bind
@@ -31,6 +32,8 @@ DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Seq
 
 class Precision(enum.Enum):
     """The precision of products; accepted as in JAX, and always the highest here.
+
+    Less is computed for "tensorfloat32" alone: see `dot_general`.
 
     Example:
         >>> from tfn import lax
@@ -55,15 +58,15 @@ def dot_general(
     axes.
 
     The result has the batch axes, then the free axes of lhs, then those of rhs.  Products are
-    summed in at least 32 bits; `precision` is accepted and changes nothing.
+    summed in at least 32 bits.
 
     Args:
         lhs: array of any shape; axes are contracted, batch axes, or free.
         rhs: array of the dtype of `lhs`, with contracted and batch axes of the same sizes.
         dimension_numbers: ((contracted of lhs, of rhs), (batch axes of lhs, of rhs)), each a
             sequence of axes counted from 0; negative axes are refused.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result; that of the operands if None.
         out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
             None leaves it to the compiler.
@@ -104,7 +107,8 @@ def dot_general(
                 got=f"{show(x)}, {both}",
                 hint="an axis is contracted, or kept in step, or neither",
             )
-    out: Array = bind(Op.DOT, a, b, arg=Dot(*axes, _result(a, preferred_element_type)))
+    tf32 = a.dtype == dtypes.FLOAT32 and is_tf32(precision)
+    out: Array = bind(Op.DOT, a, b, arg=Dot(*axes, _result(a, preferred_element_type), tf32))
     return out
 
 
@@ -138,8 +142,8 @@ def dot(
     Args:
         lhs: shape (k,) or (m, k).
         rhs: shape (k,) or (k, n), of the dtype of `lhs`.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result; that of the operands if None.
         dimension_numbers: the axes of `dot_general`, which it then is; None for the last and the
             first one.
@@ -182,8 +186,8 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: object = None) -> Ar
     Args:
         lhs: shape (*batch, m, k), at least two axes.
         rhs: shape (*batch, k, n), of the dtype of `lhs`; batch axes do not broadcast.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
 
     Returns:
         An array (*batch, m, n).

@@ -21,7 +21,7 @@ from tfn.dtypes import BOOL, INT32
 from tfn.errors import ArgumentError
 from tfn.lax.closed_functions import inlined
 from tfn.trace import build
-from tfn.trace.argument import Custom, Param
+from tfn.trace.argument import Custom, Param, Scan
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -40,12 +40,14 @@ class LoopPlan:
         reverse: whether the last slice comes first.
         unroll: number of steps that are unrolled into one turn.
         every: number of steps between two checkpoints; None for no checkpoints.
+        associative: whether the steps may be grouped in any way; see `argument.Scan`.
     """
 
     steps: int
     reverse: bool = False
     unroll: int = 1
     every: int | None = None
+    associative: bool = False
 
 
 def unrolled(unroll: int | bool | None, steps: int) -> int:
@@ -84,7 +86,8 @@ def scan(body: UOp, consts: Nodes, carries: Nodes, arrays: Nodes, plan: LoopPlan
         return _in_blocks(_segment, body, consts, carries, arrays, plan, plan.every)
     if plan.unroll > 1:
         return _in_blocks(_unrolled, body, consts, carries, arrays, plan, plan.unroll)
-    return build.scan(body, consts, carries, arrays, plan.steps, plan.reverse)
+    arg = Scan(plan.steps, plan.reverse, len(consts), len(carries), plan.associative)
+    return build.several(UOp(Op.SCAN, (body, *consts, *carries, *arrays), arg))
 
 
 Block = Callable[[UOp, int, int, LoopPlan], UOp]

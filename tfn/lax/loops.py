@@ -91,6 +91,22 @@ def scan(
         return _over_refs(f, init, xs, partial(scan, length=length, reverse=reverse, unroll=unroll))
     if each_loop():
         f = checkpoint(f)
+
+    def planned(steps: int) -> LoopPlan:
+        every = checkpointed(checkpoint_every, steps)
+        return LoopPlan(steps, reverse, unrolled(unroll, steps), every)
+
+    return scan_by(planned, f, init, xs, length)
+
+
+def scan_by(
+    planned: Callable[[int], LoopPlan],
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: object,
+    xs: object,
+    length: int | None = None,
+) -> Any:
+    """The same, with its steps as a plan for their number says."""
     arrays, names, over = values("xs", xs)
     steps = _length(arrays, names, length)
     start, paths, structure = values("carry", init)
@@ -114,8 +130,7 @@ def scan(
         return body, result.child(0)
 
     first, body, step = settle(where, start, paths, structure, close_body)
-    plan = LoopPlan(steps, reverse, unrolled(unroll, steps), checkpointed(checkpoint_every, steps))
-    weak = body.weak
+    plan, weak = planned(steps), body.weak
 
     state = [cell.read() for cell in body.cells]
     before, last = len(body.captured), len(body.captured) + len(state) + len(first)

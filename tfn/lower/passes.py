@@ -114,7 +114,8 @@ def tile_count(kernel: loop_nest.Nest | UOp) -> int:
     On a grid these are the groups.
     """
     if isinstance(kernel, UOp):
-        return sort.plan_of(kernel).groups if passes.of_kernel(kernel) == (passes.sort,) else 1
+        is_sort = passes.of_kernel(kernel) == (passes.sort,)
+        return sort.groups_and_threads(kernel)[0] if is_sort else 1
     groups = [r for r in kernel.loops if r.arg.place is Place.GROUP]
     if groups:
         return prod(r.arg.size for r in groups)
@@ -123,5 +124,8 @@ def tile_count(kernel: loop_nest.Nest | UOp) -> int:
 
 
 def thread_count(kernel: loop_nest.Nest | UOp) -> int:
-    """The threads of a group that runs a kernel; 1 for a sort, and for a custom kernel."""
-    return 1 if isinstance(kernel, UOp) else grid.thread_count(kernel)
+    """The threads of a group that runs a kernel; 1 for a custom kernel."""
+    if isinstance(kernel, UOp):
+        is_sort = passes.of_kernel(kernel) == (passes.sort,)
+        return sort.groups_and_threads(kernel)[1] if is_sort else 1
+    return grid.thread_count(kernel)

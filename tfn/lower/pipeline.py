@@ -387,7 +387,8 @@ def _lower_kernel(body: UOp, target: Target, language: Language) -> Kernel:
     if kernel_passes == (passes.sort,):
         items = passes.sort(body, target)
         name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
-        return Kernel(name, body, (), tile_count(body), text, sort.work(body))
+        shape = _threads(items), _local_bytes(items)
+        return Kernel(name, body, (), tile_count(body), text, sort.work(body), None, *shape)
     decomposed = passes.decompose(body, _restricted(target, language))
     plain = loop_nest.nest(decomposed)
     work_ns = heuristics.estimated_ns(plain, target)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfn._support.validate import integer, no_out, shown, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
+from tfn.dtypes import BOOL, FLOAT32, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.complex import conj
@@ -31,7 +31,12 @@ Numbers = tuple[int, ...]
 
 
 def contract(
-    x: UOp, y: UOp, pairs: tuple[Numbers, Numbers], batch: tuple[Numbers, Numbers], dtype: DType
+    x: UOp,
+    y: UOp,
+    pairs: tuple[Numbers, Numbers],
+    batch: tuple[Numbers, Numbers],
+    dtype: DType,
+    tf32: bool = False,
 ) -> UOp:
     """A contraction of two nodes of one dtype; booleans are combined by or of ands.
 
@@ -41,10 +46,21 @@ def contract(
         pairs: axes of `x`, and those of `y` with which they are summed over.
         batch: axes of `x`, and those of `y` that both keep; they come first in the result.
         dtype: dtype of the result.
+        tf32: whether factors of float32 are rounded to 10 bits of mantissa.
     """
     if x.dtype == BOOL:
         return cast(contract(cast(x, INT32), cast(y, INT32), pairs, batch, INT32), BOOL)
-    return UOp(Op.DOT, (x, y), Dot(*pairs, *batch, dtype))
+    return UOp(Op.DOT, (x, y), Dot(*pairs, *batch, dtype, tf32 and x.dtype == FLOAT32))
+
+
+TF32 = frozenset({"tensorfloat32", "TF32_TF32_F32"})
+"""Names of the precision in which factors of float32 are rounded to 10 bits of mantissa."""
+
+
+def is_tf32(precision: object) -> bool:
+    """Whether a precision of products is tf32: by its name in JAX, one for both operands or two."""
+    both = precision if isinstance(precision, (tuple, list)) else [precision]
+    return bool(both) and all(getattr(x, "name", x) in TF32 for x in both)
 
 
 def _product(
@@ -73,7 +89,8 @@ def dot(
     Args:
         x: first operand, array or number.
         y: second operand, array or number.
-        precision: accepted as in JAX, and changes nothing.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
         out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
@@ -93,12 +110,13 @@ def dot(
     """
     if out_sharding is not None:
         return resolved(
-            out_sharding, lambda: dot(x, y, preferred_element_type=preferred_element_type)
+            out_sharding,
+            lambda: dot(x, y, precision=precision, preferred_element_type=preferred_element_type),
         )
     x, y = array_of("dot", x), array_of("dot", y)
     if x.ndim and y.ndim:
         _fits("dot", x, y, x.ndim - 1, max(y.ndim - 2, 0))
-    return _product("dot", _dot, x, y, dtype=preferred_element_type)
+    return _product("dot", _dot, x, y, is_tf32(precision), dtype=preferred_element_type)
 
 
 def _fits(name: str, x: Array, y: Array, i: int, j: int) -> None:
@@ -108,13 +126,13 @@ def _fits(name: str, x: Array, y: Array, i: int, j: int) -> None:
         raise unfit(what, (x, y), hint, f": {x.shape[i]} and {y.shape[j]}")
 
 
-def _dot(x: UOp, y: UOp, dtype: DType, result_dtype: DType) -> UOp:
+def _dot(x: UOp, y: UOp, dtype: DType, result_dtype: DType, tf32: bool) -> UOp:
     x, y = cast(x, dtype), cast(y, dtype)
     if not x.ndim or not y.ndim:
         shape = x.shape or y.shape
         x, y = build.broadcast_to(x, shape), build.broadcast_to(y, shape)
         return cast(x & y if dtype == BOOL else x * y, result_dtype)
-    return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), result_dtype)
+    return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), result_dtype, tf32)
 
 
 def matmul(
@@ -130,7 +148,8 @@ def matmul(
     Args:
         x: matrices, the last two axes, or one vector.
         y: matrices, the last two axes, or one vector.
-        precision: accepted as in JAX, and changes nothing.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
         out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
@@ -151,7 +170,10 @@ def matmul(
     """
     if out_sharding is not None:
         return resolved(
-            out_sharding, lambda: matmul(x, y, preferred_element_type=preferred_element_type)
+            out_sharding,
+            lambda: matmul(
+                x, y, precision=precision, preferred_element_type=preferred_element_type
+            ),
         )
     x, y = array_of("matmul", x), array_of("matmul", y)
     if not x.ndim or not y.ndim:
@@ -159,22 +181,23 @@ def matmul(
         raise unfit("matmul needs arrays, not scalars", (x, y), hint)
     _fits("matmul", x, y, x.ndim - 1, max(y.ndim - 2, 0))
     broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
-    return _product("matmul", _matmul, x, y, dtype=preferred_element_type)
+    return _product("matmul", _matmul, x, y, is_tf32(precision), dtype=preferred_element_type)
 
 
-def _matmul(x: UOp, y: UOp, dtype: DType, result_dtype: DType) -> UOp:
+def _matmul(x: UOp, y: UOp, dtype: DType, result_dtype: DType, tf32: bool) -> UOp:
     x, y = cast(x, dtype), cast(y, dtype)
     if y.ndim <= 2:
-        return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), result_dtype)
+        pairs = (x.ndim - 1,), (max(y.ndim - 2, 0),)
+        return contract(x, y, pairs, ((), ()), result_dtype, tf32)
     if x.ndim <= 2:  # y's batch axes come before x's row axis in the result
-        out = contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), ((), ()), result_dtype)
+        out = contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), ((), ()), result_dtype, tf32)
         return build.moveaxis(out, 0, out.ndim - 2) if x.ndim == 2 else out
     batch = broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
     x = build.broadcast_to(x, (*batch, *x.shape[-2:]))
     y = build.broadcast_to(y, (*batch, *y.shape[-2:]))
     n = len(batch)
     batch_axes = tuple(range(n))
-    return contract(x, y, ((n + 1,), (n,)), (batch_axes, batch_axes), result_dtype)
+    return contract(x, y, ((n + 1,), (n,)), (batch_axes, batch_axes), result_dtype, tf32)
 
 
 _PAIRS = "name as many axes of the first array as of the second, such as ((0,), (1,))"
@@ -196,7 +219,8 @@ def tensordot(
         y: second operand, array or number.
         axes: the number n of axes, the last n of `x` and the first n of `y`, 2 by default; or a
             pair of the axes of `x` and the axes of `y`.
-        precision: accepted as in JAX, and changes nothing.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
         out_sharding: the sharding of the result, or its `PartitionSpec` over the mesh that is set;
@@ -220,7 +244,9 @@ def tensordot(
     if out_sharding is not None:
         return resolved(
             out_sharding,
-            lambda: tensordot(x, y, axes, preferred_element_type=preferred_element_type),
+            lambda: tensordot(
+                x, y, axes, precision=precision, preferred_element_type=preferred_element_type
+            ),
         )
     x, y = array_of("tensordot", x), array_of("tensordot", y)
     if isinstance(axes, (tuple, list)):
@@ -238,13 +264,20 @@ def tensordot(
         raise ArgumentError("tensordot needs pairs of axes", got=f"axes={axes}", hint=_PAIRS)
     for i, j in zip(first, second):
         _fits("tensordot", x, y, i, j)
-    return _product("tensordot", _tensordot, x, y, first, second, dtype=preferred_element_type)
+    static = first, second, is_tf32(precision)
+    return _product("tensordot", _tensordot, x, y, *static, dtype=preferred_element_type)
 
 
 def _tensordot(
-    x: UOp, y: UOp, dtype: DType, result_dtype: DType, first: Numbers, second: Numbers
+    x: UOp,
+    y: UOp,
+    dtype: DType,
+    result_dtype: DType,
+    first: Numbers,
+    second: Numbers,
+    tf32: bool = False,
 ) -> UOp:
-    return contract(cast(x, dtype), cast(y, dtype), (first, second), ((), ()), result_dtype)
+    return contract(cast(x, dtype), cast(y, dtype), (first, second), ((), ()), result_dtype, tf32)
 
 
 def inner(x: ArrayLike, y: ArrayLike) -> Array:
@@ -298,7 +331,8 @@ def vdot(
     Args:
         x: first array, which is flattened.
         y: second array of as many elements, which is flattened.
-        precision: accepted as in JAX, and changes nothing.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
 
@@ -531,7 +565,8 @@ def einsum(
         subscripts: the letters of each operand, commas between, an arrow, and those of the result;
             without an arrow those that occur once, in alphabetical order.
         *operands: arrays or numbers, one for each term.
-        precision: accepted as in JAX, and changes nothing.
+        precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
+            multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
             one that the operands promote to.
         optimize: accepted as in NumPy, and changes nothing.
@@ -555,7 +590,12 @@ def einsum(
     if out_sharding is not None:
         return resolved(
             out_sharding,
-            lambda: einsum(subscripts, *operands, preferred_element_type=preferred_element_type),
+            lambda: einsum(
+                subscripts,
+                *operands,
+                precision=precision,
+                preferred_element_type=preferred_element_type,
+            ),
         )
     if not isinstance(subscripts, str):
         raise ArgumentError(
@@ -575,7 +615,8 @@ def einsum(
     result_dtype = dtype if preferred_element_type is None else canonical(preferred_element_type)
     path = _path(names, letters, tuple(x.shape for x in arrays))
     weak = weak and preferred_element_type is None
-    return apply(_einsum, arrays, dtype, result_dtype, names, letters, path, weak=weak)
+    static = dtype, result_dtype, names, letters, path, is_tf32(precision)
+    return apply(_einsum, arrays, *static, weak=weak)
 
 
 _DOTS = "0123456789"  # one digit for each axis under `...`, the last of them the last digit used
@@ -654,7 +695,7 @@ def _path(names: tuple[str, ...], out: str, shapes: tuple[Shape, ...]) -> tuple[
 
 
 def _einsum(*nodes_and_static: Any) -> UOp:
-    *nodes, dtype, result_dtype, names, out, path = nodes_and_static
+    *nodes, dtype, result_dtype, names, out, path, tf32 = nodes_and_static
     parts = [(cast(u, dtype), term) for u, term in zip(nodes, names)]
     for step in path:
         operands = [parts[i] for i in step]
@@ -668,7 +709,8 @@ def _einsum(*nodes_and_static: Any) -> UOp:
             needed = set(out).union(*(later for _, later in (*parts, *operands)))
             v, other = _reduce_term(v, other, needed | set(term))
             last = not parts and not operands
-            u, term = _contract_pair(u, term, v, other, needed, result_dtype if last else dtype)
+            kind = result_dtype if last else dtype
+            u, term = _contract_pair(u, term, v, other, needed, kind, tf32)
         parts.append((u, term))
     u, term = parts[0]
     return cast(permute(u, [term.index(c) for c in out]), result_dtype)
@@ -692,7 +734,7 @@ def _total(u: UOp, axes: Numbers) -> UOp:
 
 
 def _contract_pair(
-    x: UOp, a: str, y: UOp, b: str, needed: set[str], dtype: DType
+    x: UOp, a: str, y: UOp, b: str, needed: set[str], dtype: DType, tf32: bool
 ) -> tuple[UOp, str]:
     """The product of two operands: common letters are kept if needed later, else summed over."""
     common = [c for c in a if c in b]
@@ -709,7 +751,7 @@ def _contract_pair(
         return x & y if x.dtype == BOOL else x * y, term
     pairs = tuple(a.index(c) for c in summed), tuple(b.index(c) for c in summed)
     steps = tuple(a.index(c) for c in batch), tuple(b.index(c) for c in batch)
-    return contract(x, y, pairs, steps, dtype), term
+    return contract(x, y, pairs, steps, dtype, tf32), term
 
 
 def _expand_axis(u: UOp, axis: int, size: int) -> UOp:

@@ -122,7 +122,8 @@ class Reduce:
 class Dot:
     """A contraction over some axes, with batch axes; the output is (batch, free of a, free of b).
 
-    The products are summed in at least 32 bits and rounded to `dtype` once.
+    The products are summed in at least 32 bits and rounded to `dtype` once.  With `tf32` factors of
+    float32 are rounded to 10 bits of mantissa before, to nearest, ties to even.
     """
 
     contract_a: Shape
@@ -130,6 +131,7 @@ class Dot:
     batch_a: Shape
     batch_b: Shape
     dtype: DType
+    tf32: bool = False
 
 
 @frozen
@@ -189,21 +191,25 @@ class Scatter:
     """The inverse of `Gather`: updates (*batch, *points, *sizes) are combined into the operand.
 
     `op` is one of the monoids, or WHERE to set (the last update of an element wins).  A window
-    that does not fit is dropped whole.
+    that does not fit is dropped whole.  `distinct` windows all fit, and meet no element twice: they
+    have no order.
     """
 
     batch: int
     op: Op
+    distinct: bool = False
 
 
 @frozen
 class Sort:
     """A stable ascending sort of all operands together along the last axis.
 
-    The first `keys` operands are compared in order; NaN comes last.
+    The first `keys` operands are compared in order; NaN comes last.  `shared` says that the threads
+    of a group sort a row together, in their local memory.
     """
 
     keys: int
+    shared: bool = False
 
 
 @frozen
@@ -219,12 +225,15 @@ class Scan:
 
     Sources: the body, consts, first carries, arrays whose first axis is `length`.  Results: last
     carries, arrays of the slices that the body gave.  With `reverse` the last slice comes first.
+    The body of an `associative` one combines its carries with as many slices, gives the result as
+    both, and may be applied in any grouping.
     """
 
     length: int
     reverse: bool
     consts: int
     carries: int
+    associative: bool = False
 
 
 @frozen
@@ -434,12 +443,14 @@ class Fold:
         interleaved: whether the last axis of the reduced value is among the ranges: vectors run
             along it.  Like `product` it is known before sizes are: see `Target.batch_invariant`.
         product: whether it is that of a contraction, whose products are not rounded.
+        tf32: whether its factors, of float32, have 10 bits of mantissa.
     """
 
     op: Op
     index: DType | None = None
     interleaved: bool = False
     product: bool = False
+    tf32: bool = False
 
 
 @frozen
@@ -458,11 +469,16 @@ class Recur:
     on if it is `conditional`, stores of each iteration, as many as `stores`, and stores of the
     last carries, whose values are CARRY nodes.  The condition is a scalar, or one of each element:
     then elements go on until none of those in their vector does.
+
+    A loop that carries one reduction may be shared by the `threads` of a group, each of which has
+    some `elements` at a time.
     """
 
     carries: int
     stores: int
     conditional: bool
+    threads: int = 1
+    elements: int = 1
 
 
 @frozen
@@ -580,11 +596,11 @@ class Fragment:
 GROUP_ROWS = 64
 """Rows of the matrix of sums of four warps."""
 
-SWIZZLE_ROW = 64
-"""Elements of 16 bits in a row of 128 bytes, of which the places of 16 bytes are swizzled."""
+SWIZZLE_BYTES = 128
+"""Bytes of a row of a tile, of which the places of 16 bytes are swizzled."""
 
 
-def swizzled(index: Any) -> Any:
+def swizzled(index: Any, itemsize: int) -> Any:
     """The place of an element of a swizzled tile: the 16 bytes c of row r are at ``c ^ (r % 8)``.
 
     Eight rows at the same place along them are then in different banks, and so are the eight
@@ -592,16 +608,17 @@ def swizzled(index: Any) -> Any:
 
     Source: PTX ISA, 128-byte swizzling mode of matrices in shared memory.
     """
-    return index ^ (index // SWIZZLE_ROW % 8 * 8)
+    return index ^ (index // (SWIZZLE_BYTES // itemsize) % 8 * (16 // itemsize))
 
 
 @frozen
 class GroupMma:
-    """An element of ``sums[64, columns] + a[64, 64] @ b[64, columns]``, which four warps hold.
+    """An element of ``sums[64, columns] + a[64, depth] @ b[depth, columns]`` of four warps.
 
-    Operands of 16 bits are in swizzled rows of local memory.  A row is 64 elements along the sum;
-    or across it, with a row for each of 64 places along the sum, and such boxes one after the
-    other.  With w = warp % 4, g = lane // 4 and t = lane % 4, sum number ``4 * j + 2 * h + q`` is::
+    Operands are in swizzled rows of local memory.  A row is 128 bytes along the sum, 64 elements of
+    16 bits or 32 of tf32; or of the former across it, with a row for each of 64 places along the
+    sum, and such boxes one after the other.  With w = warp % 4, g = lane // 4 and t = lane % 4, sum
+    number ``4 * j + 2 * h + q`` is::
 
         sums[16 * w + 8 * h + g, 8 * j + 2 * t + q]
 
@@ -622,6 +639,11 @@ class GroupMma:
     b_across: bool
     pending: int
     element: int
+
+    @property
+    def depth(self) -> int:
+        """Elements along the sum."""
+        return SWIZZLE_BYTES // self.dtype.itemsize
 
 
 @frozen

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from tfn.dtypes import (
     BFLOAT16,
     COMPLEXES,
@@ -264,12 +266,34 @@ def dot(
     contract: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     dtype: DType | None = None,
+    tf32: bool = False,
 ) -> UOp:
     """A contraction; the result is (batch, free axes of a, free axes of b)."""
     arg = Dot(
-        tuple(contract[0]), tuple(contract[1]), tuple(batch[0]), tuple(batch[1]), dtype or a.dtype
+        tuple(contract[0]),
+        tuple(contract[1]),
+        tuple(batch[0]),
+        tuple(batch[1]),
+        dtype or a.dtype,
+        tf32 and a.dtype == b.dtype == FLOAT32,
     )
     return UOp(Op.DOT, (a, b), arg)
+
+
+TF32_DROPPED_BITS = 13
+"""Bits of the mantissa of float32 that tf32 does not have."""
+
+
+def tf32(x: UOp) -> UOp:
+    """Numbers of float32 rounded to 10 bits of mantissa, to nearest, ties to even; NaN stays.
+
+    Source: PTX ISA, alternate floating-point data formats.
+    """
+    unsigned = np.dtype("uint32")
+    bits, half = bitcast(x, unsigned), (1 << TF32_DROPPED_BITS - 1) - 1
+    up = (bits >> TF32_DROPPED_BITS) & 1
+    rounded = bitcast((bits + half + up) & ~((1 << TF32_DROPPED_BITS) - 1) % (1 << 32), x.dtype)
+    return where(eq(x, x), rounded, full_like(x, float("nan")))
 
 
 def conv(x: UOp, w: UOp, arg: Conv) -> UOp:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_ROW, swizzled
+from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES, swizzled
 from tfn.trace.banks import WORD_BYTES, degree
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, Value, apply
@@ -260,7 +260,7 @@ class _Machine:
         a = np.zeros((len(lane), 16, u.arg.depth), wide)
         b = np.zeros((len(lane), u.arg.depth, 8), wide)
         for i, source in enumerate(operands):
-            value = self._get(source).reshape(-1, WARP).astype(wide)
+            value = _as_multiplied(self._get(source).reshape(-1, WARP)).astype(wide)
             (j, e), is_left = divmod(i % (4 * n), n), i < 4 * n
             if is_left:
                 a[warp, g + 8 * (j % 2), t * n + e + 4 * n * (j // 2)] = value
@@ -301,7 +301,7 @@ class _Machine:
 
     def _group_sums(self, u: UOp, first: Value, places: Sequence[Value]) -> tuple[Value, Value]:
         """The product of each four warps, which read both operands now."""
-        along, across = np.arange(SWIZZLE_ROW), np.arange(u.arg.columns)
+        along, across = np.arange(u.arg.depth), np.arange(u.arg.columns)
         rows, (at_a, at_b) = np.arange(GROUP_ROWS), places
         a = self._swizzled(u, u.src[0], at_a, first, rows[:, None], along[None], u.arg.a_across)
         b = self._swizzled(u, u.src[2], at_b, first, across[None], along[:, None], u.arg.b_across)
@@ -318,23 +318,23 @@ class _Machine:
         is_across: bool,
     ) -> Value:
         """An operand of each four warps, which their first thread reads for all of them."""
-        assert not np.any(begin % (8 * SWIZZLE_ROW)), f"a matrix begins at 1,024 bytes: {u}"
-        places = across * SWIZZLE_ROW + along
+        size = memory.dtype.itemsize
+        row = SWIZZLE_BYTES // size
+        assert not np.any(begin % (8 * row)), f"a matrix begins at 1,024 bytes: {u}"
+        places = across * row + along
         if is_across:
-            box, inside = across // SWIZZLE_ROW, across % SWIZZLE_ROW
-            places = (box * SWIZZLE_ROW + along) * SWIZZLE_ROW + inside
-        index = swizzled(begin + places)
+            places = (across // row * row + along) * row + across % row
+        index = swizzled(begin + places, size)
         assert np.all((index >= 0) & (index < memory.size)), f"a matrix is beyond its memory: {u}"
         index = index + (self.group[first] * memory.size)[:, None, None]
         for i, thread in enumerate(first):
-            size = index[i].size
+            count = index[i].size
             number, group, epoch = (
-                np.full(size, x[thread]) for x in (self.number, self.group, self.epoch)
+                np.full(count, x[thread]) for x in (self.number, self.group, self.epoch)
             )
             flat = index[i].reshape(-1)
             self.accesses[memory].load(flat, number, group, epoch, self.threads)
-        matrix: Value = self.memories[memory][index].astype(np.float64)
-        return matrix
+        return _as_multiplied(self.memories[memory][index])
 
     # Loops.
 
@@ -468,6 +468,13 @@ class _Machine:
 
     def _note(self, note: Any, at: Value, active: Value) -> None:
         note(at[active], self.number[active], self.group[active], self.epoch[active], self.threads)
+
+
+def _as_multiplied(x: Value) -> Value:
+    """Elements of an operand as a unit multiplies them: of float32 the bits that tf32 has."""
+    if x.dtype == np.float32:
+        x = (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return x.astype(np.int64 if x.dtype.kind == "i" else np.float64)
 
 
 GROUPWISE: dict[Op, Callable[[_Machine, UOp], None]] = {

@@ -215,7 +215,7 @@ def literal(value: Const) -> str:
 def argument(arg: object) -> str:
     """The argument of an op in a print: its own text, or field=value pairs.
 
-    Members of enumerations are shown by their names.
+    Members of enumerations are shown by their names; flags, where they are set.
     """
     if arg is None:
         return ""
@@ -224,8 +224,10 @@ def argument(arg: object) -> str:
     if type(arg).__str__ is not object.__str__ and is_dataclass(arg):
         return str(arg)
     if is_dataclass(arg):
-        shown = [f.name for f in fields(arg) if f.repr and getattr(arg, f.name) is not None]
-        return ", ".join(f"{name}={argument(getattr(arg, name))}" for name in shown)
+        values = [(f.name, getattr(arg, f.name), f.default) for f in fields(arg) if f.repr]
+        unset = {name for name, x, default in values if x is None or x is default is False}
+        shown = [(name, x) for name, x, _ in values if name not in unset]
+        return ", ".join(f"{name}={argument(x)}" for name, x in shown)
     if isinstance(arg, enum.Enum):
         return str(arg.value)
     if isinstance(arg, np.dtype):

@@ -280,8 +280,17 @@ def reduce(arg: Reduce, x: Value) -> Value:
     return np.asarray(out).astype(x.dtype)
 
 
+def _tf32(x: Value) -> Value:
+    """Rounded to 10 bits of mantissa, to nearest, ties to even."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0xFFF) + (bits >> 13 & 1)) & np.uint32(0xFFFFE000)
+    return np.where(np.isnan(x), np.float32("nan"), rounded.view(np.float32))
+
+
 def dot(arg: Dot, a: Value, b: Value) -> Value:
     """A contraction by einsum, summed in at least 32 bits."""
+    if arg.tf32:
+        a, b = _tf32(a), _tf32(b)
     wide = accumulator(np.promote_types(a.dtype, arg.dtype) if a.dtype != arg.dtype else a.dtype)
     letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     name_a = [next(letters) for _ in a.shape]

@@ -199,9 +199,9 @@ def _exchange(u: UOp) -> bool:
 
 
 def _fragment(u: UOp) -> bool:
-    """An address in local memory; elements of bytes are not transposed."""
+    """An address in local memory; elements of 16 bits alone are transposed."""
     itemsize = u.dtype.itemsize
-    fits = itemsize == 2 or (itemsize == 1 and not u.arg.transposed)
+    fits = itemsize == 2 or (itemsize in (1, 4) and not u.arg.transposed)
     return _address(u) and u.src[0].op is Op.LOCAL_MEMORY and isinstance(u.arg, Fragment) and fits
 
 

@@ -118,7 +118,7 @@ def _dot(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
     both = (0,) if on_a and on_b else ()
     contract = _up(arg.contract_a, on_a), _up(arg.contract_b, on_b)
     axes = both + _up(arg.batch_a, on_a), both + _up(arg.batch_b, on_b)
-    out = dot(a, b, contract, axes, arg.dtype)
+    out = dot(a, b, contract, axes, arg.dtype, arg.tf32)
     if both:
         return out
     free_a = u.src[0].ndim - len(arg.contract_a) - len(arg.batch_a)

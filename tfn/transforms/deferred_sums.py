@@ -45,7 +45,7 @@ class Product:
             return [axis + 1 for axis in axes]
 
         contract = [0, *up(arg.contract_a)], [0, *up(arg.contract_b)]
-        out = dot(a, b, contract, (up(arg.batch_a), up(arg.batch_b)), arg.dtype)
+        out = dot(a, b, contract, (up(arg.batch_a), up(arg.batch_b)), arg.dtype, arg.tf32)
         for view in reversed(self.views):
             out = rebuild(view, (out,))
         return out

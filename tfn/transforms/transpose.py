@@ -225,9 +225,9 @@ def _dot(u: UOp, ct: UOp, i: int) -> UOp:
     wide = promote_types(ct.dtype, other.dtype)
     ct, other = cast(ct, wide), cast(other, wide)
     if i == 0:
-        out, order = dot(ct, other, meeting, steps, x.dtype), [*batch, *free, *summed]
+        out, order = dot(ct, other, meeting, steps, x.dtype, arg.tf32), [*batch, *free, *summed]
     else:
-        out = dot(other, ct, meeting[::-1], steps[::-1], x.dtype)
+        out = dot(other, ct, meeting[::-1], steps[::-1], x.dtype, arg.tf32)
         order = [*batch, *summed, *free]
     return permute(out, _inverse(order))
 

@@ -151,9 +151,15 @@ static void exchange(Fiber *w, int count) {
 
 /* An element of a tile in rows of 128 bytes, whose places of 16 bytes are swizzled by address. */
 static float swizzled(const char *tile, int across, int along, int is_across, int kind) {
-  int element = is_across ? (across / 64 * 64 + along) * 64 + across % 64 : across * 64 + along;
-  uintptr_t at = (uintptr_t)tile + 2 * (uintptr_t)element;
+  int size = kind == MMA_TF32 ? 4 : 2, row = 128 / size;
+  int element = is_across ? (across / row * row + along) * row + across % row : across * row + along;
+  uintptr_t at = (uintptr_t)tile + (uintptr_t)size * (uintptr_t)element;
   at ^= (at >> 7 & 7) << 4;
+  if (kind == MMA_TF32) {
+    uint32_t word;
+    memcpy(&word, (const void *)at, 4);
+    return tf32(word);
+  }
   uint16_t x;
   memcpy(&x, (const void *)at, 2);
   return kind == MMA_BF16 ? bf16(x) : f16(x);
@@ -163,9 +169,9 @@ typedef struct { const char *a, *b; int columns, a_across, b_across, kind, is_op
 static Product products[MOST / 128];  /* that four warps have started, and not waited for */
 
 static void multiply_group(Fiber *w, const Product *p) {
-  int columns = p->columns;
+  int columns = p->columns, depth = p->kind == MMA_TF32 ? 32 : 64;
   static float a[64][64], b[64][256];
-  for (int k = 0; k < 64; k++) {
+  for (int k = 0; k < depth; k++) {
     for (int i = 0; i < 64; i++) a[i][k] = swizzled(p->a, i, k, p->a_across, p->kind);
     for (int j = 0; j < columns; j++) b[k][j] = swizzled(p->b, j, k, p->b_across, p->kind);
   }
@@ -174,7 +180,7 @@ static void multiply_group(Fiber *w, const Product *p) {
       int row = 16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2);
       int column = 8 * (i / 4) + 2 * (t % 4) + i % 2;
       double total = 0;
-      for (int k = 0; k < 64; k++) total += (double)a[row][k] * b[k][column];
+      for (int k = 0; k < depth; k++) total += (double)a[row][k] * b[k][column];
       w[t].sums[i] += (float)total;
     }
 }
@@ -315,9 +321,9 @@ Four sim_mma_s8(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
   uint32_t in[10] = {a0, a1, a2, a3, b0, b1, c0, c1, c2, c3};
   return mma(MMA_S8, in);
 }
-void sim_group_mma(float *sums, const char *a, const char *b, int columns, int a_across, int b_across, int is_bf16, int pending) {
+void sim_group_mma(float *sums, const char *a, const char *b, int columns, int a_across, int b_across, int kind, int pending) {
   Fiber *f = &fibers[current];
-  f->kind = is_bf16 ? MMA_BF16 : MMA_F16, f->sums = sums, f->a = a, f->b = b;
+  f->kind = kind == 2 ? MMA_TF32 : kind ? MMA_BF16 : MMA_F16, f->sums = sums, f->a = a, f->b = b;
   f->columns = columns, f->a_across = a_across, f->b_across = b_across;
   f->pending = pending, f->starts = 1;
   yield(FOUR_WARPS);

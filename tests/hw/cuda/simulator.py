@@ -108,7 +108,8 @@ _GROUP_MMA = re.compile(
     r"\"[^\"]*\"\((?P<places>(?:i64 [^,]+, )*)(?P<sums>[^)]*)\) #1"
 )
 _PRODUCT = re.compile(
-    r"m64n(?P<columns>\d+)k16\.f32\.(?P<dtype>\w+)\.\2 .*?, p, 1, 1, (?P<a>\d), (?P<b>\d);.*"
+    r"m64n(?P<columns>\d+)k\d+\.f32\.(?P<dtype>\w+)\.\2 "
+    r".*?, p, 1, 1(?:, (?P<a>\d), (?P<b>\d))?;.*"
     r"wait_group\.sync\.aligned (?P<pending>\d)"
 )
 
@@ -125,7 +126,8 @@ def _group_product(found: re.Match[str]) -> str:
     words = _PRODUCT.search(found["text"])
     if words is not None:
         assert 2 * len(sums) == int(words["columns"])
-        numbers = words["columns"], words["a"], words["b"], int(words["dtype"] == "bf16")
+        dtype = ("f16", "bf16", "tf32").index(words["dtype"])
+        numbers = words["columns"], words["a"] or 0, words["b"] or 0, dtype
         arguments += [f"i32 {x}" for x in (*numbers, words["pending"])]
     value = "poison"
     for i, x in enumerate(sums):

@@ -17,13 +17,16 @@ import tfn.numpy as tnp
 from tests.hw import op_table
 from tests.hw.cuda.devices import device_of, needs_gpu, simulated_device
 from tests.hw.cuda.simulator import SimulatedCuda
-from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
+from tests.lower.graphs import assert_close, inputs, jaxpr, p, run_on, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.config import config
 from tfn.errors import DeviceError, OutOfMemoryError
 from tfn.hw.cuda import driver
 from tfn.hw.cuda.device import cuda
 from tfn.hw.device import Device
+from tfn.numpy.cumulative import running
+from tfn.trace import build
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
@@ -103,6 +106,22 @@ def test_a_network_trains_as_on_the_cpu() -> None:
         losses[name] = np.asarray(losses[name])
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
     assert losses["cuda"].mean() < 0.5
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_sorts_and_prefix_sums_by_exchanges_of_warps(reverse: bool) -> None:
+    """In either order of threads; each is bit by bit that of NumPy, or of the other order."""
+    simulated = SimulatedCuda()
+    simulated.reverse = reverse
+    gpu, rng = device_of(simulated), np.random.default_rng(0)
+    for size, dtype in ((3001, np.int32), (2500, np.float64), (700, np.uint8)):
+        x = (rng.normal(size=size) * 50).astype(np.int8).astype(dtype)
+        outputs = build.sort([p(0, size, dtype=x.dtype), build.iota((size,), 0)])
+        outputs.append(running(p(0, size, dtype=x.dtype), Op.ADD))
+        keys, order, sums = run_on(gpu, jaxpr(outputs), [x])
+        np.testing.assert_array_equal(keys, np.sort(x))
+        np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
+        np.testing.assert_array_equal(sums, np.cumsum(x, dtype=x.dtype))
 
 
 @pytest.mark.usefixtures("on_cuda")

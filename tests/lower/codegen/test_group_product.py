@@ -13,7 +13,7 @@ from tests.hw.cuda.ptxas import assemble, needs_ptxas
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import inputs, jaxpr, matmul, p, run_on, run_oracle
 from tfn.config import config
-from tfn.dtypes import BFLOAT16, FLOAT16, DType
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from tfn.errors import SplitError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cuda.target import TARGETS
@@ -24,21 +24,24 @@ from tfn.lower.loops.opt_ops import replay
 from tfn.lower.passes import passes, thread_count, tile_count
 from tfn.lower.pipeline import lower
 from tfn.trace import build
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_ROW, swizzled
+from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES, swizzled
 from tfn.trace.banks import degree
 from tfn.trace.grid_interpreter import RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 TARGET = TARGETS["sm_90"]
+ROW = SWIZZLE_BYTES // 2
 
 
 def product(rows: int, depth: int, columns: int, dtype: DType = BFLOAT16) -> UOp:
+    if dtype == FLOAT32:
+        return build.dot(p(0, rows, depth), p(1, depth, columns), ((1,), (0,)), tf32=True)
     return matmul(p(0, rows, depth, dtype=dtype), p(1, depth, columns, dtype=dtype))
 
 
 def plain(output: UOp) -> Nest:
-    (kernel,) = passes.ranges(passes.boundaries(jaxpr([output]).function, TARGET), TARGET)
+    *_, kernel = passes.ranges(passes.boundaries(jaxpr([output]).function, TARGET), TARGET)
     return loop_nest.nest(passes.decompose(kernel.body, TARGET))
 
 
@@ -79,6 +82,28 @@ def test_every_pass_keeps_the_values_and_so_does_the_machine(
     require_close(run(n, items, output), expected)
     (got,) = run_on(simulated_device(), jaxpr([output]), values)
     require_close(got, expected)
+
+
+@pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
+@pytest.mark.parametrize("sizes", [(64, 64, 64), (128, 96, 64), (192, 256, 64)], ids=str)
+def test_factors_of_float32_are_rounded_to_tf32_with_rows_along_the_sum(
+    sizes: tuple[int, int, int], turned: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the layout of operands: they are copied once, when they are rounded."""
+    monkeypatch.setattr(config, "disk_cache", False)
+    rows, depth, columns = sizes
+    a = p(0, *((rows, depth) if turned[0] else (depth, rows)))
+    b = p(1, *((columns, depth) if turned[1] else (depth, columns)))
+    output = build.dot(a, b, ((turned[0],), (turned[1],)), tf32=True)
+    items = passes.linearize(chosen(output), TARGET)
+    assert {(u.arg.depth, u.arg.a_across, u.arg.b_across) for u in products(items)} == {
+        (32, False, False)
+    }
+    values = inputs([output])
+    (expected,) = run_oracle([output], values)
+    check_passes(jaxpr([output]), values, TARGET, tolerance=1e-4)
+    (got,) = run_on(simulated_device(), jaxpr([output]), values)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
@@ -189,15 +214,28 @@ def test_elements_that_cannot_be_swizzled_are_refused() -> None:
 def test_swizzled_rows_meet_each_bank_once() -> None:
     """Eight rows at one place, and eight places of one row, of 16 bytes each."""
     for begin in range(0, 512, 8):
-        row, place = begin // SWIZZLE_ROW * SWIZZLE_ROW, begin % SWIZZLE_ROW
+        row, place = begin // ROW * ROW, begin % ROW
         for starts in (
             [row + 8 * i for i in range(8)],
-            [SWIZZLE_ROW * i + place for i in range(8)],
+            [ROW * i + place for i in range(8)],
         ):
-            words = [swizzled(i) // 2 + j for i in starts for j in range(4)]
+            words = [swizzled(i, 2) // 2 + j for i in starts for j in range(4)]
             assert degree(words) == 1
-    places = swizzled(np.arange(4096))
-    np.testing.assert_array_equal(np.sort(places), np.arange(4096))
+    for itemsize in (2, 4):
+        places = swizzled(np.arange(4096), itemsize)
+        np.testing.assert_array_equal(np.sort(places), np.arange(4096))
+    # The bytes of an element are where those of another dtype at its place are.
+    pairs = swizzled(np.arange(2048), 4) * 2, swizzled(np.arange(0, 4096, 2), 2)
+    np.testing.assert_array_equal(*pairs)
+
+
+@needs_ptxas
+def test_products_of_tf32_assemble_without_being_serialised() -> None:
+    *_, kernel = lower(jaxpr([product(4096, 4096, 4096, FLOAT32)]), TARGET).kernels
+    text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 2)
+    assert b"wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32" in text
+    (got,) = assemble(text, TARGET.cpu).values()
+    assert got.spill_bytes == got.stack_bytes == 0 and got.registers <= 208
 
 
 @needs_ptxas

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.hw.cuda.devices import simulated_device
-from tests.lower.check_passes import check_passes
+from tests.lower.check_passes import GRID, HOST, check_passes
 from tests.lower.graphs import draw, inputs, jaxpr, matmul, p, run_on, run_oracle
 from tfn.config import config
-from tfn.dtypes import BFLOAT16, FLOAT16, DType
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from tfn.errors import SplitError
 from tfn.hw.cuda.target import TARGETS
 from tfn.lower.loops import grid_heuristics, loop_nest
@@ -31,13 +31,15 @@ INT8 = np.dtype("int8")
 
 def product(rows: int, depth: int, columns: int, dtype: DType = BFLOAT16) -> UOp:
     a, b = p(0, rows, depth, dtype=dtype), p(1, depth, columns, dtype=dtype)
+    if dtype == FLOAT32:
+        return build.dot(a, b, ((1,), (0,)), tf32=True)
     if dtype == INT8:
         return build.dot(a, b, ((1,), (0,)), ((), ()), np.dtype("int32"))
     return matmul(a, b)
 
 
 def plain(output: UOp) -> Nest:
-    (kernel,) = passes.ranges(passes.boundaries(jaxpr([output]).function, TARGET), TARGET)
+    *_, kernel = passes.ranges(passes.boundaries(jaxpr([output]).function, TARGET), TARGET)
     return loop_nest.nest(passes.decompose(kernel.body, TARGET))
 
 
@@ -52,7 +54,7 @@ def run(n: Nest, items: Sequence[UOp], output: UOp, most: int = 32) -> np.ndarra
     return y
 
 
-@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, INT8], ids=str)
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, FLOAT32, INT8], ids=str)
 @pytest.mark.parametrize("sizes", [(32, 64, 32), (64, 128, 64), (48, 32, 24), (16, 32, 8)], ids=str)
 def test_every_pass_keeps_the_values_and_so_does_the_machine(
     dtype: DType, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
@@ -65,6 +67,21 @@ def test_every_pass_keeps_the_values_and_so_does_the_machine(
     (got,) = run_on(simulated_device(major=8), jaxpr(outputs), values)
     (expected,) = run_oracle(outputs, values)
     np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=2e-2, atol=2e-2)
+
+
+def test_factors_of_float32_are_rounded_to_tf32_once() -> None:
+    """Products of rounded factors are exact: a unit differs in the order of additions alone."""
+    output = product(32, 64, 32, FLOAT32)
+    values = inputs([output])
+    (expected,) = run_oracle([output], values)
+    (rounded,) = run_oracle([matmul(*map(build.tf32, (p(0, 32, 64), p(1, 64, 32))))], values)
+    np.testing.assert_allclose(expected, rounded, rtol=1e-6, atol=1e-5)
+    exact = values[0].astype(float) @ values[1]
+    assert 1e-4 < np.abs(expected - exact).max() < 3e-2
+    check_passes(jaxpr([output]), values, TARGET, tolerance=1e-5)
+    for target in (HOST, GRID):  # without such a unit the same factors are multiplied
+        check_passes(jaxpr([output]), values, target, tolerance=1e-5)
+    assert fragments(output) == {(4, False), (2, False)}
 
 
 def test_epilogues_batches_and_transposes_are_on_the_unit() -> None:

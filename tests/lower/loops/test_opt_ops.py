@@ -28,6 +28,7 @@ from tfn.lower.loops.opt_ops import (
     Pipeline,
     Reorder,
     ReorderReductions,
+    ShareScan,
     Split,
     SplitAt,
     StageTile,
@@ -397,6 +398,7 @@ EXAMPLES = (
     StageTile(3, 1, 8),
     StageTile(3, 1, 0, 4, swizzled=True),
     WarpProduct(0, 1, 2, 16),
+    ShareScan(2, 8, 256),
     Pipeline(2),
 )
 

@@ -11,6 +11,7 @@ Files in reading order:
     group_product       contractions on the matrix unit of four warps
     staged_tiles        tiles in the local memory of a group, one or a ring of them
     linearize           a nest becomes a list of instructions
+    group_scan          prefix sums over the threads of a group
     grid                a nest becomes the instructions of one thread of a grid
     masked_tiles        tiles of a reduction that a mask hides entirely are skipped
     register_transpose  transposes of vectors in registers, by shuffles

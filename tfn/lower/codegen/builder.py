@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tfn.dtypes import INT64
+from tfn.dtypes import INT64, DType
 from tfn.lower.codegen.loop_scopes import Scopes
 from tfn.lower.index.affine import affine, sum_node
 from tfn.trace import build
-from tfn.trace.argument import Access
+from tfn.trace.argument import Access, LocalMemory
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 Index = UOp | int
+_OPERANDS = frozenset({Op.CONST, Op.PARAM, Op.RANGE, Op.LOCAL_MEMORY})
+"""Values that are no instructions; a RANGE is the number of a thread in its group."""
+
 LoopBody = Callable[..., None]
 """The body of a loop: called with its counter, or with several consecutive ones."""
 
@@ -28,35 +31,57 @@ LoopBody = Callable[..., None]
 class Builder:
     """Instructions so far, in the loops that are open."""
 
-    def __init__(self) -> None:
-        self.scopes = Scopes()
+    def __init__(self, scopes: Scopes | None = None) -> None:
+        self.scopes = scopes or Scopes()
+        self.memories = self.barriers = 0
 
     def place(self, u: UOp) -> UOp:
         """Place an expression, operands first, each in the innermost loop it depends on."""
-        if u not in self.scopes.placed and u.op not in (Op.CONST, Op.PARAM):
+        if u not in self.scopes.placed and u.op not in _OPERANDS:
             for s in u.src:
                 self.place(s)
             self.scopes.place(u)
         return u
 
-    def load(self, buffer: UOp, index: UOp, lanes: int = 1) -> UOp:
+    def load(self, buffer: UOp, index: UOp, lanes: int = 1, where: UOp | None = None) -> UOp:
         """The present value of an element, of several in a row, or of those at a vector of indices.
 
-        Loads of one address in one loop are the same node, also with a store between them:
-        expressions of the first that were placed before are not computed anew for the second.
+        It is zero unless the predicate `where` holds.  Loads of one address in one loop are the
+        same node, also with a store between them: expressions of the first that were placed before
+        are not computed anew for the second.
         """
         access = Access(0, lanes, int(lanes > 1))
-        return self.scopes.append(UOp(Op.LOAD, (buffer, self._address(index)), access))
+        src = buffer, self._address(index), *self._predicate(where)
+        return self.scopes.append(UOp(Op.LOAD, src, access))
 
-    def store(self, buffer: UOp, index: UOp, value: UOp) -> None:
-        """Write an element, or a vector of them from an index on."""
-        src = buffer, self._address(index), self.place(value)
+    def store(self, buffer: UOp, index: UOp, value: UOp, where: UOp | None = None) -> None:
+        """Write an element, or a vector of them from an index on, if the predicate holds."""
+        src = buffer, self._address(index), self.place(value), *self._predicate(where)
         access = Access(0, *((value.shape[0], 1) if value.shape else (1, 0)))
         self.scopes.append(UOp(Op.STORE, src, access))
 
     def prefetch(self, buffer: UOp, index: UOp) -> None:
         """Prefetch the cache line of an element; the index may be out of bounds."""
         self.scopes.append(UOp(Op.PREFETCH, (buffer, self._address(index)), Access(0, 1, 0)))
+
+    def _predicate(self, where: UOp | None) -> tuple[UOp, ...]:
+        return () if where is None else (self.place(where),)
+
+    # Groups of threads.
+
+    def local_memory(self, size: int, dtype: DType) -> UOp:
+        """Memory that the threads of a group share."""
+        self.memories += 1
+        return UOp(Op.LOCAL_MEMORY, (), LocalMemory(self.memories - 1, (size,), dtype))
+
+    def barrier(self) -> None:
+        """All threads of the group wait for each other, and see what the others have written."""
+        self.barriers += 1
+        self.scopes.append(UOp(Op.BARRIER, (), self.barriers))
+
+    def exchange(self, value: UOp, distance: int) -> UOp:
+        """The value of the thread of the warp whose number differs in one bit."""
+        return self.scopes.append(UOp(Op.EXCHANGE, (self.place(value),), distance))
 
     def _address(self, index: UOp) -> UOp:
         """An index as a sum whose constant comes last: there it is an offset of the address."""

@@ -14,6 +14,7 @@ Reductions are emitted by a function that is passed in (`linearize` passes `amx.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import reduce
 from typing import Protocol, cast
 
@@ -68,6 +69,9 @@ class Threads(Protocol):
 
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
+
+    def only(self, r: UOp, inside: UOp | None) -> AbstractContextManager[None]:
+        """Mask what depends on a range that all threads share, at the elements of the present."""
 
     def working(self, emitter: Emitter, ranges: Sequence[UOp]) -> UOp | None:
         """Whether a thread has an element of its own in ranges of threads; None if all have."""

@@ -16,12 +16,14 @@ stage tiles no loop may be left out, so idle threads are masked access by access
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 
 from tfn.dtypes import INT64
 from tfn.errors import SplitError
 from tfn.lower.codegen.emitter import Emitter
+from tfn.lower.codegen.group_scan import emit_shared
 from tfn.lower.codegen.linearize import BEGIN
 from tfn.lower.codegen.reductions import Recurrence
 from tfn.lower.codegen.staged_tiles import StagedTiles, coordinates, swizzled_index
@@ -42,7 +44,8 @@ PLAIN = Grid("")
 def thread_count(n: Nest) -> int:
     """The threads of a group that runs a nest."""
     around = _size(_local(n.loops))
-    return max([around, *(_size(_local(f.src[1:])) for f in loop_nest.folds(n.body))])
+    shared: list[int] = [u.arg.threads for u in n.body.src if u.op is Op.RECUR]
+    return max([around, *shared, *(_size(_local(f.src[1:])) for f in loop_nest.folds(n.body))])
 
 
 def _local(ranges: Sequence[UOp]) -> list[UOp]:
@@ -80,7 +83,7 @@ class GridLinearizer:
         self.emitter = Emitter(n, fma, emit_reduction, self.threads)
         if self.threads.is_masked:  # a tile that is skipped by some threads has barriers for all
             self.emitter.masks = {}
-        self.code, self.at = self.emitter.code, self.emitter.at
+        self.code, self.at, self.machine = self.emitter.code, self.emitter.at, machine
         groups = [r for r in n.loops if r.arg.place is Place.GROUP]
         self.at.env.update(coordinates(self.emitter, BEGIN, groups))
         self.outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.LOCAL)]
@@ -115,7 +118,9 @@ class GridLinearizer:
             for store in stores:
                 self.emitter.store(store)
         for u in self.body.src:
-            if u.op is Op.RECUR:
+            if u.op is Op.RECUR and u.arg.threads > 1:
+                emit_shared(self.emitter, u, self.machine)
+            elif u.op is Op.RECUR:
                 Recurrence(self.emitter, u).run(self.inner)
 
 
@@ -161,6 +166,7 @@ class GroupThreads:
         self.is_masked = bool(staged) or any(unrolled)
         self.only_first = self.size > 1 and not self._axes[0]
         self._memories = self._barriers = 0
+        self._shared: tuple[UOp, UOp | None] | None = None
 
     # Iterations.
 
@@ -175,11 +181,21 @@ class GroupThreads:
 
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
-        mask = self.working(emitter, _local(emitter.at.depends[node]))
+        depends = emitter.at.depends[node]
+        if self._shared is not None and self._shared[0] in depends:
+            return self._shared[1]
+        mask = self.working(emitter, _local(depends))
         if self.only_first and node.op is Op.STORE:
             is_first = emitter.place(self.thread < 1)
             return is_first if mask is None else emitter.place(mask & is_first)
         return mask
+
+    @contextmanager
+    def only(self, r: UOp, inside: UOp | None) -> Iterator[None]:
+        """Mask what depends on a range that all threads share, at the elements of the present."""
+        self._shared = r, inside
+        yield
+        self._shared = None
 
     def working(self, emitter: Emitter, ranges: Sequence[UOp]) -> UOp | None:
         """Whether a thread has an element of its own in ranges of threads; None if all have."""
@@ -276,5 +292,6 @@ class GroupThreads:
         """The element of a tile in local memory at the present coordinates."""
         memory, base, offset = self.tiles.address(emitter, node)
         if node.arg.swizzled:
-            base, offset = swizzled_index(emitter, emitter.place(base + offset)), 0
+            index = emitter.place(base + offset)
+            base, offset = swizzled_index(emitter, index, node.dtype.itemsize), 0
         return emitter.append(UOp(Op.LOAD, (memory, base), Access(offset, 1, 0)))

@@ -27,7 +27,7 @@ from typing import Protocol
 from tfn.dtypes import INT64
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.loops.grid_opt_ops import copied_elements, padded_size, row_axes, tile_axes
-from tfn.trace.argument import SWIZZLE_ROW, Access, Copy
+from tfn.trace.argument import SWIZZLE_BYTES, Access, Copy
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
@@ -187,7 +187,7 @@ class StagedTiles:
     def _padded(self, emitter: Emitter, node: UOp, element: UOp) -> UOp:
         """The place of an element that is counted without padding, in the order of a tile."""
         if node.arg.swizzled:
-            return swizzled_index(emitter, element)
+            return swizzled_index(emitter, element, node.dtype.itemsize)
         row, pad, place = _size(row_axes(tile_axes(node))), node.arg.pad, emitter.place
         return place(element + place(place(element // row) * pad)) if pad else element
 
@@ -238,8 +238,9 @@ def _size(ranges: Sequence[UOp]) -> int:
     return prod(r.arg.size for r in ranges)
 
 
-def swizzled_index(emitter: Emitter, index: UOp) -> UOp:
+def swizzled_index(emitter: Emitter, index: UOp, itemsize: int) -> UOp:
     """`trace.argument.swizzled` of an index."""
     place = emitter.place
-    moved = place(place(place(index // SWIZZLE_ROW) % 8) * 8)
+    row = place(index // (SWIZZLE_BYTES // itemsize))
+    moved = place(place(row % 8) * (16 // itemsize))
     return place(UOp(Op.XOR, (index, moved)))

@@ -94,6 +94,13 @@ def viewed(node: UOp, barriers: set[UOp]) -> UOp:
     return node
 
 
+def in_memory(node: UOp) -> UOp:
+    """The value whose memory an operand of a sort is: it may have another shape."""
+    while node.op in (Op.RESHAPE, Op.AFTER):
+        node = node.src[0]
+    return node
+
+
 def is_computed(node: UOp, barriers: set[UOp]) -> bool:
     """Whether reading the node means more than reading a buffer at another index."""
     value = viewed(node, barriers)

@@ -21,9 +21,11 @@ from tfn.lower.fuse.analysis import (
     SEVERAL_RESULTS,
     VIEW_OPS,
     FusionAnalysis,
+    in_memory,
     is_computed,
     viewed,
 )
+from tfn.lower.fuse.sharing import share
 from tfn.lower.graph.flash import chunk_oversized
 from tfn.lower.graph.packing import prepare
 from tfn.lower.target.target import Target
@@ -47,7 +49,7 @@ def insert_barriers(function: UOp, target: Target) -> UOp:
     Oversized values become loops over blocks first, since packing depends on the sizes of operands.
     The bodies of loops come here by themselves.
     """
-    outputs = prepare(chunk_oversized(function.src, target), target)
+    outputs = prepare(share(chunk_oversized(function.src, target), target), target)
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
     sink = records.sink()
     reasons = _required(outputs)
@@ -96,7 +98,7 @@ def _required(outputs: Iterable[UOp]) -> dict[UOp, str]:
         elif node.op in SEVERAL_RESULTS:
             in_place = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
             reason = f"an operand of a {node.op.value}, which has kernels of its own"
-            for s in map(_ordered, node.src):
+            for s in map(in_memory if node.op is Op.SORT else _ordered, node.src):
                 if s.op not in in_place:
                     stored.setdefault(s, reason)
         elif node.op is Op.GET:

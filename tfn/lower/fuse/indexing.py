@@ -386,7 +386,7 @@ def _dot(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> St
     y = yield b, tuple(at_b), predicate
     # A product with a vector reads its operands along the sum.
     shared = len(arg.batch_a) + len(inner)
-    fold = Fold(Op.ADD, interleaved=shared in (a.ndim, b.ndim), product=True)
+    fold = Fold(Op.ADD, interleaved=shared in (a.ndim, b.ndim), product=True, tf32=arg.tf32)
     return _reduction(fold, _multiply(x, y, node.dtype), inner, node.dtype)
 
 

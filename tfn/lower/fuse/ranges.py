@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
 from tfn.lower.codegen.sort.sort import scratch
+from tfn.lower.fuse.analysis import in_memory
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, conjunction, flat, within
 from tfn.lower.fuse.inner_loops import fused_loop
 from tfn.lower.fuse.kernel_order import memory_aware_order
@@ -93,15 +94,16 @@ def _scatter(barrier: UOp) -> list[IndexedKernel]:
     ``for p in points: out[start[p] + w] = op(out[start[p] + w], update[p, w])``.  The axes of the
     window and the batch are parallel loops outside of that over points, so that each thread owns
     its elements and updates of an element keep their order.  An axis along which windows may
-    overlap is no parallel loop: it runs in order, inside of that over points.
+    overlap is no parallel loop: it runs in order, inside of that over points.  Points that are all
+    different have no order.
     """
     node = barrier.src[0]
     operand, indices, updates = node.src
     indexer = Indexer([barrier])
     index = indexer.axes(node.shape)
-    copied = indexer.finish([(barrier, indexer.value(operand, index, None), index)])
+    copied = [indexer.finish([(barrier, indexer.value(operand, index, None), index)])]
     if 0 in updates.shape:
-        return [copied]
+        return copied
     indexer = Indexer([barrier])
     batch, points = node.arg.batch, indices.ndim - 1
     at = indexer.axes(updates.shape)
@@ -126,8 +128,11 @@ def _scatter(barrier: UOp) -> list[IndexedKernel]:
         old = UOp(Op.LOAD, (buffer, position) if inside is None else (buffer, position, inside))
         value = UOp(node.arg.op, (old, value))
     src = (buffer, position, value)
-    store = UOp(Op.STORE, src if inside is None else (*src, inside), _range_numbers(ordered))
-    return [copied, IndexedKernel(UOp(Op.SINK, (store,)), tuple(indexer.operands), 1)]
+    numbers = () if node.arg.distinct else _range_numbers(ordered)
+    store = UOp(Op.STORE, src if inside is None else (*src, inside), numbers)
+    if node.arg.distinct and updates.size == node.size:
+        copied = []  # all of it is written anew
+    return [*copied, IndexedKernel(UOp(Op.SINK, (store,)), tuple(indexer.operands), 1)]
 
 
 def _use_all_ranges(predicate: UOp | None, index: Index, used: Sequence[UOp]) -> UOp | None:
@@ -176,10 +181,15 @@ def _user_kernel(barriers: Sequence[UOp]) -> list[IndexedKernel]:
 
 
 def _sort(barriers: Sequence[UOp]) -> IndexedKernel:
-    """A sort keeps its node, over parameters, and gets scratch: it has no form over ranges."""
+    """A sort keeps its node, over parameters, and gets scratch: it has no form over ranges.
+
+    Of one that groups of threads share, local memory is the scratch.
+    """
     node, used = barriers[0].src[0].src[0], [b.src[0].arg for b in barriers]
-    operands = (*barriers, UOp(Op.GBARRIER, (scratch(node, used),), barriers[0].arg), *node.src)
-    first = len(barriers) + 1
+    written = list(barriers)
+    if not node.arg.shared:
+        written.append(UOp(Op.GBARRIER, (scratch(node, used),), barriers[0].arg))
+    operands, first = (*written, *map(in_memory, node.src)), len(written)
     params = [UOp(Op.PARAM, (), Param(first + i, s.shape, s.dtype)) for i, s in enumerate(node.src)]
     sort = UOp(Op.SORT, tuple(params), node.arg)
     outputs = tuple(UOp(Op.GET, (sort,), b.src[0].arg) for b in barriers)

@@ -15,5 +15,6 @@ Files in reading order:
     few_bins         scatters into a few elements, as reductions
     layout           memory layouts: strides, panels, padded leading dimensions
     split_reduction  split-K, two-pass reductions, concatenation trees
+    block_scan       scans of associative functions in blocks, for grids
     packing          operand packing for GEMM and matrix units, GEMV; the pass over a function
 """

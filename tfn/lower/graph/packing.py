@@ -151,6 +151,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             # An update that others read too would be computed twice.
             if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
                 u = changed("masked-update", u, masked_update(u))
+        elif u.op is Op.PERMUTE:
+            u = build.permute(u.src[0], u.arg)
+        elif u.op is Op.FLIP and u.src[0].op is Op.FLIP and u.src[0].arg == u.arg:
+            u = u.src[0].src[0]
         elif u.op is Op.SCATTER and not target.grid:
             reduced = changed("few-bins", u, scatter_as_reduction(u, target))
             if reduced is u:
@@ -169,6 +173,8 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
 
     A grid copies tiles to local memory instead: it needs no packed operands.
     """
+    if u.arg.tf32:
+        u = changed("round-to-tf32", u, _rounded(u, target))
     if target.grid:
         is_split = bool(u.arg.contract_a) and not u.arg.batch_a
         return split_k(u, target, _unpacked) if is_split else u
@@ -187,6 +193,27 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
         if packed.op is not Op.DOT:  # else it is only packed, which has been recorded
             changed("split-k", u, packed)
     return packed
+
+
+def _rounded(u: UOp, target: Target) -> UOp:
+    """A contraction whose factors are rounded before, each once; for a unit of tf32 it stays one.
+
+    That unit leaves out the bits that rounding has made zero, so that its products are exact.  It
+    loads whole rows along the sum: the copies have these.
+    """
+    arg, units = u.arg, target.grid.matrix_units if target.grid else ()
+    if not any(unit.dtype == FLOAT32.name for unit in units):
+        src = tuple(UOp(Op.GBARRIER, (build.tf32(x),)) for x in u.src)
+        return UOp(Op.DOT, src, replace(arg, tf32=False))
+    copies = []
+    for x, sums, batch in zip(u.src, (arg.contract_a, arg.contract_b), (arg.batch_a, arg.batch_b)):
+        free = [i for i in range(x.ndim) if i not in (*sums, *batch)]
+        rows = build.permute(build.tf32(x), (*batch, *free, *sums))
+        copies.append(UOp(Op.GBARRIER, (rows,)))
+    n, steps = len(arg.contract_a), range(len(arg.batch_a))
+    a, b = copies
+    sums = range(a.ndim - n, a.ndim), range(b.ndim - n, b.ndim)
+    return build.dot(a, b, sums, (steps, steps), arg.dtype, tf32=True)
 
 
 def _pack(u: UOp, target: Target) -> UOp:

@@ -92,7 +92,7 @@ def collapse_k(u: UOp) -> UOp:
     )
     contract = (sums[0][:1], sums[1][:1])
     a, b = src
-    return build.dot(a, b, contract, (batch_a, batch_b), u.arg.dtype)
+    return build.dot(a, b, contract, (batch_a, batch_b), u.arg.dtype, u.arg.tf32)
 
 
 def split_k(u: UOp, target: Target, pack: Callable[[UOp], UOp]) -> UOp:
@@ -118,7 +118,8 @@ def split_k(u: UOp, target: Target, pack: Callable[[UOp], UOp]) -> UOp:
         [k + (k >= j) for k in arg.contract_b],
     )
     # Partial sums keep the width of accumulators: they are rounded once, at the end.
-    partial = pack(build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype)))
+    wide = build.accumulator(arg.dtype)
+    partial = pack(build.dot(a, b, contract, ((i,), (j,)), wide, arg.tf32))
     return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
 
 

@@ -24,9 +24,11 @@ from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import Model, model_of
 from tfn.lower.loops.grid_opt_ops import (
     TILED_PLACES,
+    ShareScan,
     StageTile,
     WarpProduct,
     copied_elements,
+    monoid,
     padded_size,
     row_axes,
     tile_axes,
@@ -38,7 +40,7 @@ from tfn.lower.loops.restructuring import longest_strides_outside, merge_loops
 from tfn.lower.target.grid import Grid, GridMatrixUnit
 from tfn.lower.target.target import Target
 from tfn.trace import banks
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_ROW, Place
+from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES, Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
 
@@ -61,6 +63,17 @@ ROW_ELEMENTS_OF_A_THREAD = 16
 
 On an H100 softmax of 4,096 rows of 4,096, with 16 to 32 elements a thread, moves 2,852 GB/s of
 2,974 that a copy moves."""
+
+MAX_NEIGHBOURS_APART = 8
+"""Elements from one of a line to the next below which a group shares it: a sector of memory, of 32
+bytes, then has several of them.  Columns further apart are left to threads side by side."""
+
+MIN_SCANNED_ELEMENTS = 16
+"""Elements of a line from which on a warp shares it: a thread alone waits for memory as often."""
+
+SCANNED_ELEMENTS_OF_A_THREAD = 8
+"""Elements of a line that a thread has at a time: their prefix sums share two barriers.  In local
+memory, where threads exchange no values, 8 of 256 threads and twice 8 bytes take 32 KiB."""
 
 POINTS_OF_A_THREAD = 4
 """Elements of a thread, a group apart: their loads are in flight together.  On an H100, one element
@@ -100,6 +113,7 @@ def choose(n: Nest, target: Target) -> Nest:
     n = merge_loops(longest_strides_outside(n, model_of(n, target)), target)
     model = model_of(n, target)
     tiled = _group_tiles(n, model, grid) or _warp_tiles(n, model, grid) or _tiles(n, model, grid)
+    tiled = tiled or _shared_scan(n, grid)
     if tiled is None:
         rows = _row_loops(n)
         tiled = _points(n, grid) if rows is None else _rows(n, rows, grid)
@@ -165,6 +179,28 @@ def _row_loops(n: Nest) -> list[UOp] | None:
     return rows if is_few or any(map(_is_contiguous, long)) else None
 
 
+def _shared_scan(n: Nest, grid: Grid) -> Nest | None:
+    """Each group goes along a line whose reductions a loop carries; None for other kernels.
+
+    Single threads do where lines lie side by side, as columns of a matrix do.
+    """
+    node = n.body.src[0]
+    if node.op is not Op.RECUR or len(n.body.src) > 1 or monoid(node) is None:
+        return None
+    r = node.src[0]
+    loads = (u for u in walk(node.src) if u.op is Op.LOAD)
+    steps = (abs(affine(u.src[1])[0].get(r, 0)) for u in loads)
+    along = any(0 < step < MAX_NEIGHBOURS_APART for step in steps)
+    if r.arg.size < MIN_SCANNED_ELEMENTS or not along:
+        return None
+    threads = _threads(-(-r.arg.size // SCANNED_ELEMENTS_OF_A_THREAD), grid)
+    threads = max(threads, min(grid.warp_threads, _threads(r.arg.size, grid)))
+    elements = min(SCANNED_ELEMENTS_OF_A_THREAD, -(-r.arg.size // threads))
+    for s in n.loops:
+        n = Bind(s.arg.number, Place.GROUP).apply(n)
+    return ShareScan(r.arg.number, elements, threads).apply(n)
+
+
 def _row_size(fold: UOp) -> int:
     return prod(r.arg.size for r in fold.src[1:])
 
@@ -217,26 +253,36 @@ GROUP_TILE_TIMES_US = {
     (64, 128): 0.25,
     (64, 64): 0.20,
 }
-"""Microseconds of a core for 64 elements along the sum, by rows and columns of a tile.
+"""Microseconds of a core for 128 bytes along the sum, by rows and columns of a tile.
 
 On an H100, with copies that run ahead; a wave of groups takes 2 us more.  Times by it were within
 5 % of those measured, from 512 cubed to 16,384 x 1,024 x 1,024."""
 
 WAVE_US = 2.0
 
+PRODUCTS_OF_A_ROW = 4
+"""Products along the sum of 128 bytes: four of 16 elements of 16 bits, or of 8 of tf32."""
+
+BOX_COLUMNS = 64
+"""Elements of 16 bits across the sum in a row of a tile."""
+
 
 def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     """Products of matrices by groups of four warps, where a tile divides the product."""
     found = _contraction(n, model)
     units = [u for u in grid.matrix_units if u.warps == 4]
-    if found is None or unit_dtype(found[0]) not in {u.dtype for u in units if u.depth == 16}:
+    if found is None:
         return None
-    _, (down, across), depth, operands = found
+    dtype, (_, (down, across), depth, operands) = unit_dtype(found[0]), found
+    unit = next((u for u in units if u.dtype == dtype and dtype != "int8"), None)
     left, right = operands
-    if left is None or right is None or left == right or depth.arg.size % SWIZZLE_ROW:
+    if unit is None or left is None or right is None or left == right:
+        return None
+    row = PRODUCTS_OF_A_ROW * unit.depth
+    if depth.arg.size % row:
         return None
     others = [r for r in n.loops if r not in (down, across)]
-    batch, turns = prod(r.arg.size for r in others), depth.arg.size // SWIZZLE_ROW
+    batch, turns = prod(r.arg.size for r in others), depth.arg.size // row
 
     def time_us(tile: tuple[int, int]) -> float:
         groups: int = batch * (down.arg.size // tile[0]) * (across.arg.size // tile[1])
@@ -247,7 +293,7 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     if not tiles or turns < 2:
         return None
     rows, columns = min(tiles, key=time_us)
-    n = WarpProduct(down.arg.number, across.arg.number, depth.arg.number, SWIZZLE_ROW).apply(n)
+    n = WarpProduct(down.arg.number, across.arg.number, depth.arg.number, row).apply(n)
     a, h, g, b, t, q, at = n.newest(8)[:7]
     warps: list[UOp] = []
     blocks: list[UOp] = []
@@ -256,7 +302,7 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
             n = Split(a.arg.number, size, Place.LOCAL).apply(n)
             a, warp = n.newest(2)
             warps.insert(0, warp)
-    for size in (8, columns // SWIZZLE_ROW):
+    for size in (8, columns // BOX_COLUMNS):
         if size > 1:
             n = Split(b.arg.number, size, Place.UPCAST).apply(n)
             b, block = n.newest(2)
@@ -265,7 +311,7 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     n = _reorder(n, [r for r in (*groups, *warps, g, t, *blocks, h, q) if r in n.loops])
     for r in groups:
         n = Bind(r.arg.number, Place.GROUP).apply(n)
-    tile_bytes = 2 * SWIZZLE_ROW * (rows + columns)
+    tile_bytes = SWIZZLE_BYTES * (rows + columns)
     stages = min(MAX_RING_TILES, turns, grid.local_bytes // tile_bytes)
     try:
         for operand in (left, right):
@@ -338,7 +384,7 @@ def _warp_unit(fold: UOp, grid: Grid) -> GridMatrixUnit | None:
     """The unit of a single warp that multiplies the factors of a contraction."""
     dtype = unit_dtype(fold)
     units = (u for u in grid.matrix_units if u.dtype == dtype and u.warps == 1)
-    return next(units, None) if grid.exchanges and dtype != "float32" else None
+    return next(units, None) if grid.exchanges else None
 
 
 def _parts(n: Nest, r: UOp, warps: int, tile: int) -> tuple[Nest, tuple[UOp, UOp, UOp]]:

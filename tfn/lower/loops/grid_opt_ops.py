@@ -24,8 +24,8 @@ from tfn.lower.loops.loop_nest import (
     name,
     substituted,
 )
-from tfn.trace.argument import COPY_BYTES, SWIZZLE_ROW, Place, Range, Staged
-from tfn.trace.op import Op
+from tfn.trace.argument import COPY_BYTES, SWIZZLE_BYTES, Place, Range, Staged
+from tfn.trace.op import MONOIDS, Op
 from tfn.trace.uop import UOp, nodes, rebuild, walk
 
 
@@ -104,13 +104,68 @@ def _check_copies(staged: UOp) -> None:
     if staged.arg.stages > 1 and not count:
         raise SplitError(f"operand {operand} cannot be copied asynchronously")
     if staged.arg.swizzled:
-        row = prod(r.arg.size for r in row_axes(tile_axes(staged)))
-        if row != SWIZZLE_ROW or count * staged.dtype.itemsize != 16 or staged.arg.pad:
+        axes, itemsize = row_axes(tile_axes(staged)), staged.dtype.itemsize
+        row_bytes = prod(r.arg.size for r in axes) * itemsize
+        along_sum = axes[-1].arg.place not in TILED_PLACES
+        fits = row_bytes == SWIZZLE_BYTES and count * itemsize == 16 and not staged.arg.pad
+        if not fits or not (along_sum or itemsize == 2):
             raise SplitError(
                 f"operand {operand} cannot be swizzled",
-                got=f"rows of {row} elements, copied {count} at once",
-                hint="rows of 64 elements of 16 bits, whose 16 bytes are adjacent in the operand",
+                got=f"rows of {row_bytes} bytes, copied {count} elements at once",
+                hint="rows of 128 bytes, of which 16 are adjacent in the operand; those of float32 "
+                "are along the sum",
             )
+
+
+@frozen
+class ShareScan:
+    """Shares a loop that carries a reduction among the threads of a group::
+
+        for r in N: c = c + x[r]; y[r] = c
+
+        ->  for a in ceil(N / (elements * threads)):  local t in threads:  for e in elements:
+                y[..] = c + (those of the threads before t) + x[(a * elements + e) * threads + t]
+
+    See `codegen.group_scan`.
+    """
+
+    loop: int
+    elements: int
+    threads: int
+
+    def apply(self, n: Nest) -> Nest:
+        """The nest with the loop shared.
+
+        Raises:
+            SplitError: if it carries anything else, or other loops have threads; or if the threads
+                are no power of two.
+        """
+        r = n.loop(self.loop)
+        node = next((u for u in n.body.src if u.op is Op.RECUR and u.src[0] is r), None)
+        is_alone = len(n.body.src) == 1 and not any(s.arg.place is Place.LOCAL for s in n.loops)
+        if node is None or monoid(node) is None or not is_alone or node.arg.threads > 1:
+            raise SplitError(f"cannot share {name(r)}: it is no loop that carries one reduction")
+        if self.threads < 2 or self.threads & (self.threads - 1) or self.elements < 1:
+            raise SplitError(
+                f"cannot share {name(r)} among {self.threads} threads", hint="take a power of two"
+            )
+        arg = replace(node.arg, threads=self.threads, elements=self.elements)
+        body = UOp(Op.SINK, (UOp(Op.RECUR, node.src, arg),), n.body.arg)
+        return replace(n, body=body, opts=(*n.opts, self))
+
+
+def monoid(node: UOp) -> tuple[Op, UOp, UOp] | None:
+    """The op of the one reduction that a RECUR carries, its CARRY and what is added; None else."""
+    if node.arg.carries != 1 or node.arg.conditional:
+        return None
+    following = node.src[2]
+    if following.op not in MONOIDS:
+        return None
+    for carry, value in (following.src, following.src[::-1]):
+        is_carry = carry.op is Op.CARRY and carry.src[0] is node.src[0]
+        if is_carry and not any(u.op is Op.CARRY for u in walk([value])):
+            return following.op, carry, value
+    return None
 
 
 @frozen
@@ -196,9 +251,9 @@ def tile_axes(node: UOp) -> list[UOp]:
     axes = sorted(node.src[1:], key=lambda r: -abs(strides.get(r, 0)))
     if not node.arg.swizzled:
         return axes
-    row = row_axes(axes)
+    row, size = row_axes(axes), SWIZZLE_BYTES // node.dtype.itemsize
     inside: list[UOp] = []
-    while prod(r.arg.size for r in inside) < SWIZZLE_ROW and len(inside) < len(row):
+    while prod(r.arg.size for r in inside) < size and len(inside) < len(row):
         inside.insert(0, row[-1 - len(inside)])
     boxes = row[: len(row) - len(inside)]
     return [*boxes, *(r for r in axes if r not in row), *inside]
@@ -252,10 +307,12 @@ def copied_elements(staged: UOp) -> int:
 def unit_dtype(fold: UOp) -> str:
     """The dtype of the factors of a contraction, if a unit may multiply them; empty if not.
 
-    Products of two elements of 16 bits are exact in float32, and sums are of 32 bits: so a unit
-    differs from other code in the order of additions alone.
+    Products of two elements of 16 bits, or of float32 rounded to tf32, are exact in float32, and
+    sums are of 32 bits: so a unit differs from other code in the order of additions alone.
     """
     x, y = fold.src[0].src
+    if fold.arg.tf32:
+        return FLOAT32.name if x.dtype == y.dtype == fold.dtype == FLOAT32 else ""
     if x.op is not Op.CAST or y.op is not Op.CAST:
         return ""
     a, b = x.src[0].dtype, y.src[0].dtype

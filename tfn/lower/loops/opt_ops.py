@@ -19,7 +19,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
-from tfn.lower.loops.grid_opt_ops import StageTile, WarpProduct
+from tfn.lower.loops.grid_opt_ops import ShareScan, StageTile, WarpProduct
 from tfn.lower.loops.loop_nest import (
     Nest,
     folds,
@@ -399,6 +399,7 @@ OPT_OPS: dict[str, type[Any]] = {
     "fuse":               Fuse,
     "stage":              StageTile,
     "warp_product":       WarpProduct,
+    "share_scan":         ShareScan,
     "pipeline":           Pipeline,
 }
 """Every opt-op, by the name under which it is printed and kept on disk."""

@@ -227,7 +227,7 @@ def added(x: UOp) -> UOp:
         a, b = (reshape(y, (y.shape[0] * y.shape[1], *y.shape[2:])) for y in (a, b))
         contract = tuple(tuple(n - 1 for n in axes[1:]) for axes in contract)  # type: ignore[assignment]
         batch = tuple(tuple(n - 1 for n in axes) for axes in batch)  # type: ignore[assignment]
-    return dot(a, b, contract, batch, arg.dtype)
+    return dot(a, b, contract, batch, arg.dtype, arg.tf32)
 
 
 def of_each_group(x: UOp, arg: Collective) -> UOp:

@@ -12,14 +12,16 @@ from tests.hw import op_table
 from tests.hw.cuda.ptxas import Assembled, assemble, needs_ptxas
 from tests.lower.graphs import jaxpr, matmul, p, softmax
 from tests.test_kernels import DOUBLE, t
-from tfn.dtypes import BFLOAT16
+from tfn.dtypes import BFLOAT16, INT32
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cuda.target import TARGETS
 from tfn.lower import pipeline
 from tfn.lower.program import Kernel
+from tfn.numpy.cumulative import running
 from tfn.trace import build
 from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 TARGET = TARGETS["sm_90"]
@@ -92,8 +94,13 @@ HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "matmul":      (lambda: [matmul(p(0, 1024, 1024), p(1, 1024, 1024))],     128, 32768, 2),
     "product":     (lambda: [matmul(p(0, 1024, 1024, dtype=BFLOAT16),
                                     p(1, 1024, 1024, dtype=BFLOAT16))],       168, 200704, 1),
+    "tf32 product": (lambda: [build.dot(p(0, 1024, 1024), p(1, 1024, 1024),
+                                        ((1,), (0,)), tf32=True)],                168, 200704, 1),
     "large product": (lambda: [matmul(p(0, 4096, 4096, dtype=BFLOAT16),
                                       p(1, 4096, 4096, dtype=BFLOAT16))],     208, 200704, 1),
+    "sort":        (lambda: build.sort([p(0, 1 << 22, dtype=INT32)])[:1],     96, 27648, 2),
+    "short sort":  (lambda: build.sort([p(0, 1000, 2000)])[:1],               64, 16384, 4),
+    "prefix sums": (lambda: [running(p(0, 1 << 22), Op.ADD)],                128, 1024, 2),
     "attention":   (attention,                                                128, 32768, 2),
 }
 # fmt: on

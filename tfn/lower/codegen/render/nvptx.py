@@ -33,7 +33,7 @@ from tfn.lower.target.grid import (
     bytes_at_launch,
     local_layout,
 )
-from tfn.trace.argument import SWIZZLE_ROW, GroupMma
+from tfn.trace.argument import GroupMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -169,6 +169,7 @@ def _fragment(w: LlvmWriter, u: UOp) -> str:
 _PRODUCTS = {
     "bfloat16": ("m16n8k16.row.col.bf16", "i32", "float"),
     "float16":  ("m16n8k16.row.col.f32.f32", "<2 x half>", "float"),
+    "float32":  ("m16n8k8.row.col.tf32", "i32", "float"),
     "int8":     ("m16n8k32.row.col.s8", "i32", "i32"),
 }
 """The product of a warp for each dtype, the type of 32 bits of an operand, and that of a sum."""
@@ -214,15 +215,20 @@ GROUP_DESCRIPTOR_ACROSS = 1 << 62 | 64 << 32 | 512 << 16
 """The descriptor of rows across the sum: the same, and 8,192 bytes from a box of 64 to the next."""
 
 
-def _group_product(arg: GroupMma, n: int) -> str:
-    """PTX of a product of 64 elements along the sum: four instructions, and a wait for them.
+GROUP_INSTRUCTIONS = 4
+"""Instructions of a product of four warps: each takes 32 bytes along the sum."""
 
-    A descriptor of a matrix has its address divided by 16 in the lowest bits; 16 elements further
-    along the sum are 32 bytes, or 16 rows of 128 bytes where rows are across.
+
+def _group_product(arg: GroupMma, n: int) -> str:
+    """PTX of a product of 128 bytes along the sum: four instructions, and a wait for them.
+
+    A descriptor of a matrix has its address divided by 16 in the lowest bits; an instruction
+    further along the sum are 32 bytes, or 16 rows of 128 bytes where rows are across.
 
     Source: PTX ISA, asynchronous warpgroup level matrix instructions.
     """
-    dtype = {"bfloat16": "bf16", "float16": "f16"}[arg.dtype.name]
+    dtype = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32"}[arg.dtype.name]
+    depth = arg.depth // GROUP_INSTRUCTIONS
     sums = ", ".join(f"${i}" for i in range(n))
     lines = ["{", ".reg .pred p;", ".reg .b64 a, b;", "setp.eq.u32 p, 0, 0;"]
     for name, operand, across in (("a", n, arg.a_across), ("b", n + 1, arg.b_across)):
@@ -234,11 +240,12 @@ def _group_product(arg: GroupMma, n: int) -> str:
         ]
     # Copies have written through another path to the memory than that by which the unit reads.
     lines += ["fence.proxy.async.shared::cta;", "wgmma.fence.sync.aligned;"]
-    instruction = f"wgmma.mma_async.sync.aligned.m64n{arg.columns}k16.f32.{dtype}.{dtype}"
-    turned = f"{int(arg.a_across)}, {int(arg.b_across)}"
-    for step in range(SWIZZLE_ROW // 16):
-        lines.append(f"{instruction} {{{sums}}}, a, b, p, 1, 1, {turned};")
-        if step < SWIZZLE_ROW // 16 - 1:
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{arg.columns}k{depth}.f32.{dtype}.{dtype}"
+    # Rows of tf32 are along the sum, without a choice.
+    turned = "" if dtype == "tf32" else f", {int(arg.a_across)}, {int(arg.b_across)}"
+    for step in range(GROUP_INSTRUCTIONS):
+        lines.append(f"{instruction} {{{sums}}}, a, b, p, 1, 1{turned};")
+        if step < GROUP_INSTRUCTIONS - 1:
             lines += [
                 f"add.s64 {name}, {name}, {128 if across else 2};"
                 for name, across in (("a", arg.a_across), ("b", arg.b_across))

@@ -7,4 +7,5 @@ Files in reading order:
     plan          which algorithm sorts the rows, by its estimated time
     network       rows side by side, in the lanes of vectors
     sort          the kernel: insertion sort, LSD passes, MSD buckets, argsort
+    group_sort    rows by groups of threads: networks and counting in local memory
 """

@@ -42,7 +42,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, FLOATS, INT64, UINT32, UINT64
 from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.linearize import BEGIN, END
-from tfn.lower.codegen.sort import network
+from tfn.lower.codegen.sort import group_sort, network
 from tfn.lower.codegen.sort.key_encoding import (
     bit_width,
     from_total_order,
@@ -113,6 +113,15 @@ def plan_of(body: UOp) -> SortPlan:
     return plan(*_sort_and_outputs(body))
 
 
+def groups_and_threads(body: UOp) -> tuple[int, int]:
+    """The tiles of the kernel of a SORT, and the threads that run each of them together."""
+    node, _ = _sort_and_outputs(body)
+    if not node.arg.shared:
+        return plan_of(body).groups, 1
+    shared = group_sort.plan(node)
+    return shared.groups, shared.threads
+
+
 def scratch(node: UOp, outputs: Sequence[int]) -> UOp:
     """The buffer that the kernel of a SORT needs beside its operands and results."""
     p = plan(node, outputs)
@@ -139,7 +148,10 @@ ASSUMPTION = (
 
 def assumed(body: UOp, items: Sequence[UOp]) -> dict[UOp, tuple[int, int]]:
     """Intervals of the instructions that `ASSUMPTION` is about."""
-    last, scratch_index = plan_of(body).size - 1, len(body.src)
+    node, used = _sort_and_outputs(body)
+    if node.arg.shared:
+        return group_sort.assumed(node, items)
+    last, scratch_index = plan(node, used).size - 1, len(body.src)
 
     def is_scratch_load(u: UOp) -> bool:
         return u.op is Op.LOAD and u.src[0].arg.index == scratch_index
@@ -183,8 +195,10 @@ def _chunks(keys: Sequence[UOp], keys_only: bool) -> list[_Chunk]:
 def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
     """The kernel of TUPLE(GET(SORT(operands), i), ...), and its tiles.
 
-    Its buffers are the results, the scratch, and the operands.
+    Its buffers are the results, the scratch if there is any, and the operands.
     """
+    if target.grid is not None and _sort_and_outputs(body)[0].arg.shared:
+        return group_sort.instructions(body, target.grid), groups_and_threads(body)[0]
     code, p = Builder(), plan_of(body)
     uncached = CACHED_L2_DIVISOR * 2 * p.size * p.word.itemsize > target.l2_bytes
     # Threads share groups, not rows: each group needs scratch of its own.

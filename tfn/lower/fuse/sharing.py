@@ -1,0 +1,47 @@
+"""Work that a processor gives to one thread, shared among the threads of a grid.
+
+A sort, and a loop over an associative function, are kernels of their own.  On a grid short rows are
+shared by the threads of a group; longer ones become several kernels, by arrays::
+
+    sort x           ->   sort of tiles, counts, a scan of these, a scatter: `grid_sort`
+    scan (c + x) x   ->   totals of blocks, a scan of these, a scan of each block: `block_scan`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tfn.lower.fuse.grid_sort import sort_on_grid
+from tfn.lower.graph.block_scan import scan_in_blocks
+from tfn.lower.target.target import Target
+from tfn.trace import source_lines
+from tfn.trace.op import Op
+from tfn.trace.records import changed
+from tfn.trace.uop import UOp, rebuild, walk
+
+SHARED: dict[Op, Callable[[UOp, Target], list[UOp] | None]] = {
+    Op.SCAN: scan_in_blocks,
+    Op.SORT: sort_on_grid,
+}
+"""The results of an op for a grid; None where it stays as it is."""
+
+
+def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
+    """The values with sorts and scans for the threads of a grid; the same on a processor."""
+    order = [*walk(outputs)]
+    if target.grid is None or not any(u.op in SHARED for u in order):
+        return [*outputs]
+    new: dict[UOp, UOp] = {}
+    results: dict[UOp, list[UOp] | None] = {}
+    for node in order:
+        u = node if node.op is Op.FUNCTION else rebuild(node, tuple(new[s] for s in node.src))
+        if u.op is Op.GET and u.src[0].op in SHARED:
+            of = u.src[0]
+            if of not in results:
+                results[of] = SHARED[of.op](of, target)
+            values = results[of]
+            u = u if values is None else changed("share", u, values[u.arg])
+        new[node] = u
+        if source_lines.enabled():
+            source_lines.inherit(u, node)
+    return [new[u] for u in outputs]
