@@ -90,7 +90,7 @@ def test_kernel_times_count_trips_and_calls(program: Program) -> None:
 
 
 def test_threads_share_what_takes_longer_than_their_waits(program: Program) -> None:
-    step = replace(program.launches[0], barrier=True)
+    step = replace(program.launches[0], barrier=True, serial=False)
 
     def taking(work_ns: int, tiles: int = 8) -> Launch:
         return replace(step, kernel=replace(step.kernel, work_ns=work_ns, tiles=tiles))
@@ -100,7 +100,13 @@ def test_threads_share_what_takes_longer_than_their_waits(program: Program) -> N
     assert not is_worth_threads([taking(100 * MIN_SHARED_NS, tiles=1)])
     slot = Slot(Space.ARENA, 0)
     loop = Loop(0, 1000, (), slot, (small,), False)
-    assert shared_work([loop]) == (1000 * 2 * BARRIER_NS, 1000) and not is_worth_threads([loop])
+    assert shared_work([loop]) == (1000 * 2 * BARRIER_NS, 2000) and not is_worth_threads([loop])
     assert is_worth_threads([replace(loop, body=(large, small))])
     branch = Branch(slot, ((small,), (large, small)), True)
-    assert shared_work([branch]) == (large.kernel.work_ns + small.kernel.work_ns, 2)
+    assert shared_work([branch]) == (large.kernel.work_ns + small.kernel.work_ns, 4)
+    serial = replace(large, barrier=False, serial=True)
+    assert shared_work([replace(loop, body=(serial, serial))]) == (0, 0)
+    assert shared_work([serial, replace(loop, body=(serial, large))]) == (
+        1000 * large.kernel.work_ns,
+        2000,
+    )

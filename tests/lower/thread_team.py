@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 
@@ -14,9 +16,19 @@ from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
 from tfn.lower.codegen.render.driver import driver_text, sync_bytes
+from tfn.lower.memory import barriers, schedule
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Space, Step, all_launches
 from tfn.trace.uop import UOp
+
+
+@contextmanager
+def all_shared(barrier_ns: int = -1) -> Iterator[None]:
+    """Programs that are lowered in it have no serial steps but those that save less than this."""
+    with patch.object(barriers, "BARRIER_NS", barrier_ns):
+        schedule.routine_schedule.cache_clear()
+        yield
+    schedule.routine_schedule.cache_clear()
 
 
 @cache

@@ -27,7 +27,7 @@ from tfn.inspect import cycles
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.loops import loop_nest, opt_ops
-from tfn.lower.memory.schedule import Schedule
+from tfn.lower.memory.planner import Schedule
 from tfn.lower.passes import passes
 from tfn.lower.program import Program
 from tfn.lower.report import cost

@@ -31,7 +31,7 @@ from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
-from tfn.lower.memory.schedule import Schedule
+from tfn.lower.memory.planner import Schedule
 from tfn.lower.passes import passes, tile_count
 from tfn.lower.program import (
     CachedKernel,

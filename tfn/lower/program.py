@@ -141,16 +141,21 @@ class Launch:
 
     Attributes:
         barrier: whether all threads wait before it for the steps before it.
+        serial: whether the calling thread runs all of it, and every other serial step.
     """
 
     kernel: Kernel
     operands: tuple[Slot, ...]
     barrier: bool
+    serial: bool = False
 
 
 @frozen
 class Loop:
-    """Steps repeated, with a barrier after each iteration.
+    """Steps repeated.
+
+    Threads meet after each iteration, or between the head and the test if there is a condition;
+    not if all steps are serial.
 
     Attributes:
         number: the loop's number in the strides of slots.
@@ -282,6 +287,17 @@ def _leaf_steps(steps: Iterable[Step], seen: set[Routine]) -> Iterator[Launch | 
             yield step
 
 
+def is_serial(step: Step) -> bool:
+    """Whether the calling thread runs all of a step, so that no thread waits in it."""
+    if isinstance(step, Launch):
+        return step.serial
+    if isinstance(step, Loop):
+        return all(map(is_serial, (*step.head, *step.body)))
+    if isinstance(step, Branch):
+        return all(is_serial(inner) for way in step.branches for inner in way)
+    return isinstance(step, Call) and all(map(is_serial, step.routine.steps))
+
+
 def all_launches(steps: Iterable[Step]) -> Iterator[Launch]:
     """All launches, those in loops, branches and routines included, in the order of the text."""
     return (step for step in leaf_steps(steps) if isinstance(step, Launch))
@@ -327,9 +343,11 @@ def shared_work(steps: Iterable[Step]) -> tuple[int, int]:
     """
     work_ns = barriers = 0
     for step in steps:
-        of_step, trips = (0, 0), 1
-        if isinstance(step, Launch):
-            of_step = step.kernel.work_ns * (step.kernel.tiles > 1), int(step.barrier)
+        of_step, trips, after = (0, 0), 1, int(not isinstance(step, Launch))
+        if is_serial(step):
+            after = 0
+        elif isinstance(step, Launch):
+            of_step = step.kernel.work_ns * (step.kernel.tiles > 1), 0
         elif isinstance(step, Loop):
             of_step = shared_work((*step.head, *step.body))
             trips = step.trips or ESTIMATED_LOOP_TRIPS
@@ -338,7 +356,7 @@ def shared_work(steps: Iterable[Step]) -> tuple[int, int]:
         elif isinstance(step, Call):
             of_step = shared_work(step.routine.steps)
         work_ns += trips * of_step[0]
-        barriers += trips * of_step[1]
+        barriers += trips * (of_step[1] + after) + step.barrier
     return work_ns, barriers
 
 

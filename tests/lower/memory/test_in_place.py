@@ -14,11 +14,11 @@ import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_close, inputs, jaxpr, matmul, p, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
-from tests.lower.thread_team import run
+from tests.lower.thread_team import all_shared, run
 from tfn.dtypes import INT32
 from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import lower
-from tfn.lower.program import Loop, Program, Space, all_launches
+from tfn.lower.program import Loop, Program, Space, all_launches, is_serial
 from tfn.trace import build
 from tfn.trace.jaxpr import function
 from tfn.trace.uop import UOp
@@ -217,5 +217,13 @@ def test_indexed_updates_of_a_carry_are_in_place() -> None:
 def test_inputs_are_not_overwritten_without_a_barrier() -> None:
     """No barrier is between the two kernels, which read the same input."""
     outputs = build.add_up(X, (0,)), X + 1
-    assert not any(step.barrier for step in program(*outputs).steps)
-    assert donations(*outputs) == {}
+    with all_shared():
+        assert not any(step.barrier for step in program(*outputs).steps)
+        assert donations(*outputs) == {}
+
+
+def test_serial_steps_overwrite_what_earlier_ones_have_read() -> None:
+    outputs = build.add_up(X, (0,)), X + 1
+    steps = program(*outputs).steps
+    assert not any(step.barrier for step in steps) and all(map(is_serial, steps))
+    assert donations(*outputs) == {1: 0}

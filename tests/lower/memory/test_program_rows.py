@@ -71,7 +71,7 @@ def without_body(program: Program) -> dict[str, Any]:
     return {
         "steps": text if not program.host_calls else "",
         "kernels": [(k.name, k.opts, k.tiles, k.text, k.work_ns) for k in program.kernels],
-        "launches": [(x.kernel.name, x.operands, x.barrier) for x in program.launches],
+        "launches": [(x.kernel.name, x.operands, x.barrier, x.serial) for x in program.launches],
         **{
             name: getattr(program, name)
             for name in ("name", "function", "inputs", "outputs", "aliases", "text", "tables")

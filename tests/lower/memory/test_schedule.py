@@ -20,10 +20,10 @@ from tests.lower.graphs import (
     run_oracle,
 )
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
-from tests.lower.thread_team import run_on_threads
+from tests.lower.thread_team import all_shared, run_on_threads
 from tfn.dtypes import BOOL, FLOAT32, INT32
 from tfn.lower.pipeline import lower
-from tfn.lower.program import Branch, HostCall, Launch, Loop, Program, Space, Step
+from tfn.lower.program import BARRIER_NS, Branch, HostCall, Launch, Loop, Program, Space, Step
 from tfn.trace import build
 from tfn.trace.argument import Host as HostFunction
 from tfn.trace.argument import VmapMethod
@@ -66,7 +66,8 @@ def mixed(c: UOp, w: UOp) -> UOp:
 
 def test_carries_read_at_other_indices_are_copied() -> None:
     outputs = repeated(mixed)
-    (loop,) = loops(program(*outputs).steps)
+    with all_shared():
+        (loop,) = loops(program(*outputs).steps)
     assert len(loop.body) == 2 and loop.trips == 4
     computed, copied = launches(loop.body)
     assert computed.operands[0] == copied.operands[1] and copied.barrier
@@ -176,7 +177,8 @@ def test_conditions_are_live_until_all_threads_have_left_the_loop() -> None:
     step = body([i, d], i + 1, mixed(d, d))
     last = build.repeat_while(cond, step, [n], [], [const(0, INT32), c])[1]
     outputs = [matmul(matmul(last, w), build.permute(w, (1, 0)))]
-    steps = program(*outputs).steps
+    with all_shared():
+        steps = program(*outputs).steps
     (loop,) = loops(steps)
     after = steps[steps.index(loop) + 1]
     assert isinstance(after, Launch) and loop.condition is not None
@@ -186,7 +188,9 @@ def test_conditions_are_live_until_all_threads_have_left_the_loop() -> None:
     values = [np.array(2, np.int32), draw((4, 4), FLOAT32), draw((4, 32), FLOAT32)]
     (want,) = run_oracle(outputs, values)
     for _ in range(5):
-        assert_close(run_on_threads(3, outputs, values)[0], want, 1e-4, 1e-4)
+        with all_shared():
+            (got,) = run_on_threads(3, outputs, values)
+        assert_close(got, want, 1e-4, 1e-4)
 
 
 def test_conditions_that_are_carries_are_read_before_they_are_overwritten() -> None:
@@ -196,7 +200,8 @@ def test_conditions_that_are_carries_are_read_before_they_are_overwritten() -> N
     step = body([more, i, c], i < const(3, INT32), i + 1, mixed(c, c))
     first = build.unary(Op.NOT, p(0, dtype=BOOL))
     outputs = build.repeat_while(cond, step, [], [], [first, const(0, INT32), p(1, 4, 4)])
-    (loop,) = loops(program(*outputs).steps)
+    with all_shared():
+        (loop,) = loops(program(*outputs).steps)
     assert loop.condition is not None and not loop.head
     body_steps = launches(loop.body)
     (write,) = [i for i, step in enumerate(body_steps) if loop.condition in step.operands]
@@ -204,7 +209,9 @@ def test_conditions_that_are_carries_are_read_before_they_are_overwritten() -> N
     values = [np.array(False), draw((4, 4), FLOAT32)]
     want = run_oracle(outputs, values)
     for _ in range(5):
-        for got, meant in zip(run_on_threads(3, outputs, values), want, strict=True):
+        with all_shared():
+            results = run_on_threads(3, outputs, values)
+        for got, meant in zip(results, want, strict=True):
             assert_close(got, meant, 1e-4, 1e-4)
 
 
@@ -251,12 +258,14 @@ def test_random_loops(outputs: list[UOp]) -> None:
 @given(graphs(most=4, steps=STEPS + LOOPS * 6))
 @settings(max_examples=15)
 def test_random_loops_on_several_threads(outputs: list[UOp]) -> None:
-    """Results do not depend on which thread is first."""
+    """Results do not depend on which thread is first, nor on which steps are serial."""
     values = inputs(outputs)
     want = run_oracle(outputs, values)
     alone = run_on_threads(1, outputs, values)
-    for _ in range(3):
-        for got, first, meant in zip(run_on_threads(3, outputs, values), alone, want, strict=True):
+    for barrier_ns in (-1, 20, BARRIER_NS):
+        with all_shared(barrier_ns):
+            results = run_on_threads(3, outputs, values)
+        for got, first, meant in zip(results, alone, want, strict=True):
             assert got.tobytes() == first.tobytes()
             assert_close(got, meant, 1e-3, 1e-3)
 

@@ -22,8 +22,7 @@ from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.loops.cost_model import VECTOR_ACCESS_NS
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.memory.planner import LiveRange
-from tfn.lower.memory.schedule import Schedule
+from tfn.lower.memory.planner import LiveRange, Schedule
 from tfn.lower.passes import passes
 from tfn.lower.program import ESTIMATED_LOOP_TRIPS, Kernel, Program, all_launches
 from tfn.lower.report.print import instructions, memory, stages

@@ -2,7 +2,8 @@
 
 Files in reading order:
     in_place  donation: results over donated inputs, next carries over present ones
-    planner   memory planner: live ranges packed into one arena, and barriers between accesses
+    planner   memory planner: views of values, live ranges packed into one arena
+    barriers  hazards, barriers between steps, and steps that one thread runs
     overlap   exchanges between processes beside kernels
     schedule  steps of a program: launches, loops, branches, and where their values live
     program_rows  scheduled programs as plain data

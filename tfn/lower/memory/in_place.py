@@ -22,6 +22,7 @@ from tfn.lower.program import (
     Slot,
     Space,
     Step,
+    is_serial,
 )
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, walk
@@ -129,7 +130,8 @@ class _AccessHistory:
         for position, step in enumerate(steps):
             count += step.barrier
             self.barriers.append(count)
-            count += not isinstance(step, Launch)  # a barrier follows all other steps
+            # A barrier follows all other steps that are not serial.
+            count += not isinstance(step, Launch) and not is_serial(step)
             for slot in _slots([step]):
                 if slot.space is Space.OUTPUT:
                     self.first_write.setdefault(slot.at, position)
@@ -142,8 +144,15 @@ class _AccessHistory:
         if write is None:  # it has no elements, or there is no code
             return False
         reads = self.reads.get(donated, [])
-        # Steps in order are not enough: without a barrier a slow thread may still be reading.
-        before = all(self.barriers[i] < self.barriers[write] for i in reads if i != write)
+        # Steps in order are not enough: without a barrier a slow thread may still be reading,
+        # unless one thread runs both steps.
+        serial = is_serial(self.steps[write])
+        before = all(
+            self.barriers[i] < self.barriers[write]
+            or (serial and i < write and is_serial(self.steps[i]))
+            for i in reads
+            if i != write
+        )
         return before and (write not in reads or self._step(self.steps[write], output, donated))
 
     def _step(self, step: Step, output: int, donated: int) -> bool:

@@ -1,4 +1,4 @@
-"""Memory planner: live ranges of all intermediates packed into one arena; hazards and barriers.
+"""Memory planner: steps whose values are views, and live ranges packed into one arena.
 
 A value is live from the launch that first writes it to the last that reads it.  Values are placed
 largest first, each at the lowest offset that is free for its whole live range; the arena is as
@@ -11,19 +11,18 @@ large as the highest end, and is known before anything runs::
 
 from __future__ import annotations
 
-import bisect
-from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from tfn._support.frozen import frozen
-from tfn.lower.program import Space
+from tfn._support.frozen import frozen, mutable
+from tfn.lower.fuse.ranges import IndexedKernel, Region
+from tfn.lower.program import HostCall, Kernel, Loop, Routine, Space
+from tfn.trace.uop import UOp
 
 Key = TypeVar("Key", bound=Hashable)
-Extent = tuple[Space, int, int]
-"""Memory between two positions: bytes of the arena, or whole inputs and outputs."""
 
 
 @frozen
@@ -33,6 +32,83 @@ class LiveRange:
     size_bytes: int
     first: int
     last: int
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """Memory of a value: an input or output of the program, or a part of the arena.
+
+    Attributes:
+        at: the index of an input or output; 0 in the arena, where the planner decides.
+        size_bytes: of a part of the arena.
+    """
+
+    space: Space
+    at: int
+    size_bytes: int
+
+
+@frozen
+class View:
+    """A value in an allocation: all of it, or the slice of the present iteration of loops."""
+
+    allocation: Allocation
+    offset: int = 0
+    strides: tuple[tuple[int, int], ...] = ()
+
+
+@mutable
+class PlannedStep:
+    """A step whose operands are still views.  One of kernel, loop, index, host, callee is set.
+
+    Attributes:
+        position: in the text; live ranges count in positions.
+        origin: the kernel or region it was made from; a copy has none.
+        operands, written: views, of which the first `written` are results.
+        condition, head, body: of a loop.
+        index, branches: of a branch.
+        callee: of a call, the schedule of the routine.
+    """
+
+    position: int
+    origin: IndexedKernel | Region | None = None
+    kernel: Kernel | None = None
+    operands: tuple[View, ...] = ()
+    written: int = 0
+    loop: Loop | None = None
+    condition: View | None = None
+    head: ScheduledFunction | None = None
+    body: ScheduledFunction | None = None
+    index: View | None = None
+    branches: Sequence[ScheduledFunction] = ()
+    host: HostCall | None = None
+    callee: Schedule | None = None
+
+
+@frozen
+class ScheduledFunction:
+    """A function with its barriers, its steps, and the view of each value."""
+
+    function: UOp
+    steps: Sequence[PlannedStep]
+    views: Mapping[UOp, View]
+
+
+@frozen
+class Schedule:
+    """A whole function, scheduled.
+
+    Attributes:
+        routine: its steps, with the memory they need beside inputs and outputs.
+        scheduled: the same steps with the graph they were made from, for reports.
+        live_ranges: of each allocation in the arena, by position.
+        offsets: of each allocation in the arena.
+    """
+
+    routine: Routine
+    scheduled: ScheduledFunction
+    live_ranges: Mapping[Allocation, LiveRange]
+    offsets: Mapping[Allocation, int]
 
 
 def plan_arena(values: Mapping[Key, LiveRange]) -> tuple[dict[Key, int], int]:
@@ -54,62 +130,3 @@ def plan_arena(values: Mapping[Key, LiveRange]) -> tuple[dict[Key, int], int]:
         ends[i] = starts[i] + live.size_bytes
     offsets = {key: start for (key, _), start in zip(largest_first, starts.tolist(), strict=True)}
     return offsets, int(ends.max(initial=0))
-
-
-class Intervals:
-    """Disjoint intervals in order: whether another overlaps one is found by bisection."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-
-    def overlap(self, start: int, end: int) -> bool:
-        """Whether one of them and the interval from start to end share a position."""
-        i = bisect.bisect_right(self.ends, start)
-        return i < len(self.ends) and self.starts[i] < end
-
-    def add(self, start: int, end: int) -> None:
-        """Add an interval: those that it overlaps or touches become one with it."""
-        if start == end:
-            return
-        i, j = bisect.bisect_left(self.ends, start), bisect.bisect_right(self.starts, end)
-        if i < j:
-            start, end = min(start, self.starts[i]), max(end, self.ends[j - 1])
-        self.starts[i:j], self.ends[i:j] = [start], [end]
-
-
-class Hazards:
-    """Reads and writes since the last barrier, and the launches that conflict with them.
-
-    Args:
-        read: what is read already.
-    """
-
-    def __init__(self, read: Sequence[Extent] = ()) -> None:
-        self.accessed: dict[Space, Intervals] = defaultdict(Intervals)
-        self.written: dict[Space, Intervals] = defaultdict(Intervals)
-        self.needs_barrier(read, 0)
-
-    def clear(self) -> bool:
-        """Forget all accesses, as after a barrier; returns whether there were any."""
-        any_access = any(intervals.starts for intervals in self.accessed.values())
-        self.accessed.clear()
-        self.written.clear()
-        return any_access
-
-    def needs_barrier(self, extents: Sequence[Extent], written: int) -> bool:
-        """Add a launch whose first `written` operands are written; whether a barrier precedes it.
-
-        Two launches must not run at once if one writes memory that the other accesses.
-        """
-        conflict = any(
-            (self.accessed if i < written else self.written)[space].overlap(start, end)
-            for i, (space, start, end) in enumerate(extents)
-        )
-        if conflict:
-            self.clear()
-        for i, (space, start, end) in enumerate(extents):
-            self.accessed[space].add(start, end)
-            if i < written:
-                self.written[space].add(start, end)
-        return conflict

@@ -3,7 +3,7 @@
 They have the steps, the texts, and what a run needs to know of each kernel; not the bodies, which
 `pipeline.with_bodies` makes again for reports.  Slots are (space, at, offset, strides), and steps::
 
-    ["launch", kernel, slots, barrier]
+    ["launch", kernel, slots, barrier, serial]
     ["call", routine, slots, arena, barrier]
     ["loop", number, trips, head, condition, body, barrier]
     ["branch", index, branches, barrier]
@@ -107,7 +107,7 @@ class _Writer:
         assert not isinstance(step, HostCall), "programs that call the host are not stored"
         if isinstance(step, Launch):
             number = self.kernels[step.kernel.name]
-            return ["launch", number, self.slots(step.operands), step.barrier]
+            return ["launch", number, self.slots(step.operands), step.barrier, step.serial]
         if isinstance(step, Call):
             number, operands = self.routines[step.routine], self.slots(step.operands)
             return ["call", number, operands, self.slot(step.arena), step.barrier]
@@ -186,9 +186,9 @@ class _Reader:
         """Steps in order."""
         return tuple([self.read[row[0]](*row[1:]) for row in rows])
 
-    def launch(self, kernel: int, operands: Any, barrier: bool) -> Launch:
+    def launch(self, kernel: int, operands: Any, barrier: bool, serial: bool) -> Launch:
         """A kernel run on operands."""
-        return Launch(self.kernels[kernel], self.slots(operands), barrier)
+        return Launch(self.kernels[kernel], self.slots(operands), barrier, serial)
 
     def call(self, routine: int, operands: Any, arena: Any, barrier: bool) -> Call:
         """A routine run on operands."""

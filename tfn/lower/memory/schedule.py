@@ -18,30 +18,31 @@ Offsets in the arena, and barriers, are decided when all live ranges are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from tfn._support.frozen import frozen, mutable
 from tfn.dtypes import INT64, DType
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.ranges import IndexedKernel, Region
-from tfn.lower.memory import overlap, planner
+from tfn.lower.memory import barriers, overlap, planner
 from tfn.lower.memory.in_place import accesses_of, is_in_place
+from tfn.lower.memory.planner import (
+    Allocation,
+    PlannedStep,
+    Schedule,
+    ScheduledFunction,
+    View,
+)
 from tfn.lower.program import (
     ESTIMATED_LOOP_TRIPS,
-    Branch,
-    Call,
     HostCall,
     HostPart,
     Kernel,
-    Launch,
     Loop,
     Routine,
-    Slot,
     Space,
-    Step,
     align_up,
     is_copy,
     kernel_times_ns,
@@ -57,83 +58,6 @@ HOST_CALL_NS = 5_000
 """Estimated time of a call of the host, beside its own work: Python enters and leaves."""
 
 MakeKernel = Callable[[UOp, Target], Kernel]
-
-
-@dataclass(frozen=True, eq=False)
-class Allocation:
-    """Memory of a value: an input or output of the program, or a part of the arena.
-
-    Attributes:
-        at: the index of an input or output; 0 in the arena, where the planner decides.
-        size_bytes: of a part of the arena.
-    """
-
-    space: Space
-    at: int
-    size_bytes: int
-
-
-@frozen
-class View:
-    """A value in an allocation: all of it, or the slice of the present iteration of loops."""
-
-    allocation: Allocation
-    offset: int = 0
-    strides: tuple[tuple[int, int], ...] = ()
-
-
-@mutable
-class PlannedStep:
-    """A step whose operands are still views.  One of kernel, loop, index, host, callee is set.
-
-    Attributes:
-        position: in the text; live ranges count in positions.
-        origin: the kernel or region it was made from; a copy has none.
-        operands, written: views, of which the first `written` are results.
-        condition, head, body: of a loop.
-        index, branches: of a branch.
-        callee: of a call, the schedule of the routine.
-    """
-
-    position: int
-    origin: IndexedKernel | Region | None = None
-    kernel: Kernel | None = None
-    operands: tuple[View, ...] = ()
-    written: int = 0
-    loop: Loop | None = None
-    condition: View | None = None
-    head: ScheduledFunction | None = None
-    body: ScheduledFunction | None = None
-    index: View | None = None
-    branches: Sequence[ScheduledFunction] = ()
-    host: HostCall | None = None
-    callee: Schedule | None = None
-
-
-@frozen
-class ScheduledFunction:
-    """A function with its barriers, its steps, and the view of each value."""
-
-    function: UOp
-    steps: Sequence[PlannedStep]
-    views: Mapping[UOp, View]
-
-
-@frozen
-class Schedule:
-    """A whole function, scheduled.
-
-    Attributes:
-        routine: its steps, with the memory they need beside inputs and outputs.
-        scheduled: the same steps with the graph they were made from, for reports.
-        live_ranges: of each allocation in the arena, by position.
-        offsets: of each allocation in the arena.
-    """
-
-    routine: Routine
-    scheduled: ScheduledFunction
-    live_ranges: Mapping[Allocation, planner.LiveRange]
-    offsets: Mapping[Allocation, int]
 
 
 class Scheduler:
@@ -476,63 +400,6 @@ def carry_in_place(
     return is_in_place(accesses_of(kernel.body), written, [read])
 
 
-# Addresses and barriers.
-
-
-class Finalizer:
-    """Views become slots with addresses, and steps get their barriers."""
-
-    def __init__(self, offsets: dict[Allocation, int]) -> None:
-        self.offsets = offsets
-
-    def slot(self, view: View) -> Slot:
-        """The address of a view."""
-        allocation = view.allocation
-        if allocation.space is Space.ARENA:
-            return Slot(Space.ARENA, self.offsets[allocation] + view.offset, 0, view.strides)
-        return Slot(allocation.space, allocation.at, view.offset, view.strides)
-
-    def steps(
-        self, scheduled: ScheduledFunction | None, hazards: planner.Hazards
-    ) -> tuple[Step, ...]:
-        """Steps in order; `hazards` are those of the steps before."""
-        return tuple(self._step(p, hazards) for p in scheduled.steps) if scheduled else ()
-
-    def _step(self, p: PlannedStep, hazards: planner.Hazards) -> Step:
-        slots = tuple(map(self.slot, p.operands))
-        extents = [self._extent(view) for view in p.operands]
-        if p.kernel is not None:
-            return Launch(p.kernel, slots, hazards.needs_barrier(extents, p.written))
-        if p.host is not None:
-            barrier = hazards.needs_barrier(extents, p.written)
-            hazards.clear()  # a barrier follows
-            return replace(p.host, operands=slots, barrier=barrier)
-        barrier = hazards.clear()
-        if p.callee is not None:
-            *buffers, arena = slots
-            return Call(p.callee.routine, tuple(buffers), arena, barrier)
-        if p.loop is not None:
-            head = self.steps(p.head, planner.Hazards())
-            # Each thread reads the condition after a barrier: a carry of the loop may be one.
-            read = [] if p.condition is None else [self._extent(p.condition)]
-            hazards.needs_barrier(read, 0)
-            body = self.steps(p.body, planner.Hazards(read))
-            condition = None if p.condition is None else self.slot(p.condition)
-            return replace(p.loop, head=head, condition=condition, body=body, barrier=barrier)
-        assert p.index is not None
-        read = [self._extent(p.index)]
-        branches = tuple(self.steps(branch, planner.Hazards(read)) for branch in p.branches)
-        return Branch(self.slot(p.index), branches, barrier)
-
-    def _extent(self, view: View) -> planner.Extent:
-        """The memory of a whole allocation: slices of it are taken to overlap."""
-        allocation = view.allocation
-        if allocation.space is Space.ARENA:
-            start = self.offsets[allocation]
-            return allocation.space, start, start + allocation.size_bytes
-        return allocation.space, allocation.at, allocation.at + 1
-
-
 def schedule(
     function: UOp, target: Target, make_kernel: MakeKernel, outputs: Sequence[bool]
 ) -> Schedule:
@@ -552,7 +419,7 @@ def schedule(
     ]
     scheduled = scheduler.function(function, params, targets)
     offsets, arena_bytes = planner.plan_arena(scheduler.live_ranges)
-    steps = Finalizer(offsets).steps(scheduled, planner.Hazards())
+    steps = barriers.Finalizer(offsets, target.grid is None).all_steps(scheduled)
     routine = Routine(steps, len(params), arena_bytes, work_ns(scheduled), kernel_times_ns(steps))
     return Schedule(routine, scheduled, scheduler.live_ranges, offsets)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tests.lower.graphs import (
     run_oracle,
     softmax,
 )
-from tests.lower.thread_team import run, run_on_threads
+from tests.lower.thread_team import all_shared, run, run_on_threads
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.cpu.target import host
@@ -169,6 +170,7 @@ LESS = """
 def test_while_loops(start: int, threads: int) -> None:
     head = Launch(kernel("less", LESS), (ARENA, OUT), False)
     body = Launch(kernel("count3", COUNT, 3), (OUT, OUT), False)
+    head = replace(head, barrier=True)  # it reads what the body has written
     out, arena = np.array([start, 0, 0], np.int32), np.zeros(16, np.int32)
     run([Loop(0, None, (head,), ARENA, (body,), False)], [out], arena, threads)
     times = max(9 - start, 0)
@@ -226,10 +228,32 @@ def test_small_programs_on_several_threads(threads: int) -> None:
     x, w = p(0, 20, 30), p(1, 30, 20)
     outputs = [softmax(matmul(matmul(x, w), x)), build.add_up(matmul(x, w), (0,))]
     values = [draw(u.shape, FLOAT32, i) for i, u in enumerate(params(outputs))]
-    for got, want in zip(
-        run_on_threads(threads, outputs, values), run_oracle(outputs, values), strict=True
-    ):
-        assert_close(got, want, 1e-4, 1e-4)
+    for barrier_ns in (-1, 100, 500):
+        with all_shared(barrier_ns):
+            results = run_on_threads(threads, outputs, values)
+        for got, want in zip(results, run_oracle(outputs, values), strict=True):
+            assert_close(got, want, 1e-4, 1e-4)
+
+
+@every_count
+def test_serial_steps_are_run_once_in_order(threads: int) -> None:
+    """One thread runs them, with loops and branches, and shared ones see what they wrote."""
+    count, add = kernel("count5", COUNT, 5), kernel("take_sum", TAKE_SUM, 3)
+    serial = partial(Launch, barrier=False, serial=True)
+    loop = Loop(0, 4, (), None, (serial(count, (OUT, OUT)),), False)
+    branch = Branch(ARENA, ((), (serial(count, (OUT, OUT)),)), False)
+    more = Slot(Space.OUTPUT, 0, 20)
+    steps = [
+        Launch(count, (OUT, OUT), False),
+        Loop(1, 2, (), None, (loop, branch), True),
+        serial(add, (more, OUT)),
+        Launch(add, (Slot(Space.OUTPUT, 0, 32), more), True),
+        serial(count, (OUT, OUT)),
+    ]
+    out, arena = np.zeros(11, np.int32), np.array([1], np.int32)
+    run(steps, [out], arena, threads)
+    assert out.tolist() == [12] * 5 + [33] * 3 + [99] * 3
+    assert driver_text("entry", steps, 0).count("call void @barrier") == 2
 
 
 @every_count

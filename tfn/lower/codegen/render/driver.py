@@ -2,8 +2,8 @@
 
 Every thread runs it.  The tiles of a kernel are scheduled dynamically by an atomic counter: a
 thread takes the next chunk until none is left, so a late thread delays the others by one chunk at
-most.  A kernel of one tile is run by the thread that arrives first, a function of the host by
-thread 0, the caller.
+most.  A kernel of one tile is run by the thread that arrives first; serial steps and functions of
+the host are run by thread 0, the caller.
 
 The barrier counts arrivals; the last thread to arrive opens the next generation, the others spin a
 while and then yield.
@@ -38,6 +38,7 @@ from tfn.lower.program import (
     Step,
     all_launches,
     host_calls,
+    is_serial,
     leaf_steps,
     routines,
 )
@@ -255,6 +256,7 @@ class LlvmDriver:
         block: the label of the present basic block.
         counters: the present iteration of each open loop.
         may_stop: whether a call of the host may end the program early.
+        section: the number of the open section that thread 0 runs alone; None outside of one.
         single_threaded: whether there is one thread for certain.
         pointer_bytes: the size of an address.
         reports: whether the number of each launch is stored before it begins.
@@ -280,6 +282,7 @@ class LlvmDriver:
         self.count = 0
         self.counters: dict[int, str] = {}
         self.may_stop = False
+        self.section: int | None = None
 
     def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
         """The text of a function that runs some steps; `start` comes before them."""
@@ -299,17 +302,23 @@ class LlvmDriver:
         return f"%v{self.count}"
 
     def barrier(self) -> None:
-        """Wait for all threads."""
-        if self.single_threaded:
+        """Wait for all threads; a serial step has none to wait for."""
+        if self.single_threaded or self.section is not None:
             return
         name, clock = ("@meet", ", ptr %clock") if self.timed else ("@barrier", "")
         self.lines.append(f"  call void {name}(i64 %threads, ptr %sync{clock})")
 
     def steps(self, steps: Sequence[Step]) -> None:
-        """Add steps in order."""
+        """Add steps in order; serial ones that follow each other are a section of thread 0."""
+        within = self.section is not None
         for step in steps:
+            serial = within or (is_serial(step) and not self.single_threaded)
+            if step.barrier or not serial:
+                self.end_section(within)
             if step.barrier:
                 self.barrier()
+            if serial:
+                self.begin_section()
             if isinstance(step, Launch):
                 self.launch(step)
             elif isinstance(step, Loop):
@@ -320,6 +329,23 @@ class LlvmDriver:
                 self.call(step)
             else:
                 self.host(step)
+        self.end_section(within)
+
+    def begin_section(self) -> None:
+        """Only thread 0 runs what follows."""
+        if self.section is None:
+            self.section = len(self.lines)
+            first = self.let("icmp eq i64 %thread, 0")
+            self.block = f"serial{self.section}"
+            after = f"label %{self.block}, label %shared{self.section}"
+            self.lines += [f"  br i1 {first}, {after}", f"{self.block}:"]
+
+    def end_section(self, within: bool) -> None:
+        """All threads run what follows, unless the steps are within a section."""
+        if self.section is not None and not within:
+            self.block = f"shared{self.section}"
+            self.lines += [f"  br label %{self.block}", f"{self.block}:"]
+            self.section = None
 
     def pointer(self, slot: Slot) -> str:
         """The address of an operand, in the present iteration of the loops that move it."""
@@ -403,19 +429,19 @@ class LlvmDriver:
         if self.reports:
             progress = self.let(f"getelementptr i8, ptr %sync, i64 {PROGRESS_OFFSET}")
             self.lines.append(f"  store volatile i32 {i}, ptr {progress}, align 4")
-        if self.single_threaded:
-            self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {tiles}, ptr %operands)")
-            return
         chunk = max(1, -(-kernel.tiles // MAX_CHUNKS))
         if repeated:
             function, begins, rounds = "again", -(-kernel.tiles // chunk), ", ptr %rounds"
         else:
             function, begins, rounds = "share", 0, ""
+        whole = self.single_threaded or self.section is not None
         self.lines.append(
-            f"  call void @{function}(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {begins}, "
-            f"ptr %operands, i64 %threads, ptr %sync, i64 {i}{rounds})"
+            f"  call void @{kernel.name}(i64 0, i64 {tiles}, ptr %operands)"
+            if whole
+            else f"  call void @{function}(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, "
+            f"i64 {begins}, ptr %operands, i64 %threads, ptr %sync, i64 {i}{rounds})"
         )
-        if self.timed:
+        if self.timed and not self.single_threaded:
             self.lines.append(f"  call void @ran(ptr %clock, i64 {i})")
 
     def call(self, call: Call) -> None:
@@ -442,7 +468,7 @@ class LlvmDriver:
         self.barrier()  # all have read it before a later call may fail
 
     def loop(self, loop: Loop) -> None:
-        """Head, test, body, barrier, and back."""
+        """Head, barrier, test, body, and back; without a condition, body and barrier."""
         n = loop.number
         before = self.block
         self.lines += [f"  br label %loop{n}", f"loop{n}:"]
@@ -460,7 +486,8 @@ class LlvmDriver:
         self.lines += [f"  br i1 {more}, label %body{n}, label %exit{n}", f"body{n}:"]
         self.block = f"body{n}"
         self.steps(loop.body)
-        self.barrier()
+        if loop.condition is None:
+            self.barrier()
         step = self.let(f"add i64 %i{n}, 1")
         self.lines[at] += f", [ {step}, %{self.block} ]"
         self.lines += [f"  br label %loop{n}", f"exit{n}:"]

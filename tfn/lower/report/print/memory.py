@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfn.lower.fuse.ranges import Region
-from tfn.lower.memory.schedule import Allocation, PlannedStep, Schedule, ScheduledFunction, View
+from tfn.lower.memory.planner import Allocation, PlannedStep, Schedule, ScheduledFunction, View
 from tfn.lower.program import Branch, Call, HostCall, Launch, Loop, Program, Space, Step
 from tfn.lower.report.print.graph import Graph
 from tfn.lower.report.print.stages import TITLES

@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 
-from tfn.lower.memory.schedule import Schedule
+from tfn.lower.memory.planner import Schedule
 
 WIDTH_PIXELS = 640
 MIN_HEIGHT_PIXELS = 40

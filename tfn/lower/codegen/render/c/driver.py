@@ -18,6 +18,7 @@ from tfn.lower.program import (
     Space,
     Step,
     all_launches,
+    is_serial,
     routines,
 )
 
@@ -52,12 +53,14 @@ class CDriver:
         inputs: the number of buffers before those of the outputs.
         names: of the routines.
         numbers: of the launches by id, if threads share them; None for one thread.
+        in_section: whether only the calling thread runs the present line.
     """
 
     def __init__(
         self, inputs: int, names: Mapping[Routine, str], numbers: Mapping[int, int] | None
     ) -> None:
         self.inputs, self.names, self.numbers, self.depth = inputs, names, numbers, 1
+        self.in_section = False
         self.lines: list[str] = []
 
     def define(self, name: str, steps: Sequence[Step]) -> str:
@@ -70,8 +73,8 @@ class CDriver:
         return f"static void {name}({parameter}char *const *buffers, char *arena) {{\n{lines}\n}}\n"
 
     def barrier(self) -> None:
-        """Wait for all threads."""
-        if self.numbers is not None:
+        """Wait for all threads; a serial step has none to wait for."""
+        if self.numbers is not None and not self.in_section:
             self.line("meet(me);")
 
     def line(self, text: str) -> None:
@@ -79,11 +82,17 @@ class CDriver:
         self.lines.append("  " * self.depth + text)
 
     def steps(self, steps: Sequence[Step]) -> None:
-        """Add steps in order."""
+        """Add steps in order; serial ones that follow each other are a section of one thread."""
+        within = self.in_section
         for step in steps:
             assert not isinstance(step, HostCall), "a program in C has no host"
+            serial = within or (is_serial(step) and self.numbers is not None)
+            if step.barrier or not serial:
+                self.end_section(within)
             if step.barrier:
                 self.barrier()
+            if serial:
+                self.begin_section()
             if isinstance(step, Launch):
                 self.launch(step)
             elif isinstance(step, Call):
@@ -95,12 +104,25 @@ class CDriver:
                 self.loop(step)
             else:
                 self.branch(step)
+        self.end_section(within)
+
+    def begin_section(self) -> None:
+        """Only the calling thread runs what follows."""
+        if not self.in_section:
+            self.line("if (me->calls) {")
+            self.depth, self.in_section = self.depth + 1, True
+
+    def end_section(self, within: bool) -> None:
+        """All threads run what follows, unless the steps are within a section."""
+        if self.in_section and not within:
+            self.depth, self.in_section = self.depth - 1, False
+            self.line("}")
 
     def launch(self, launch: Launch) -> None:
         """All tiles at once, or shared with the other threads."""
         name, tiles = launch.kernel.name, launch.kernel.tiles
         operands = self.pointers(launch.operands)
-        if self.numbers is None:
+        if self.numbers is None or self.in_section:
             self.line(f"{name}(0, {tiles}, {operands});")
         else:
             self.line(f"share(me, {self.numbers[id(launch)]}, {tiles}, {name}, {operands});")
@@ -130,7 +152,8 @@ class CDriver:
             self.barrier()
             self.line(f"if (!*({self.pointer(loop.condition)})) break;")
         self.steps(loop.body)
-        self.barrier()
+        if loop.condition is None:
+            self.barrier()
         self.depth -= 1
         self.line("}")
 

@@ -23,6 +23,7 @@ typedef struct {{
 
 typedef struct {{
   Team *team;
+  int calls; /* whether it is the thread that called: it runs serial steps */
   u64 start[LAUNCHES]; /* where the counter of each launch begins in this round */
 }} Member;
 
@@ -68,8 +69,8 @@ static struct {{
   .begun = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER,
 }};
 
-static void take_part(void) {{
-  Member me = {{&pool.team, {{0}}}};
+static void take_part(int calls) {{
+  Member me = {{&pool.team, calls, {{0}}}};
   {name}(&me, pool.buffers, pool.arena);
 }}
 
@@ -79,7 +80,7 @@ static void *work(void *unused) {{
   for (u64 seen = 0;; seen = pool.job) {{
     while (pool.job == seen) pthread_cond_wait(&pool.begun, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
-    take_part();
+    take_part(0);
     pthread_mutex_lock(&pool.lock);
     if (!--pool.running) pthread_cond_signal(&pool.done);
   }}
@@ -103,7 +104,7 @@ static void run_together(char *const *buffers, char *arena) {{
   ++pool.job;
   pthread_cond_broadcast(&pool.begun);
   pthread_mutex_unlock(&pool.lock);
-  take_part();
+  take_part(1);
   pthread_mutex_lock(&pool.lock);
   while (pool.running) pthread_cond_wait(&pool.done, &pool.lock);
   pthread_mutex_unlock(&pool.lock);
