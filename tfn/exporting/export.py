@@ -34,6 +34,7 @@ from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.target import configured, host
 from tfn.hw.cpu.target import named as target_named
 from tfn.inspect.verify import report
+from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.lower import pipeline
 from tfn.lower.codegen.render import driver, llvm
 from tfn.lower.codegen.render.c import driver as c_driver
@@ -42,7 +43,6 @@ from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import Language
 from tfn.lower.program import Program, host_calls
 from tfn.lower.target.target import Target
-from tfn.numpy.linalg.lapack_programs import without_lapack
 from tfn.trace import bind
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr

@@ -5,6 +5,8 @@ Beyond it, in reading order:
 reflections  Householder reflections: the packed form of Q
 tridiagonal_systems  systems with three diagonals
 spectral     decompositions with JAX's options; the forms of Schur and Hessenberg
+jacobi       eigenvalues and singular values without LAPACK
+lapack_programs  routines of LAPACK as programs of the language
 """
 
 from tfn._support.lazy import on_demand as _on_demand

@@ -8,8 +8,6 @@ host_calls      functions of NumPy, called on the host
 stacks          checks of arguments: stacks of matrices, their shapes and dtypes
 elimination     systems of small matrices, along the stack
 triangular      triangular_solve, lu, solve, cholesky, qr, with derivatives
-jacobi          eigenvalues and singular values without LAPACK
-lapack_programs routines of LAPACK as programs of the language
 eigen           eigh, eig, svd and their values alone, with derivatives
 determinants    det, slogdet, adjugate, with derivatives
 norms           norms, condition number, rank

@@ -19,6 +19,7 @@ from typing import Any
 
 from tfn.array import Array
 from tfn.dtypes import COMPLEXES, INT32, DType
+from tfn.lax.linalg import jacobi
 from tfn.lax.loops import fori_loop, scan
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.complex import conj, imag, real
@@ -26,7 +27,6 @@ from tfn.numpy.contraction import matmul
 from tfn.numpy.creation import ones_like, zeros
 from tfn.numpy.elementary import sqrt
 from tfn.numpy.indexing import take_along_axis
-from tfn.numpy.linalg import jacobi
 from tfn.numpy.linalg.lapack import Routine
 from tfn.numpy.linalg.stacks import adjoint
 from tfn.numpy.logic import isfinite, where

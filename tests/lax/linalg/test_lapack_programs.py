@@ -12,9 +12,9 @@ import tfn
 import tfn.numpy as tnp
 from tfn import scipy
 from tfn.eager import run
+from tfn.lax.linalg.lapack_programs import PROGRAMS, without_lapack
 from tfn.numpy import linalg
 from tfn.numpy.linalg.lapack import CALLS
-from tfn.numpy.linalg.lapack_programs import PROGRAMS, without_lapack
 from tfn.trace.inline import has
 from tfn.trace.op import Op
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tfn.numpy as tnp
-from tfn.numpy.linalg import jacobi
+from tfn.lax.linalg import jacobi
 
 
 def hilbert(n: int) -> np.ndarray:
