@@ -187,3 +187,18 @@ def test_lanes_keep_their_order_beside_other_vectors() -> None:
         shuffles = [u for u in linear(output) if u.op is Op.SHUFFLE]
         assert shuffles and not all(map(blocks, shuffles))
         assert_matches_oracle([output])
+
+
+def test_lanes_keep_their_order_where_vectors_meet_those_of_other_loops() -> None:
+    """Sums of an inner loop, in pairs, that are stored as pairs after it."""
+    z, a = p(0, 64, 16), p(1, 16, 2)
+    product = UOp(Op.MAX, (build.dot(z, a, ((1,), (0,))), build.full_like(p(2, 64, 2), 0.0)))
+    slope = build.dot(build.permute(z, (1, 0)), product, ((1,), (0,)))
+    mean = build.add_up(slope, (0,), keepdims=True)
+    assert_matches_oracle([product, slope - build.expand(mean, slope.shape)], rtol=1e-4, atol=1e-4)
+    x, y = load(0), load(1)
+    loop = UOp(Op.LOOP, (BASE, const(3, INT64)), 1)
+    after = [store(1, x), store(0, y)]
+    merged = deinterleave([x, y, loop, UOp(Op.END, (loop,)), *after])
+    assert [u.arg for u in merged if u.op is Op.SHUFFLE][:2] == [(0, 2, 4, 6), (1, 3, 5, 7)]
+    assert [u.arg for u in merged if u.op is Op.SHUFFLE][2:] == [(0, 4, 1, 5), (2, 6, 3, 7)]

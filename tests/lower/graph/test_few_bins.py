@@ -36,6 +36,22 @@ def test_values_are_those_of_updates_in_order(bins: int, dtype: DType, op: Op) -
     np.testing.assert_array_equal(run_compiled([u], values)[0], want)
 
 
+@pytest.mark.parametrize("shape", [(2, 2), (4, 1, 3), (16, 1)], ids=str)
+def test_rows_are_added_to_few_rows(shape: tuple[int, ...]) -> None:
+    n = MIN_UPDATES + 5
+    y, at, x = p(0, *shape), p(1, n, 1, dtype=INT32), p(2, n, 1, *shape[1:])
+    u = build.scatter(y, at, x, Op.ADD)
+    assert scatter_as_reduction(u, HOST) is not u
+    random = np.random.default_rng(4)
+    values = [
+        random.integers(-9, 9, shape).astype(FLOAT32),
+        random.integers(-1, shape[0] + 1, at.shape).astype(INT32),
+        random.integers(-9, 9, x.shape).astype(FLOAT32),
+    ]
+    (want,) = oracle.evaluate([u], dict(zip((y, at, x), values, strict=True)))
+    np.testing.assert_array_equal(run_compiled([u], values)[0], want)
+
+
 def test_what_is_not_hit_stays_as_it_is() -> None:
     u, *_ = added(4, MIN_UPDATES, FLOAT32)
     operand = np.array([-0.0, 0.0, np.inf, np.nan], FLOAT32)

@@ -25,6 +25,7 @@ instruction instead of two::
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -117,31 +118,43 @@ def _groups(items: Sequence[UOp]) -> tuple[dict[UOp, Parts], set[UOp]]:
 
 def _unordered(items: Sequence[UOp], groups: Mapping[UOp, Parts]) -> set[UOp]:
     """The accesses of pairs in runs whose vectors may have their lanes in another order."""
+    runs: list[list[UOp]] = [[]]
+    run_of: dict[UOp, int] = {}
+    mixed: set[int] = set()  # runs whose vectors others use, or the ends of loops
+    for u in items:
+        is_end = u.op in RUN_ENDS
+        mixed |= {
+            run_of[s]
+            for s in u.src
+            if s.shape and s in run_of and s.op is not Op.SPLAT
+            if is_end or run_of[s] != len(runs) - 1
+        }
+        if is_end:
+            runs.append([])
+        else:
+            runs[-1].append(u)
+            run_of[u] = len(runs) - 1
     found: set[UOp] = set()
-    run: list[UOp] = []
-    for u in [*items, None]:
-        if u is not None and u.op not in RUN_ENDS:
-            run.append(u)
-            continue
+    times = Counter(u for run in runs for u in run if u in groups)
+    for i, run in enumerate(runs):
         pairs = [v for v in run if v in groups]
         inside = set(run)
-        if pairs and all(_any_order(v, groups, inside, pairs[0].arg.lanes) for v in run):
-            found.update(pairs)
-        run = []
+        if i not in mixed and pairs and all(times[v] == 1 for v in pairs):
+            same = all(_any_order(v, groups, inside, pairs[0].arg.lanes) for v in run)
+            found.update(pairs if same else ())
     return found
 
 
 def _any_order(u: UOp, groups: Mapping[UOp, Parts], run: AbstractSet[UOp], lanes: int) -> bool:
     """Whether an instruction takes and gives vectors with their lanes in any order."""
+    vectors = [s for s in u.src if s.shape and s.op is not Op.PARAM]
+    if any(s not in run and s.op not in (Op.CONST, Op.SPLAT) for s in vectors):
+        return False
     if u in groups:
         block = BLOCK_BYTES // u.src[0].dtype.itemsize
         return u.arg.stride == 2 and u.arg.lanes == lanes and block > 1 and lanes % block == 0
-    if not u.shape and not any(s.shape for s in u.src if s.op is not Op.PARAM):
-        return True
-    same = all(
-        s in run or s.op in (Op.CONST, Op.SPLAT) for s in u.src if s.shape and s.op is not Op.PARAM
-    )
-    return (u.op in ELEMENTWISE and same) or u.op is Op.SPLAT
+    scalar = not u.shape and not vectors
+    return scalar or u.op in ELEMENTWISE or u.op is Op.SPLAT
 
 
 def _within_blocks(u: UOp, part: int) -> list[int]:

@@ -28,24 +28,27 @@ MONOIDS = frozenset({Op.ADD, Op.MIN, Op.MAX})
 
 
 def scatter_as_reduction(u: UOp, target: Target) -> UOp:
-    """A scatter of single elements into few as a reduction; any other as it is."""
+    """A scatter of elements, or whole rows, into few as a reduction; any other as it is."""
     operand, indices, updates = u.src
-    single = operand.ndim == 1 and indices.shape[-1:] == (1,) and not u.arg.batch
-    few = single and operand.size <= MAX_BINS and indices.size >= MIN_UPDATES
+    rows = indices.ndim == 2 and indices.shape[1] == 1 and not u.arg.batch
+    few = rows and operand.size <= MAX_BINS and updates.size >= MIN_UPDATES
+    whole = few and updates.shape == (indices.shape[0], 1, *operand.shape[1:])
     ordered = target.batch_invariant and operand.dtype in FLOATS
-    if not few or updates.size != indices.size or u.arg.op not in MONOIDS or ordered:
+    if not whole or u.arg.op not in MONOIDS or ordered:
         return u
-    n, k = indices.size, operand.size
-    at, value = (_in_memory(build.reshape(s, (1, n))) for s in (indices, updates))
-    hit = build.eq(build.expand(at, (k, n)), build.iota((k, n), 0, indices.dtype))
-    identity = const(build.identity(u.arg.op, operand.dtype), operand.dtype, (k, n))
-    chosen = build.where(hit, build.expand(value, (k, n)), identity)
+    n, k, *row = indices.shape[0], *operand.shape
+    shape = k, n, *row
+    at = build.reshape(_in_memory(indices), (1, n, *(1 for _ in row)))
+    value = build.reshape(_in_memory(updates), (1, n, *row))
+    hit = build.eq(build.expand(at, shape), build.iota(shape, 0, indices.dtype))
+    identity = const(build.identity(u.arg.op, operand.dtype), operand.dtype, shape)
+    chosen = build.where(hit, build.expand(value, shape), identity)
     total = build.reduce(chosen, u.arg.op, (1,))
     combined = UOp(u.arg.op, (operand, total))
     if u.arg.op is not Op.ADD or operand.dtype not in FLOATS:
         return combined
     # What is not hit stays, a negative zero too.
-    nothing = build.eq(total, const(0, operand.dtype, (k,)))
+    nothing = build.eq(total, const(0, operand.dtype, operand.shape))
     return build.where(nothing, operand, combined)
 
 
