@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tfn.dtypes import BOOL, FLOAT32
 from tfn.errors import ExportError
 from tfn.exporting.codec import MAX_DEPTH, MAX_INTEGER_BITS, decode, encode
+from tfn.trace.argument import Dot, Scan, Scatter, Sort
 from tfn.trace.op import Op
 
 PLAIN = st.recursive(
@@ -82,3 +83,15 @@ def test_bytes_that_ask_for_too_much_are_refused_at_once(data: bytes) -> None:
     with pytest.raises(ExportError, match="damaged"):
         decode(data)
     assert time.process_time() - start < 0.5
+
+
+def test_fields_that_records_have_got_since_are_left_out_where_they_are_unset() -> None:
+    """So the bytes of older versions are read, and are those of the present one."""
+    old, new = Scan(5, False, 1, 2), Scan(5, False, 0, 2, associative=True)
+    assert encode(old) == b"r\x04Scan(\x04i\x0aFi\x02i\x04"
+    assert decode(encode(old)) == old and decode(encode(new)) == new
+    assert encode(new)[-1:] == b"T"
+    for record in (Dot((1,), (0,), (), (), FLOAT32, tf32=True), Sort(1), Scatter(0, Op.ADD)):
+        assert decode(encode(record)) == record
+    with pytest.raises(ExportError, match="a Scan of 3 fields instead of 5"):
+        decode(b"r\x04Scan(\x03i\x0aFi\x02")

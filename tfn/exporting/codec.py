@@ -78,7 +78,7 @@ RECORDS: dict[str, type[Any]] = {
 ADDED = {
     "Dot": ("tf32",),
     "Scan": ("associative",),
-    "Scatter": ("distinct",),
+    "Scatter": ("distinct", "whole"),
     "Sort": ("shared",),
 }
 """Fields that records have got since their first version: left out where all have their default."""

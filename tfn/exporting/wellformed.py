@@ -236,6 +236,7 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
         "batch": _plain(0, RANK_LIMIT),
         "op": _one_of(*MONOIDS, Op.WHERE),
         "distinct": _one_of(False),
+        "whole": _one_of(False),
     },
     Sort: {"keys": _plain(1), "shared": _one_of(False)},
     Function: {"params": _parameters},

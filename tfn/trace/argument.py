@@ -191,13 +191,14 @@ class Scatter:
     """The inverse of `Gather`: updates (*batch, *points, *sizes) are combined into the operand.
 
     `op` is one of the monoids, or WHERE to set (the last update of an element wins).  A window
-    that does not fit is dropped whole.  `distinct` windows all fit, and meet no element twice: they
-    have no order.
+    that does not fit is dropped whole.  `distinct` windows meet no element twice, so that they have
+    no order; with `whole` they all fit, and meet every element.
     """
 
     batch: int
     op: Op
     distinct: bool = False
+    whole: bool = False
 
 
 @frozen

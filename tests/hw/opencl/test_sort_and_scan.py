@@ -120,3 +120,26 @@ def test_derivatives_of_sorts_and_prefix_sums() -> None:
     np.testing.assert_array_equal(np.asarray(got), wanted)
     got = tfn.jit(tfn.grad(lambda x: (tnp.cumsum(x) * w).sum()))(x)
     np.testing.assert_allclose(np.asarray(got), np.cumsum(w[::-1])[::-1], rtol=1e-4, atol=1e-3)
+
+
+def test_histograms_segment_sums_and_gradients_of_embeddings() -> None:
+    """Scatters of many updates, which are sorted; in place where the operand is donated."""
+    rng = np.random.default_rng(7)
+    ids = rng.integers(0, 50, 3001).astype(np.int32)
+    x = rng.normal(size=3001).astype(np.float32)
+    got = tnp.histogram(tnp.asarray(x), bins=20)[0]
+    np.testing.assert_array_equal(np.asarray(got), np.histogram(x, bins=20)[0])
+    np.testing.assert_array_equal(np.asarray(tnp.bincount(tnp.asarray(ids))), np.bincount(ids))
+    sums = np.bincount(ids, x, 50)
+    got = tfn.ops.segment_sum(tnp.asarray(x), tnp.asarray(ids), 50)
+    np.testing.assert_allclose(np.asarray(got), sums, rtol=1e-4, atol=1e-4)
+    add = tfn.jit(lambda y, x: y.at[tnp.asarray(ids)].add(x), donate_argnums=0)
+    first, again = (np.asarray(add(tnp.zeros(50), tnp.asarray(x))) for _ in range(2))
+    np.testing.assert_allclose(first, sums, rtol=1e-4, atol=1e-4)
+    assert first.tobytes() == again.tobytes()
+    table = rng.normal(size=(50, 7)).astype(np.float32)
+    ct = rng.normal(size=(3001, 7)).astype(np.float32)
+    got = tfn.jit(tfn.grad(lambda table: (table[ids] * ct).sum()))(table)
+    wanted = np.zeros_like(table)
+    np.add.at(wanted, ids, ct)
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-3, atol=1e-3)

@@ -150,4 +150,4 @@ def _put(x: UOp, at: UOp, dtype: DType) -> UOp:
     lead, padded, _ = at.shape
     updates = build.reshape(x, (lead, padded, 1))
     src = (const(0, dtype, (lead, padded)), at, updates)
-    return UOp(Op.SCATTER, src, Scatter(1, Op.WHERE, distinct=True))
+    return UOp(Op.SCATTER, src, Scatter(1, Op.WHERE, distinct=True, whole=True))

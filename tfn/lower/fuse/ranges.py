@@ -130,7 +130,7 @@ def _scatter(barrier: UOp) -> list[IndexedKernel]:
     src = (buffer, position, value)
     numbers = () if node.arg.distinct else _range_numbers(ordered)
     store = UOp(Op.STORE, src if inside is None else (*src, inside), numbers)
-    if node.arg.distinct and updates.size == node.size:
+    if node.arg.whole:
         copied = []  # all of it is written anew
     return [*copied, IndexedKernel(UOp(Op.SINK, (store,)), tuple(indexer.operands), 1)]
 

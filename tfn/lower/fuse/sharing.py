@@ -5,12 +5,14 @@ shared by the threads of a group; longer ones become several kernels, by arrays:
 
     sort x           ->   sort of tiles, counts, a scan of these, a scatter: `grid_sort`
     scan (c + x) x   ->   totals of blocks, a scan of these, a scan of each block: `block_scan`
+    scatter-add y x  ->   a sort by element, a scan of segments, a scatter: `grid_scatter`
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tfn.lower.fuse.grid_scatter import scatter_on_grid
 from tfn.lower.fuse.grid_sort import sort_on_grid
 from tfn.lower.graph.block_scan import scan_in_blocks
 from tfn.lower.target.target import Target
@@ -29,7 +31,7 @@ SHARED: dict[Op, Callable[[UOp, Target], list[UOp] | None]] = {
 def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     """The values with sorts and scans for the threads of a grid; the same on a processor."""
     order = [*walk(outputs)]
-    if target.grid is None or not any(u.op in SHARED for u in order):
+    if target.grid is None or not any(u.op in SHARED or u.op is Op.SCATTER for u in order):
         return [*outputs]
     new: dict[UOp, UOp] = {}
     results: dict[UOp, list[UOp] | None] = {}
@@ -41,6 +43,8 @@ def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
                 results[of] = SHARED[of.op](of, target)
             values = results[of]
             u = u if values is None else changed("share", u, values[u.arg])
+        elif u.op is Op.SCATTER:
+            u = changed("sort-updates", u, scatter_on_grid(u, target))
         new[node] = u
         if source_lines.enabled():
             source_lines.inherit(u, node)

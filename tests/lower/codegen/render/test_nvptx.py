@@ -101,6 +101,8 @@ HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "sort":        (lambda: build.sort([p(0, 1 << 22, dtype=INT32)])[:1],     96, 27648, 2),
     "short sort":  (lambda: build.sort([p(0, 1000, 2000)])[:1],               64, 16384, 4),
     "prefix sums": (lambda: [running(p(0, 1 << 22), Op.ADD)],                128, 1024, 2),
+    "scatter-add": (lambda: [build.scatter(p(0, 1 << 20), p(1, 1 << 20, 1, dtype=INT32),
+                                           p(2, 1 << 20, 1), Op.ADD)],         96, 27648, 2),
     "attention":   (attention,                                                128, 32768, 2),
 }
 # fmt: on
