@@ -225,3 +225,19 @@ def test_a_predicate_of_paths_ends_branches() -> None:
         ("['c']", 4),
     ]
     assert tree.unflatten(spec, [x for _, x in pairs]) == nested
+
+
+def test_dicts_keep_the_order_of_insertion():
+    """Only where `import jax` means tfn are they rebuilt in the order of their keys."""
+    assert list(tree.map(lambda x: x, {"b": 1, "a": {"d": 2, "c": 3}})) == ["b", "a"]
+
+
+def test_static_data_without_a_hash_has_an_order_too(monkeypatch):
+    monkeypatch.setattr(tree, "SORTED_KEYS", [True])
+
+    class Held:
+        def __init__(self, child):
+            self.child = child
+
+    tree.register_node(Held, lambda held: ((held.child,), [1]), lambda _, children: Held(*children))
+    assert list(tree.map(lambda x: x, Held({"b": 1, "a": 2})).child) == ["a", "b"]

@@ -13,6 +13,7 @@ import atexit
 import builtins
 import functools
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
@@ -91,6 +92,38 @@ class FlattenedIndexKey:
         return f"[<flat index {self.key}>]"
 
 
+SORTED_KEYS = [False]
+"""Whether dicts that are rebuilt have their keys in order, as JAX's have, or in that in which they
+were inserted."""
+
+
+def _as_rebuilt(structure: Structure) -> Structure:
+    """The same structure, which rebuilds dicts with their keys in order if `SORTED_KEYS` says."""
+    if not SORTED_KEYS[0]:
+        return structure
+    try:
+        return _with_sorted_keys(structure)
+    except (TypeError, ValueError):  # static data that cannot be hashed or compared
+        return structure.transform(_in_order)
+
+
+@functools.lru_cache(maxsize=1024)
+def _with_sorted_keys(structure: Structure) -> Structure:
+    return structure.transform(_in_order)
+
+
+def _in_order(node: Structure) -> Structure:
+    """A node without what optree knows of the order of insertion."""
+    if node.type is dict:
+        keyed = dict(zip(node.entries(), node.children(), strict=True))
+        return optree.treespec_dict(keyed, namespace=NAMESPACE)
+    if node.type is defaultdict:
+        empty: Any = node.unflatten([None] * node.num_leaves)
+        keyed = dict(zip(node.entries(), node.children(), strict=True))
+        return optree.treespec_defaultdict(empty.default_factory, keyed, namespace=NAMESPACE)
+    return node
+
+
 Path = tuple[Any, ...]
 """Keys of the classes above, or of the classes that a registered class defines."""
 
@@ -103,7 +136,8 @@ def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
         [2, 1]
     """
     with section():
-        return optree.tree_flatten(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+        values, spec = optree.tree_flatten(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+        return values, _as_rebuilt(spec)
 
 
 def unflatten(structure: Structure, values: Iterable[object]) -> Any:
@@ -152,7 +186,7 @@ def structure(tree: Any, is_leaf: _IsLeaf = None) -> Structure:
         True
     """
     with section():
-        return optree.tree_structure(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+        return _as_rebuilt(optree.tree_structure(tree, is_leaf=is_leaf, namespace=NAMESPACE))
 
 
 def flatten_up_to(structure: Structure, tree: Any) -> list[Any]:
@@ -262,7 +296,8 @@ def flatten_with_path(
         accessors, values, spec = optree.tree_flatten_with_accessor(
             tree, is_leaf=is_leaf, namespace=NAMESPACE
         )
-        return [(tuple(builtins.map(_key, a)), value) for a, value in zip(accessors, values)], spec
+        pairs = [(tuple(builtins.map(_key, a)), value) for a, value in zip(accessors, values)]
+        return pairs, _as_rebuilt(spec)
 
 
 @frozen

@@ -20,6 +20,7 @@ from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
 from tfn.trace.refs import Ref
 from tfn.transforms.annotations import HELD
+from tfn.tree import SORTED_KEYS
 
 
 def install_as_jax() -> None:
@@ -46,6 +47,7 @@ def install_as_jax() -> None:
     as_in_jax()
     from_environment()
     HELD[:] = [False]
+    SORTED_KEYS[:] = [True]
     # A key is an array in JAX.  Here it is a tree with one, which says that it is one too.
     keys.seen_as(Array)
     for kind, attributes in ATTRIBUTES.items():
