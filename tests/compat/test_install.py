@@ -113,3 +113,24 @@ def test_names_of_dtypes_are_found_among_those_of_numpy() -> None:
         print(jnp.zeros(1, jnp.float_).dtype, jnp.zeros(1, jnp.complex_).dtype)
     """)
     assert out == "True True\nTrue True float32\nfloat64 complex128\n"
+
+
+def test_dicts_of_results_have_sorted_keys():
+    """As JAX's have, whatever made them."""
+    run("""
+        from tfn.compat import install_as_jax
+        install_as_jax()
+        import jax, jax.numpy as jnp
+        from collections import OrderedDict, defaultdict
+        made = lambda x: {"b": x, "a": {"z": (x, x), "y": x}}
+        for tree in (jax.jit(made)(1.0), jax.jit(made)(1.0), jax.vmap(made)(jnp.ones(2)),
+                     jax.tree.map(lambda x: x, made(1)), jax.eval_shape(made, 1.0),
+                     jax.grad(lambda d: d["b"] * d["a"]["y"])(made(2.0) | {"c": 3.0}),
+                     jax.tree.unflatten(jax.tree.structure(made(1)), range(4))):
+            assert list(tree)[:2] == ["a", "b"] and list(tree["a"]) == ["y", "z"], tree
+        kept = jax.tree.map(lambda x: x, OrderedDict(b=1, a=2))
+        assert list(kept) == ["b", "a"]
+        lists = jax.tree.map(lambda x: x, defaultdict(list, b=1, a=2))
+        assert list(lists) == ["a", "b"] and lists["c"] == []
+        assert jax.tree.structure({"b": 1, "a": 2}) == jax.tree.structure({"a": 1, "b": 2})
+    """)

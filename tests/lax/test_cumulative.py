@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tfn
+import tfn.numpy as tnp
 from tfn import lax
 from tfn.errors import AxisError, DTypeError
 
@@ -58,3 +59,12 @@ def test_refusals() -> None:
         lax.cumsum(np.array([True, False]))
     with pytest.raises(AxisError):
         lax.cumsum(X, 3)
+
+
+def test_weak_dtypes_stay_weak():
+    """As in JAX, where `jax.numpy.cumsum` has a dtype of its own."""
+    x = tnp.broadcast_to(tnp.asarray(1.0), (3,))
+    assert x.weak_type and lax.cumsum(x).weak_type and lax.cummax(x).weak_type
+    assert not tnp.cumsum(x).weak_type and not tnp.cumprod(x).weak_type
+    assert lax.dynamic_slice(x, (tnp.asarray(1),), (2,)).weak_type
+    assert tfn.eval_shape(lax.stop_gradient, tnp.asarray(1.0)).weak_type

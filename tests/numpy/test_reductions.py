@@ -194,10 +194,13 @@ def test_axis_errors_name_the_function():
         tnp.sum(tnp.ones((2, 3)), axis=0.5)
 
 
-def test_weak_types_survive():
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std", "ptp"])
+def test_reductions_have_a_dtype_of_their_own(name):
+    """As in JAX: what is reduced is an array, and gives way to no other dtype."""
     x = tnp.asarray(2.0)
-    assert x.weak_type and x.sum().weak_type and x.mean().weak_type and x.max().weak_type
-    assert not x.sum(dtype="float32").weak_type
+    assert x.weak_type and not getattr(tnp, name)(x).weak_type
+    assert not tfn.jit(getattr(tnp, name))(2.0).weak_type
+    assert (getattr(tnp, name)(2.0) * tnp.ones(3, "float16")).dtype == np.float32
 
 
 @pytest.mark.parametrize("name", ["var", "std"])

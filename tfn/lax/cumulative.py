@@ -32,7 +32,7 @@ def _cumulative(name: str, op: Op, x: ArrayLike, axis: int, reverse: bool) -> Ar
         )
     axis = one_axis(name, axis, len(value.shape))
     dtype = build.accumulator(value.dtype) if op in (Op.ADD, Op.MUL) else value.dtype
-    return apply(_along, [value], op, axis, bool(reverse), dtype)
+    return apply(_along, [value], op, axis, bool(reverse), dtype, weak=value.weak_type)
 
 
 def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:

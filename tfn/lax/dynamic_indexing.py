@@ -65,7 +65,7 @@ def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int
     starts = _starts(x, start_indices, sizes)
     if isinstance(starts, tuple):
         return static_slice(x, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
-    out: Array = bind(Op.GATHER, x, starts, arg=Gather(0, sizes))
+    out: Array = bind(Op.GATHER, x, starts, arg=Gather(0, sizes), weak=x.weak_type)
     return out
 
 

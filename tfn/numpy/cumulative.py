@@ -170,7 +170,7 @@ def _accumulate(
     x = array_of(name, x)
     kind = canonical(dtype) if dtype is not None else DEFAULTS[int] if x.dtype == BOOL else x.dtype
     x, axis = flat_or_axis(name, x, axis)
-    return apply(_running, (x,), op, axis, kind, weak=x.weak_type and dtype is None)
+    return apply(_running, (x,), op, axis, kind)
 
 
 def _running(x: UOp, op: Op, axis: int, dtype: DType) -> UOp:

@@ -57,7 +57,6 @@ def _reduction(
     keepdims: bool,
     initial: ArrayLike | None,
     where: ArrayLike | None,
-    weak: bool,
 ) -> Array:
     x = array_of(name, x)
     axes = some_axes(name, axis, x.ndim)
@@ -69,7 +68,7 @@ def _reduction(
         mask = array_of(name, where)
         broadcast_shape(name, x.shape, mask.shape)
         operands.append(mask)
-    return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has_extras, weak=weak)
+    return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has_extras)
 
 
 def _known_kind(name: str, value: ArrayLike, dtype: DType, x: Array) -> Array:
@@ -171,11 +170,7 @@ def sum(
     no_out("sum", out)
     x = array_of("sum", x)
     kind = sum_dtype(x, dtype, promote_integers)
-    return _reduction("sum", Op.ADD, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
-
-
-def _weak(x: Array, dtype: DTypeLike | None) -> bool:
-    return x.weak_type and dtype is None
+    return _reduction("sum", Op.ADD, x, axis, kind, keepdims, initial, where)
 
 
 def prod(
@@ -217,7 +212,7 @@ def prod(
     no_out("prod", out)
     x = array_of("prod", x)
     kind = sum_dtype(x, dtype, promote_integers)
-    return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
+    return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where)
 
 
 def max(
@@ -312,7 +307,7 @@ def _extreme(
                 got=f"where={shown(where)}, initial=None",
                 hint="it counts where the mask is false everywhere",
             )
-    return _reduction(name, op, x, axis, x.dtype, keepdims, initial, where, x.weak_type)
+    return _reduction(name, op, x, axis, x.dtype, keepdims, initial, where)
 
 
 def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
@@ -395,7 +390,7 @@ def all(
 def _truths(
     name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool, where: ArrayLike | None
 ) -> Array:
-    return _reduction(name, op, x, axis, BOOL, keepdims, None, where, False)
+    return _reduction(name, op, x, axis, BOOL, keepdims, None, where)
 
 
 def count_nonzero(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -463,10 +458,10 @@ def mean(
     kind = mean_dtype(x, dtype)
     axes = some_axes("mean", axis, x.ndim)
     if where is None:
-        return apply(_mean, (x,), axes, kind, bool(keepdims), weak=_weak(x, dtype))
+        return apply(_mean, (x,), axes, kind, bool(keepdims))
     mask = array_of("mean", where)
     broadcast_shape("mean", x.shape, mask.shape)
-    return apply(_mean_where, (x, mask), axes, kind, bool(keepdims), weak=_weak(x, dtype))
+    return apply(_mean_where, (x, mask), axes, kind, bool(keepdims))
 
 
 def mean_dtype(x: Array, dtype: DTypeLike | None) -> DType:
@@ -624,7 +619,7 @@ def _spread(
         if extra is not None:
             operands.append(array_of(name, extra))
             broadcast_shape(name, x.shape, operands[-1].shape)
-    return apply(graph, operands, axes, kind, less, bool(keepdims), given, weak=_weak(x, dtype))
+    return apply(graph, operands, axes, kind, less, bool(keepdims), given)
 
 
 def _var(x: UOp, *rest: Any) -> UOp:

@@ -204,7 +204,7 @@ def stop_gradient(x: R) -> R:
         value = bind.runtime().asarray(leaf)
         if value.trace is None or value.dtype not in INEXACT:
             return value
-        return bind.bind(Op.DETACH, value)
+        return bind.bind(Op.DETACH, value, weak=value.weak_type)
 
     stopped: R = tree.map(stop, x)
     return stopped
