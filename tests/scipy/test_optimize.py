@@ -41,6 +41,14 @@ def test_known_minima(name, method):
     assert (result.hess_inv is None) == (method != "BFGS")
 
 
+def test_the_name_of_a_method_may_be_in_small_letters():
+    small, large = (
+        minimize(lambda x: ((x - 3) ** 2).sum(), tnp.zeros(2), method=method).x
+        for method in ("bfgs", "BFGS")
+    )
+    assert small.tolist() == large.tolist()
+
+
 def test_the_inverse_hessian_is_estimated():
     a = np.float64([[3.0, 1.0], [1.0, 2.0]])
     result = minimize(lambda x: x @ a @ x / 2, np.float64([5.0, -3.0]), method="BFGS")

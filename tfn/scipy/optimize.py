@@ -96,7 +96,8 @@ def minimize(
         [3.0, 3.0]
     """
     a_function("minimize", "fun", fun)
-    one_of("minimize", "method", method, METHODS)
+    is_full = str(method).upper() == "BFGS"  # in letters of any size, as SciPy and JAX take it
+    one_of("minimize", "method", "BFGS" if is_full else method, METHODS)
     chosen: dict[str, Any] = {**OPTIONS, **(options or {})}
     unknown = sorted(chosen.keys() - OPTIONS.keys())
     if unknown:
@@ -112,7 +113,6 @@ def minimize(
     evaluate = value_and_grad(lambda place: fun(place, *args))
     most = chosen["maxiter"] if chosen["maxiter"] is not None else 200 * x.size
     value, slope = evaluate(x)
-    is_full = method == "BFGS"
     count = int(chosen["maxcor"])
     zero = jnp.array(0)
     model: Any = (
