@@ -288,4 +288,6 @@ class _Machine:
         if len(u.src) == 4:
             predicate = self._get(u.src[3])
             index, value = np.asarray(index)[predicate], np.asarray(value)[predicate]
+        if np.ndim(index) == 0:  # a vector of one lane is a scalar
+            value = np.reshape(value, ())
         buffer[index] = value

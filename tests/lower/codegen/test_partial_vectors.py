@@ -89,3 +89,14 @@ def test_padded_rows(dtype: DType) -> None:
         x = p(0, *shape, dtype=dtype)
         low = (2,) * x.ndim
         assert_matches_oracle([build.pad(x, low, (1,) * x.ndim)])
+
+
+def test_masks_of_one_lane_are_defined_once_and_before_loops() -> None:
+    """One that a loop defined would be used after the loop."""
+    mask, value, store = partial(FLOAT32, 4, 3)
+    single, other_value, other = partial(FLOAT32, 4, 1)
+    loop = UOp(Op.LOOP, (const(0, INT64), const(2, INT64)), 1)
+    items = (mask, single, value, loop, store, UOp(Op.END, (loop,)), other_value, other)
+    for given in (items, items[:1] + items[2:6] + (single,) + items[6:]):
+        split = split_partial_vectors(given, SMALL)
+        assert split.count(single) == 1 and split.index(single) < split.index(loop)

@@ -36,12 +36,13 @@ def split_partial_vectors(items: Sequence[UOp], target: Target) -> tuple[UOp, ..
         return tuple(items)
     new: dict[UOp, UOp] = {}
     out: list[UOp] = []
+    singles: dict[UOp, None] = {}
     loops = count(1 + max([u.arg for u in items if u.op is Op.LOOP], default=0))
     for u in items:
         v = rebuild(u, tuple([new.get(s, s) for s in u.src]))
         lanes = _first_lanes(v)
         if lanes and v.op is Op.STORE:
-            _store(out, v, lanes)
+            _store(out, singles, v, lanes)
         elif lanes and not _masks_loads(v, target):
             new[u] = _load(out, v, lanes)
         elif _is_masked_load(v) and not _masks_loads(v, target):
@@ -49,7 +50,8 @@ def split_partial_vectors(items: Sequence[UOp], target: Target) -> tuple[UOp, ..
         else:
             new[u] = v
             out.append(v)
-    return tuple(out)
+    # Masks of one lane are for all loops, and so come before them.
+    return (*singles, *(u for u in out if u not in singles))
 
 
 def _masks_loads(u: UOp, target: Target) -> bool:
@@ -122,7 +124,7 @@ def _load(out: list[UOp], u: UOp, lanes: int) -> UOp:
     return value
 
 
-def _store(out: list[UOp], u: UOp, lanes: int) -> None:
+def _store(out: list[UOp], singles: dict[UOp, None], u: UOp, lanes: int) -> None:
     """Stores of the first lanes; a single one is that of a mask, which is no branch."""
     buffer, base, value, mask = u.src
     n = u.arg.lanes
@@ -135,4 +137,5 @@ def _store(out: list[UOp], u: UOp, lanes: int) -> None:
         first = UOp(Op.SHUFFLE, (value, value), tuple((start + i) % n for i in range(n)))
         single = UOp(Op.LT, (mask.src[0], const(1, mask.src[1].dtype, mask.src[1].shape)))
         store = UOp(Op.STORE, (buffer, base, first, single), Access(offset, n, 1))
-        out += [first, single, store]
+        singles[single] = None
+        out += [first, store]
