@@ -95,6 +95,8 @@ LIBRARIES = {
     *("jax", "flax", "equinox", "optax", "haiku", "numpyro", "diffrax", "blackjax", "jaxopt"),
     *("lineax", "optimistix", "chex", "jraph", "einops", "distrax"),
 }
+PLACES = re.compile(r"/\S*/site-packages/|(?<=')/(?:root|home/\w+)(?=/)")
+"""Folders of one machine in the messages of errors."""
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)(?![\w])")
 TIMES = re.compile(
     r"\b(time[sd]?|timing|took|elapsed|seconds?|secs?|ms|us|µs|it/s|s/it|speed-?up|faster|slower"
@@ -415,6 +417,7 @@ def draw(sources: Path, kind: str, names: list[str], out: Path, jobs: int, end: 
             result = run("jax", sources, row, out, DRAWN_SECONDS)
             good = result["ended"] == "well" and has_numbers(out / "jax" / name_of(row))
             why = "" if good else (result["error"].strip().splitlines() or ["no numbers"])[-1]
+            why = PLACES.sub("", why)
             print(f"{name} {path}: {result['ended']} {result['seconds']} {why[:150]}", flush=True)
             counted += good
             with lock:
