@@ -22,7 +22,7 @@ class Ahead:
     """Texts that a thread compiles, in the order in which they come.
 
     The thread ends when none is left.  Who needs an object calls the compiler, which waits for the
-    texts that LLVM is at, and compiles those that nobody has begun: nothing here is waited for.
+    texts that LLVM is at, and compiles those that were not begun: nothing here is waited for.
     """
 
     def __init__(self, compiler: LlvmCompiler) -> None:

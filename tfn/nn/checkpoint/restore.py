@@ -50,7 +50,7 @@ def load(path: PathLike, template: Any = None) -> Any:
         >>> checkpoints.clear()
         >>> checkpoints.save(7, {"w": np.ones(3), "epoch": 2})
         >>> load(checkpoints.path(7), {"w": np.zeros(3), "epoch": 0})
-        {'w': array([1., 1., 1.]), 'epoch': 2}
+        {'epoch': 2, 'w': array([1., 1., 1.])}
     """
     with Reader(path, read(path)) as reader:
         result = restored(path, reader, template)
