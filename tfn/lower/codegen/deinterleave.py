@@ -140,7 +140,9 @@ def _unordered(items: Sequence[UOp], groups: Mapping[UOp, Parts]) -> set[UOp]:
         pairs = [v for v in run if v in groups]
         inside = set(run)
         if i not in mixed and pairs and all(times[v] == 1 for v in pairs):
-            same = all(_any_order(v, groups, inside, pairs[0].arg.lanes) for v in run)
+            # Blocks of other elements would have another order.
+            same = len({v.src[0].dtype.itemsize for v in pairs}) == 1
+            same = same and all(_any_order(v, groups, inside, pairs[0].arg.lanes) for v in run)
             found.update(pairs if same else ())
     return found
 

@@ -72,8 +72,8 @@ def adjugate(x: ArrayLike) -> Array:
 
     Example:
         >>> import tfn.numpy as tnp
-        >>> adjugate(tnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
-        [[3.999999761581421, -1.9999998807907104], [-2.999999761581421, 1.0]]
+        >>> adjugate(tnp.array([[1.0, 2.0], [3.0, 4.0]])).round(3).tolist()
+        [[4.0, -2.0], [-3.0, 1.0]]
     """
     result: Array = _adjugate(matrices("adjugate", x, square=True))
     return result
