@@ -317,7 +317,7 @@ def test_a_program_is_run_as_it_is_in_a_copy_of_its_repository(
     acts = [path for path in paths if does_something(clone / path, clone)]
     assert acts == ["part/run.py"] and git(clone / ".git", "show", "HEAD:part/run.py")
     row = {"kind": "x", "repository": "a/b", "path": "part/run.py", "commit": "HEAD"}
-    result = run("tfn", tmp_path, row, tmp_path / "out")
+    result = run("tfn", tmp_path, row, tmp_path / "out", 60)
     place = tmp_path / "out" / "tfn" / "a+b+part+run.py"
     assert result["ended"] == "well", result["error"]
     assert (place / "stdout").read_text() == "4.0\n"

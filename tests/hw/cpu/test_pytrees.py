@@ -181,7 +181,7 @@ def test_named_tuples_and_dataclasses(on: Any) -> None:
     xs = [toy(on, i) for i in range(3)]
     x = Layer(xs[0], name, Pair(xs[1], Slotted([xs[2]])))
     watched = [*xs, x, Pair, Layer, Slotted, name, tuple.__new__]
-    enter(x)
+    shown(enter(x))  # structures are remembered with their classes
     before = [sys.getrefcount(each) for each in watched]
     for _ in range(1000):
         found = enter(x)
