@@ -202,3 +202,13 @@ def test_lanes_keep_their_order_where_vectors_meet_those_of_other_loops() -> Non
     merged = deinterleave([x, y, loop, UOp(Op.END, (loop,)), *after])
     assert [u.arg for u in merged if u.op is Op.SHUFFLE][:2] == [(0, 2, 4, 6), (1, 3, 5, 7)]
     assert [u.arg for u in merged if u.op is Op.SHUFFLE][2:] == [(0, 4, 1, 5), (2, 6, 3, 7)]
+
+
+def test_spans_of_short_vectors_end_where_the_load_does() -> None:
+    """Two elements with three between them: a vector of two would end after the second."""
+    x = p(1, 8)
+    for stride, lanes in ((2, 2), (3, 2), (4, 2), (4, 3), (4, 4)):
+        load = UOp(Op.LOAD, (x, const(0, INT64)), Access(0, lanes, stride))
+        ends = [u.arg.offset + u.arg.lanes for u in deinterleave([load]) if u.op is Op.LOAD]
+        if all(u.arg.stride == 1 for u in deinterleave([load]) if u.op is Op.LOAD):
+            assert max(ends) <= stride * (lanes - 1) + 1, (stride, lanes)

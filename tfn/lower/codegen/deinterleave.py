@@ -113,7 +113,9 @@ def _groups(items: Sequence[UOp]) -> tuple[dict[UOp, Parts], set[UOp]]:
                 if len(parts) == u.arg.stride:
                     groups |= dict.fromkeys(parts, parts)
                     break
-    return groups, {u for u in loads if u not in groups}
+    # Of shorter vectors the last but one would end after the span.
+    alone = {u for u in loads if u not in groups and u.arg.stride <= u.arg.lanes + 1}
+    return groups, alone
 
 
 def _unordered(items: Sequence[UOp], groups: Mapping[UOp, Parts]) -> set[UOp]:
