@@ -121,7 +121,8 @@ def test_every_so_many_elements_are_no_gather(stride: int, dtype: DType, target:
     for got, expected in zip(run_compiled(outputs, values), want, strict=True):
         np.testing.assert_array_equal(got, expected)
     whole = {each for _, each, masked in strides(linear(outputs[0], target)) if not masked}
-    assert whole == {1}
+    if stride <= target.vector_bytes // dtype.itemsize + 1:  # else a span would end too late
+        assert whole == {1}
 
 
 def test_an_access_has_one_partner() -> None:
