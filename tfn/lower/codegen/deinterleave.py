@@ -61,7 +61,7 @@ def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
         parts = groups.get(u)
         if u in alone:
             vectors = _load_span(rebuilt)
-            out += vectors
+            out += dict.fromkeys(vectors)
             last = (u.arg.stride - 1) * u.arg.lanes
             places = [k * u.arg.stride for k in range(u.arg.lanes)]
             ahead = u.arg.stride - 1  # by which the last vector begins earlier
@@ -113,9 +113,7 @@ def _groups(items: Sequence[UOp]) -> tuple[dict[UOp, Parts], set[UOp]]:
                 if len(parts) == u.arg.stride:
                     groups |= dict.fromkeys(parts, parts)
                     break
-    # Of shorter vectors the last but one would end after the span.
-    alone = {u for u in loads if u not in groups and u.arg.stride <= u.arg.lanes + 1}
-    return groups, alone
+    return groups, {u for u in loads if u not in groups}
 
 
 def _unordered(items: Sequence[UOp], groups: Mapping[UOp, Parts]) -> set[UOp]:
@@ -186,9 +184,13 @@ def _load_whole(u: UOp, first: Access) -> list[UOp]:
 
 
 def _load_span(u: UOp) -> list[UOp]:
-    """The stretch from the first to the last element, as so many vectors as the stride says."""
+    """The stretch from the first to the last element, as so many vectors as the stride says.
+
+    None ends after it: of few lanes, those before the last vector may begin where it does.
+    """
     n, stride, first = u.arg.lanes, u.arg.stride, u.arg.offset
-    starts = [i * n for i in range(stride - 1)] + [(stride - 1) * (n - 1)]
+    last = (stride - 1) * (n - 1)
+    starts = [min(i * n, last) for i in range(stride - 1)] + [last]
     return [UOp(Op.LOAD, u.src, Access(first + start, n, 1)) for start in starts]
 
 

@@ -117,7 +117,7 @@ def _moved_by_digit(words: UOp, values: Sequence[UOp], low: int, target: Target)
 
 
 def _begins(digits: UOp) -> UOp:
-    """Where each digit begins in sorted tiles, by bisection: the number of words below it."""
+    """The first place of each digit in sorted tiles, by bisection: the number of words below it."""
     tiles = digits.shape[0]
     sought = build.iota((tiles, RADIX), 1, INT32)
     begin = build.full_like(sought, 0)

@@ -59,7 +59,7 @@ DIGIT_BITS = 4
 RADIX = 1 << DIGIT_BITS
 COUNTED_BITS = 8
 INDEX_BITS = 16
-"""Of a word that is counted: its number, and above it the key."""
+"""Bits of the number of a word that is counted; the bits above it are the key."""
 
 
 _Number = Callable[[UOp, UOp | None], UOp]
