@@ -23,6 +23,15 @@ def digest(root: UOp) -> str:
         >>> digest(x + x)[:8], digest(x * x)[:8] == digest(x + x)[:8]
         ('...', False)
     """
+    return _of_function(root) if root.op is Op.FUNCTION else _computed(root)
+
+
+@remembered
+def _of_function(f: UOp) -> str:
+    return _computed(f)
+
+
+def _computed(root: UOp) -> str:
     numbers: dict[UOp, int] = {}
     rows: list[str] = []
     for node in nodes(root):
@@ -33,11 +42,6 @@ def digest(root: UOp) -> str:
         sources = ",".join([str(numbers[s]) for s in node.src])
         rows.append(f"{node.op.value}({sources}){_shown(node.arg)}")
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
-
-
-@remembered
-def _of_function(f: UOp) -> str:
-    return digest(f)
 
 
 @lru_cache(maxsize=1 << 10)  # a kernel has many nodes and few distinct arguments
