@@ -456,15 +456,30 @@ class prng_key:
 
 
 class KeyType:
-    """The element type of random keys; prints as ``key<fry>``.
+    """The element type of random keys of a generator; prints as ``key<fry>`` or ``key<rbg>``.
 
     Attributes:
+        tag: the short name of the generator.
         type: the abstract type, where a ``numpy.dtype`` has that of its scalars.
     """
 
-    __slots__ = ()
-    name = "key<fry>"
+    __slots__ = ("tag",)
+    tag: str
     type = prng_key  # by whose name jaxtyping knows keys
+
+    def __init__(self, tag: str = "fry") -> None:
+        self.tag = tag
+
+    @property
+    def name(self) -> str:
+        """As the type prints."""
+        return f"key<{self.tag}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyType) and other.tag == self.tag
+
+    def __hash__(self) -> int:
+        return hash((KeyType, self.tag))
 
     def __repr__(self) -> str:
         return self.name

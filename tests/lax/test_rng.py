@@ -8,6 +8,7 @@ import pytest
 import tfn
 from tfn import lax, random
 from tfn.errors import ArgumentError, DTypeError
+from tfn.lax import RandomAlgorithm
 
 STATE = np.array([3, 5, 0, 0], "uint32")
 
@@ -15,19 +16,20 @@ STATE = np.array([3, 5, 0, 0], "uint32")
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
 def test_bits_are_those_of_the_key(dtype: str) -> None:
     state, bits = tfn.jit(lambda s: lax.rng_bit_generator(s, (3, 4), dtype))(STATE)
-    expected = random.bits(random.wrap_key_data(STATE[:2]), (3, 4), dtype)
-    assert bits.dtype == dtype and state.tolist() == [3, 5, 12, 0]
+    expected = random.bits(random.wrap_key_data(STATE), (3, 4), dtype)
+    assert bits.dtype == dtype and state.tolist() == [3, 5, 6 if dtype == "uint64" else 3, 0]
     np.testing.assert_array_equal(bits, expected)
 
 
-def test_the_state_goes_on_where_it_ended() -> None:
-    _, whole = lax.rng_bit_generator(STATE, 7)
-    state, first = lax.rng_bit_generator(STATE, 3)
-    state, second = lax.rng_bit_generator(state, (4,))
+@pytest.mark.parametrize("algorithm", RandomAlgorithm)
+def test_the_state_goes_on_where_it_ended(algorithm: RandomAlgorithm) -> None:
+    _, whole = lax.rng_bit_generator(STATE, 8, "uint64", algorithm)
+    state, first = lax.rng_bit_generator(STATE, 4, "uint64", algorithm)
+    state, second = lax.rng_bit_generator(state, (4,), "uint64", algorithm)
     assert [*first.tolist(), *second.tolist()] == whole.tolist()
     late = np.array([3, 5, 2**32 - 1, 6], "uint32")
-    state, _ = lax.rng_bit_generator(late, 2)
-    assert state.tolist() == [3, 5, 1, 7]
+    state, _ = lax.rng_bit_generator(late, 2, "uint32", algorithm)
+    assert state.tolist() == [3, 5, 0, 7]
 
 
 def test_refusals() -> None:

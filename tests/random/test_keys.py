@@ -11,6 +11,7 @@ import tfn.numpy as tnp
 from tfn import random
 from tfn.config import config
 from tfn.errors import ArgumentError, DTypeError, KeyReuseError
+from tfn.random.keys import set_default_generator
 
 
 def data(key: random.Key) -> list[object]:
@@ -250,24 +251,37 @@ def test_the_generator_has_a_name():
     assert random.key(1, impl="threefry2x32") == random.key(1)
     for make in (random.key, random.PRNGKey):
         with pytest.raises(ArgumentError, match="threefry2x32"):
-            make(0, impl="philox")
+            make(0, impl="mersenne")
 
 
-def test_other_names_of_the_generator():
-    for name in ("rbg", "unsafe_rbg", "threefry2x32"):
-        assert random.key_dtype(name) == random.key(0).dtype
-        same = random.key(3, impl=name), random.key(3, dtype=random.key_dtype(name))
-        for key in same:
-            assert random.key_data(key).tolist() == random.key_data(random.key(3)).tolist()
+def test_names_and_types_of_generators():
+    for name in ("rbg", "philox", "unsafe_rbg", "urbg"):
+        assert str(random.key_dtype(name)) == "key<rbg>" != str(random.key_dtype("fry"))
+        for key in random.key(3, impl=name), random.key(3, dtype=random.key_dtype(name)):
+            assert random.key_data(key).tolist() == [0, 3, 0, 3] and key.shape == ()
+            assert random.key_impl(key) == "rbg" and key.dtype == random.key_dtype("rbg")
     words = random.key_data(random.key(3))
-    assert random.wrap_key_data(words, impl="rbg").shape == ()
+    assert random.wrap_key_data(words, impl="fry").shape == ()
     for call in (
         lambda: random.key(0, impl="other"),
         lambda: random.key_dtype("other"),
         lambda: random.wrap_key_data(words, dtype="other"),
+        lambda: random.wrap_key_data(words, impl="rbg"),
+        lambda: random.normal(words[:1]),
     ):
         with pytest.raises(ArgumentError):
             call()
+
+
+def test_the_default_generator():
+    try:
+        set_default_generator("unsafe_rbg")
+        assert random.key_impl(random.key(1)) == "rbg"
+        assert random.PRNGKey(7).tolist() == [0, 7, 0, 7]
+        assert random.key_impl(random.key(1, impl="threefry2x32")) == "threefry2x32"
+    finally:
+        set_default_generator(None)
+    assert random.PRNGKey(7).tolist() == [0, 7]
 
 
 def test_words_of_a_key_in_numpy():

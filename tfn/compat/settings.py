@@ -13,6 +13,7 @@ from tfn.config import launcher_variables
 from tfn.errors import ArgumentError
 from tfn.numpy.indexing import STATIC_CHECKS
 from tfn.numpy.updates import CUTS
+from tfn.random.keys import set_default_generator
 from tfn.trace import bind
 
 __version__ = VERSION
@@ -138,9 +139,14 @@ def _promotion(value: object) -> None:
     dtypes.set_strict_promotion(value == "strict")
 
 
+def _generator(value: Any) -> None:
+    set_default_generator(value)
+
+
 ACTIONS: dict[str, Callable[[object], None]] = {
     "jax_check_static_indices": _static_indices,
     "jax_debug_key_reuse": _key_reuse,
+    "jax_default_prng_impl": _generator,
     "jax_debug_nans": _debug_nans,
     "jax_enable_x64": _x64,
     "jax_num_cpu_devices": _devices,

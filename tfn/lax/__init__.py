@@ -23,6 +23,7 @@ Files in reading order:
     custom_solve      custom_root, custom_linear_solve
     associative       associative_scan
     cumulative        cumsum, cumprod, cummax, cummin, cumlogsumexp
+    generators        Threefry and Philox: random bits and the words of new keys
     rng               random bits from an explicit state
     logbeta           logarithms of beta functions and of rising factorials
     special           incomplete gamma and beta functions, zeta

@@ -14,17 +14,26 @@ import numpy as np
 from tfn import dtypes
 from tfn._support.validate import one_of, result_type
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import UINT32, UINT64, UNSIGNED, DType
+from tfn.dtypes import UINT32, UINT64, UNSIGNED
 from tfn.eager.operands import a_shape, apply
 from tfn.errors import ArgumentError
+from tfn.lax.generators import (
+    halves_of,
+    hash_pair,
+    pair_of,
+    philox_bits,
+    philox_blocks,
+    unsigned,
+    wide,
+)
 from tfn.lax.operand import array, show
 from tfn.trace import build
-from tfn.trace.op import Op, Shape
+from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """The generator of the bits; each of the names means Threefry here.
+    """The generator of the bits: the default is Philox, as it is in JAX on CPUs and GPUs.
 
     Example:
         >>> state, algorithm = np.zeros(4, "uint32"), RandomAlgorithm.RNG_THREE_FRY
@@ -37,36 +46,40 @@ class RandomAlgorithm(enum.IntEnum):
     RNG_PHILOX = 2
 
 
-def _word(words: UOp, i: int) -> UOp:
-    return build.reshape(build.shrink(words, (i,), (i + 1,)), ())
+def _halved(shape: Shape) -> tuple[int, Shape]:
+    """The axis whose two halves are the two words of a hash, and the shape of a half.
+
+    It is the first of an even size, or else the first of the largest; the half is rounded up.
+    """
+    sizes = shape or (1,)
+    even = [axis for axis, size in enumerate(sizes) if size % 2 == 0]
+    axis = even[0] if even else sizes.index(max(sizes))
+    return axis, (*sizes[:axis], -(-sizes[axis] // 2), *sizes[axis + 1 :])
 
 
-def _begin(state: UOp) -> UOp:
-    """Returns the counter, the number of blocks drawn, from the last two words."""
-    low, high = (build.cast(_word(state, i), UINT64) for i in (2, 3))
-    return low | (high << 32)
+def _threefry_bits(state: UOp, shape: Shape, width: int) -> UOp:
+    axis, half = (0, shape) if width == 64 else _halved(shape)
+    size = prod(half)
+    start = build.broadcast_to(pair_of(state, 2), (size,))
+    high, low = halves_of(build.reshape(start + build.iota((size,), 0, UINT64), half))
+    first, second = hash_pair(build.shrink(state, (0,), (2,)), low, high)
+    if width == 64:
+        return wide(second, first)
+    pair = [build.reshape(x, (*half[: axis + 1], 1, *half[axis + 1 :])) for x in (first, second)]
+    whole = (*half[:axis], 2 * half[axis], *half[axis + 1 :])
+    both = build.reshape(build.concat(pair, axis + 1), whole)
+    drawn = build.shrink(both, (0,) * len(whole), shape or (1,))
+    return build.reshape(build.cast(drawn, unsigned(width)), shape)
 
 
-def _bits(state: UOp, shape: Shape, dtype: DType) -> UOp:
-    size = prod(shape)
-    place = build.iota((size,), 0, UINT64) + build.broadcast_to(_begin(state), (size,))
-    operands = (
-        *(build.broadcast_to(_word(state, i), (size,)) for i in (0, 1)),
-        build.cast(place >> 32, UINT32),
-        build.cast(place, UINT32),
-    )
-    first, second = (UOp(Op.THREEFRY, operands, i) for i in (0, 1))
-    if dtype == UINT64:
-        bits = (build.cast(first, UINT64) << 32) | build.cast(second, UINT64)
-    else:
-        bits = build.cast(first ^ second, dtype)
-    return build.reshape(bits, shape)
+def _threefry_blocks(shape: Shape, width: int) -> int:
+    return prod(shape if width == 64 else _halved(shape)[1])
 
 
-def _after(state: UOp, size: int) -> UOp:
-    """The state after `size` more blocks."""
-    end = _begin(state) + size
-    ends = [build.reshape(build.cast(part, UINT32), (1,)) for part in (end, end >> 32)]
+def _after(state: UOp, blocks: int) -> UOp:
+    """The state after so many more blocks."""
+    high, low = halves_of(pair_of(state, 2) + blocks)
+    ends = [build.reshape(part, (1,)) for part in (low, high)]
     return build.concat([build.shrink(state, (0,), (2,)), *ends], 0)
 
 
@@ -82,7 +95,7 @@ def rng_bit_generator(
         key: the state, uint32[4]: two words of a key, and a counter as two words.
         shape: of the bits, an integer or a sequence of integers.
         dtype: of the bits: uint8, uint16, uint32 or uint64.
-        algorithm: accepted as in JAX; every generator is Threefry.
+        algorithm: the generator.
 
     Returns:
         The state uint32[4] after the draw, and an array of `shape` and `dtype`.
@@ -91,12 +104,13 @@ def rng_bit_generator(
         DTypeError: unless `dtype` is an unsigned integer type.
         ArgumentError: for another state.
 
-    Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
+    Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"; the
+    order of counters and words is that of XLA's generators, as JAX has them on CPUs and GPUs.
 
     Example:
         >>> state, bits = rng_bit_generator(np.zeros(4, "uint32"), (3,))
         >>> state.tolist(), bits.shape
-        ([0, 0, 3, 0], (3,))
+        ([0, 0, 1, 0], (3,))
     """
     state, kind, sizes = array(key), dtypes.canonical(dtype), a_shape("rng_bit_generator", shape)
     one_of("rng_bit_generator", "algorithm", algorithm, tuple(RandomAlgorithm))
@@ -107,4 +121,9 @@ def rng_bit_generator(
             got=show(state),
             hint="begin with tfn.numpy.zeros(4, 'uint32')",
         )
-    return apply(_after, [state], prod(sizes)), apply(_bits, [state], sizes, kind)
+    width = 8 * kind.itemsize
+    if algorithm == RandomAlgorithm.RNG_THREE_FRY:
+        bits, blocks = _threefry_bits, _threefry_blocks(sizes, width)
+    else:
+        bits, blocks = philox_bits, philox_blocks(prod(sizes), width)
+    return apply(_after, [state], blocks), apply(bits, [state], sizes, width)

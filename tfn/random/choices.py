@@ -12,8 +12,9 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import DEFAULTS, FLOATS, UINT32, DType
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.errors import ArgumentError, ShapeError
-from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
-from tfn.random.keys import KeyLike, independent_words, words_of
+from tfn.lax.generators import independent_words, random_bits
+from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, unit
+from tfn.random.keys import KeyLike, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const

@@ -24,7 +24,6 @@ from tfn.dtypes import (
     NARROW,
     SIGNED,
     UINT32,
-    UINT64,
     UNSIGNED,
     DType,
     DTypeLike,
@@ -39,8 +38,9 @@ from tfn.eager.operands import (
     scalar_kind,
 )
 from tfn.errors import DTypeError, ShapeError
+from tfn.lax.generators import independent_words, random_bits, unsigned
 from tfn.numpy.number_parts import neighbour
-from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, independent_words, words_of
+from tfn.random.keys import KeyLike, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -48,22 +48,8 @@ from tfn.trace.uop import UOp, const
 ShapeLike = int | Sequence[int]
 
 
-def unsigned(width: int) -> DType:
-    """The unsigned integer dtype of `width` bits."""
-    return np.dtype(f"u{width // 8}")
-
-
-# Graph builders, traced inside of programs: `words` is the node of a key, uint32[2], `shape` and
-# `dtype` are those of the result.  Parameters are nodes that broadcast to `shape`.
-
-
-def random_bits(words: UOp, shape: Shape, width: int) -> UOp:
-    """Unsigned integers of `width` bits, every value equally likely."""
-    first, second = hash_pair(words, *counters(shape))
-    if width == 64:
-        high, low = build.cast(first, UINT64), build.cast(second, UINT64)
-        return (high << SHIFT) | low
-    return build.cast(first ^ second, unsigned(width))
+# Graph builders, traced inside of programs: `words` is the node of a key, uint32[2] or [4], `shape`
+# and `dtype` are those of the result.  Parameters are nodes that broadcast to `shape`.
 
 
 def unit(words: UOp, shape: Shape, dtype: DType) -> UOp:

@@ -1,12 +1,10 @@
 """Keys: the state of a random generator, as a value.
 
-A key is two 32-bit words.  `split` and `fold_in` make independent keys of one; nothing else
-remembers anything, so the same key always gives the same numbers, whatever the number of threads.
+A key is two 32-bit words, or four of the generator "rbg".  `split` and `fold_in` make independent
+keys of one; nothing else remembers anything, so the same key always gives the same numbers,
+whatever the number of threads.
 Numbers that should differ therefore need keys that differ: a key used twice is an error, unless
 `clone` or ``config.key_reuse`` say that it is meant.
-
-Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"; the use of
-the words is JAX's "partitionable" mode, so that keys and bits agree with it exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn import tree
+from tfn import dtypes, tree
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.config import config
@@ -33,16 +31,16 @@ from tfn.errors import (
     place_of,
     show_line,
 )
+from tfn.lax.generators import LARGEST_WORD, WORDS, fold_words, seed_words, split_words
 from tfn.trace import build
 from tfn.trace.bind import Trace, traces
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
-SHIFT = 32
-_LARGEST = (1 << SHIFT) - 1
+THREEFRY, RBG = WORDS
 
-
-KEY_TYPE = KeyType()
+TYPES = {WORDS[THREEFRY]: KeyType("fry"), WORDS[RBG]: KeyType("rbg")}
+"""Element types of keys, by the number of their words."""
 
 
 class Use(NamedTuple):
@@ -59,7 +57,7 @@ class Key:
     Under `vmap`, `scan` and `jit` a Key is what its array of words is; keys have no arithmetic.
 
     Attributes:
-        data: the words, uint32 with a last axis of size 2.
+        data: the words, uint32 with a last axis of size 2, or 4 with the generator "rbg".
 
     Example:
         >>> first, second = split(key(0))
@@ -89,8 +87,8 @@ class Key:
 
     @property
     def dtype(self) -> KeyType:
-        """``key<fry>``."""
-        return KEY_TYPE
+        """``key<fry>``, or ``key<rbg>``."""
+        return TYPES[self.data.shape[-1]]
 
     @property
     def shape(self) -> Shape:
@@ -151,7 +149,7 @@ class Key:
     def reshape(self, *shape: Any) -> Key:
         """The same keys in order under another shape."""
         sizes = a_shape("reshape", shape[0] if len(shape) == 1 else shape)
-        return Key(self.data.reshape((*sizes, 2)))
+        return Key(self.data.reshape((*sizes, self.data.shape[-1])))
 
     def copy(self) -> Key:
         """The same keys, in memory of their own."""
@@ -195,15 +193,19 @@ def _data(key: object) -> object:
     return asarray(key) if isinstance(key, np.ndarray) and key.dtype == np.uint32 else key
 
 
+def _are_words(data: Array) -> bool:
+    return data.dtype == UINT32 and data.ndim > 0 and data.shape[-1] in TYPES
+
+
 def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
-    """The words of a single key, shape (2,); `name` is the function that uses it up.
+    """The words of a single key, shape (2,) or (4,); `name` is the function that uses it up.
 
     Raises:
         ArgumentError: for anything but a key, or for an array of them.
         KeyReuseError: for a key that has been used.
     """
     data = _data(key)
-    if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
+    if not isinstance(data, Array) or not _are_words(data):
         raise ArgumentError(
             f"{name} needs a key",
             got=f"key={shown(key)}",
@@ -239,103 +241,59 @@ def _like(key: KeyLike, data: Array) -> Any:
     return Key(data) if isinstance(key, Key) else data
 
 
-# Inside programs: graphs over the words.
-
-
-def counters(shape: Shape) -> tuple[UOp, UOp]:
-    """The index of each element in row-major order, as two 32-bit words."""
-    size = prod(shape)
-    if size <= _LARGEST:
-        low = build.reshape(build.iota((size,), 0, UINT32), shape)
-        return build.zeros(shape, UINT32), low
-    place = build.reshape(build.iota((size,), 0, UINT64), shape)
-    return build.cast(place >> SHIFT, UINT32), build.cast(place, UINT32)
-
-
-def hash_pair(words: UOp, high: UOp, low: UOp) -> tuple[UOp, UOp]:
-    """Threefry: two random words for each counter, from a key of shape (2,)."""
-    operands = (
-        build.broadcast_to(word(words, 0), low.shape),
-        build.broadcast_to(word(words, 1), low.shape),
-        high,
-        low,
-    )
-    return UOp(Op.THREEFRY, operands, 0), UOp(Op.THREEFRY, operands, 1)
-
-
-def word(words: UOp, i: int) -> UOp:
-    """One of the words, a scalar."""
-    return build.reshape(build.shrink(words, (i,), (i + 1,)), ())
-
-
-def join(first: UOp, second: UOp) -> UOp:
-    """Two words as the last axis of a key."""
-    last = (*first.shape, 1)
-    return build.concat([build.reshape(first, last), build.reshape(second, last)], first.ndim)
-
-
-def split_words(words: UOp, shape: Shape) -> UOp:
-    """The words of independent keys."""
-    return join(*hash_pair(words, *counters(shape)))
-
-
-def independent_words(words: UOp, count: int = 2) -> list[UOp]:
-    """The words of `count` independent keys, each of shape (2,)."""
-    keys = split_words(words, (count,))
-    return [build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(count)]
-
-
-def fold_words(words: UOp, number: UOp) -> UOp:
-    """The words of a key that depends on a number."""
-    return join(*hash_pair(words, *seed_pair(number)))
-
-
-def seed_words(seed: UOp) -> UOp:
-    """The words of a key made from a seed."""
-    return join(*seed_pair(seed))
-
-
-def seed_pair(seed: UOp) -> tuple[UOp, UOp]:
-    """The high and the low word of an integer; the high word of a 32-bit one is zero."""
-    if seed.dtype.itemsize < 8:
-        return build.zeros(seed.shape, UINT32), build.cast(seed, UINT32)
-    wide = build.cast(seed, UINT64)
-    return build.cast(wide >> SHIFT, UINT32), build.cast(wide, UINT32)
-
-
 # The public functions.
 
 
-IMPL = "threefry2x32"
-
-
-NAMES = (IMPL, "rbg", "unsafe_rbg", "fry", "urbg")
-"""Names of generators in JAX; those of the hardware may give any bits, and give Threefry's here."""
-
 Generator = str | KeyType | None
+"""A generator: its name, the type of its keys, or None for the default."""
+
+# fmt: off
+NAMES = {
+    THREEFRY: THREEFRY, "fry": THREEFRY,
+    RBG: RBG, "philox": RBG, "unsafe_rbg": RBG, "urbg": RBG,
+}
+# fmt: on
+"""Names of generators, and which they are: the keys of "unsafe_rbg" are split as those of "rbg"."""
+
+_DEFAULT = [THREEFRY]
 
 
-def _known(impl: Generator) -> None:
-    if impl is not None and not isinstance(impl, KeyType) and impl not in NAMES:
-        raise ArgumentError(
-            f"keys are those of {IMPL}, and of other names for it",
-            got=f"impl={impl!r}",
-            hint=f"leave impl out, or write one of {', '.join(NAMES)}",
-        )
+def set_default_generator(impl: Generator) -> None:
+    """Let keys be of another generator where none is said; None for Threefry.
+
+    Raises:
+        ArgumentError: for another name.
+    """
+    _DEFAULT[:] = [THREEFRY if impl is None else _generator(impl)]
+
+
+def _generator(*said: Generator) -> str:
+    """The name of the generator that is said, or else of the default."""
+    for impl in said:
+        if isinstance(impl, KeyType):
+            return next(name for name, count in WORDS.items() if TYPES[count] == impl)
+        if impl is not None:
+            if impl not in NAMES:
+                raise ArgumentError(
+                    "there is no random generator of this name",
+                    got=f"impl={impl!r}",
+                    hint=f"leave impl out, or write one of {', '.join(NAMES)}",
+                )
+            return NAMES[impl]
+    return _DEFAULT[0]
 
 
 def key_dtype(impl_spec: Generator = None) -> KeyType:
-    """Returns the element type of the keys of a generator: there is one.
+    """Returns the element type of the keys of a generator.
 
     Raises:
         ArgumentError: for a name that is none of `NAMES`.
 
     Example:
-        >>> key_dtype("rbg") == key(0).dtype
-        True
+        >>> key_dtype(), key_dtype("rbg")
+        (key<fry>, key<rbg>)
     """
-    _known(impl_spec)
-    return KEY_TYPE
+    return TYPES[WORDS[_generator(impl_spec)]]
 
 
 def key(seed: ArrayLike, *, impl: Generator = None, dtype: Generator = None) -> Key:
@@ -343,8 +301,8 @@ def key(seed: ArrayLike, *, impl: Generator = None, dtype: Generator = None) -> 
 
     Args:
         seed: a Python integer, or an integer scalar array, which may be traced.
-        impl: the generator, ``"threefry2x32"``, of which ``"rbg"`` and ``"unsafe_rbg"`` are other
-            names: in JAX these give bits that depend on the processor.
+        impl: the generator: ``"threefry2x32"``, or ``"rbg"``, whose bits are Philox's, as they
+            are in JAX on CPUs and GPUs; ``"philox"`` and ``"unsafe_rbg"`` are names of it.
         dtype: the same as `impl`; `key_dtype` gives it.
 
     Raises:
@@ -356,12 +314,11 @@ def key(seed: ArrayLike, *, impl: Generator = None, dtype: Generator = None) -> 
         >>> key_data(key(42)).tolist()
         [0, 42]
     """
-    _known(dtype)
-    return Key(PRNGKey(seed, impl=impl))
+    return Key(PRNGKey(seed, impl=_generator(impl, dtype)))
 
 
 def PRNGKey(seed: ArrayLike, *, impl: Generator = None) -> Array:
-    """Returns the words of `key`, as an array uint32[2]; every function here takes them as a key.
+    """Returns the words of `key`, uint32[2] or [4]; every function here takes them as a key.
 
     Args:
         seed: a Python integer, or an integer scalar array, which may be traced.
@@ -374,9 +331,9 @@ def PRNGKey(seed: ArrayLike, *, impl: Generator = None) -> Array:
         >>> PRNGKey(42).tolist()
         [0, 42]
     """
-    _known(impl)
+    count = WORDS[_generator(impl)]
     if isinstance(seed, int) and not isinstance(seed, bool):
-        return apply(seed_words, [_integer(seed)])
+        return apply(seed_words, [_integer(seed)], count)
     number = asarray(seed)
     if number.dtype not in INTEGERS:
         raise DTypeError(
@@ -390,13 +347,17 @@ def PRNGKey(seed: ArrayLike, *, impl: Generator = None) -> Array:
             got=f"seed={shown(seed)}",
             hint="use tfn.vmap(tfn.random.key) for many",
         )
-    return apply(seed_words, [number])
+    return apply(seed_words, [number], count)
 
 
 def _integer(value: int) -> Array:
-    """A Python integer as an unsigned scalar: 32 bits where they hold it, as JAX has it."""
-    if -(1 << 31) <= value <= _LARGEST:
-        return asarray(np.array(value & _LARGEST, UINT32))
+    """A Python integer as an unsigned scalar: 32 bits where they hold it, as JAX has it.
+
+    A negative one has 64 where these are the default of Python's integers.
+    """
+    least = 0 if dtypes.canonical(int).itemsize == 8 else -(1 << 31)
+    if least <= value <= LARGEST_WORD:
+        return asarray(np.array(value & LARGEST_WORD, UINT32))
     if not -(1 << 63) <= value < 1 << 64:
         raise ArgumentError(
             "a seed has at most 64 bits", got=f"seed={value}", hint="take seed % 2**64"
@@ -412,7 +373,7 @@ def split(key: KeyLike, num: int | Sequence[int] = 2) -> Any:
         num: number of keys, or the shape of an array of them.
 
     Returns:
-        A `Key` of shape (num,) or `num`; words, uint32[..., 2], if `key` is words.
+        A `Key` of shape (num,) or `num`; words, uint32[..., 2] or [..., 4], if `key` is words.
 
     Raises:
         ArgumentError: unless `key` is a single key.
@@ -441,7 +402,7 @@ def fold_in(key: KeyLike, data: ArrayLike) -> Any:
     """
     words = words_of("fold_in", key, uses=False)
     if isinstance(data, int) and not isinstance(data, bool):
-        number = asarray(np.array(operator.index(data) & _LARGEST, UINT32))
+        number = asarray(np.array(operator.index(data) & LARGEST_WORD, UINT32))
     else:
         number = asarray(data)
     if number.dtype not in INTEGERS or number.shape:
@@ -450,16 +411,11 @@ def fold_in(key: KeyLike, data: ArrayLike) -> Any:
             got=f"data={shown(data)}",
             hint="tfn.vmap maps over several; round() makes an int of a float",
         )
-    return _like(key, apply(fold_narrow, [words, number]))
-
-
-def fold_narrow(words: UOp, number: UOp) -> UOp:
-    """`fold_words` of the low 32 bits of a number."""
-    return fold_words(words, build.cast(number, UINT32))
+    return _like(key, apply(fold_words, [words, number]))
 
 
 def key_data(keys: KeyLike) -> Array:
-    """Returns the words of keys: an array uint32[..., 2].
+    """Returns the words of keys: an array uint32[..., 2], or uint32[..., 4] of "rbg".
 
     Raises:
         ArgumentError: for what is no key.
@@ -477,22 +433,29 @@ def wrap_key_data(
     """Returns the keys with these words.
 
     Raises:
-        ArgumentError: unless the array is uint32[..., 2].
+        ArgumentError: unless the array is uint32[..., 2], or uint32[..., 4] for ``"rbg"``.
 
     Example:
         >>> wrap_key_data(key_data(key(0))).shape
         ()
     """
-    _known(impl)
-    _known(dtype)
-    return Key(_words("wrap_key_data", asarray(key_bits_array)))
+    words = _words("wrap_key_data", asarray(key_bits_array))
+    if impl is not None or dtype is not None:
+        generator = _generator(impl, dtype)
+        if words.shape[-1] != WORDS[generator]:
+            raise ArgumentError(
+                f"a key of {generator} has {WORDS[generator]} words",
+                got=shown(words),
+                hint="tfn.random.key(seed, impl=...) makes a key of an integer",
+            )
+    return Key(words)
 
 
 def _words(name: str, data: object) -> Array:
     """Checks the words of keys, and returns them."""
-    if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
+    if not isinstance(data, Array) or not _are_words(data):
         raise ArgumentError(
-            f"{name} needs the words of keys, which are uint32[..., 2]",
+            f"{name} needs the words of keys, which are uint32[..., 2], or uint32[..., 4] of rbg",
             got=shown(data),
             hint="tfn.random.key(seed) makes a key of an integer",
         )
@@ -512,10 +475,13 @@ def clone(key: KeyLike) -> Any:
 
 
 def key_impl(keys: KeyLike) -> str:
-    """Returns the name of the generator that keys belong to: there is one.
+    """Returns the name of the generator that keys belong to.
+
+    Raises:
+        ArgumentError: for what is no key.
 
     Example:
-        >>> key_impl(key(0))
-        'threefry2x32'
+        >>> key_impl(key(0)), key_impl(key(0, impl="philox"))
+        ('threefry2x32', 'rbg')
     """
-    return IMPL
+    return _generator(TYPES[key_data(keys).shape[-1]])

@@ -8,6 +8,7 @@ from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DEFAULTS, FLOATS, DType, DTypeLike
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, scalar_kind
+from tfn.lax.generators import independent_words
 from tfn.random.distributions import (
     ShapeLike,
     between,
@@ -18,7 +19,7 @@ from tfn.random.distributions import (
     rademacher_body,
     unit,
 )
-from tfn.random.keys import KeyLike, independent_words, words_of
+from tfn.random.keys import KeyLike, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
