@@ -17,6 +17,7 @@ from tfn._support import cache
 from tfn.array import Array
 from tfn.config import config
 from tfn.dtypes import set_default_bits, set_strict_promotion
+from tfn.eager.operands import number_as
 from tfn.errors import DeletedArrayError, DTypeError, NanError, NumberError
 from tfn.trace.bind import tracing
 
@@ -176,6 +177,15 @@ def test_deleted_arrays_and_nans_are_errors(monkeypatch: Any) -> None:
     y.delete()
     with pytest.raises(DeletedArrayError):
         x / y
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_number_that_is_the_operand_itself_is_told_apart(swapped: bool) -> None:
+    cache.clear()
+    zero = number_as(0.0, np.dtype("float32"), None)  # the array of every 0 beside float32
+    assert number_as(0, np.dtype("float32"), None) is zero
+    for x, equal in ((zero, True), (tnp.asarray(3.0).astype("float32"), False)):
+        assert bool(0 == x if swapped else x == 0) == equal  # noqa: SIM300
 
 
 def test_rows_end_with_the_caches() -> None:

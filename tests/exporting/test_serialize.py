@@ -21,6 +21,7 @@ from tfn.errors import ExportError
 from tfn.exporting.codec import decode, encode
 from tfn.exporting.container import opened, sealed
 from tfn.exporting.serialize import deserialize, serialize
+from tfn.numpy import linalg
 from tfn.trace.jaxpr import Jaxpr, function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -156,6 +157,28 @@ def test_derivative_rules_are_dropped() -> None:
     assert float(tfn.grad(f)(3.0)) == 100.0
     assert float(tfn.grad(deserialize(data))(3.0)) == 6.0
     assert data == serialize(lambda x: x * x, 3.0)
+
+
+def test_factorisations_need_no_lapack() -> None:
+    a = tnp.asarray(np.random.default_rng(0).normal(size=(5, 5)))
+    spd = a @ a.T + 5 * tnp.eye(5)
+
+    def differentiable(a: Any) -> Any:
+        return linalg.cholesky(a).sum() + linalg.slogdet(a)[1] + linalg.qr(a)[1].sum()
+
+    def spectra(a: Any) -> Any:
+        return linalg.eigvalsh(a), linalg.svd(a, compute_uv=False)
+
+    read = deserialize(serialize(differentiable, spd))
+    np.testing.assert_allclose(read(spd), differentiable(spd), rtol=1e-12)
+    np.testing.assert_allclose(
+        tfn.grad(read)(spd), tfn.grad(differentiable)(spd), rtol=1e-9, atol=1e-9
+    )
+    got = deserialize(serialize(spectra, spd))(spd)
+    for values, expected in zip(got, spectra(spd), strict=True):
+        np.testing.assert_allclose(values, expected, rtol=1e-12)
+    with pytest.raises(ExportError, match="eig"):
+        serialize(linalg.eigvals, spd)
 
 
 def test_names_of_carries_do_not_count() -> None:

@@ -34,7 +34,8 @@ def test_integers_become_float32(function):
     assert got.dtype == np.float32 and not got.weak_type
     close(got, getattr(np, function)(x.astype(np.float64)), 8)
     assert getattr(tnp, function)(True).dtype == np.float32
-    assert getattr(tnp, function)(1).weak_type
+    strong = ("log2", "log10", "deg2rad", "rad2deg")  # as in JAX
+    assert getattr(tnp, function)(1).weak_type == (function not in strong)
 
 
 def test_sinc():

@@ -31,8 +31,7 @@ def note(entry: Entry | None, operands: Sequence[Array], result: Any) -> None:
 
 def learn(method: str, reflected: str, left: Any, right: Any) -> Operation:
     """Run an operator; see `tfn.hw.device.Learn`."""
-    if right is left and left.buffer is not None:  # x * x: identity tells operands apart
-        right = concrete(left.buffer, left.shape, left.dtype, left.weak_type, left.kind.sharding)
+    left, right = _apart(left), _apart(right)
     programs: list[tuple[Entry | None, Sequence[Array], Any]] = []
     NOTES.append(programs)
     try:
@@ -58,6 +57,17 @@ def learn(method: str, reflected: str, left: Any, right: Any) -> Operation:
             data = np.array(bind.runtime().read(x))
             number = bind.runtime().asarray(data)
     return Operation(result, entry, tuple(sources), number)
+
+
+def _apart(x: Any) -> Any:
+    """An array of its own with the buffer of an array, by whose identity it is told apart.
+
+    The two operands of ``x * x`` are one array, and so may be those of ``zero == 0``, since numbers
+    are converted once.
+    """
+    if not isinstance(x, Array) or x.buffer is None or x.kind is None:
+        return x
+    return concrete(x.buffer, x.shape, x.dtype, x.weak_type, x.kind.sharding)
 
 
 def _is_number(x: Array, value: Any) -> bool:

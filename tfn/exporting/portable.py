@@ -20,6 +20,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.container import read_again, written
+from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.trace import bind
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr
@@ -118,7 +119,9 @@ class Portable:
         """
         inputs = tuple((i.path, i.shape, i.dtype, i.weak) for i in self.inputs)
         arrays = stored(self.captured)
-        return read_again(written(self.jaxpr), inputs, arrays, self.outputs, self.weak, ())
+        return read_again(
+            written(without_lapack(self.jaxpr)), inputs, arrays, self.outputs, self.weak, ()
+        )
 
     def check(self) -> None:
         """Refuse a signature that does not match the function.

@@ -9,7 +9,9 @@ every machine; they contain no Python code.
 
 The function is serialized as it is traced.  Of a function with a derivative rule (`custom_jvp`,
 `custom_vjp`) the function is kept and the rule is not: the derivative of the result is that of the
-function itself.  A lowered program is not serialized, since its text is made for one processor;
+function itself.  Routines of LAPACK become programs of the language, as `tfn.export` writes them:
+through those of eigenvalues and singular values, which iterate until they converge, there is no
+reverse mode.  A lowered program is not serialized, since its text is made for one processor;
 `tfn.export` writes it as an object or a library, with a manifest that is checked in the same way.
 """
 
@@ -43,7 +45,8 @@ def serialize(
             of many sizes: see `tfn.exporting.symbolic` for its limits.
 
     Raises:
-        ExportError: if it calls back into Python, or runs a custom kernel.
+        ExportError: if it calls back into Python, runs a custom kernel, or calls a routine of
+            LAPACK that is no program of the language: those of `eig`, `schur` and `hessenberg`.
 
     Example:
         >>> import tfn

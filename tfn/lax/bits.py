@@ -83,7 +83,8 @@ def population_count(x: ArrayLike) -> Array:
         >>> population_count(np.array([0, 7, -1], "int8")).tolist()
         [0, 3, 8]
     """
-    return apply(_count, [_integer("population_count", x)])
+    value = _integer("population_count", x)
+    return apply(_count, [value], weak=value.weak_type)
 
 
 def clz(x: ArrayLike) -> Array:
@@ -97,7 +98,8 @@ def clz(x: ArrayLike) -> Array:
         >>> clz(np.array([0, 1, -1], "int32")).tolist()
         [32, 31, 0]
     """
-    return apply(_leading, [_integer("clz", x)])
+    value = _integer("clz", x)
+    return apply(_leading, [value], weak=value.weak_type)
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -114,7 +116,7 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
     operands = [_integer("mulhi", v) for v in arrays(x, y)]
     if operands[0].dtype != operands[1].dtype or operands[0].shape != operands[1].shape:
         raise unlike("mulhi", operands)
-    return apply(_upper_half, operands)
+    return apply(_upper_half, operands, weak=all(v.weak_type for v in operands))
 
 
 def _upper_half(x: UOp, y: UOp) -> UOp:
@@ -205,7 +207,8 @@ def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
         >>> nextafter(1.0, 2.0).item() - 1
         1.1920928955078125e-07
     """
-    return apply(neighbour, _floats("nextafter", x, y))
+    operands = _floats("nextafter", x, y)
+    return apply(neighbour, operands, weak=all(v.weak_type for v in operands))
 
 
 def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:

@@ -108,7 +108,9 @@ def dot_general(
                 hint="an axis is contracted, or kept in step, or neither",
             )
     tf32 = a.dtype == dtypes.FLOAT32 and is_tf32(precision)
-    out: Array = bind(Op.DOT, a, b, arg=Dot(*axes, _result(a, preferred_element_type), tf32))
+    arg = Dot(*axes, _result(a, preferred_element_type), tf32)
+    weak = a.weak_type and b.weak_type and preferred_element_type is None
+    out: Array = bind(Op.DOT, a, b, arg=arg, weak=weak)
     return out
 
 

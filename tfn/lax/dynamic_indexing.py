@@ -11,6 +11,7 @@ from tfn import tree
 from tfn._support.validate import integer, unfit, unlike
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INTEGERS, DType
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import a_shape, one_axis
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
@@ -322,8 +323,8 @@ def sort(
 def _sorted(xs: Sequence[Array], keys: int) -> list[Array]:
     node = bind(Op.SORT, *xs, arg=Sort(keys))
     if isinstance(node, Array):  # recorded: one node, from which each result is taken
-        return [bind(Op.GET, node, arg=i) for i in range(len(xs))]
-    return list(node)
+        return [bind(Op.GET, node, arg=i, weak=x.weak_type) for i, x in enumerate(xs)]
+    return [weaken(out, x.weak_type) for out, x in zip(node, xs, strict=True)]
 
 
 def sort_key_val(
@@ -386,5 +387,10 @@ def optimization_barrier(operand: T) -> T:
         >>> optimization_barrier({"x": 1})["x"].tolist()
         1
     """
-    out: T = tree.map(lambda x: bind(Op.GBARRIER, array(x)), operand)
+    out: T = tree.map(lambda x: _materialised(array(x)), operand)
+    return out
+
+
+def _materialised(x: Array) -> Array:
+    out: Array = bind(Op.GBARRIER, x, weak=x.weak_type)
     return out

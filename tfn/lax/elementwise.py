@@ -186,7 +186,9 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
         (-1, -1.5)
     """
     x, y = arrays(x, y)
-    return apply(_rest, [x, y]) if x.dtype in SIGNED | FLOATS else binary(Op.MOD, x, y)
+    if x.dtype not in SIGNED | FLOATS:
+        return binary(Op.MOD, x, y)
+    return apply(_rest, [x, y], weak=x.weak_type and y.weak_type)
 
 
 def _rest(x: UOp, y: UOp) -> UOp:

@@ -165,7 +165,7 @@ def reshape(
         return resolved(out_sharding, lambda: reshape(x, new_sizes, dimensions))
     x = array(x) if dimensions is None else transpose(x, dimensions)
     shape = a_shape("reshape", new_sizes)
-    return x if x.shape == shape else bind(Op.RESHAPE, x, arg=shape)
+    return x if x.shape == shape else bind(Op.RESHAPE, x, arg=shape, weak=x.weak_type)
 
 
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
@@ -180,7 +180,8 @@ def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
         (5, 2, 3)
     """
     x, order = array(x), integers("transpose", "permutation", permutation)
-    return x if order == tuple(range(len(x.shape))) else bind(Op.PERMUTE, x, arg=order)
+    same = order == tuple(range(len(x.shape)))
+    return x if same else bind(Op.PERMUTE, x, arg=order, weak=x.weak_type)
 
 
 def moveaxis(x: Array, source: int, to: int) -> Array:
@@ -314,7 +315,8 @@ def broadcast_in_dim(
     for axis, dim in enumerate(dims):
         inner[dim] = x.shape[axis]
     aligned = reshape(x, inner)
-    return aligned if aligned.shape == shape else bind(Op.EXPAND, aligned, arg=shape)
+    same = aligned.shape == shape
+    return aligned if same else bind(Op.EXPAND, aligned, arg=shape, weak=x.weak_type)
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
@@ -345,7 +347,7 @@ def rev(x: ArrayLike, dimensions: Axes) -> Array:
     """
     x = array(x)
     axes = tuple(sorted(some_axes("rev", dimensions, len(x.shape))))
-    return bind(Op.FLIP, x, arg=axes) if axes else x
+    return bind(Op.FLIP, x, arg=axes, weak=x.weak_type) if axes else x
 
 
 # Joining and padding.
@@ -364,7 +366,8 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """
     parts = [array(x) for x in arrays_of("concatenate", operands)]
     axis = one_axis("concatenate", dimension, len(parts[0].shape))
-    return parts[0] if len(parts) == 1 else bind(Op.CONCAT, *parts, arg=axis)
+    weak = all(part.weak_type for part in parts)
+    return parts[0] if len(parts) == 1 else bind(Op.CONCAT, *parts, arg=axis, weak=weak)
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
@@ -510,7 +513,8 @@ def pad(
         tuple(between for _, _, between in config),
     )
     some = any((*added.low, *added.high, *added.interior))
-    grown: Array = bind(Op.PAD, x, value, arg=added) if some else x
+    weak = x.weak_type and value.weak_type
+    grown: Array = bind(Op.PAD, x, value, arg=added, weak=weak) if some else x
     start = tuple(max(-low, 0) for low, _, _ in config)
     return slice(grown, start, [n + min(high, 0) for n, (_, high, _) in zip(grown.shape, config)])
 
@@ -550,7 +554,7 @@ def slice(
         )
     if stop == x.shape and not any(start) and all(s == 1 for s in step):
         return x
-    out: Array = bind(Op.SHRINK, x, arg=Shrink(start, stop, step))
+    out: Array = bind(Op.SHRINK, x, arg=Shrink(start, stop, step), weak=x.weak_type)
     return out
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import SHORT, DType
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import apply, number_as
 from tfn.eager.run import asarray
 from tfn.errors import DTypeError
@@ -56,7 +57,7 @@ def scalar(value: object, like: Array, dtype: DType | None = None) -> Array:
     """A Python scalar with the dtype of `like`, unless another is given.
 
     Inside the trace of `like` it is a constant of the program; outside it is an operand, so that
-    new values never recompile.
+    new values never recompile.  Its dtype is weak: results are weak if those of all arrays are.
 
     Raises:
         DTypeError: if the scalar has no value in that dtype.
@@ -69,7 +70,7 @@ def scalar(value: object, like: Array, dtype: DType | None = None) -> Array:
             got=f"{show(like)} and {value!r}",
             hint="tfn.lax does not promote: cast the array, or use tfn.numpy",
         )
-    return number_as(value, dtype, tracing.innermost([like]))
+    return weaken(number_as(value, dtype, tracing.innermost([like])), True)
 
 
 def together(op: Op, *operands: Array) -> Array:

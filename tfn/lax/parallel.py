@@ -12,6 +12,7 @@ from tfn import tree
 from tfn._support.validate import integer, integers, one_of, shown
 from tfn.array import Array
 from tfn.dtypes import BOOL, INT32
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import array_of, need_real, one_axis, scalar_kind
 from tfn.errors import ArgumentError
 from tfn.lax import exchanges
@@ -90,8 +91,8 @@ def psum(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
         value = array_of("psum", leaf)
         value = value.astype(INT32) if value.dtype == BOOL else value
         if value.trace is None:  # it is the same on all devices
-            return value * n
-        return _reduced("psum", Op.ADD, value, axis_name, axis_index_groups)
+            return weaken(value * n, False)
+        return weaken(_reduced("psum", Op.ADD, value, axis_name, axis_index_groups), False)
 
     return tree.map(one, x)
 

@@ -46,7 +46,7 @@ def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
     """
     x = array(x)
     over = tuple(sorted(some_axes("a reduction", axes, len(x.shape))))
-    return bind(Op.REDUCE, x, arg=Reduce(op, over)) if over else x
+    return bind(Op.REDUCE, x, arg=Reduce(op, over), weak=x.weak_type) if over else x
 
 
 def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:

@@ -18,6 +18,7 @@ from tfn._support.validate import integer, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.custom_derivatives import custom_jvp
 from tfn.dtypes import DTypeLike
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import one_axis
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def relu6(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         >>> relu6(jnp.array([-1.0, 3.0, 9.0])).tolist()
         [0.0, 3.0, 6.0]
     """
-    return jnp.where(jnp.asarray(x) >= 6, 6, relu(x))
+    return jnp.where(jnp.asarray(x) >= 6, 6.0, relu(x))
 
 
 def leaky_relu(x: Float[Array, "*axes"], negative_slope: ArrayLike = 0.01) -> Float[Array, "*axes"]:
@@ -118,7 +119,7 @@ def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*a
         >>> round(gelu(jnp.array(1.0)).item(), 4), round(gelu(jnp.array(1.0), False).item(), 4)
         (0.8412, 0.8413)
     """
-    x = _floating(x)
+    x = weaken(_floating(x), False)
     if approximate:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
         return x * (0.5 * (1.0 + jnp.tanh(inner)))
@@ -275,8 +276,8 @@ def hard_tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         >>> hard_tanh(jnp.array([-4.0, 0.5])).tolist()
         [-1.0, 0.5]
     """
-    x = _floating(x)
-    return jnp.where(x > 1, 1.0, jnp.where(x < -1, -1.0, x))
+    x = jnp.asarray(x)
+    return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
 
 
 def hard_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:

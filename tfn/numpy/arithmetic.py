@@ -13,6 +13,7 @@ import numpy as np
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType, wide_type
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     REAL,
     apply,
@@ -450,7 +451,7 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> hypot(3e30, 4e30).item() < float("inf")
         True
     """
-    return composed(_hypot, "hypot", x, y, floating=True, real=True)
+    return weaken(composed(_hypot, "hypot", x, y, floating=True, real=True), False)
 
 
 def _hypot(x: UOp, y: UOp) -> UOp:
@@ -518,7 +519,7 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
     """
-    return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
+    return weaken(composed(_logaddexp2, "logaddexp2", x, y, floating=True), False)
 
 
 def _logaddexp2(x: UOp, y: UOp) -> UOp:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, DType, canonical
+from tfn.dtypes import BOOL, COMPLEXES, INEXACT, DType, canonical
 from tfn.eager.operands import apply, array_of, inexact, scalar_kind
 from tfn.trace import build
 from tfn.trace.op import Op
@@ -56,8 +56,8 @@ def angle(x: ArrayLike, deg: bool = False) -> Array:
         Array(3.1415927, dtype=float32, weak_type=True)
     """
     x = array_of("angle", x)
-    kind, weak = inexact((x.dtype, x.weak_type))
-    return apply(_angle, (x,), kind, bool(deg), weak=weak)
+    weak = x.weak_type and x.dtype in INEXACT
+    return apply(_angle, (x,), inexact((x.dtype, False))[0], bool(deg), weak=weak)
 
 
 def _angle(x: UOp, kind: DType, deg: bool) -> UOp:

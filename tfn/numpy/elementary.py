@@ -9,6 +9,7 @@ import math
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import COMPLEXES, DType
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import apply, array_of, inexact, need_real
 from tfn.trace.bind import bind
 from tfn.trace.build import cast, complex_, full_like, imag, unary, where
@@ -101,7 +102,7 @@ def log2(x: ArrayLike, /) -> Array:
         >>> log2(8).item()
         3.0
     """
-    return real(Op.LOG2, "log2", x)
+    return weaken(real(Op.LOG2, "log2", x), False)
 
 
 def log1p(x: ArrayLike, /) -> Array:
@@ -299,11 +300,10 @@ def sinc(x: ArrayLike, /) -> Array:
 
     Example:
         >>> sinc(0.0)
-        Array(1., dtype=float32, weak_type=True)
+        Array(1., dtype=float32)
     """
     x = array_of("sinc", x)
-    dtype, weak = inexact((x.dtype, x.weak_type))
-    return apply(_sinc, (x,), dtype, weak=weak)
+    return apply(_sinc, (x,), inexact((x.dtype, False))[0])
 
 
 SINC_TERMS = 8
@@ -323,8 +323,7 @@ def _sinc(x: UOp, dtype: DType) -> UOp:
 
 def _scaled(name: str, x: ArrayLike, op: Op | None, factor: float) -> Array:
     x = array_of(name, x)
-    dtype, weak = inexact((x.dtype, x.weak_type))
-    return apply(_scale, (x,), op, dtype, factor, weak=weak)
+    return apply(_scale, (x,), op, inexact((x.dtype, False))[0], factor)
 
 
 def _scale(x: UOp, op: Op | None, dtype: DType, factor: float) -> UOp:

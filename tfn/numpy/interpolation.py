@@ -8,6 +8,7 @@ from tfn._support.validate import integer, one_of, rank, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INT32, DType, DTypeLike, canonical
 from tfn.dtypes import part as part_of
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, one_axis, together
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import remainder
@@ -56,7 +57,7 @@ def interp(
         >>> interp(1.5, tnp.array([1.0, 2.0]), tnp.array([10.0, 20.0]))
         Array(15., dtype=float32)
     """
-    (x, xp, fp), dtype, _ = together("interp", x, xp, fp, floating=True)
+    (x, xp, fp), dtype, weak = together("interp", x, xp, fp, floating=True)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size < 2:
         raise unfit(
             "interp needs two vectors of one size, two points at least",
@@ -78,7 +79,7 @@ def interp(
     for side, outside in ((left, x < xp[0]), (right, x > xp[-1])):
         if side is not None and not isinstance(side, str):
             result = select(outside, side, result)
-    return result
+    return weaken(result, weak)
 
 
 def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType, left: bool, right: bool) -> UOp:

@@ -21,6 +21,7 @@ from tfn.dtypes import (
     part,
     promote,
 )
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -521,7 +522,8 @@ def nan_to_num(
     info = finfo(x.dtype)
     x = where(isnan(x), nan, x)
     x = where(isposinf(x), float(info.max) if posinf is None else posinf, x)
-    return where(isneginf(x), float(info.min) if neginf is None else neginf, x)
+    x = where(isneginf(x), float(info.min) if neginf is None else neginf, x)
+    return weaken(x, False)
 
 
 def isclose(

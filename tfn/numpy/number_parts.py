@@ -21,6 +21,7 @@ from tfn.dtypes import (
     finfo,
     wide_type,
 )
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -58,7 +59,8 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
         >>> heaviside(tnp.array([-1.0, 0.0, 2.0]), 0.5)
         Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return composed(_heaviside, "heaviside", x, at_zero, floating=True, real=True)
+    step = composed(_heaviside, "heaviside", x, at_zero, floating=True, real=True)
+    return weaken(step, False)
 
 
 def _heaviside(x: UOp, at_zero: UOp) -> UOp:

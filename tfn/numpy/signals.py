@@ -8,6 +8,7 @@ from typing import Any
 from tfn._support.validate import integer, one_of, rank, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import array_of, inexact, need_real, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.arithmetic import abs as magnitude
@@ -61,13 +62,13 @@ def convolve(
         >>> convolve(tnp.array([1, 2, 3]), tnp.array([1, 1]))
         Array([1., 3., 5., 3.], dtype=float32)
     """
-    (x, y), dtype, _ = together("convolve", a, v, floating=True)
+    (x, y), dtype, weak = together("convolve", a, v, floating=True)
     one_of("convolve", "mode", mode, ("full", "same", "valid"))
     if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
         hint = "tfn.scipy.signal.convolve takes arrays of more axes"
         raise unfit("convolve needs vectors with elements", (x, y), hint)
     large, small = (x, y) if x.size >= y.size else (y, x)
-    full = full_convolution(small.astype(dtype), large.astype(dtype))
+    full = weaken(full_convolution(small.astype(dtype), large.astype(dtype)), weak)
     if mode == "full":
         return full
     if mode == "same":

@@ -13,6 +13,7 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT64
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import array_of, inexact
 from tfn.transforms.custom_jvp import custom_jvp
 
@@ -22,10 +23,10 @@ ASYMPTOTIC_BELOW = {True: -20.0, False: -10.0}
 """Below, for float64 or not, the series is exact in six terms; above, `ndtr` does not underflow."""
 
 
-def real(name: str, x: ArrayLike) -> Array:
-    """An argument as an array of a floating dtype."""
+def real(name: str, x: ArrayLike, weak: bool = False) -> Array:
+    """An argument as an array of a floating dtype, which with `weak` is weak if that of `x` is."""
     x = array_of(name, x)
-    return x.astype(inexact((x.dtype, False))[0])
+    return weaken(x.astype(inexact((x.dtype, False))[0]), weak and x.weak_type)
 
 
 def ndtr(x: ArrayLike) -> Array:

@@ -180,7 +180,7 @@ def expit(x: ArrayLike) -> Array:
         >>> expit(0.0).tolist()
         0.5
     """
-    return lax.logistic(real("expit", x))
+    return lax.logistic(real("expit", x, weak=True))
 
 
 def logit(p: ArrayLike) -> Array:
@@ -202,7 +202,7 @@ def erf(x: ArrayLike) -> Array:
         >>> erf(tnp.array([0.0, 10.0])).tolist()
         [0.0, 1.0]
     """
-    return lax.erf(real("erf", x))
+    return lax.erf(real("erf", x, weak=True))
 
 
 def erfc(x: ArrayLike) -> Array:
@@ -212,7 +212,7 @@ def erfc(x: ArrayLike) -> Array:
         >>> erfc(0.0).tolist()
         1.0
     """
-    return lax.erfc(real("erfc", x))
+    return lax.erfc(real("erfc", x, weak=True))
 
 
 def erfinv(x: ArrayLike) -> Array:
@@ -222,7 +222,7 @@ def erfinv(x: ArrayLike) -> Array:
         >>> erfinv(0.0).tolist()
         0.0
     """
-    return lax.erf_inv(real("erfinv", x))
+    return lax.erf_inv(real("erfinv", x, weak=True))
 
 
 # The gamma function.
@@ -235,7 +235,7 @@ def gammaln(x: ArrayLike) -> Array:
         >>> gammaln(1.0).tolist()
         0.0
     """
-    return lax.lgamma(real("gammaln", x))
+    return lax.lgamma(real("gammaln", x, weak=True))
 
 
 def gammasgn(x: ArrayLike) -> Array:
@@ -290,7 +290,7 @@ def digamma(x: ArrayLike) -> Array:
         >>> digamma(1.0).round(4).tolist()
         -0.5771999955177307
     """
-    return lax.digamma(real("digamma", x))
+    return lax.digamma(real("digamma", x, weak=True))
 
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
