@@ -31,6 +31,14 @@ def value(u):
     return evaluate([u], {x: X})[0]
 
 
+def test_a_permutation_that_moves_no_element_is_a_reshape():
+    rows = build.reshape(x, (2, 1, 3))
+    moved = build.permute(rows, (1, 0, 2))
+    assert moved.op is Op.RESHAPE and moved.shape == (1, 2, 3)
+    np.testing.assert_array_equal(value(moved), X.reshape(1, 2, 3))
+    assert build.permute(rows, (2, 1, 0)).op is Op.PERMUTE
+
+
 def test_nothing_is_made_where_nothing_moves():
     assert build.reshape(x, (2, 3)) is x
     assert build.permute(x, (0, 1)) is x

@@ -144,13 +144,17 @@ def permute(u: UOp, axes: Sequence[int]) -> UOp:
     """Axes in another order: axis i of the result is axis ``axes[i]`` of `u`.
 
     Axes that come back to where they were are no operation: the batching rules of a loop and of the
-    one after it move the axis of lanes there and back.
+    one after it move the axis of lanes there and back.  Where only axes of size 1 move, elements
+    stay where they are: that is a reshape.
     """
     order = tuple(axes)
     if order == tuple(range(u.ndim)):
         return u
     if u.op is Op.PERMUTE and all(u.arg[axis] == i for i, axis in enumerate(order)):
         return u.src[0]
+    long = [axis for axis in order if u.shape[axis] != 1]
+    if long == sorted(long):
+        return UOp(Op.RESHAPE, (u,), tuple(u.shape[axis] for axis in order))
     return UOp(Op.PERMUTE, (u,), order)
 
 

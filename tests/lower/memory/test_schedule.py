@@ -122,6 +122,27 @@ def test_slices_move_with_the_loop(length: int, reverse: bool) -> None:
         assert moved == {((loop.number, sign * 60),), ((loop.number, sign * 36),)}
 
 
+def test_loops_read_reshaped_operands_in_place() -> None:
+    """Of inputs, and of values that other kernels make; once, whatever their shapes."""
+    c, x, w = p(0, 6), p(1, 6), p(2, 2, 3)
+    step = body([w, c, x], c * 2 + x * build.reshape(w, (6,)))
+    weights = build.reshape(p(2, 6), (2, 3))
+    for whole in (p(1, 24), build.unary(Op.EXP, p(1, 24)), p(1, 2, 1, 12)):
+        rows = build.permute(build.reshape(whole, (4, 1, 6)), (1, 0, 2))  # no element moves
+        rows = build.reshape(rows, (4, 6))
+        outputs = build.scan(step, [weights], [p(0, 6)], [rows], 4)
+        assert_matches_oracle(outputs, rtol=1e-5, atol=1e-5)
+        lowered = program(*outputs)
+        made = 0 if whole.op is Op.PARAM else 96
+        assert lowered.arena_bytes <= made + 64, "slices are read where the operand is"
+
+
+def test_a_constant_is_filled_in_the_shape_that_a_loop_reads() -> None:
+    c, x = p(0, 3), p(1, 3)
+    rows = build.reshape(const(2.0, FLOAT32, (6,)), (2, 3))
+    assert_matches_oracle(build.scan(body([c, x], c * x), [], [p(0, 3)], [rows], 2))
+
+
 def test_nested_loops() -> None:
     c, w = p(0, 4, 4), p(1, 4, 4)
     within = build.scan(body([c, w], mixed(c, w), w), [], [c, w], [], 3)[0]

@@ -95,10 +95,11 @@ def viewed(node: UOp, barriers: set[UOp]) -> UOp:
 
 
 def in_memory(node: UOp) -> UOp:
-    """The value whose memory an operand of a sort is: it may have another shape."""
-    while node.op in (Op.RESHAPE, Op.AFTER):
-        node = node.src[0]
-    return node
+    """The value whose memory an operand of a sort or a loop is: it may have another shape."""
+    value = node
+    while value.op in (Op.RESHAPE, Op.AFTER):
+        value = value.src[0]
+    return node if value.op is Op.CONST else value
 
 
 def is_computed(node: UOp, barriers: set[UOp]) -> bool:

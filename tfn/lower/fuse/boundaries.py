@@ -98,7 +98,8 @@ def _required(outputs: Iterable[UOp]) -> dict[UOp, str]:
         elif node.op in SEVERAL_RESULTS:
             in_place = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
             reason = f"an operand of a {node.op.value}, which has kernels of its own"
-            for s in map(in_memory if node.op is Op.SORT else _ordered, node.src):
+            reshapes = node.op is Op.SORT or node.op in LOOPS
+            for s in map(in_memory if reshapes else _ordered, node.src):
                 if s.op not in in_place:
                     stored.setdefault(s, reason)
         elif node.op is Op.GET:

@@ -50,12 +50,12 @@ class Region:
     @property
     def reads(self) -> tuple[UOp, ...]:
         """The values that it reads, and its functions."""
-        return self.node.src
+        return tuple(map(in_memory, self.node.src))
 
     @property
     def operands(self) -> tuple[UOp, ...]:
         """The values that it writes and reads."""
-        return (*self.barriers, *(s for s in self.node.src if s.op is not Op.FUNCTION))
+        return (*self.barriers, *(s for s in self.reads if s.op is not Op.FUNCTION))
 
 
 @cached(maxsize=64)

@@ -246,11 +246,12 @@ class Scheduler:
             outputs.append(view)
             if i in used:
                 views[used[i]] = view
-        for s in node.src:
+        read = region.reads
+        for s in read:
             if count(s.shape) == 0:  # no kernel makes it, and none reads it
                 views.setdefault(s, self.allocate_like(s))
-        fills = [step for s in node.src if s not in views for step in self.fill(s, views)]
-        operands = [views[s] if s.op is not Op.FUNCTION else None for s in node.src]
+        fills = [step for s in read if s not in views for step in self.fill(s, views)]
+        operands = [views[s] if s.op is not Op.FUNCTION else None for s in read]
         steps = [*fills, *REGIONS[node.op](self, node, operands, outputs, used.keys())]
         for step in steps:
             if step.kernel is None:  # not one of the copies before it
