@@ -14,6 +14,7 @@ Files in reading order:
     masked_update    selects between an update and what it updates, as updates of some points
     few_bins         scatters into a few elements, as reductions
     layout           memory layouts: strides, panels, padded leading dimensions
+    wide_operands    operands of 16-bit floats in 32 bits, for products
     split_reduction  split-K, two-pass reductions, concatenation trees
     block_scan       scans of associative functions in blocks, for grids
     packing          operand packing for GEMM and matrix units, GEMV; the pass over a function

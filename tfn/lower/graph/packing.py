@@ -45,6 +45,7 @@ from tfn.lower.graph.split_reduction import (
     split_k,
     two_pass_reduce,
 )
+from tfn.lower.graph.wide_operands import widened
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
 from tfn.lower.target.register_tile import accumulators, best_tile
 from tfn.lower.target.target import Target
@@ -138,8 +139,11 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         is_body = node.op is Op.FUNCTION
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
-            packed = polyphase(u, lambda conv: split_channels(pad_explicitly(conv), target, pack))
-            u = changed("prepare-convolution", u, packed)
+            wide = widened(u, target)
+            packed = polyphase(
+                wide, lambda conv: split_channels(pad_explicitly(conv), target, pack)
+            )
+            u = build.cast(changed("prepare-convolution", wide, packed), u.dtype)
         elif u.op is Op.DOT:
             u = _prepare_dot(u, target)
         elif u.op is Op.REDUCE:
@@ -184,6 +188,12 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
         packed = changed("pack-for-matrix-unit", u, pack_for_matrix_unit(u, target))
     if packed is not u:
         return packed
+    return build.cast(_prepare_product(widened(u, target), target), u.dtype)
+
+
+def _prepare_product(u: UOp, target: Target) -> UOp:
+    """A contraction without a matrix unit."""
+    packed: UOp = u
     if not u.arg.contract_a or u.arg.batch_a:
         return _pack(u, target)
     if not target.batch_invariant and _is_gemv(u, target):
