@@ -18,7 +18,7 @@ from tfn.dtypes import BFLOAT16, FLOAT32, DType
 from tfn.hw.cpu.target import host
 from tfn.lower.graph.flash import chunk_oversized
 from tfn.lower.graph.intermediates import working_bytes
-from tfn.lower.graph.packing import prepare
+from tfn.lower.graph.packing import MIN_ROWS_TO_PACK, prepare
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Loop
 from tfn.lower.report import cost
@@ -256,9 +256,22 @@ def test_packing_of_operands_is_hoisted(dtype: DType) -> None:
     target = host()
     chunked = chunk_oversized(graphs(causal, [(4096, 1, 16)] * 3, dtype), target)
     (rows,) = loops(chunked)
-    body = prepare(rows.src[0].src, target)
-    assert not any(u.op is Op.GBARRIER for u in walk(body))
+    copies = [u for u in walk(prepare(rows.src[0].src, target)) if u.op is Op.GBARRIER]
+    assert all(u.src[0].op is Op.CAST and dtype == BFLOAT16 for u in copies)  # of a block's rows
     assert any(u.op is Op.GBARRIER for u in walk(rows.src[1:]))
+
+
+def test_operands_are_packed_for_the_rows_of_all_blocks() -> None:
+    """Few rows are read in an iteration, many in the loop: panels pay."""
+
+    def nearest(a: Any) -> Any:
+        return jnp.argmax(a @ a.T, axis=1)
+
+    target = replace(host(), l2_bytes=1 << 19)
+    (rows,) = loops(chunk_oversized(graphs(nearest, [(2048, 256)]), target))
+    assert max(u.shape[0] for u in rows.src[0].src) < MIN_ROWS_TO_PACK
+    (copy,) = [u for u in walk(rows.src[1:]) if u.op is Op.GBARRIER]
+    assert copy.ndim == 4 and copy.shape[1] == 256
 
 
 @st.composite

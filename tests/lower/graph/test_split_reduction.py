@@ -29,6 +29,7 @@ from tfn.lower.graph.split_reduction import (
     MAX_OUTPUTS_TO_SPLIT,
     MIN_ELEMENTS_TO_SPLIT,
     PARTIAL_RESULTS,
+    collapse_free,
     collapse_k,
     concat_tree,
     in_order_of_memory,
@@ -217,6 +218,43 @@ def test_collapse_k() -> None:
     assert_close(run_oracle([rewritten], values)[0], run_oracle([u], values)[0], 1e-5, 1e-5)
     across = build.dot(p(0, 4, 6), p(1, 6, 4), ((0, 1), (1, 0)))
     assert collapse_k(across) is across
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "contract", "batch", "merged"),
+    [
+        ((6, 5), (5, 2, 3), ((1,), (0,)), ((), ()), ((6, 5), (5, 6))),  # heads of a projection
+        ((4, 6, 5), (4, 6, 2, 3), ((0, 1), (0, 1)), ((), ()), ((4, 6, 5), (4, 6, 6))),  # gradient
+        ((7, 2, 3), (7, 4), ((0,), (0,)), ((), ()), ((7, 6), (7, 4))),  # tokens of experts
+        ((2, 3, 4, 5), (2, 5, 6), ((3,), (1,)), ((0,), (0,)), ((2, 12, 5), (2, 5, 6))),
+        ((5, 2, 3), (4, 5, 6), ((0,), (1,)), ((), ()), ((5, 6), (4, 5, 6))),  # around the sum
+        ((5, 2, 3), (5, 2, 3), ((0,), (0,)), ((), ()), ((5, 6), (5, 6))),
+        ((0, 5), (5, 2, 3), ((1,), (0,)), ((), ()), ((0, 5), (5, 6))),
+    ],
+)
+def test_collapse_free(
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    contract: tuple[tuple[int, ...], tuple[int, ...]],
+    batch: tuple[tuple[int, ...], tuple[int, ...]],
+    merged: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    u = build.dot(p(0, *a), p(1, *b), contract, batch)
+    rewritten = collapse_free(u)
+    assert rewritten.op is Op.RESHAPE and rewritten.shape == u.shape
+    assert tuple(s.shape for s in rewritten.src[0].src) == merged
+    assert_close(*(run_oracle([v], inputs([u]))[0] for v in (rewritten, u)), 1e-5, 1e-5)
+    assert collapse_free(rewritten.src[0]) is rewritten.src[0]
+    assert_matches_oracle([u])
+
+
+def test_axes_that_no_view_merges_stay() -> None:
+    """A permuted operand would be read by divisions, one between sums is none to merge."""
+    turned = build.permute(p(1, 3, 2, 5), (2, 1, 0))
+    u = build.dot(p(0, 6, 5), turned, ((1,), (0,)))
+    assert collapse_free(u) is u
+    between = build.dot(p(0, 6, 5), p(1, 2, 5, 3), ((1,), (1,)))
+    assert collapse_free(between) is between
 
 
 @pytest.mark.parametrize("argument", [False, True])

@@ -9,7 +9,13 @@ import pytest
 from tests.lower.check_passes import GRID, HOST
 from tests.lower.graphs import assert_matches_oracle, ops, p
 from tfn.dtypes import FLOAT16, FLOAT32, DType, bfloat16
-from tfn.lower.graph.wide_operands import MIN_COLUMNS_TO_WIDEN, MIN_ROWS_TO_WIDEN, widened
+from tfn.lower.graph.packing import prepare
+from tfn.lower.graph.wide_operands import (
+    MIN_COLUMNS_TO_WIDEN,
+    MIN_ROWS_TO_WIDEN,
+    store_second,
+    widened,
+)
 from tfn.trace import build
 from tfn.trace.argument import Conv
 from tfn.trace.op import Op
@@ -32,8 +38,10 @@ def test_both_operands_are_converted_once(dtype: DType) -> None:
     u = product(M, K, N, dtype)
     wide = widened(u, HOST)
     assert wide.op is Op.DOT and wide.arg == replace(u.arg, dtype=FLOAT32)
-    assert [x.src for x in wide.src] == [(build.cast(x, FLOAT32),) for x in u.src]
-    assert all(x.op is Op.GBARRIER for x in wide.src)
+    a, b = (build.cast(x, FLOAT32) for x in u.src)
+    assert wide.src == (UOp(Op.GBARRIER, (a,)), b)
+    assert store_second(wide, HOST).src[1] is UOp(Op.GBARRIER, (b,))
+    assert len(copies(prepare([u], HOST)[0])) == 2
 
 
 def test_values_that_are_converted_before_are_stored() -> None:
@@ -41,6 +49,9 @@ def test_values_that_are_converted_before_are_stored() -> None:
     a, b = build.cast(p(0, M, K, dtype=BFLOAT16), FLOAT32), p(1, K, N)
     wide = widened(build.dot(a, b, ((1,), (0,))), HOST)
     assert wide.src[0].op is Op.GBARRIER and wide.src[1] is b
+    turned = build.dot(p(0, M, K), build.cast(p(1, N, K, dtype=BFLOAT16), FLOAT32), ((1,), (1,)))
+    (copy,) = copies(prepare([turned], HOST)[0])  # one, in the order of the loop
+    assert copy.shape == (K, N)
 
 
 @pytest.mark.parametrize(

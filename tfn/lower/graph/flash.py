@@ -71,6 +71,10 @@ memory.  Heads have 64 to 256 channels.
 """
 
 
+_OF_ANY_ROWS = frozenset({Op.DOT, Op.CAST, Op.GBARRIER})
+"""Ops that hold no shape."""
+
+
 def chunk_oversized(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     """Returns the same values, with oversized intermediates computed block by block."""
     return _chunk(outputs, target, MATERIALIZE_LIMIT_L2 * target.l2_bytes)
@@ -353,30 +357,36 @@ class BlockLoop:
                 src = tuple(blocks[pair] for pair in sources)
                 part = self._total(u, src) if u in chunking.sums else self._part(u, axis, src)
                 loop_invariant_b = u.op is Op.DOT and axes[1] is None
-                blocks[u, axis] = self._hoist_packing(part, target) if loop_invariant_b else part
+                blocks[u, axis] = (
+                    self._hoist_packing(part, axes[0], target) if loop_invariant_b else part
+                )
                 if source_lines.enabled():
                     source_lines.inherit(blocks[u, axis], u)
         return blocks
 
-    def _hoist_packing(self, u: UOp, target: Target) -> UOp:
+    def _hoist_packing(self, u: UOp, axis: int | None, target: Target) -> UOp:
         """A contraction of a block, with the packing of its loop-invariant operand hoisted.
 
-        `prepare` would pack that operand in every iteration; its copy is made before the loop.
+        `prepare` would pack that operand in every iteration, for the rows of one; its copy is made
+        before the loop, for those of all.
         """
-        # A leaf for the first operand, since its own copies belong into the loop.
-        stub = _leaf(u.src[0].shape, u.src[0].dtype)
-        (packed,) = prepare([UOp(Op.DOT, (stub, u.src[1]), u.arg)], target)
-        barriers = [v for v in walk(packed.src[1:]) if v.op is Op.GBARRIER]
+        a, b = u.src
+        shapes = [a.shape]
+        if axis is not None:
+            shapes.insert(0, _with(a.shape, axis, a.shape[axis] * self.length))
         outer = {leaf: v for v, leaf in self.whole.items()}
-        if (
-            packed.op is not Op.DOT
-            or len(barriers) != 1
-            or not outer.keys() >= set(leaves(barriers))
-        ):
-            return u
-        (copy,) = substitute(barriers, outer)
-        leaf = self.whole.setdefault(copy, _leaf(copy.shape, copy.dtype))
-        return substitute([packed], {stub: u.src[0], barriers[0]: leaf})[0]
+        for shape in shapes:
+            # A leaf for the first operand, since its own copies belong into the loop.
+            stub = _leaf(shape, a.dtype)
+            (packed,) = prepare([UOp(Op.DOT, (stub, b), u.arg)], target)
+            barriers, varying = _fixed_copies(packed, stub)
+            # What says a shape is of all rows, and not of a block's.
+            fits = shape == a.shape or all(v.op in _OF_ANY_ROWS for v in varying)
+            if fits and len(barriers) == 1 and outer.keys() >= set(leaves(barriers)):
+                (copy,) = substitute(barriers, outer)
+                leaf = self.whole.setdefault(copy, _leaf(copy.shape, copy.dtype))
+                return substitute([packed], {stub: a, barriers[0]: leaf})[0]
+        return u
 
     def _read(self, u: UOp, axis: int | None) -> UOp:
         """A value from outside the loop, whole or block by block."""
@@ -449,6 +459,20 @@ class BlockLoop:
         axis = _axis(self.chunking, result)
         shape = _with(result.shape, axis, self.length * self.rows)
         return build.reshape(build.moveaxis(y, 0, axis), shape)
+
+
+def _fixed_copies(u: UOp, leaf: UOp) -> tuple[list[UOp], set[UOp]]:
+    """Barriers that are not computed of a leaf, and the nodes that are."""
+    varying = {leaf}
+    for v in walk([u]):
+        if not varying.isdisjoint(v.src):
+            varying.add(v)
+
+    def is_inside(v: UOp) -> bool:
+        return v in varying or v.op is not Op.GBARRIER
+
+    copies = [v for v in walk([u], is_inside) if not is_inside(v)]
+    return copies, varying - {leaf}
 
 
 def _leaf(shape: Shape, dtype: DType) -> UOp:

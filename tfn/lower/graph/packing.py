@@ -38,6 +38,7 @@ from tfn.lower.graph.layout import (
 )
 from tfn.lower.graph.masked_update import masked_update, users
 from tfn.lower.graph.split_reduction import (
+    collapse_free,
     collapse_k,
     concat_tree,
     in_order_of_memory,
@@ -45,7 +46,7 @@ from tfn.lower.graph.split_reduction import (
     split_k,
     two_pass_reduce,
 )
-from tfn.lower.graph.wide_operands import widened
+from tfn.lower.graph.wide_operands import store_second, widened
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
 from tfn.lower.target.register_tile import accumulators, best_tile
 from tfn.lower.target.target import Target
@@ -193,6 +194,9 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
 
 def _prepare_product(u: UOp, target: Target) -> UOp:
     """A contraction without a matrix unit."""
+    flat = changed("collapse-free-axes", u, collapse_free(u))
+    if flat is not u:
+        return build.reshape(_prepare_product(flat.src[0], target), u.shape)
     packed: UOp = u
     if not u.arg.contract_a or u.arg.batch_a:
         return _pack(u, target)
@@ -230,7 +234,7 @@ def _pack(u: UOp, target: Target) -> UOp:
     """A contraction with its second operand copied, and in panels, where that pays."""
     packed = changed("pack-b", u, pack_b(u, target))
     panels: UOp = changed("pack-panels", packed, pack_panels(packed, target))
-    return panels
+    return store_second(panels, target)
 
 
 def _unpacked(u: UOp) -> UOp:

@@ -23,7 +23,7 @@ from tfn.lower.target.register_tile import accumulators
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot, Reduce
-from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
+from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op, Shape
 from tfn.trace.uop import UOp, const, walk
 
 MIN_ELEMENTS_TO_SPLIT = 1 << 15
@@ -93,6 +93,37 @@ def collapse_k(u: UOp) -> UOp:
     contract = (sums[0][:1], sums[1][:1])
     a, b = src
     return build.dot(a, b, contract, (batch_a, batch_b), u.arg.dtype, u.arg.tf32)
+
+
+def collapse_free(u: UOp) -> UOp:
+    """A contraction of matrices, where free axes follow one another, viewed as the same result::
+
+    dot[contract ((0,), (0,))] a b, b: f32[D, H, K]   ->   view of dot a (b as f32[D, H * K])
+
+    A tile of registers and panels run along one axis, which is then as long as it can be.
+    """
+    arg: Dot = u.arg
+    src: list[UOp] = []
+    axes: list[tuple[Shape, Shape]] = []
+    sides = (arg.batch_a, arg.contract_a), (arg.batch_b, arg.contract_b)
+    for s, (batch, sums) in zip(u.src, sides, strict=True):
+        free = [i for i in range(s.ndim) if i not in (*batch, *sums)]
+        if len(free) > 1 and free == list(range(free[0], free[-1] + 1)):
+            sizes = build.count(tuple(s.shape[i] for i in free))
+            matrix = build.reshape(s, (*s.shape[: free[0]], sizes, *s.shape[free[-1] + 1 :]))
+            if strides(matrix) is not None:  # a view of memory: no divisions in the inner loop
+                merged = len(free) - 1
+                batch, sums = (
+                    tuple(i - merged * (i > free[0]) for i in some) for some in (batch, sums)
+                )
+                s = matrix
+        src.append(s)
+        axes.append((batch, sums))
+    if all(new is old for new, old in zip(src, u.src, strict=True)):
+        return u
+    (a, b), (of_a, of_b) = src, axes
+    batches, sums_of_both = (of_a[0], of_b[0]), (of_a[1], of_b[1])
+    return build.reshape(build.dot(a, b, sums_of_both, batches, arg.dtype, arg.tf32), u.shape)
 
 
 def split_k(u: UOp, target: Target, pack: Callable[[UOp], UOp]) -> UOp:

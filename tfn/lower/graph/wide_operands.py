@@ -42,22 +42,42 @@ def widened(u: UOp, target: Target) -> UOp:
 def widen_operands(u: UOp) -> UOp:
     """Operands of 16-bit floats, converted once, since each element is read many times::
 
-    dot a b, of bf16    ->    dot (barrier (cast a)) (barrier (cast b)), of f32
+        dot a b, of bf16    ->    dot (barrier (cast a)) (cast b), of f32
+
+    A matrix that is the second operand is not stored yet: packing may copy it into panels, and
+    `store_second` stores it otherwise.
     """
-    if build.accumulator(u.dtype) != FLOAT32 or not any(map(_is_half, u.src)) or not u.size:
+    if not any(map(_is_half, u.src)) or not _pays(u):
         return u
+    a, b = (_wide(x) if _is_half(x) else x for x in u.src)
+    if u.op is Op.DOT and b.op is Op.GBARRIER and b is not u.src[1]:
+        b = b.src[0]
+    return UOp(u.op, (a, b), replace(u.arg, dtype=FLOAT32))
+
+
+def store_second(u: UOp, target: Target) -> UOp:
+    """A contraction whose second operand is in memory if it is converted from 16 bits."""
+    if target.grid or target.batch_invariant or u.op is not Op.DOT:
+        return u
+    a, b = u.src
+    if b.dtype != FLOAT32 or not _is_half(b) or not _pays(u):
+        return u
+    return rebuild(u, (a, _wide(b)))
+
+
+def _pays(u: UOp) -> bool:
+    """Whether the elements of the operands are read often enough."""
+    if build.accumulator(u.dtype) != FLOAT32 or not u.size:
+        return False
     b = u.src[1]
     if u.op is Op.CONV:
         batch, columns = 1, b.shape[-1] // (u.arg.groups * u.arg.batch_groups)
     else:
         batch = build.count(tuple(b.shape[i] for i in u.arg.batch_b))
         sums = build.count(tuple(b.shape[i] for i in u.arg.contract_b))
-        columns = b.size // max(batch * sums, 1)
-    rows = u.size // max(batch * columns, 1)
-    if rows < MIN_ROWS_TO_WIDEN or columns < MIN_COLUMNS_TO_WIDEN:
-        return u
-    src = tuple(_wide(x) if _is_half(x) else x for x in u.src)
-    return UOp(u.op, src, replace(u.arg, dtype=FLOAT32))
+        columns = int(b.size // max(batch * sums, 1))
+    rows = int(u.size // max(batch * columns, 1))
+    return rows >= MIN_ROWS_TO_WIDEN and columns >= MIN_COLUMNS_TO_WIDEN
 
 
 def _wide(u: UOp) -> UOp:
