@@ -9,11 +9,11 @@ import pytest
 
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import assert_matches_oracle, p
-from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType, uint8
+from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, uint8
 from tfn.lower.codegen.partial_vectors import split_partial_vectors
 from tfn.lower.target.target import Target
 from tfn.trace import build, interpreter
-from tfn.trace.argument import Access
+from tfn.trace.argument import Access, Scatter
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
@@ -100,3 +100,32 @@ def test_masks_of_one_lane_are_defined_once_and_before_loops() -> None:
     for given in (items, items[:1] + items[2:6] + (single,) + items[6:]):
         split = split_partial_vectors(given, SMALL)
         assert split.count(single) == 1 and split.index(single) < split.index(loop)
+
+
+@pytest.mark.parametrize("condition", [False, True])
+def test_a_mask_of_all_lanes_or_none_is_a_branch(condition: bool) -> None:
+    x, y = p(1, 64), p(0, 64)
+    value = UOp(Op.LOAD, (x, const(2, INT64)), Access(0, 8, 1))
+    mask = UOp(Op.SPLAT, (const(condition, BOOL),), 8)
+    store = UOp(Op.STORE, (y, const(2, INT64), value, mask), Access(0, 8, 1))
+    assert split_partial_vectors((value, mask, store), HOST) == (value, mask, store)
+    items = split_partial_vectors((value, mask, store), AVX2)
+    assert items[-1].src[3] is mask.src[0]
+    buffers = [np.zeros(64, np.float32), np.arange(64, dtype=np.float32)]
+    interpreter.instructions(items, 0, 1, buffers)
+    want = np.zeros(64, np.float32)
+    want[2:10] = np.arange(2, 10) if condition else 0
+    np.testing.assert_array_equal(buffers[0], want)
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.MAX, Op.WHERE])
+@pytest.mark.parametrize("columns", [8, 13, 64])
+def test_rows_that_are_scattered_outside_are_dropped(op: Op, columns: int) -> None:
+    """Of the rows of embeddings or of neighbours each is in bounds, or not, as a whole."""
+    indices = np.array([[3], [-1], [0], [5], [4], [3], [2**31 - 1]], np.int32)
+    if op is Op.WHERE:
+        indices[5] = 1  # no row is set twice
+    x, at = p(0, 5, columns), p(1, 7, 1, dtype=INT32)
+    u = UOp(Op.SCATTER, (x, at, p(2, 7, 1, columns)), Scatter(0, op))
+    rows = np.random.default_rng(0).normal(size=(12, columns)).astype(np.float32)
+    assert_matches_oracle([u], [rows[:5], indices, rows[5:, None]])

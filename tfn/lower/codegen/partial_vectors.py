@@ -7,6 +7,8 @@
     x = load a[i + lane], mask         ->   x = where(mask, load a[j + lane], 0), j in bounds
                                             if i != j: x = load a[i + lane], mask
 
+    store y[i + lane], v, splat c      ->   if c: store y[i + lane], v
+
 AVX2 masks elements of 32 and 64 bits alone, and AMD's processors take some 20 cycles for a masked
 store; older vectors have no masks at all.  There LLVM takes lanes one by one, with a branch each.
 """
@@ -43,6 +45,8 @@ def split_partial_vectors(items: Sequence[UOp], target: Target) -> tuple[UOp, ..
         lanes = _first_lanes(v)
         if lanes and v.op is Op.STORE:
             _store(out, singles, v, lanes)
+        elif v.op is Op.STORE and len(v.src) == 4 and v.src[3].op is Op.SPLAT:
+            out.append(UOp(Op.STORE, (*v.src[:3], v.src[3].src[0]), v.arg))
         elif lanes and not _masks_loads(v, target):
             new[u] = _load(out, v, lanes)
         elif _is_masked_load(v) and not _masks_loads(v, target):

@@ -116,6 +116,9 @@ def _gather(w: LlvmWriter, u: UOp, kind: str, predicate: str) -> str:
 def store(w: LlvmWriter, u: UOp) -> str:
     """Write a value to an address, where the predicate is true."""
     buffer, base, value = u.src[:3]
+    if len(u.src) == 4 and value.shape and not u.src[3].shape:  # all lanes, or none
+        with w.branch(w(u.src[3])):
+            return store(w, UOp(Op.STORE, u.src[:3], u.arg))
     predicate = w(u.src[3]) if len(u.src) == 4 else ""
     element, size = stored(value.dtype), value.dtype.itemsize
     kind, name, access = vector(element, value.shape), w(value), u.arg
