@@ -119,7 +119,7 @@ def ready_bytes(ready: Ready) -> int:
     return bind.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
 
 
-_EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds of operands
+_EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds, device
 _YOUNG = _EAGER.young
 
 
@@ -459,7 +459,7 @@ def entry(
 
 def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) -> Any:
     """Run one operation on concrete arrays; its program is cached by shapes and dtypes."""
-    key = op, arg, weak, tuple([x.kind for x in operands])
+    key = op, arg, weak, tuple([x.kind for x in operands]), config.device
     jaxpr, enter = _YOUNG.get(key) or _EAGER.find(key) or (None, None)
     if enter is not None:
         result = enter(*operands)

@@ -29,6 +29,13 @@ from tfn.hw.cuda.library import SYMBOLS, Library
 from tfn.lower.target.grid import STATIC_LOCAL_BYTES
 from tfn.lower.target.target import Target
 
+NATIVE = {
+    "cuCtxSetCurrent": (ctypes.c_void_p,),
+    "cuMemFree": (ctypes.c_uint64,),
+    "cuMemcpyHtoDAsync": (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
+    "cuGraphLaunch": (ctypes.c_void_p, ctypes.c_void_p),
+}
+"""The functions that native code calls by their addresses, and the types of their arguments."""
 SEPARATOR = "\n; ---\n"
 INVALID_VALUE, INVALID_PTX, NOT_FOUND, ILLEGAL_ADDRESS = 1, 218, 500, 700
 NAMES = {
@@ -286,7 +293,19 @@ class SimulatedCuda:
 
     def library(self) -> Library:
         """The table of functions."""
-        return Library({name: self._function(name) for name in SYMBOLS})
+        functions = {name: self._function(name) for name in SYMBOLS}
+        for name, kinds in NATIVE.items():
+            functions[name] = self._for_native_code(functions[name], kinds)
+        return Library(functions)
+
+    @staticmethod
+    def _for_native_code(function: Callable[..., int], kinds: Sequence[Any]) -> Any:
+        """A function that has an address; its arguments are wrapped as those from Python."""
+
+        def boxed(*arguments: Any) -> int:
+            return function(*[kind(x) for kind, x in zip(kinds, arguments, strict=True)])
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(boxed)
 
     def _function(self, name: str) -> Callable[..., int]:
         method = getattr(self, name)
@@ -436,8 +455,12 @@ class SimulatedCuda:
     def cuMemcpyHtoDAsync(self, to: Any, source: Any, size: Any, stream: Any) -> int | None:
         if not self._inside(self.memory, to.value, size.value):
             return INVALID_VALUE
-        assert self._inside(self.pinned, source.value, size.value), "pageable memory"
-        self._copy(to.value, source.value, size.value, stream)
+        if self._inside(self.pinned, source.value, size.value):
+            self._copy(to.value, source.value, size.value, stream)
+        else:  # pageable memory is read before the function returns
+            assert size.value <= 64 << 10, "pageable memory"
+            data = ctypes.string_at(source.value, size.value)
+            self._at(stream).work.append(lambda: ctypes.memmove(to.value, data, len(data)))
         return None
 
     def cuMemcpyDtoHAsync(self, to: Any, source: Any, size: Any, stream: Any) -> int | None:

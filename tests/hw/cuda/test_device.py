@@ -15,7 +15,7 @@ from hypothesis import given
 import tfn
 import tfn.numpy as tnp
 from tests.hw import op_table
-from tests.hw.cuda.devices import device_of, needs_gpu, simulated_device
+from tests.hw.cuda.devices import default, device_of, needs_gpu, simulated_device
 from tests.hw.cuda.simulator import SimulatedCuda
 from tests.lower.graphs import assert_close, inputs, jaxpr, p, run_on, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
@@ -37,17 +37,14 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["simulated", pytest.param("gpu", marks=needs_gpu)])
 def device(request: pytest.FixtureRequest) -> Device:
-    return simulated_device() if request.param == "simulated" else cuda()
+    return simulated_device(native=True) if request.param == "simulated" else cuda()
 
 
 @pytest.fixture
-def on_cuda(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The default device is the GPU, as ``TFN_DEVICE=cuda`` makes it."""
-    monkeypatch.setitem(tfn.eager.run._DEVICES, "cuda", device)
-    before, config.device = config.device, "cuda"
-    yield
-    config.device = before
-    tfn.eager.run.forget()
+def on_cuda(device: Device) -> Iterator[None]:
+    """The default device is the GPU."""
+    with default(device):
+        yield
 
 
 @pytest.mark.parametrize("start", op_table.STARTS)

@@ -10,6 +10,7 @@ In reading order:
     table: addresses of operands in the memory of the device.
     control: kernels that decide loops and branches.
     graph: commands as a CUDA graph.
+    launch: what entries of programs call: from addresses to a launch, natively; launch.ll.
     queue: launches graphs, and steps through what needs the host.
     device: five parts together.
 """

@@ -90,6 +90,11 @@ class Library:
         if code:
             raise self.error(code, name)
 
+    def address(self, name: str) -> int:
+        """The address by which native code calls a function."""
+        function: Any = self.functions[name]
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
     def error(self, code: int, function: str) -> CudaError:
         """The error of a code that a function has returned."""
         words: list[str] = []

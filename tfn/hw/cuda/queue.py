@@ -18,6 +18,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
+from tfn.hw.cpu.dispatch import Dispatch
 from tfn.hw.cuda import compiler, control
 from tfn.hw.cuda.commands import (
     Address,
@@ -33,11 +34,12 @@ from tfn.hw.cuda.commands import (
 )
 from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver
-from tfn.hw.cuda.graph import Function, Graph, parameters, recorded
+from tfn.hw.cuda.graph import Function, parameters, recorded
+from tfn.hw.cuda.launch import Call
 from tfn.hw.cuda.library import CudaError
-from tfn.hw.cuda.memory import CudaMemory, pointer_of
+from tfn.hw.cuda.memory import CudaMemory
 from tfn.hw.cuda.table import WORD_BYTES
-from tfn.hw.device import Learn, no_entry, no_share
+from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn, no_share
 from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
@@ -70,13 +72,13 @@ class CudaExecutable:
         self.callbacks = callbacks
         commands = record(program)
         self.commands = commands if queue.waits else divided(commands)
-        self._graphs: dict[Recorded, tuple[Graph, Any]] = {}
-        self._kernels = tuple(kernel.name for kernel in program.kernels)
+        self._calls: dict[Recorded, tuple[Call, Any]] = {}
+        self.kernels = queue.memory.launcher.named([kernel.name for kernel in program.kernels])
 
     def with_callbacks(self, functions: Sequence[object]) -> CudaExecutable:
         """The same program with functions of the host in its slots."""
         other = CudaExecutable(self.queue, self.program, self.functions, functions)
-        other._graphs = self._graphs
+        other._calls, other.kernels = self._calls, self.kernels
         return other
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
@@ -87,35 +89,85 @@ class CudaExecutable:
             DeviceError: if a buffer is of another device, or a program before it has failed.
             Exception: what a function of the host raised.
         """
-        queue = self.queue
-        with queue.memory.lock:
-            bases = [pointer_of(buffer) for buffer in (*inputs, *outputs)]
-            arena = queue.memory.allocate(self.program.arena_bytes + ARENA_SLACK_BYTES)
-            run = _Run(self, [*bases, pointer_of(arena)])
+        queue, memory = self.queue, self.queue.memory
+        with memory.lock:
+            memory.check()
+            bases = [memory.pointer(buffer) for buffer in (*inputs, *outputs)]
+            arena = memory.allocate(self.work_bytes)
+            run = _Run(self, [*bases, memory.pointer(arena)])
             try:
                 queue.driver.enter()
+                memory.launcher.note(self.kernels)
                 run.run(self.commands)
             except CudaError as error:
                 raise queue.failed(error, self.program, run.kernel) from None
-            queue.memory.note(self._kernels)
 
-    def graph(self, command: Recorded) -> Graph:
-        """The graph of commands, recorded at its first use."""
-        if command not in self._graphs:
+    @property
+    def work_bytes(self) -> int:
+        """Bytes of the arena."""
+        return self.program.arena_bytes + ARENA_SLACK_BYTES
+
+    def entry(
+        self,
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
+        keep: object = None,
+        number: int = 0,
+    ) -> Entry | None:
+        """A builtin that launches the program; see `tfn.hw.device.Executable.entry`.
+
+        There is none for programs with functions of the host, nor where kernels are waited for.
+        """
+        queue = self.queue
+        whole = self.commands[0] if len(self.commands) == 1 else None
+        if queue.dispatch is None or (self.commands and not isinstance(whole, Recorded)):
+            return None
+        if isinstance(whole, Recorded):
+            try:
+                call = self.call(whole)
+            except CudaError as error:
+                raise queue.failed(error, self.program, "") from None
+        else:
+            buffers = len(self.program.inputs) + len(self.program.outputs)
+            call = queue.memory.launcher.call(self.kernels, buffers, None)
+        words = {
+            "run": queue.memory.launcher.run,
+            "call": call.address,
+            "pool": 0,
+            "work_bytes": self.work_bytes,
+            "unlocked": False,
+            "number": number,
+        }
+        kept = self, call, keep
+        return queue.dispatch.entry(words, kept, inputs, outputs, arguments, result, captured)
+
+    def call(self, command: Recorded) -> Call:
+        """The call of a graph of commands, which is recorded at its first use."""
+        with self.queue.memory.lock:
+            return self._call(command)
+
+    def _call(self, command: Recorded) -> Call:
+        if command not in self._calls:
             memory, buffers = self.queue.memory, list[Buffer]()
 
             def allocate(size_bytes: int) -> int:
                 buffers.append(memory.allocate(size_bytes))
-                return pointer_of(buffers[-1])
+                return memory.pointer(buffers[-1])
 
             driver = self.queue.driver
+            driver.enter()
             controls = any(isinstance(c, (Repeat, Choose)) for c in every([command]))
             functions = {**(self.queue.control() if controls else {}), **self.functions}
             graph = recorded(driver, functions, command.commands, allocate, memory.write)
-            self._graphs[command] = graph, buffers  # these live as long as the graph
-        return self._graphs[command][0]
+            count = len(self.program.inputs) + len(self.program.outputs)
+            call = memory.launcher.call(self.kernels, count, graph)
+            self._calls[command] = call, buffers  # these live as long as the graph
+        return self._calls[command][0]
 
-    entry, on_share = no_entry, no_share
+    on_share = no_share
 
 
 class _Run:
@@ -146,13 +198,13 @@ class _Run:
 
     def graph(self, command: Recorded) -> None:
         """Launch a graph on the present addresses."""
-        graph = self.executable.graph(command)
-        words = graph.table.filled(self.bases, self.loops)
-        data = words.tobytes()
-        if data != graph.words:  # a pool gives the same blocks again and again
-            self.memory.write(graph.place, words)
-            graph.words = data
-        graph.launch()
+        call, (*buffers, arena) = self.executable.call(command), self.bases
+        assert call.graph is not None
+        addresses = (ctypes.c_uint64 * len(buffers))(*buffers)
+        moves = call.graph.table.moves(self.loops)
+        code = self.memory.launcher.launch(call, addresses, arena, moves)
+        if code:
+            raise self.driver.library.error(code, "cuGraphLaunch")
 
     def launch(self, command: Launch) -> None:
         """Launch a kernel by itself, and wait for it."""
@@ -162,12 +214,12 @@ class _Run:
         self.kernel = command.kernel
         addresses = np.array([self.address(a) for a in command.operands], np.uint64)
         table = self.memory.allocate(max(len(addresses), 1) * WORD_BYTES)
-        self.memory.write(pointer_of(table), addresses)
+        self.memory.write(self.memory.pointer(table), addresses)
         library(
             "cuLaunchKernel",
             *(function.handle, command.groups, 1, 1, command.threads, 1, 1),
             *(function.shared_bytes, self.driver.stream),
-            *(parameters(ctypes.c_uint64(pointer_of(table))), None),
+            *(parameters(ctypes.c_uint64(self.memory.pointer(table))), None),
         )
         library("cuStreamSynchronize", self.driver.stream)
 
@@ -233,17 +285,30 @@ class CudaQueue:
 
     Attributes:
         waits: whether each kernel is launched by itself and waited for.
+        dispatch: makes native entries; None where there are none.
     """
 
     def __init__(
-        self, driver: Driver, compiler: CudaCompiler, memory: CudaMemory, waits: bool = False
+        self,
+        driver: Driver,
+        compiler: CudaCompiler,
+        memory: CudaMemory,
+        waits: bool = False,
+        dispatch: Dispatch | None = None,
     ) -> None:
         self.driver, self.compiler, self.memory, self.waits = driver, compiler, memory, waits
+        self.dispatch = dispatch
+        if dispatch:
+            memory.use(dispatch.pool, dispatch.buffers)
+            words = [dispatch.state.address(name) for name in ("started", "enabled")]
+            memory.launcher.count_in(*words)
         self._control: dict[str, Function] = {}
         self._modules: dict[bytes, Any] = {}
 
     def serve(self, array: type, learn: Learn | None = None) -> None:
-        """Nothing: there are no native entries."""
+        """See `tfn.hw.device.Queue.serve`."""
+        if self.dispatch:
+            self.dispatch.serve(array, learn)
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> CudaExecutable:
         """The program, with its kernels.
