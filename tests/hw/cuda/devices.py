@@ -41,7 +41,8 @@ def simulated_device(waits: bool = False, major: int = 9, native: bool = False) 
 @contextmanager
 def default(device: Device) -> Iterator[None]:
     """Make a device the default one, as ``TFN_DEVICE=cuda`` does."""
-    mine, before = run._DEVICES.get("cuda"), config.device
+    before = config.device
+    mine = {name: run._DEVICES.pop(name) for name in [*run._DEVICES] if name.startswith("cuda")}
     run._DEVICES["cuda"] = device
     device.queue.serve(Array, operators.learn)
     operands._scalar.cache_clear()  # they may be on another simulated GPU
@@ -50,7 +51,8 @@ def default(device: Device) -> Iterator[None]:
         yield
     finally:
         config.device = before
-        run._DEVICES.pop("cuda")
-        if mine is not None:
-            run._DEVICES["cuda"] = mine
+        for name in [*run._DEVICES]:
+            if name.startswith("cuda"):
+                del run._DEVICES[name]
+        run._DEVICES.update(mine)
         run.forget()

@@ -46,6 +46,7 @@ NAMES = {
     500: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"),
     600: ("CUDA_ERROR_NOT_READY", "device not ready"),
     700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
+    704: ("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"),
     719: ("CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"),
 }
 # fmt: off
@@ -212,10 +213,19 @@ def _objects(text: str) -> tuple[Any, dict[str, Kernel]]:
 
 
 @dataclass
+class Context:
+    """The context of a device, and the devices whose memory it may reach."""
+
+    device: int
+    peers: set[int] = field(default_factory=set)
+
+
+@dataclass
 class Stream:
     """Work that has not run yet."""
 
     work: list[Callable[[], None]] = field(default_factory=list)
+    device: int = 0
 
     def run(self, count: int | None = None) -> None:
         """Run what comes first."""
@@ -290,6 +300,7 @@ class SimulatedCuda:
         }  # fmt: skip
         self.conditions = (ctypes.c_uint32 * 4096)()
         self.handles = 0
+        self.current, self.owners, self.links = Context(0), dict[int, int](), True
 
     def library(self) -> Library:
         """The table of functions."""
@@ -362,10 +373,25 @@ class SimulatedCuda:
         out._obj.value = self.limit_bytes
 
     def cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
-        self._give(out, "context")
+        self._give(out, Context(device))
 
     def cuCtxSetCurrent(self, context: Any) -> None:
-        assert self._at(context) == "context"
+        self.current = self._context(context)
+
+    def _context(self, context: Any) -> Context:
+        found = self._at(context)
+        assert isinstance(found, Context)
+        return found
+
+    def cuDeviceCanAccessPeer(self, out: Any, device: int, other: int) -> None:
+        assert device != other
+        out._obj.value = int(self.links)
+
+    def cuCtxEnablePeerAccess(self, other: Any, flags: int) -> int | None:
+        if self._context(other).device in self.current.peers:
+            return library.PEER_ENABLED
+        self.current.peers.add(self._context(other).device)
+        return None
 
     # Modules.
 
@@ -428,6 +454,7 @@ class SimulatedCuda:
         block = ctypes.create_string_buffer(b"\x71" * (size.value + 256), size.value + 256)
         address = -(-ctypes.addressof(block) // 256) * 256
         self.memory[address] = block
+        self.owners[address] = self.current.device
         out._obj.value = address
         return None
 
@@ -448,6 +475,16 @@ class SimulatedCuda:
 
     def _inside(self, blocks: dict[int, Any], address: int, size: int) -> bool:
         return any(at <= address and address + size <= at + len(b) for at, b in blocks.items())
+
+    def _owner(self, address: int, size: int) -> int:
+        """The device that has some memory."""
+        found = [
+            self.owners[at]
+            for at, b in self.memory.items()
+            if at <= address and address + size <= at + len(b)
+        ]
+        assert len(found) == 1, "no memory of a device"
+        return found[0]
 
     def _copy(self, to: int, source: int, size: int, stream: Any) -> None:
         self._at(stream).work.append(lambda: ctypes.memmove(to, source, size))
@@ -470,13 +507,28 @@ class SimulatedCuda:
         self._copy(to.value, source.value, size.value, stream)
         return None
 
+    def cuMemcpyPeerAsync(
+        self, to: Any, here: Any, source: Any, there: Any, size: Any, stream: Any
+    ) -> None:
+        for address, context in ((to, here), (source, there)):
+            device = self._context(context).device
+            assert self._owner(address.value, size.value) == device, "memory of another GPU"
+        assert self._at(stream).device == self._context(here).device
+        self._copy(to.value, source.value, size.value, stream)
+
+    def cuMemsetD8Async(self, to: Any, byte: Any, size: Any, stream: Any) -> None:
+        assert self._inside(self.memory, to.value, size.value)
+        self._at(stream).work.append(lambda: ctypes.memset(to.value, byte.value, size.value))
+
     def cuMemcpyDtoDAsync(self, to: Any, source: Any, size: Any, stream: Any) -> None:
+        own = self._at(stream).device
+        assert self._owner(to.value, size.value) == self._owner(source.value, size.value) == own
         self._copy(to.value, source.value, size.value, stream)
 
     # Streams and events.
 
     def cuStreamCreate(self, out: Any, flags: int) -> None:
-        self._give(out, Stream())
+        self._give(out, Stream(device=self.current.device))
 
     def cuStreamSynchronize(self, stream: Any) -> int:
         self._at(stream).run()
@@ -566,7 +618,7 @@ class SimulatedCuda:
         kernel = self._at(p.function)
         assert tuple(p.groups)[1:] == tuple(p.threads)[1:] == (1, 1)
         assert p.threads[0] == kernel.threads and p.groups[0] > 0
-        assert self._at(p.context) == "context"
+        assert self._context(p.context) is self.current
         kernel.require_shared(p.shared_bytes)
         values = self._values(kernel, p.parameters)
         self._add(out, graph, before, count, Node(kernel, p.groups[0], p.threads[0], values))
@@ -574,7 +626,7 @@ class SimulatedCuda:
     def cuGraphConditionalHandleCreate(
         self, out: Any, graph: Any, context: Any, first: int, flags: int
     ) -> None:
-        assert flags == 1 and self._at(context) == "context"
+        assert flags == 1 and self._context(context) is self.current
         self.handles += 1
         self._at(graph).handles[self.handles] = first
         out._obj.value = self.handles

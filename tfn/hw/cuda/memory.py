@@ -24,6 +24,7 @@ from tfn.dtypes import DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.cuda.driver import Driver, Event
+from tfn.hw.cuda.exchange import Order, connect, copy_peer
 from tfn.hw.cuda.launch import Launcher
 from tfn.hw.cuda.library import OUT_OF_MEMORY, CudaError
 from tfn.hw.memory import (
@@ -130,6 +131,7 @@ class CudaMemory:
         self._large = Pinned(driver, driver.copy_stream, LARGE_PIECE_BYTES)
         self._back = Pinned(driver, driver.stream, LARGE_PIECE_BYTES)
         self._copied = driver.event()
+        self._orders: dict[int, Order] = {}  # by the number of another GPU
 
     def use(self, pool: Any, buffers: type) -> None:
         """Allocate from another pool, whose buffers are of this type."""
@@ -265,6 +267,33 @@ class CudaMemory:
             self.write(buffer.pointer, np.ascontiguousarray(x), buffer.freed_after)
             events.use("write", events.HOST, buffer)
             return cast("Buffer", buffer)
+
+    def brought(self, source: CudaMemory, buffer: Buffer) -> Buffer:
+        """A copy of a buffer of another GPU, from memory to memory; itself if it is of this one.
+
+        Raises:
+            OutOfMemoryError: as `allocate`.
+        """
+        if source is self:
+            self.pointer(buffer)
+            return buffer
+        with source.lock, self.lock:
+            begin, result = source.pointer(buffer), self.allocate(buffer.size_bytes)
+            try:
+                order = self._orders.get(source.driver.number)
+                if order is None:
+                    connect([self.driver, source.driver])
+                    order = Order([self.driver, source.driver])
+                    self._orders[source.driver.number] = order
+                order.meet()  # what it holds is there, and what was in its place is read
+                size = ctypes.c_size_t(buffer.size_bytes)
+                if buffer.size_bytes:
+                    ends = self.pointer(result), begin
+                    copy_peer(self.driver, source.driver, *ends, size)
+                order.meet()
+            except CudaError as error:
+                raise self.lost(error) from None
+            return result
 
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """Refuse: the device has memory of its own.

@@ -89,18 +89,31 @@ class CudaExecutable:
             DeviceError: if a buffer is of another device, or a program before it has failed.
             Exception: what a function of the host raised.
         """
-        queue, memory = self.queue, self.queue.memory
+        with self.queue.memory.lock:
+            run = self.begin(inputs, outputs)
+            try:
+                run.run(self.commands)
+            except CudaError as error:
+                raise self.queue.failed(error, self.program, run.kernel) from None
+
+    def begin(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Run:
+        """A run on these buffers, whose commands are to be enqueued at once.
+
+        Raises:
+            OutOfMemoryError: before anything runs.
+            DeviceError: if a buffer is of another device, or a program before it has failed.
+        """
+        memory = self.queue.memory
         with memory.lock:
             memory.check()
             bases = [memory.pointer(buffer) for buffer in (*inputs, *outputs)]
             arena = memory.allocate(self.work_bytes)
-            run = _Run(self, [*bases, memory.pointer(arena)])
             try:
-                queue.driver.enter()
-                memory.launcher.note(self.kernels)
-                run.run(self.commands)
+                self.queue.driver.enter()
             except CudaError as error:
-                raise queue.failed(error, self.program, run.kernel) from None
+                raise self.queue.failed(error, self.program, "") from None
+            memory.launcher.note(self.kernels)
+            return Run(self, [*bases, memory.pointer(arena)], arena)
 
     @property
     def work_bytes(self) -> int:
@@ -170,7 +183,7 @@ class CudaExecutable:
     on_share = no_share
 
 
-class _Run:
+class Run:
     """One run of a program.
 
     Attributes:
@@ -179,8 +192,9 @@ class _Run:
         kernel: the one that was launched last, where kernels are waited for.
     """
 
-    def __init__(self, executable: CudaExecutable, bases: Sequence[int]) -> None:
+    def __init__(self, executable: CudaExecutable, bases: Sequence[int], arena: Buffer) -> None:
         self.executable, self.bases = executable, bases
+        self._arena = arena  # it lives as long
         self.queue, self.memory = executable.queue, executable.queue.memory
         self.driver = self.queue.driver
         self.loops: dict[int, int] = {}
@@ -255,12 +269,12 @@ class _Run:
             self.memory.write(pointer, x)
 
 
-RUN: dict[type, Callable[[_Run, Any], None]] = {
-    Recorded: _Run.graph,
-    Launch: _Run.launch,
-    Repeat: _Run.repeat,
-    Choose: _Run.choose,
-    Host: _Run.host,
+RUN: dict[type, Callable[[Run, Any], None]] = {
+    Recorded: Run.graph,
+    Launch: Run.launch,
+    Repeat: Run.repeat,
+    Choose: Run.choose,
+    Host: Run.host,
 }
 """The method that runs each command."""
 
@@ -286,6 +300,7 @@ class CudaQueue:
     Attributes:
         waits: whether each kernel is launched by itself and waited for.
         dispatch: makes native entries; None where there are none.
+        others: the queues of the other GPUs, if this is that of the first.
     """
 
     def __init__(
@@ -297,7 +312,7 @@ class CudaQueue:
         dispatch: Dispatch | None = None,
     ) -> None:
         self.driver, self.compiler, self.memory, self.waits = driver, compiler, memory, waits
-        self.dispatch = dispatch
+        self.dispatch, self.others = dispatch, list[CudaQueue]()
         if dispatch:
             memory.use(dispatch.pool, dispatch.buffers)
             words = [dispatch.state.address(name) for name in ("started", "enabled")]
@@ -381,9 +396,11 @@ class CudaQueue:
         )
 
     def synchronize(self) -> None:
-        """Wait until all programs have run.
+        """Wait until all programs have run, on the other GPUs of the process too.
 
         Raises:
             DeviceError: if one of them has failed.
         """
         self.memory.synchronize()
+        for other in self.others:
+            other.synchronize()
