@@ -13,6 +13,7 @@ In reading order:
     control: kernels that decide loops and branches.
     graph: commands as a CUDA graph.
     launch: what entries of programs call: from addresses to a launch, natively; launch.ll.
+    solver: routines of LAPACK by cuSOLVER, where it is installed.
     queue: launches graphs, and steps through what needs the host.
     peers: GPUs that run the program of a mesh together.
     device: five parts together, for one GPU or several.

@@ -10,16 +10,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tfn._support.frozen import frozen
+from tfn._support.sections import cached_property
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.cpu.dispatch import Dispatch
-from tfn.hw.cuda import compiler, control
+from tfn.hw.cuda import compiler, control, solver
 from tfn.hw.cuda.commands import (
     Address,
     Choose,
@@ -38,6 +40,7 @@ from tfn.hw.cuda.graph import Function, parameters, recorded
 from tfn.hw.cuda.launch import Call
 from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory
+from tfn.hw.cuda.solver import Solver
 from tfn.hw.cuda.table import WORD_BYTES
 from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn, no_share
 from tfn.lower.program import Kernel, Program
@@ -254,19 +257,28 @@ class Run:
         self.run(command.branches[min(max(index, 0), last)])
 
     def host(self, command: Host) -> None:
-        """Call a function of the host on copies of its operands, and copy its results back."""
-        call = command.call
+        """Call a function of the host on copies of its operands, and copy its results back.
+
+        A routine of LAPACK runs on the device where cuSOLVER has it.
+        """
+        call, memory = command.call, self.memory
+        function = filled(call.host.run, self.executable.callbacks)
         results = len(call.host.results)
         pointers = [self.address(address) for address in command.operands]
+        library = self.queue.solver if call.types else None
+        step = library and library.step(function, pointers, call.types, results)
+        if library and step:
+            shape, dtype = call.types[-1]
+            library.run(step, memory, pointers[-1], prod(shape[:-2]), dtype)
+            return
         arrays = [
-            self.memory.fetch(pointer, *kind)
-            for pointer, kind in zip(pointers, call.types, strict=True)
+            memory.fetch(pointer, *kind) for pointer, kind in zip(pointers, call.types, strict=True)
         ]
         for x in arrays[results:]:
             x.flags.writeable = False
-        filled(call.host.run, self.executable.callbacks)(arrays[:results], arrays[results:])
+        function(arrays[:results], arrays[results:])
         for pointer, x in zip(pointers[:results], arrays, strict=False):
-            self.memory.write(pointer, x)
+            memory.write(pointer, x)
 
 
 RUN: dict[type, Callable[[Run, Any], None]] = {
@@ -336,6 +348,12 @@ class CudaQueue:
             kernel.name: self._checked(kernel, objects[kernel.name]) for kernel in program.kernels
         }
         return CudaExecutable(self, program, functions)
+
+    @cached_property
+    def solver(self) -> Solver | None:
+        """cuSOLVER on this GPU, opened at its first use; None where it is not installed."""
+        functions = solver.library()
+        return None if functions is None else Solver(self.driver, functions)
 
     def control(self) -> dict[str, Function]:
         """The kernels of loops and branches, loaded at their first use."""
