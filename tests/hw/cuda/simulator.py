@@ -300,7 +300,9 @@ class SimulatedCuda:
         }  # fmt: skip
         self.conditions = (ctypes.c_uint32 * 4096)()
         self.handles = 0
-        self.current, self.owners, self.links = Context(0), dict[int, int](), True
+        self.contexts = [Context(number) for number in range(count)]
+        self.current = self.contexts[0] if count else Context(0)
+        self.owners, self.links = dict[int, int](), True
 
     def library(self) -> Library:
         """The table of functions."""
@@ -373,7 +375,7 @@ class SimulatedCuda:
         out._obj.value = self.limit_bytes
 
     def cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
-        self._give(out, Context(device))
+        self._give(out, self.contexts[device])
 
     def cuCtxSetCurrent(self, context: Any) -> None:
         self.current = self._context(context)
@@ -478,13 +480,9 @@ class SimulatedCuda:
 
     def _owner(self, address: int, size: int) -> int:
         """The device that has some memory."""
-        found = [
-            self.owners[at]
-            for at, b in self.memory.items()
-            if at <= address and address + size <= at + len(b)
-        ]
-        assert len(found) == 1, "no memory of a device"
-        return found[0]
+        at = max([begin for begin in self.memory if begin <= address], default=0)
+        assert at and address + size <= at + len(self.memory[at]), "no memory of a device"
+        return self.owners[at]
 
     def _copy(self, to: int, source: int, size: int, stream: Any) -> None:
         self._at(stream).work.append(lambda: ctypes.memmove(to, source, size))
