@@ -5,6 +5,8 @@ Files in reading order:
     arrays    Arrays as they are constructed: on a buffer, or as a value of a trace
     operators what a device learns from an operator, so as to run it natively
     platforms the devices by name
+    registry  the devices of this process, each made at its first use
+    memories  devices with memories of their own: places, parts of arrays, moves
     program_cache  lowered programs on disk
     run       programs: lowered, compiled, loaded, cached, executed on the default device
     placement programs where their arguments are: over the devices of a mesh, or on one of them
@@ -19,6 +21,7 @@ Files in reading order:
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):  # an import needs no compiler, and programs on one device no placement
+    from tfn.eager import memories as memories
     from tfn.eager import placement as placement
     from tfn.eager import program_cache as program_cache
     from tfn.eager import stacks as stacks

@@ -16,7 +16,7 @@ from math import prod
 
 from tfn.array import Array
 from tfn.config import config
-from tfn.eager import devices, run
+from tfn.eager import devices, memories, run
 from tfn.errors import DeviceError, OutOfMemoryError
 from tfn.hw.memory import physical_bytes, size_class
 from tfn.trace.mesh import Device
@@ -113,14 +113,15 @@ def memory_stats(device: Device) -> dict[str, int]:
         DeviceError: if there is none.
     """
     devices.own(device)
-    arrays = _owners(live_arrays(device.platform))
+    own_memory = memories.separate(device.platform)
+    arrays = _owners(live_buffers(device) if own_memory else live_arrays(device.platform))
     own = [_part_bytes(x) for x in arrays if device in _devices_of(x)]
-    memory = run.device(device.platform).memory
+    memory = run.device(memories.place_of(device) if own_memory else device.platform).memory
     pool = getattr(memory, "pool", memory)
     held_bytes = sum([size_class(x.buffer.size_bytes) for x in arrays if x.buffer is not None])
     live_bytes = int(getattr(pool, "live_bytes", held_bytes))
     peak_bytes = max(int(getattr(pool, "peak_bytes", live_bytes)), live_bytes)
-    sharers = devices.local_device_count(device.platform)
+    sharers = 1 if own_memory else devices.local_device_count(device.platform)
     in_use = sum(own) + max(live_bytes - held_bytes, 0) // sharers
     return {
         "num_allocs": len(own),
@@ -136,7 +137,8 @@ def memory_stats(device: Device) -> dict[str, int]:
 def limit_bytes(device: Device) -> int:
     """The memory that a device may take: its share of the limit, or of the machine."""
     total = config.memory_limit_bytes or physical_bytes()
-    return total // devices.local_device_count(device.platform)
+    shared = not memories.separate(device.platform)
+    return total // (devices.local_device_count(device.platform) if shared else 1)
 
 
 def check_share(device: Device, size_bytes: int) -> None:

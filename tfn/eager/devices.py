@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from tfn.config import config
-from tfn.eager import platforms, run
+from tfn.eager import memories, platforms, run
 from tfn.errors import DeviceError
 from tfn.trace.mesh import Device, Mesh, arranged
 from tfn.trace.named_sharding import NamedSharding, SingleDeviceSharding
@@ -45,7 +45,8 @@ def devices(backend: str | None = None) -> list[Device]:
         run.device(platform)
     if processes.device_counts is not None:
         return list(_of_processes(platform, processes.rows))
-    return list(_of_platform(platform, config.devices))
+    own = run.device(platform).count if memories.separate(platform) else config.devices
+    return list(_of_platform(platform, own))
 
 
 def local_devices(
@@ -162,6 +163,13 @@ def default_device(device: Device | str | None) -> Iterator[None]:
         yield
         return
     chosen = as_device(device)
+    if chosen.id and memories.separate(chosen.platform):
+        raise DeviceError(
+            "arrays are made on the first device of a platform with memories of their own",
+            got=f"default_device({chosen})",
+            hint="tfn.device_put(x, device) brings them to another; CUDA_VISIBLE_DEVICES says "
+            "which GPU is the first",
+        )
     before = config.device
     config.device = chosen.platform
     _CHOSEN.append(chosen)

@@ -56,7 +56,7 @@ from tfn.trace.uop import UOp, const, reshaped
 REAL = INTEGERS | FLOATS
 
 Ready = tuple[Jaxpr, bind.Entry | None]
-_PROGRAMS: Cache[Ready] = Cache(  # by body, static, weak, kinds
+_PROGRAMS: Cache[Ready] = Cache(  # by body, static, weak, kinds, device
     "eager functions",
     lambda ready: bind.ENTRY_BYTES + bind.runtime().compile_stats(ready[0]).size_bytes,
 )
@@ -71,7 +71,7 @@ def apply(
     `body` must be a function of a module, not a new one at each call: with the hashable `static`
     it is the key under which the program is cached.
     """
-    key = body, static, weak, tuple([x.kind for x in operands])
+    key = body, static, weak, tuple([x.kind for x in operands]), config.device
     jaxpr, enter = _YOUNG.get(key) or _PROGRAMS.find(key) or (None, None)
     if enter is not None and not bind.APART:
         result: Array = enter(*operands)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfn.config import config
+from tfn.eager import memories
 from tfn.errors import DeviceError
 from tfn.trace import bind
 from tfn.trace.argument import Param
@@ -19,9 +20,10 @@ from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import permute, reshape
 from tfn.trace.inline import inspects, names_devices
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
-from tfn.trace.mesh import Device, mesh_of
+from tfn.trace.mesh import Device, Mesh, mesh_of
 from tfn.trace.named_sharding import (
     NamedSharding,
+    P,
     Sharding,
     SingleDeviceSharding,
 )
@@ -39,7 +41,7 @@ class Placed(NamedTuple):
 
     Attributes:
         jaxpr: of stacks of parts.
-        platform: of the devices; None for the default one.
+        platform: of the devices, or the name of their memory; None for the default one.
         device: the one that it runs on, if it is committed to a single one.
         results: the kinds of the results: of whole arrays, with their shardings.
     """
@@ -93,6 +95,7 @@ def _placed(
         )
     jaxpr = Jaxpr(f)
     mesh = place.mesh if isinstance(place, NamedSharding) else None
+    grid = memories.grid_of(mesh) if isinstance(mesh, Mesh) else None
     if isinstance(place, SingleDeviceSharding) and names_devices(f):
         raise DeviceError(
             "a program over the devices of a mesh got an array that is on one device",
@@ -104,7 +107,7 @@ def _placed(
         for i, (p, sharding) in enumerate(zip(f.arg.params, shardings, strict=True)):
             if isinstance(sharding, NamedSharding):
                 partitions[i] = sharding.partition(len(p.shape))
-        if mesh.hosts and any(p is not None and p.mesh != mesh.axes for p in partitions):
+        if grid and any(p is not None and p.mesh != mesh.axes for p in partitions):
             raise DeviceError(
                 "a program got arrays that are divided among processes over different meshes",
                 got=f"an array over {mesh}, and one over another mesh",
@@ -115,13 +118,14 @@ def _placed(
         axes = partitioner.mesh_of(f, partitions)
         assert axes is not None
         mesh = mesh_of(axes, place.devices[0].platform if place else config.device)
+        grid = memories.grid_of(mesh)
     if mesh is None:
         if inspects(f):
             where = place or SingleDeviceSharding(Device(config.device, 0))
             jaxpr = Jaxpr(function(inspected(f.src, where), f.arg.params))
         results: Sequence[Partition | None] = [None] * len(jaxpr.outputs)
     else:
-        jaxpr, results = partitioner.stacked(jaxpr, partitions, mesh.hosts)
+        jaxpr, results = partitioner.stacked(jaxpr, partitions, grid)
     # A result that is divided as the user has asked, or as an argument is, has this very sharding:
     # however the user wrote it, the next call with it finds the same program.
     given = {(p, q.shape): s for p, q, s in zip(partitions, f.arg.params, shardings) if p and s}
@@ -141,7 +145,8 @@ def _placed(
             sharding = exact
         kinds.append(kind_of(u.shape, u.dtype, sharding))
     alone = place.device if isinstance(place, SingleDeviceSharding) else None
-    return Placed(jaxpr, place.devices[0].platform if place else None, alone, tuple(kinds))
+    over = NamedSharding(mesh, P()) if grid and mesh is not None else None
+    return Placed(jaxpr, memories.place(place or over), alone, tuple(kinds))
 
 
 def of_mesh(jaxpr: Jaxpr, partitions: list[Partition | None], axes: tuple[Axis, ...]) -> Jaxpr:

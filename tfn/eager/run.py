@@ -30,12 +30,13 @@ from tfn.config import config, watch
 from tfn.eager import nans, operators, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
+from tfn.eager.registry import _DEVICES as _DEVICES
+from tfn.eager.registry import device as device
 from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
-from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
 from tfn.hw.cpu.target import configured
-from tfn.hw.device import Device, EntryInput, EntryOutput, Executable
+from tfn.hw.device import EntryInput, EntryOutput, Executable
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
 from tfn.lower.program import Footprint, Program, Space
 from tfn.trace import bind, oracle, source_lines
@@ -52,27 +53,6 @@ from tfn.trace.uop import UOp
 
 PROGRAM_BYTES = 60_000
 """Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
-_DEVICES: dict[str, Device] = {}
-
-
-def device(platform: str | None = None) -> Device:
-    """The devices of a platform, made at first use; None for the default one.
-
-    Raises:
-        DeviceError: if there is no such platform.
-    """
-    name = platform or config.device
-    current = _DEVICES.get(name)
-    if current is None:
-        maker = platforms.MAKERS.get(name)
-        if maker is None:
-            raise platforms.no_device(name, f"config.device={name!r}")
-        current = maker()
-        current.queue.serve(Array, operators.learn)
-        if current.compiler:
-            lower.pipeline.install_cache(KernelCache())
-        current = _DEVICES[name] = replace(current, target=configured(current.target))
-    return current
 
 
 def _reconfigure() -> None:
@@ -119,7 +99,7 @@ def ready_bytes(ready: Ready) -> int:
     return bind.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
 
 
-_EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds of operands
+_EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds, device
 _YOUNG = _EAGER.young
 
 
@@ -252,7 +232,9 @@ def ready(
         run = run.on_share(alone.local_hardware_id)
     if not hosts:
         return loaded, run
-    messages = tuple([(i, host) for i, host in enumerate(hosts) if isinstance(host, Message)])
+    messages = tuple(
+        [(i, h) for i, h in enumerate(hosts) if isinstance(h, Message) and not h.hosts.local]
+    )
     if messages and messages not in loaded.agreed:
         _agree(loaded.program, messages, name)
         loaded.agreed.add(messages)
@@ -349,6 +331,7 @@ def _call(
     ):
         return elsewhere.call(jaxpr, operands, donated, on, name)
     jaxpr, platform, alone, kinds = place(jaxpr, [x.kind for x in operands], on)
+    given = eager.memories.gathered(operands, platform) if platform else operands
     loaded, run = ready(jaxpr, platform, name, alone)
     program, memory = loaded.program, device(platform).memory
     if config.memory_limit_bytes:
@@ -357,7 +340,7 @@ def _call(
         if alone is not None:
             bind.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
-    given = (*operands, *loaded.tables)
+    given = (*given, *loaded.tables)
     inputs: list[Buffer] = [x.concrete().buffer for x in given]  # type: ignore[misc]
     aliases = dict(program.aliases)
     outputs: list[Buffer] = []
@@ -459,7 +442,7 @@ def entry(
 
 def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) -> Any:
     """Run one operation on concrete arrays; its program is cached by shapes and dtypes."""
-    key = op, arg, weak, tuple([x.kind for x in operands])
+    key = op, arg, weak, tuple([x.kind for x in operands]), config.device
     jaxpr, enter = _YOUNG.get(key) or _EAGER.find(key) or (None, None)
     if enter is not None:
         result = enter(*operands)

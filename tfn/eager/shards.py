@@ -17,7 +17,7 @@ import numpy as np
 from tfn import dtypes
 from tfn.array import Array
 from tfn.config import config
-from tfn.eager import device_memory, devices, platforms, run
+from tfn.eager import device_memory, devices, memories, platforms, run
 from tfn.eager.arrays import concrete
 from tfn.eager.stacks import (
     hosts_of,
@@ -71,12 +71,15 @@ def from_numpy(data: np.ndarray[Any, Any], sharding: Sharding, weak: bool = Fals
     """
     partition = is_divided(sharding, data.ndim)
     shape = data.shape
+    if memories.is_group(sharding):
+        buffer, _ = memories.made(sharding, shape, lambda _, device, index: data[index])
+        return concrete(buffer, shape, data.dtype, weak, sharding)
     if partition is not None:
         split, order = stacking(partition, shape)
         data = data.reshape(split).transpose(order)
         own = own_blocks(sharding)
         data = data[tuple([own.get(name, slice(None)) for name in partition.names])]
-    memory = run.device(sharding.devices[0].platform).memory
+    memory = run.device(memories.place(sharding)).memory
     return concrete(memory.copy(data), shape, data.dtype, weak, sharding)
 
 
@@ -96,12 +99,14 @@ def put(x: Array, sharding: Sharding) -> Array:
     if elsewhere := platforms.CONTROLLERS.get(sharding.devices[0].platform):
         return elsewhere.put(x, sharding)
     target = sharding.checked(x.shape)
-    platform = sharding.devices[0].platform
+    platform = memories.place(sharding)
     old, new = is_divided(before, x.ndim), is_divided(sharding, x.ndim)
     spread, spreads = hosts_of(before), hosts_of(sharding)
     if (platform_of(x) or devices.default_backend()) != platform or spread != spreads:
         if spread is not None and old is not None:
             x = put(x, before.with_spec(P()))  # type: ignore[union-attr]  # it is over a mesh
+        if (result := memories.moved(x, sharding)) is not None:
+            return result
         return from_numpy(run.read(x), sharding, x.weak_type)
     assert x.buffer is not None
     if (old and (old.mesh, old.spec)) == (new and (new.mesh, new.spec)):
@@ -116,9 +121,9 @@ def put(x: Array, sharding: Sharding) -> Array:
     here = NamedSharding(mesh, P() if old is None else before.spec)  # type: ignore[union-attr]
     assert x.buffer is not None
     x = concrete(x.buffer, x.shape, x.dtype, x.weak_type, here)
-    result: Array = run.execute(Op.CONSTRAIN, target, [x], x.weak_type)
-    assert result.buffer is not None
-    return concrete(result.buffer, x.shape, x.dtype, x.weak_type, sharding)
+    divided: Array = run.execute(Op.CONSTRAIN, target, [x], x.weak_type)
+    assert divided.buffer is not None
+    return concrete(divided.buffer, x.shape, x.dtype, x.weak_type, sharding)
 
 
 class Shard:
@@ -179,12 +184,14 @@ def part(x: Array, sharding: Sharding, number: int, device: Device) -> Array:
     """The part of an array that the device of a number has: a view where memory can be shared."""
     assert x.buffer is not None
     alone = SingleDeviceSharding(device)
+    if memories.is_group(sharding):
+        return memories.one_part(x, number, alone)
     partition = is_divided(sharding, x.ndim)
     if partition is None:
         return concrete(x.buffer, x.shape, x.dtype, x.weak_type, alone)
     stack = stack_of(x, run.device(platform_of(x)).memory)
     data = stack[_row(partition, sharding, number)]
-    memory = run.device(device.platform).memory
+    memory = run.device(memories.place(alone)).memory
     here = device.platform not in platforms.CONTROLLERS
     aligned = here and data.nbytes and data.__array_interface__["data"][0] % ALIGNMENT == 0
     buffer = memory.adopt(data) if aligned else memory.copy(data)
@@ -211,14 +218,17 @@ def _whole(
     """An array of the part of each device of this process; equal parts are asked for once."""
     devices.check_exist(sharding)
     local, partition = sharding.shard_shape(shape), is_divided(sharding, len(shape))
+    group = memories.is_group(sharding)
     stack: np.ndarray[Any, Any] | None = None
     seen: set[str] = set()
+    given: dict[str, Any] = {}
     kind = None if dtype is None else dtypes.canonical(dtype)
     for number, (device, index) in enumerate(sharding.devices_indices_map(shape).items()):
         if str(index) in seen or device.process_index != processes.index:
             continue
         seen.add(str(index))
-        data = np.asarray(part_of(device, index))
+        data = part_of(device, index)
+        data = data if group and isinstance(data, Array) else np.asarray(data)
         if data.shape != local:
             raise ShapeError(
                 f"the part of {device} has the wrong shape",
@@ -226,17 +236,23 @@ def _whole(
                 hint=f"each part of an array of shape {shape} has shape {local} in {sharding}",
             )
         kind = kind or dtypes.canonical(data.dtype)
+        if group:
+            given[str(index)] = data if data.dtype == kind else np.asarray(data).astype(kind)
+            continue
         if stack is None:
             own, size = own_part(sharding, shape)
             stack = np.empty(size if own is None else stacked_shape(own, size), kind)
         stack[_row(partition, sharding, number) if partition else ()] = data
+    if group and kind is not None:
+        whole, _ = memories.made(sharding, shape, lambda _, device, index: given[str(index)])
+        return concrete(whole, shape, kind, False, sharding)
     if stack is None or kind is None:
         raise DeviceError(
             "this process has no device of the array",
             got=f"process {processes.index}, {sharding}",
             hint="processes with devices of an array make it, all together",
         )
-    memory = run.device(sharding.devices[0].platform).memory
+    memory = run.device(memories.place(sharding)).memory
     return concrete(memory.copy(stack), shape, kind, False, sharding)
 
 
@@ -330,6 +346,8 @@ def make_array_from_process_local_data(
             hint="along an axis that is divided among processes each has its part, or the whole",
         )
     kind = dtypes.canonical(data.dtype)
+    if memories.is_group(sharding):
+        return from_numpy(data.astype(kind, copy=False), sharding)
     rows = sharding.addressable_devices_indices_map(shape)
     for axis, (own, n, h) in enumerate(zip(data.shape, shape, parts, strict=True)):
         if h > 1 and own == n:
@@ -340,7 +358,7 @@ def make_array_from_process_local_data(
     if local is not None:
         split, order = stacking(local, whole)
         data = data.reshape(split).transpose(order)
-    memory = run.device(sharding.devices[0].platform).memory
+    memory = run.device(memories.place(sharding)).memory
     return concrete(memory.copy(data.astype(kind, copy=False)), shape, kind, False, sharding)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array
+from tfn.eager import memories
 from tfn.eager.arrays import concrete
 from tfn.errors import DeviceError
 from tfn.hw.device import Memory
@@ -58,9 +59,9 @@ def own_part(sharding: Sharding | None, shape: Shape) -> tuple[Partition | None,
 
 
 def platform_of(x: Array) -> str | None:
-    """The platform that has the memory of an array; None for the default one."""
+    """The place that has the memory of an array; None for the default one."""
     assert x.kind is not None
-    return x.kind.sharding.devices[0].platform if x.kind.sharding else None
+    return memories.place(x.kind.sharding)
 
 
 def stack_of(x: Array, memory: Memory) -> np.ndarray[Any, Any]:
@@ -92,6 +93,8 @@ def read(x: Array, memory: Memory) -> np.ndarray[Any, Any]:
 def read_own(x: Array, memory: Memory) -> np.ndarray[Any, Any]:
     """The data of a concrete array that this process holds, put together."""
     assert x.kind is not None
+    if memories.is_group(x.kind.sharding):
+        return memories.read(x)
     stack = stack_of(x, memory)
     partition, shape = own_part(x.kind.sharding, x.shape)
     if partition is None:
@@ -106,5 +109,10 @@ def read_own(x: Array, memory: Memory) -> np.ndarray[Any, Any]:
 def duplicate(x: Array, memory: Memory) -> Array:
     """The same values in memory of their own, on the same devices."""
     assert x.kind is not None
-    buffer = memory.copy(stack_of(x, memory))
+    if memories.is_group(x.kind.sharding):
+        data = memories.read(x)
+        sharding: Any = x.kind.sharding
+        buffer, _ = memories.made(sharding, x.shape, lambda _, device, index: data[index])
+    else:
+        buffer = memory.copy(stack_of(x, memory))
     return concrete(buffer, x.shape, x.dtype, x.weak_type, x.kind.sharding)

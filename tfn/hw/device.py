@@ -211,6 +211,8 @@ class Device:
         kernel_timer: makes a timer, for `tfn.tune`; None where kernels cannot be timed.
         begin: begins to compile a text with care for a target, in the background; None where that
             does not pay.
+        count: how many of its kind this process has, each with memory of its own.
+        others: the device of these numbers: another one, or several as one.
     """
 
     name: str
@@ -220,6 +222,8 @@ class Device:
     queue: Queue
     kernel_timer: Callable[[Target], KernelTimer] | None = None
     begin: Callable[[str, Target], None] | None = None
+    count: int = 1
+    others: Callable[[tuple[int, ...]], Device] | None = None
 
     def expect(self, kernel: Kernel) -> None:
         """Begin to compile a kernel of a program that is being lowered, if it is a long one."""

@@ -48,6 +48,7 @@ _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_UNMAP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -192,6 +193,23 @@ def pages(size_bytes: int, live_bytes: int) -> int:
     return int(first)
 
 
+class BlockSource(Protocol):
+    """Where the blocks of a pool come from.
+
+    Attributes:
+        large_bytes: blocks above this may go back, one by one; smaller ones are parts of slabs.
+        free_limit_bytes: while free lists hold more, large blocks go back.
+        unmap: the address of the function that takes one back, of (address, size in bytes).
+    """
+
+    large_bytes: int
+    free_limit_bytes: int
+    unmap: int
+
+    def blocks(self, block_bytes: int, live_bytes: int, guards: Guards | None) -> list[int]:
+        """The addresses of new blocks.  Raises OutOfMemoryError."""
+
+
 class Regions:
     """Cuts large blocks from huge pages, even blocks that are smaller than one huge page.
 
@@ -202,6 +220,8 @@ class Regions:
 
     def __init__(self) -> None:
         self._at = self._end = 0
+        self.large_bytes, self.free_limit_bytes = LARGE_BYTES, free_limit()
+        self.unmap = ctypes.cast(_munmap, ctypes.c_void_p).value or 0
 
     def cut(self, block_bytes: int, live_bytes: int) -> int:
         """The address of new memory.
@@ -258,13 +278,20 @@ class Pool:
         refills: the number of times that a free list was empty and new memory was requested.
     """
 
-    def __init__(self, free_limit_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        free_limit_bytes: int | None = None,
+        source: BlockSource | None = None,
+        wrap: Callable[[int, int, Any, bool], Buffer] = Buffer,
+    ) -> None:
         self.live_bytes = self.peak_bytes = self.free_bytes = self.refills = 0
-        self.free_limit_bytes = free_limit() if free_limit_bytes is None else free_limit_bytes
         self._free_lists: dict[int, list[int]] = {}
+        self._source, self._wrap = source or Regions(), wrap
+        limit = self._source.free_limit_bytes if free_limit_bytes is None else free_limit_bytes
+        self.free_limit_bytes = limit
         # Globals are None when the process ends and the last buffers die.
-        self._large_bytes, self._unmap = LARGE_BYTES, _munmap
-        self._regions, self._guards = Regions(), guards()
+        self._large_bytes, self._unmap = self._source.large_bytes, _UNMAP(self._source.unmap)
+        self._guards = None if source else guards()
         # Reentrant, because a garbage collection inside it may free blocks.
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._after_fork)
@@ -292,7 +319,7 @@ class Pool:
             self.live_bytes += block_bytes
             if self.live_bytes > self.peak_bytes:
                 self.peak_bytes = self.live_bytes
-        buffer = Buffer(address, size_bytes, _Block(address, block_bytes, self), True)
+        buffer = self._wrap(address, size_bytes, _Block(address, block_bytes, self), True)
         if self._guards:
             self._guards.allocated(address, block_bytes, size_bytes)
         return buffer
@@ -326,14 +353,14 @@ class Pool:
         """Return the large free blocks to the system."""
         with self._lock:
             for block_bytes, free_list in self._free_lists.items():
-                while block_bytes > LARGE_BYTES and free_list:
-                    _munmap(free_list.pop(), block_bytes)
+                while block_bytes > self._large_bytes and free_list:
+                    self._unmap(free_list.pop(), block_bytes)
                     self.free_bytes -= block_bytes
 
     def _refill(self, block_bytes: int) -> int:
         """A block of new memory; the others of a slab go to the free list."""
         self.refills += 1
-        *others, first = self._regions.blocks(block_bytes, self.live_bytes, self._guards)
+        *others, first = self._source.blocks(block_bytes, self.live_bytes, self._guards)
         self._free_lists.setdefault(block_bytes, []).extend(others)
         self.free_bytes += len(others) * block_bytes
         return first

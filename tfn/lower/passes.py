@@ -66,7 +66,8 @@ BRANCH_PREDICTION = frozenset({"x86_64", "aarch64", "arm64"})
 
 def _real(function: UOp, target: Target) -> UOp:
     few = Products.NONE if target.batch_invariant else Products.FAST
-    products = Products.ALL if Op.HOST in target.lacks else few
+    # A function of the host would end a graph, and take the value there and back.
+    products = Products.ALL if Op.HOST in target.lacks or target.grid else few
     return complex_pairs.lower_complex(function, products)
 
 

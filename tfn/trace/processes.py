@@ -87,10 +87,13 @@ class HostGrid:
     Attributes:
         sizes: the number of blocks along each axis of the mesh.
         ranks: the process of each block, row by row.
+        local: whether all blocks are devices of this process, with memories of their own; then
+            ranks are their numbers in the mesh.
     """
 
     sizes: Shape
     ranks: tuple[int, ...]
+    local: bool = False
 
     def place(self, rank: int) -> Shape:
         """The place of the block of a process.

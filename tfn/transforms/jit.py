@@ -25,6 +25,7 @@ from tfn._support import events
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
 from tfn._support.validate import a_function
+from tfn.config import config
 from tfn.dtypes import SHORT, number
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind, effects, refs, source_lines
@@ -101,11 +102,13 @@ class Entry:
         direct: the native entry point that takes arguments as they are passed, in the order of an
             `Arrangement`.
         key: of that arrangement, if there are static arguments or arguments by name.
+        device: the default device for which the entry points were made.
     """
 
     traced: Traced
     trace_ns: int
     trace_bytes: int
+    device: str = ""
     by_leaves: bind.Entry | None = None
     direct: bind.Entry | None = None
     key: tuple[object, ...] | None = None
@@ -414,7 +417,8 @@ class Jitted(Generic[P, R_co]):
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
             results = bind.call(jaxpr, operands, traced.weak, traced.cells)
             return tree.unflatten(traced.structure, results)
-        if entry.by_leaves is None and not traced.uses_axes and not traced.uses_refs:
+        new = entry.by_leaves is None or entry.device != config.device
+        if new and not traced.uses_axes and not traced.uses_refs:
             self._make_entry_points(key, entry, split, values, args, kwargs)
             if entry.by_leaves is not None:
                 return self._call(args, kwargs)
@@ -497,6 +501,9 @@ class Jitted(Generic[P, R_co]):
     ) -> None:
         """Make the native entry points of an entry, if the device has any."""
         traced, make, structure = entry.traced, bind.runtime().entry, key[0]
+        entry.device = config.device
+        for entries in (self._direct, *self._direct_by.values()):
+            entries[:] = [direct for direct in entries if direct is not entry.direct]
         token = [effects.first() for _ in traced.cells]  # there is no other state
         common = (
             [x.weak_type for x in values],

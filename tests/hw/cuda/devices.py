@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from tests.hw.cuda.simulator import SimulatedCuda, translate
-from tfn.hw.cuda import driver
+from tfn.array import Array
+from tfn.config import config
+from tfn.eager import operands, operators, run
+from tfn.hw.cuda import device, driver
 from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver, opened
 from tfn.hw.cuda.library import checked
-from tfn.hw.cuda.memory import CudaMemory
-from tfn.hw.cuda.queue import CudaQueue
 from tfn.hw.device import Device
 
 needs_gpu = pytest.mark.skipif(bool(driver.available()), reason=f"no GPU: {driver.available()}")
@@ -21,16 +25,34 @@ def gpu(simulated: SimulatedCuda) -> Driver:
     return opened(checked(simulated.library()))
 
 
-def device_of(simulated: SimulatedCuda, waits: bool = False) -> Device:
+def device_of(simulated: SimulatedCuda, waits: bool = False, native: bool = False) -> Device:
     """A device whose kernels run on this processor."""
-    first, compiler = gpu(simulated), CudaCompiler(translate)
-    memory = CudaMemory(first)
-    queue = CudaQueue(first, compiler, memory, waits)
-    return Device("cuda", first.target, compiler, memory, queue)
+    name = device.DEBUG if waits else "cuda"
+    return device.device_of(gpu(simulated), name, CudaCompiler(translate), native)
 
 
-def simulated_device(waits: bool = False, major: int = 9) -> Device:
+def simulated_device(waits: bool = False, major: int = 9, native: bool = False) -> Device:
     """A device of a new simulated GPU, of compute capability `major`.0."""
     simulated = SimulatedCuda()
     simulated.attributes["major"] = major
-    return device_of(simulated, waits)
+    return device_of(simulated, waits, native)
+
+
+@contextmanager
+def default(device: Device) -> Iterator[None]:
+    """Make a device the default one, as ``TFN_DEVICE=cuda`` does."""
+    before = config.device
+    mine = {name: run._DEVICES.pop(name) for name in [*run._DEVICES] if name.startswith("cuda")}
+    run._DEVICES["cuda"] = device
+    device.queue.serve(Array, operators.learn)
+    operands._scalar.cache_clear()  # they may be on another simulated GPU
+    config.device = "cuda"
+    try:
+        yield
+    finally:
+        config.device = before
+        for name in [*run._DEVICES]:
+            if name.startswith("cuda"):
+                del run._DEVICES[name]
+        run._DEVICES.update(mine)
+        run.forget()

@@ -29,6 +29,13 @@ from tfn.hw.cuda.library import SYMBOLS, Library
 from tfn.lower.target.grid import STATIC_LOCAL_BYTES
 from tfn.lower.target.target import Target
 
+NATIVE = {
+    "cuCtxSetCurrent": (ctypes.c_void_p,),
+    "cuMemFree": (ctypes.c_uint64,),
+    "cuMemcpyHtoDAsync": (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
+    "cuGraphLaunch": (ctypes.c_void_p, ctypes.c_void_p),
+}
+"""The functions that native code calls by their addresses, and the types of their arguments."""
 SEPARATOR = "\n; ---\n"
 INVALID_VALUE, INVALID_PTX, NOT_FOUND, ILLEGAL_ADDRESS = 1, 218, 500, 700
 NAMES = {
@@ -39,6 +46,7 @@ NAMES = {
     500: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"),
     600: ("CUDA_ERROR_NOT_READY", "device not ready"),
     700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
+    704: ("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"),
     719: ("CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"),
 }
 # fmt: off
@@ -205,10 +213,19 @@ def _objects(text: str) -> tuple[Any, dict[str, Kernel]]:
 
 
 @dataclass
+class Context:
+    """The context of a device, and the devices whose memory it may reach."""
+
+    device: int
+    peers: set[int] = field(default_factory=set)
+
+
+@dataclass
 class Stream:
     """Work that has not run yet."""
 
     work: list[Callable[[], None]] = field(default_factory=list)
+    device: int = 0
 
     def run(self, count: int | None = None) -> None:
         """Run what comes first."""
@@ -283,10 +300,25 @@ class SimulatedCuda:
         }  # fmt: skip
         self.conditions = (ctypes.c_uint32 * 4096)()
         self.handles = 0
+        self.contexts = [Context(number) for number in range(count)]
+        self.current = self.contexts[0] if count else Context(0)
+        self.owners, self.links = dict[int, int](), True
 
     def library(self) -> Library:
         """The table of functions."""
-        return Library({name: self._function(name) for name in SYMBOLS})
+        functions = {name: self._function(name) for name in SYMBOLS}
+        for name, kinds in NATIVE.items():
+            functions[name] = self._for_native_code(functions[name], kinds)
+        return Library(functions)
+
+    @staticmethod
+    def _for_native_code(function: Callable[..., int], kinds: Sequence[Any]) -> Any:
+        """A function that has an address; its arguments are wrapped as those from Python."""
+
+        def boxed(*arguments: Any) -> int:
+            return function(*[kind(x) for kind, x in zip(kinds, arguments, strict=True)])
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(boxed)
 
     def _function(self, name: str) -> Callable[..., int]:
         method = getattr(self, name)
@@ -343,10 +375,25 @@ class SimulatedCuda:
         out._obj.value = self.limit_bytes
 
     def cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
-        self._give(out, "context")
+        self._give(out, self.contexts[device])
 
     def cuCtxSetCurrent(self, context: Any) -> None:
-        assert self._at(context) == "context"
+        self.current = self._context(context)
+
+    def _context(self, context: Any) -> Context:
+        found = self._at(context)
+        assert isinstance(found, Context)
+        return found
+
+    def cuDeviceCanAccessPeer(self, out: Any, device: int, other: int) -> None:
+        assert device != other
+        out._obj.value = int(self.links)
+
+    def cuCtxEnablePeerAccess(self, other: Any, flags: int) -> int | None:
+        if self._context(other).device in self.current.peers:
+            return library.PEER_ENABLED
+        self.current.peers.add(self._context(other).device)
+        return None
 
     # Modules.
 
@@ -409,6 +456,7 @@ class SimulatedCuda:
         block = ctypes.create_string_buffer(b"\x71" * (size.value + 256), size.value + 256)
         address = -(-ctypes.addressof(block) // 256) * 256
         self.memory[address] = block
+        self.owners[address] = self.current.device
         out._obj.value = address
         return None
 
@@ -430,14 +478,24 @@ class SimulatedCuda:
     def _inside(self, blocks: dict[int, Any], address: int, size: int) -> bool:
         return any(at <= address and address + size <= at + len(b) for at, b in blocks.items())
 
+    def _owner(self, address: int, size: int) -> int:
+        """The device that has some memory."""
+        at = max([begin for begin in self.memory if begin <= address], default=0)
+        assert at and address + size <= at + len(self.memory[at]), "no memory of a device"
+        return self.owners[at]
+
     def _copy(self, to: int, source: int, size: int, stream: Any) -> None:
         self._at(stream).work.append(lambda: ctypes.memmove(to, source, size))
 
     def cuMemcpyHtoDAsync(self, to: Any, source: Any, size: Any, stream: Any) -> int | None:
         if not self._inside(self.memory, to.value, size.value):
             return INVALID_VALUE
-        assert self._inside(self.pinned, source.value, size.value), "pageable memory"
-        self._copy(to.value, source.value, size.value, stream)
+        if self._inside(self.pinned, source.value, size.value):
+            self._copy(to.value, source.value, size.value, stream)
+        else:  # pageable memory is read before the function returns
+            assert size.value <= 64 << 10, "pageable memory"
+            data = ctypes.string_at(source.value, size.value)
+            self._at(stream).work.append(lambda: ctypes.memmove(to.value, data, len(data)))
         return None
 
     def cuMemcpyDtoHAsync(self, to: Any, source: Any, size: Any, stream: Any) -> int | None:
@@ -447,13 +505,28 @@ class SimulatedCuda:
         self._copy(to.value, source.value, size.value, stream)
         return None
 
+    def cuMemcpyPeerAsync(
+        self, to: Any, here: Any, source: Any, there: Any, size: Any, stream: Any
+    ) -> None:
+        for address, context in ((to, here), (source, there)):
+            device = self._context(context).device
+            assert self._owner(address.value, size.value) == device, "memory of another GPU"
+        assert self._at(stream).device == self._context(here).device
+        self._copy(to.value, source.value, size.value, stream)
+
+    def cuMemsetD8Async(self, to: Any, byte: Any, size: Any, stream: Any) -> None:
+        assert self._inside(self.memory, to.value, size.value)
+        self._at(stream).work.append(lambda: ctypes.memset(to.value, byte.value, size.value))
+
     def cuMemcpyDtoDAsync(self, to: Any, source: Any, size: Any, stream: Any) -> None:
+        own = self._at(stream).device
+        assert self._owner(to.value, size.value) == self._owner(source.value, size.value) == own
         self._copy(to.value, source.value, size.value, stream)
 
     # Streams and events.
 
     def cuStreamCreate(self, out: Any, flags: int) -> None:
-        self._give(out, Stream())
+        self._give(out, Stream(device=self.current.device))
 
     def cuStreamSynchronize(self, stream: Any) -> int:
         self._at(stream).run()
@@ -543,7 +616,7 @@ class SimulatedCuda:
         kernel = self._at(p.function)
         assert tuple(p.groups)[1:] == tuple(p.threads)[1:] == (1, 1)
         assert p.threads[0] == kernel.threads and p.groups[0] > 0
-        assert self._at(p.context) == "context"
+        assert self._context(p.context) is self.current
         kernel.require_shared(p.shared_bytes)
         values = self._values(kernel, p.parameters)
         self._add(out, graph, before, count, Node(kernel, p.groups[0], p.threads[0], values))
@@ -551,7 +624,7 @@ class SimulatedCuda:
     def cuGraphConditionalHandleCreate(
         self, out: Any, graph: Any, context: Any, first: int, flags: int
     ) -> None:
-        assert flags == 1 and self._at(context) == "context"
+        assert flags == 1 and self._context(context) is self.current
         self.handles += 1
         self._at(graph).handles[self.handles] = first
         out._obj.value = self.handles

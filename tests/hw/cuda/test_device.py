@@ -15,7 +15,7 @@ from hypothesis import given
 import tfn
 import tfn.numpy as tnp
 from tests.hw import op_table
-from tests.hw.cuda.devices import device_of, needs_gpu, simulated_device
+from tests.hw.cuda.devices import default, device_of, needs_gpu, simulated_device
 from tests.hw.cuda.simulator import SimulatedCuda
 from tests.lower.graphs import assert_close, inputs, jaxpr, p, run_on, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
@@ -37,17 +37,14 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["simulated", pytest.param("gpu", marks=needs_gpu)])
 def device(request: pytest.FixtureRequest) -> Device:
-    return simulated_device() if request.param == "simulated" else cuda()
+    return simulated_device(native=True) if request.param == "simulated" else cuda()
 
 
 @pytest.fixture
-def on_cuda(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The default device is the GPU, as ``TFN_DEVICE=cuda`` makes it."""
-    monkeypatch.setitem(tfn.eager.run._DEVICES, "cuda", device)
-    before, config.device = config.device, "cuda"
-    yield
-    config.device = before
-    tfn.eager.run.forget()
+def on_cuda(device: Device) -> Iterator[None]:
+    """The default device is the GPU."""
+    with default(device):
+        yield
 
 
 @pytest.mark.parametrize("start", op_table.STARTS)
@@ -122,6 +119,34 @@ def test_sorts_and_prefix_sums_by_exchanges_of_warps(reverse: bool) -> None:
         np.testing.assert_array_equal(keys, np.sort(x))
         np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
         np.testing.assert_array_equal(sums, np.cumsum(x, dtype=x.dtype))
+
+
+def test_associative_scans_of_functions_are_shallow() -> None:
+    """What is pointwise is cut when it is lowered, all else in blocks of few steps."""
+    simulated, rng = SimulatedCuda(), np.random.default_rng(0)
+    n, weight = 600, rng.uniform(0.5, 1, 600).astype(np.float32)
+    maps, scale = rng.uniform(-0.7, 0.7, (n, 2, 2)).astype(np.float32), np.float32(0.5)
+
+    def affine(x: Any, y: Any) -> Any:
+        return x[0] * y[0], x[1] * y[0] + y[1]
+
+    products, totals, ranked = [np.eye(2)], [0.0], [0.0]
+    for m, w in zip(maps, weight, strict=True):
+        products.append(products[-1] @ m)
+        totals.append(totals[-1] * w + 1)
+        ranked.append(max(ranked[-1] * 1.0, w))
+    with default(device_of(simulated, native=True)):
+        xs = tnp.array(weight), tnp.ones(n)
+        got = tfn.jit(lambda xs: tfn.lax.associative_scan(affine, xs)[1])(xs)
+        np.testing.assert_allclose(np.asarray(got), totals[1:], rtol=1e-4)
+        simulated.launched.clear()
+        got = tfn.jit(lambda m: tfn.lax.associative_scan(tnp.matmul, m))(tnp.array(maps))
+        np.testing.assert_allclose(np.asarray(got), products[1:], rtol=1e-3, atol=1e-6)
+        assert len(simulated.launched) < 120
+        most = tnp.array(scale)  # a function that captures an array
+        larger = lambda x, y: tnp.maximum(x, y) + 0 * most
+        got = tfn.jit(lambda w: tfn.lax.associative_scan(larger, w))(xs[0])
+        np.testing.assert_allclose(np.asarray(got), ranked[1:], rtol=1e-6)
 
 
 @pytest.mark.usefixtures("on_cuda")

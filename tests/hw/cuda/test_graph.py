@@ -13,7 +13,7 @@ from tests.lower.graphs import inputs, jaxpr, p, run_on, run_oracle
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.cuda import commands
-from tfn.hw.cuda.graph import ADD, ConditionalNode, KernelNode, parameters
+from tfn.hw.cuda.graph import ADD, COPIES, ConditionalNode, KernelNode, parameters
 from tfn.trace import build
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
@@ -60,7 +60,9 @@ def test_parameters_live_as_long_as_their_addresses() -> None:
 def test_a_program_is_one_graph() -> None:
     simulated = check(total(X * 2.0) + 1.0)
     assert simulated.calls["cuGraphLaunch"] == 1 and not simulated.calls["cuLaunchKernel"]
-    assert simulated.calls["cuGraphAddKernelNode"] == len(simulated.launched) >= 2
+    nodes = simulated.calls["cuGraphAddKernelNode"]
+    assert nodes == COPIES * len(simulated.launched) >= 2 * COPIES
+    assert simulated.calls["cuGraphInstantiateWithFlags"] == COPIES
 
 
 def test_a_counted_loop_stays_on_the_device() -> None:

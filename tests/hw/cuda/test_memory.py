@@ -13,8 +13,8 @@ from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError
 from tfn.hw.cuda import memory as source
-from tfn.hw.cuda.memory import CudaMemory, pointer_of
-from tfn.hw.memory import HostMemory
+from tfn.hw.cuda.memory import CudaMemory
+from tfn.hw.memory import HostMemory, size_class
 
 
 def memory(simulated: SimulatedCuda | None = None) -> CudaMemory:
@@ -48,14 +48,13 @@ def test_large_copies_are_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(m.read(buffer, (50_001,), FLOAT32), np.arange(50_001))
 
 
-def test_small_copies_share_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "SMALL_PIECE_BYTES", 1024)
+def test_small_copies_need_no_pinned_memory() -> None:
     simulated = SimulatedCuda()
     m = memory(simulated)
     buffers = [m.copy(np.full(3, i, np.float32)) for i in range(200)]
+    assert not simulated.pinned
     for i, buffer in enumerate(buffers):
         assert m.read(buffer, (3,), FLOAT32).tolist() == [i] * 3
-    assert len(simulated.pinned) <= 2 * source.PIECES
 
 
 def test_a_copy_waits_for_programs_that_may_use_its_block() -> None:
@@ -67,9 +66,10 @@ def test_a_copy_waits_for_programs_that_may_use_its_block() -> None:
     # Stands for a program that reads the old contents, and has not run yet.
     m.driver.library(
         "cuMemcpyDtoDAsync",
-        *(c_uint64(pointer_of(target)), c_uint64(pointer_of(old)), c_uint64(size), m.driver.stream),
+        *(c_uint64(m.pointer(target)), c_uint64(m.pointer(old)), c_uint64(size), m.driver.stream),
     )
-    m.note(("a kernel",))
+    kernels = m.launcher.named(["a kernel"])
+    m.launcher.note(kernels)
     del old
     new = m.copy(np.ones(100_000, np.float32))
     assert not m.read(target, (100_000,), FLOAT32).any()
@@ -79,17 +79,23 @@ def test_a_copy_waits_for_programs_that_may_use_its_block() -> None:
 def test_blocks_are_used_again_and_given_back() -> None:
     simulated = SimulatedCuda()
     m = memory(simulated)
-    first = m.allocate(1000)
-    place = pointer_of(first)
-    assert m.live_bytes == 1000
+    first = m.allocate(100_000)
+    place = m.pointer(first)
+    assert m.live_bytes == size_class(100_000)
     del first
-    second = m.allocate(1010)  # of the same class
-    assert pointer_of(second) == place and simulated.calls["cuMemAlloc"] == 1
+    second = m.allocate(99_000)  # of the same class
+    assert m.pointer(second) == place and simulated.calls["cuMemAlloc"] == 1
     del second
-    m.check_room(0)
-    assert m.live_bytes == 0 and m.kept_bytes > 0
+    assert m.live_bytes == 0 and m.pool.free_bytes == size_class(100_000)
     m.trim()
-    assert m.kept_bytes == 0 and not simulated.memory
+    assert m.pool.free_bytes == 0 and not simulated.memory
+
+
+def test_small_blocks_are_parts_of_a_slab() -> None:
+    simulated = SimulatedCuda()
+    m = memory(simulated)
+    buffers = [m.allocate(4) for _ in range(60)]
+    assert len({m.pointer(b) for b in buffers}) == 60 and simulated.calls["cuMemAlloc"] == 1
 
 
 def test_free_lists_are_emptied_before_memory_is_out() -> None:
@@ -106,7 +112,7 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     m = memory()
     monkeypatch.setattr(config, "memory_limit_bytes", 1000)
     first = m.allocate(800)
-    with pytest.raises(OutOfMemoryError, match="800 of 1,000 are in use"):
+    with pytest.raises(OutOfMemoryError, match="896 of 1,000 are in use"):
         m.allocate(300)
     assert first.size_bytes == 800
 
@@ -118,7 +124,7 @@ def test_memory_of_the_host_is_not_shared() -> None:
 
 def test_a_buffer_of_another_device_is_refused() -> None:
     with pytest.raises(DeviceError, match="not on the device cuda"):
-        pointer_of(HostMemory().allocate(4))
+        memory().pointer(HostMemory().allocate(4))
     with pytest.raises(DeviceError, match="on the device cuda, and the program runs on another"):
         memory().allocate(4).address  # noqa: B018
 
@@ -127,7 +133,8 @@ def test_a_gpu_that_has_failed_says_so() -> None:
     simulated = SimulatedCuda()
     m = memory(simulated)
     buffer = m.allocate(4)
-    m.note(("k1", "k2"))
+    kernels = m.launcher.named(["k1", "k2"])
+    m.launcher.note(kernels)
     simulated.lost = 700
     with pytest.raises(DeviceError, match="has failed in one of the kernels k1, k2") as raised:
         m.read(buffer, (), FLOAT32)

@@ -150,10 +150,14 @@ pooled:
 unmap:
   %address_at = getelementptr i8, ptr %buffer, i64 $BUFFER.address$
   %address = load ptr, ptr %address_at
-  call i32 @munmap(ptr %address, i64 %block_bytes)
+  %returns = load ptr, ptr $STATE.unmap$
+  call i32 %returns(ptr %address, i64 %block_bytes)
   call void @free_object(ptr %buffer)
   ret void
 keep:
+?QUEUED  %started = load i64, ptr $STATE.started$
+?QUEUED  %freed_after_at = getelementptr i8, ptr %buffer, i64 $BUFFER.freed_after$
+?QUEUED  store i64 %started, ptr %freed_after_at
   call void @push_block(ptr %buffer, i64 %block_bytes)
   ret void
 }
@@ -301,7 +305,8 @@ unmap:
   store i64 %free_after, ptr $STATE.free_bytes$
   %address_at = getelementptr i8, ptr %buffer, i64 $BUFFER.address$
   %address = load ptr, ptr %address_at
-  call i32 @munmap(ptr %address, i64 %block_bytes)
+  %returns = load ptr, ptr $STATE.unmap$
+  call i32 %returns(ptr %address, i64 %block_bytes)
   call void @free_object(ptr %buffer)
   br label %loop
 exit:
@@ -317,7 +322,6 @@ declare i64 @PyLong_AsSsize_t(ptr)
 declare ptr @PyBytes_AsString(ptr)
 declare i32 @PyBuffer_FillInfo(ptr, ptr, ptr, i64, i32, i32)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare i32 @munmap(ptr, i64)
 
 ; Selected without care: these run seldom, or wait for the interpreter anyway.
 attributes #0 = { optnone noinline }

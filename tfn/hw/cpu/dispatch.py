@@ -25,6 +25,7 @@ from tfn.hw.cpu.operators import Operators
 from tfn.hw.cpu.pool import Pool, free_list_of
 from tfn.hw.cpu.use_log import UseLog
 from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn
+from tfn.hw.memory import BlockSource
 from tfn.tree import FIELDS, is_namedtuple
 
 MAX_DEPTH = 100
@@ -34,6 +35,8 @@ _OPERATORS = ("operators", *[f"operator_{slot.name}" for slot in native.SLOTS])
 SYMBOLS = (*_OWN, *_OPERATORS, *pool.SYMBOLS)
 TUPLE_NEW = tuple.__new__  # one object for all: each access of the attribute makes a new one
 _UNLIMITED_BYTES = (1 << 63) - 1
+_SERVING: dict[str, Dispatch] = {}
+"""By device, whose operators are in the slots of arrays while it is the default one."""
 
 
 def encode(tree: Any, words: list[int], depth: int = 0) -> bool:
@@ -79,15 +82,23 @@ class Dispatch:
 
     Attributes:
         state: the words that native code reads.
+        buffers: their type.
         pool: allocates its buffers.
         adopt: makes a buffer of (address, size in bytes, owner).
         log, kernels, uses: of its calls, of the kernels of programs, and of buffers.
     """
 
-    def __init__(self, code: Code, device: str) -> None:
+    def __init__(self, code: Code, device: str, source: BlockSource | None = None) -> None:
+        """The native side of a device.
+
+        Args:
+            code: of `native.text`, loaded.
+            device: its name.
+            source: where the blocks of a device with memory of its own come from.
+        """
         self._device, self._serves = device, False
         self.state = native.State(code.addresses["state"])
-        buffers = buffer_type(code.addresses)
+        buffers = buffer_type(code.addresses, device if source else "")
         for name, value in (
             ("none", None),
             ("true", True),
@@ -101,7 +112,7 @@ class Dispatch:
             self.state[name] = id(value)
         adopt = bind(method("adopt", code.addresses["adopt"]), None)
         self.adopt: Callable[[int, int, Any], Buffer] = adopt
-        self.pool = Pool(self.state, code)
+        self.buffers, self.pool = buffers, Pool(self.state, code, source)
         self._call = method("call", code.addresses["call"])
         self._operators = Operators(code)
         clock = Clock(code.addresses["read_counter"])
@@ -112,7 +123,10 @@ class Dispatch:
 
     def configure(self) -> None:
         """Copy the settings of `config` that native code needs."""
-        self.state["enabled"] = config.device == self._device and not config.debug_nans
+        enabled = config.device == self._device and not config.debug_nans
+        self.state["enabled"] = enabled
+        if enabled and _SERVING.get(self._device) is self:
+            self._operators.install()
         self.state["limit_bytes"] = config.memory_limit_bytes or _UNLIMITED_BYTES
 
     def serve(self, array: type, learn: Learn | None = None) -> None:
@@ -128,6 +142,7 @@ class Dispatch:
         keep_forever(array)
         self._serves = True
         if learn:
+            _SERVING[self._device] = self
             self._operators.serve(array, learn)
 
     def entry(

@@ -17,6 +17,7 @@ import numpy as np
 from tfn.dtypes import DType
 from tfn.hw.buffer import Buffer
 from tfn.hw.cpu import native
+from tfn.hw.memory import without_address
 from tfn.trace.op import Shape
 
 _METH_FASTCALL = 0x80
@@ -102,26 +103,48 @@ def _read(buffer: Any, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
     return np.ndarray(shape, dtype, buffer)
 
 
-def buffer_type(addresses: Mapping[str, int]) -> type:
-    """The type of native buffers, with the attributes of `Buffer`."""
-    rows = (
-        (b"address", _ULONGLONG, native.BUFFER["address"], _READONLY),
+def _refuse(device: str) -> Callable[[Any], int]:
+    """The address of a buffer of a device with memory of its own: an error."""
+
+    def address(buffer: Any) -> int:
+        raise without_address(device)
+
+    return address
+
+
+def buffer_type(addresses: Mapping[str, int], remote: str = "") -> type:
+    """The type of native buffers, with the attributes of `Buffer`.
+
+    Args:
+        remote: the name of a device with memory of its own.  Its buffers have a `pointer` there
+            and no address here, and `freed_after`, the programs started before they were freed.
+    """
+    rows = [
+        (b"pointer" if remote else b"address", _ULONGLONG, native.BUFFER["address"], _READONLY),
         (b"size_bytes", _PY_SSIZE_T, native.BUFFER["size_bytes"], _READONLY),
         (b"owner", _OBJECT, native.BUFFER["owner"], _READONLY),
         (b"exclusive", _BOOL, native.BUFFER["exclusive"], _READONLY),
-    )
+    ]
+    if remote:
+        rows.append((b"freed_after", _ULONGLONG, native.BUFFER["freed_after"], _READONLY))
     members = (_Member * (len(rows) + 1))(*[_Member(*row, None) for row in rows])
-    slots = (_Slot * 4)(
-        _Slot(_BF_GETBUFFER, addresses["getbuffer"]),
+    functions = [
         _Slot(_TP_DEALLOC, addresses["dealloc"]),
         _Slot(_TP_MEMBERS, ctypes.cast(members, ctypes.c_void_p)),
-    )
+    ]
+    if not remote:
+        functions.append(_Slot(_BF_GETBUFFER, addresses["getbuffer"]))
+    slots = (_Slot * (len(functions) + 1))(*functions)
     size_bytes, start = native.BUFFER_BYTES, ctypes.addressof(slots)
-    spec = _Spec(b"tfn.hw.cpu.Buffer", size_bytes, 0, _DISALLOW_INSTANTIATION, start)
+    name = f"tfn.hw.{remote or 'cpu'}.Buffer".encode()
+    spec = _Spec(name, size_bytes, 0, _DISALLOW_INSTANTIATION, start)
     make = ctypes.pythonapi.PyType_FromSpec
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
     native_buffer: type = make(ctypes.addressof(spec))
-    native_buffer.view, native_buffer.read = Buffer.view, _read  # type: ignore[attr-defined]
+    if remote:
+        native_buffer.address = property(_refuse(remote))  # type: ignore[attr-defined]
+    else:
+        native_buffer.view, native_buffer.read = Buffer.view, _read  # type: ignore[attr-defined]
     keep_forever(native_buffer, members, slots, spec)
     return native_buffer
 

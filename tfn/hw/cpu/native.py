@@ -34,9 +34,10 @@ BUFFER = {
     "next": 48,
     "free_list": 56,
     "exclusive": 64,
+    "freed_after": 72,
 }
 """Offsets of the fields of a native buffer, behind the header of every object."""
-BUFFER_BYTES = 72
+BUFFER_BYTES = 80
 TUPLE_ITEMS = 24
 """Offset of the items of a tuple."""
 
@@ -50,6 +51,8 @@ STATE = (
     "free_limit_bytes",
     "limit_bytes",
     "large_bytes",
+    "unmap",
+    "started",
     "buffer_type",
     "array_type",
     "list_type",
@@ -75,7 +78,11 @@ STATE = (
     "use_ring",
     "use_count",
 )
-"""The words of `state` in order; the heads of the free lists come after them."""
+"""The words of `state` in order; the heads of the free lists come after them.
+
+unmap: the address of the function that takes a block back from a free list, of (address, bytes).
+started: the programs that were started, where programs run after their calls.
+"""
 _STATE_INDEX = {name: index for index, name in enumerate(STATE)}
 
 PLAN = (
@@ -268,11 +275,13 @@ def _word(at: int, of: str = "state") -> str:
     return f"getelementptr (i8, ptr @{of}, i64 {8 * at})"
 
 
-def text(guarded: bool = False) -> str:
+def text(guarded: bool = False, queued: bool = False) -> str:
     """LLVM IR of the functions behind builtins and slots, of `state` and of `operators`.
 
     Args:
         guarded: whether Python is called as blocks are allocated and freed.
+        queued: whether programs run after their calls: a block says how many were started before
+            it was freed.
     """
     values: dict[str, object] = {
         "TUPLE_ITEMS": TUPLE_ITEMS,
@@ -301,7 +310,7 @@ def text(guarded: bool = False) -> str:
     }
     for table, names in _TABLES:
         values |= {f"{table}.{name}": at for at, name in enumerate(names)}
-    conditions = ("GUARDED",) if guarded else ()
+    conditions = ("GUARDED",) * guarded + ("QUEUED",) * queued
     files = ("buffers", "pytrees", "entry", "operators", "guard_hooks")[: 5 if guarded else 4]
     texts = [read_ir(file, values, conditions) for file in files]
     texts += [read_ir("operator_slot", values | _slot_values(slot)) for slot in SLOTS]
@@ -319,6 +328,10 @@ class State:
 
     def __setitem__(self, name: str, value: int) -> None:
         self._words[_STATE_INDEX[name]] = value
+
+    def address(self, name: str) -> int:
+        """The address of a word."""
+        return ctypes.addressof(self._words) + 8 * _STATE_INDEX[name]
 
     def free_list(self, number: int) -> int:
         """The address of the head of a free list."""

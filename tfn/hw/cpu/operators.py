@@ -87,6 +87,7 @@ class Operators:
         address = code.addresses["operators"]
         self._words = (ctypes.c_int64 * native.OPERATORS_WORDS).from_address(address)
         self._rows: Any = ()
+        self._slots: list[tuple[native.Slot, ctypes.c_size_t]] | None = None
         self._kept: dict[tuple[int, int, int], tuple[tuple[int, ...], Any]] = {}
 
     def _set(self, name: str, word: int) -> None:
@@ -106,7 +107,12 @@ class Operators:
         self._resize(MIN_ROWS)
         cache.AT_TURN.append(self.clear)
         PROMOTION_WATCHERS.append(self.clear)
-        for slot, word in _slots(array):
+        self._slots = _slots(array) if self._slots is None else self._slots
+        self.install()
+
+    def install(self) -> None:
+        """Put its functions into the slots, in which those of another device may be."""
+        for slot, word in self._slots or ():
             word.value = self._code.addresses[f"operator_{slot.name}"]
 
     def clear(self) -> None:

@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from tfn.config import config
-from tfn.hw.buffer import ALIGNMENT, LARGE_BYTES, Buffer
+from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu.interpreter import bind, keep_forever, method
 from tfn.hw.cpu.loader import Code
 from tfn.hw.cpu.native import State
 from tfn.hw.guards import guards
-from tfn.hw.memory import Regions, free_limit, over_limit, size_class
+from tfn.hw.memory import BlockSource, Regions, free_limit, over_limit, size_class
 
 SYMBOLS = ("allocate", "provide", "unmap_free")
 
@@ -59,9 +59,9 @@ class Pool:
     live_bytes, peak_bytes = _counter("live_bytes"), _counter("peak_bytes")
     free_bytes, free_limit_bytes = _counter("free_bytes"), _counter("free_limit_bytes")
 
-    def __init__(self, state: State, code: Code) -> None:
-        self.state, self.refills, self._regions = state, 0, Regions()
-        self._guards = guards()
+    def __init__(self, state: State, code: Code, source: BlockSource | None = None) -> None:
+        self.state, self.refills, self._source = state, 0, source or Regions()
+        self._guards = None if source else guards()
         if self._guards:
             hooks = self._guards.allocated, self._guards.freed
             keep_forever(*hooks)
@@ -70,7 +70,8 @@ class Pool:
         self._allocate, self._provide, self._unmap_free = (
             bind(method(name, code.addresses[name]), None) for name in SYMBOLS
         )
-        state["free_limit_bytes"], state["large_bytes"] = free_limit(), LARGE_BYTES
+        state["free_limit_bytes"] = source.free_limit_bytes if source else free_limit()
+        state["large_bytes"], state["unmap"] = self._source.large_bytes, self._source.unmap
 
     def copy(self, data: bytes) -> Buffer:
         """Memory that begins with these bytes.
@@ -101,7 +102,7 @@ class Pool:
             self._refill(block_bytes, free_list)
 
     def _refill(self, block_bytes: int, free_list: int) -> None:
-        addresses = self._regions.blocks(block_bytes, self.live_bytes, self._guards)
+        addresses = self._source.blocks(block_bytes, self.live_bytes, self._guards)
         self.refills += 1
         for address in addresses:
             self._provide(address, block_bytes, free_list)
@@ -112,8 +113,8 @@ class Pool:
 
     def release(self) -> None:
         """Return the large free blocks to the system."""
-        for doublings in range(10, 44):
+        for doublings in range(44):
             for units in (5, 6, 7, 8):
                 block_bytes = units * ALIGNMENT << doublings
-                if block_bytes > LARGE_BYTES:
+                if block_bytes > self._source.large_bytes:
                     self._unmap_free(*free_list_of(block_bytes))

@@ -38,6 +38,7 @@ class Driver:
         stream: runs programs, in order.
         copy_stream: runs copies to the device beside them.
         target: what code is generated for.
+        number: of the GPU among those that the process sees.
     """
 
     library: Library
@@ -48,6 +49,7 @@ class Driver:
     stream: Any
     copy_stream: Any
     target: Target
+    number: int = 0
 
     def event(self, flags: int = NO_TIMING) -> Event:
         """A new event."""
@@ -108,7 +110,7 @@ def opened(cuda: Library, number: int = 0) -> Driver:
     stream, copy_stream = (cuda.handle("cuStreamCreate", NON_BLOCKING) for _ in range(2))
     version = cuda.integer("cuDriverGetVersion")
     name = text.value.decode()
-    return Driver(cuda, name, version, total.value, context, stream, copy_stream, target)
+    return Driver(cuda, name, version, total.value, context, stream, copy_stream, target, number)
 
 
 def target_of(attributes: dict[str, int]) -> Target:

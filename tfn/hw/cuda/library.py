@@ -24,6 +24,7 @@ HINT = "a driver of NVIDIA, version 550 or later, brings it; nothing of the CUDA
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
 NOT_READY = 600
+PEER_ENABLED = 704
 LOST = frozenset({700, 701, 702, 710, 714, 715, 716, 717, 718, 719, 214})
 """Errors after which the context can do nothing more: illegal addresses and instructions, failed
 assertions, launches that were ended, memory that has lost bits."""
@@ -39,6 +40,7 @@ SYMBOLS: dict[str, str] = {
         "cuLinkCreate_v2", "cuLinkAddData_v2", "cuLinkComplete", "cuLinkDestroy",
         "cuMemAlloc_v2", "cuMemFree_v2", "cuMemGetInfo_v2", "cuMemHostAlloc", "cuMemFreeHost",
         "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2",
+        "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess",
         "cuStreamCreate", "cuStreamSynchronize", "cuStreamWaitEvent",
         "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize",
         "cuEventElapsedTime", "cuEventDestroy_v2", "cuLaunchKernel",
@@ -89,6 +91,11 @@ class Library:
         code = self.functions[name](*arguments)
         if code:
             raise self.error(code, name)
+
+    def address(self, name: str) -> int:
+        """The address by which native code calls a function."""
+        function: Any = self.functions[name]
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def error(self, code: int, function: str) -> CudaError:
         """The error of a code that a function has returned."""

@@ -1,8 +1,9 @@
 """CUDA memory: a pool of blocks of the device, and copies by way of pinned memory of the host.
 
-A block whose last buffer is gone goes to the free list of its size class.  All programs run in one
-stream, so it may be taken again while a program before still uses it.  Copies to the device run in
-a stream of their own, beside programs; into a block that programs may still use they wait for them.
+A block whose last buffer is gone goes to the free list of its size class, and remembers how many
+programs were started.  All run in one stream, so it may be taken again while one before still uses
+it.  Copies to the device run in a stream of their own, beside programs; into a block that programs
+may still use they wait for them.
 
 Pageable memory would be copied at 8 GB/s, pinned memory is at 50 (H100, PCIe 5).
 """
@@ -10,8 +11,8 @@ Pageable memory would be copied at 8 GB/s, pinned memory is at 50 (H100, PCIe 5)
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
-from collections import defaultdict, deque
 from math import prod
 from typing import Any, cast
 
@@ -23,23 +24,30 @@ from tfn.dtypes import DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.cuda.driver import Driver, Event
+from tfn.hw.cuda.exchange import Order, connect, copy_peer
+from tfn.hw.cuda.launch import Launcher
 from tfn.hw.cuda.library import OUT_OF_MEMORY, CudaError
 from tfn.hw.memory import (
+    MAX_SLAB_BLOCKS,
+    Pool,
     check_device,
     device_full,
     foreign,
-    size_class,
     unshared,
     without_address,
 )
 from tfn.trace.op import Shape
 
 SMALL_COPY_BYTES = 32 << 10
-"""Up to this size a copy goes into the stream of programs: two events cost more than it takes."""
-SMALL_PIECE_BYTES, LARGE_PIECE_BYTES = 256 << 10, 4 << 20
+"""Up to this size a copy goes into the stream of programs: two events cost more than it takes.  It
+need not be pinned: the driver copies it before its function returns, and 4 bytes arrive in 8.4 us
+from pageable memory, in 9.2 from pinned memory (H100)."""
+LARGE_PIECE_BYTES = 4 << 20
 """Pieces of pinned memory.  To pin 1 MiB takes 0.6 ms; a copy of 4 MiB takes 0.08."""
 PIECES = 4
-MAX_NAMED_PROGRAMS = 4
+SLAB_BLOCK_BYTES = 16 << 10
+"""Blocks up to this size are parts of slabs of at most 1 MiB: an allocation of the driver takes
+6 us (H100)."""
 MAX_NAMED_KERNELS = 6
 """Names in the error of a GPU that has failed: a graph does not say which of its kernels it was."""
 
@@ -73,22 +81,24 @@ class Pinned:
 
 
 class CudaBuffer:
-    """Memory of a GPU.
+    """Memory of a GPU, for interpreters that native code does not support.
 
     Attributes:
         pointer: its address on the device.
         size_bytes: of the contents.
+        owner: returns the block when it dies.
         exclusive: always true: no view of the memory exists on the host.
+        freed_after: the programs that may still use the block: all, since nobody counts.
     """
 
-    __slots__ = ("__weakref__", "_memory", "exclusive", "pointer", "size_bytes")
+    __slots__ = ("exclusive", "owner", "pointer", "size_bytes")
+    freed_after = sys.maxsize
 
-    def __init__(self, pointer: int, size_bytes: int, memory: CudaMemory) -> None:
-        self.pointer, self.size_bytes, self._memory = pointer, size_bytes, memory
-        self.exclusive = True
-
-    def __del__(self) -> None:
-        self._memory.release(self.pointer, self.size_bytes)
+    def __init__(
+        self, pointer: int, size_bytes: int, owner: Any = None, exclusive: bool = True
+    ) -> None:
+        self.pointer, self.size_bytes, self.owner = pointer, size_bytes, owner
+        self.exclusive = exclusive
 
     @property
     def address(self) -> int:
@@ -100,59 +110,49 @@ class CudaBuffer:
         raise without_address("cuda")
 
 
-def pointer_of(buffer: object) -> int:
-    """The address of a buffer of this device.
-
-    Raises:
-        DeviceError: for a buffer of another device.
-    """
-    if not isinstance(buffer, CudaBuffer):
-        raise foreign("cuda", buffer)
-    return buffer.pointer
-
-
 class CudaMemory:
-    """Memory of a GPU.
+    """Memory of a GPU, and the source of the blocks of its pool.
 
     Attributes:
-        live_bytes: of the buffers in use.
-        kept_bytes: of the blocks in free lists.
-        started, finished: the number of programs that were launched, and of those that have
-            certainly run.
+        launcher: counts programs.
+        pool: free lists, native ones after `use`.
+        finished: the number of programs that have certainly run.
+        large_bytes, free_limit_bytes, unmap: see `tfn.hw.memory.BlockSource`.
     """
 
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.live_bytes = self.kept_bytes = 0
-        self.started = self.finished = 0
-        self._recent: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=MAX_NAMED_PROGRAMS)
+    def __init__(self, driver: Driver, launcher: Launcher | None = None) -> None:
+        self.driver, self.launcher = driver, launcher or Launcher(driver)
+        self.large_bytes, self.free_limit_bytes = SLAB_BLOCK_BYTES, sys.maxsize
+        self.unmap = driver.library.address("cuMemFree")
+        self.pool: Any = Pool(source=self, wrap=cast("Any", CudaBuffer))
+        self._buffers: type = CudaBuffer
+        self.finished = 0
         self.lock = threading.RLock()
-        self.small = Pinned(driver, driver.stream, SMALL_PIECE_BYTES)
         self._large = Pinned(driver, driver.copy_stream, LARGE_PIECE_BYTES)
         self._back = Pinned(driver, driver.stream, LARGE_PIECE_BYTES)
         self._copied = driver.event()
-        self._free: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._returned: list[tuple[int, int, int]] = []
+        self._orders: dict[int, Order] = {}  # by the number of another GPU
 
-    def note(self, kernels: tuple[str, ...]) -> None:
-        """Count a program that was launched, and remember its kernels for errors."""
-        self.started += 1
-        self._recent.append((self.started, kernels))
+    def use(self, pool: Any, buffers: type) -> None:
+        """Allocate from another pool, whose buffers are of this type."""
+        self.pool, self._buffers = pool, buffers
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of the blocks in use."""
+        return int(self.pool.live_bytes)
+
+    def pointer(self, buffer: object) -> int:
+        """The address of a buffer of this device.
+
+        Raises:
+            DeviceError: for a buffer of another device.
+        """
+        if type(buffer) is not self._buffers:
+            raise foreign("cuda", buffer)
+        return buffer.pointer  # type: ignore[attr-defined, no-any-return]
 
     # Blocks.
-
-    def release(self, pointer: int, size_bytes: int) -> None:
-        """Take a block back; any thread may, and at any time: the collector calls it."""
-        self._returned.append((pointer, size_bytes, self.started))
-
-    def _collect(self) -> None:
-        """Move the blocks that were given back to their free lists."""
-        while self._returned:
-            pointer, size_bytes, started = self._returned.pop()
-            block_bytes = size_class(size_bytes)
-            self.live_bytes -= size_bytes
-            self.kept_bytes += block_bytes
-            self._free[block_bytes].append((pointer, started))
 
     def allocate(self, size_bytes: int) -> Buffer:
         """Uninitialised memory.
@@ -161,34 +161,32 @@ class CudaMemory:
             OutOfMemoryError: if the device has none, or `config.memory_limit_bytes` would be
                 passed.
         """
-        return cast("Buffer", self._allocate(size_bytes)[0])
+        with self.lock:  # before that of the pool, which may ask for blocks
+            return cast("Buffer", self.pool.allocate(size_bytes))
 
-    def _allocate(self, size_bytes: int) -> tuple[CudaBuffer, int]:
-        """Memory, and the number of programs that may still use it."""
+    def blocks(self, block_bytes: int, live_bytes: int, guards: Any = None) -> list[int]:
+        """Blocks of the driver's, for which free lists are emptied if need be.
+
+        Raises:
+            OutOfMemoryError: if the device has no memory left.
+        """
         with self.lock:
-            self.check_room(size_bytes)
-            block_bytes = size_class(size_bytes)
-            free = self._free[block_bytes]
-            if free:
-                pointer, started = free.pop()
-                self.kept_bytes -= block_bytes
-            else:
-                pointer, started = self._new(block_bytes, size_bytes), 0
-            self.live_bytes += size_bytes
-            return CudaBuffer(pointer, size_bytes, self), started
+            self.check_room(block_bytes)
+            count = MAX_SLAB_BLOCKS if block_bytes <= self.large_bytes else 1
+            start = self._new(count * block_bytes)
+            return [start + i * block_bytes for i in reversed(range(count))]
 
-    def _new(self, block_bytes: int, size_bytes: int) -> int:
-        """A block of the driver's, for which free lists are emptied if need be."""
+    def _new(self, size_bytes: int) -> int:
         pointer = ctypes.c_uint64()
         self.driver.enter()
         for attempt in range(2):
             try:
-                size = ctypes.c_size_t(block_bytes)
+                size = ctypes.c_size_t(size_bytes)
                 self.driver.library("cuMemAlloc", ctypes.byref(pointer), size)
                 return pointer.value
             except CudaError as error:
                 if error.code != OUT_OF_MEMORY:
-                    raise self._lost(error) from None
+                    raise self.lost(error) from None
                 if attempt:
                     total_bytes, name = self.driver.total_bytes, self.driver.name
                     raise device_full(size_bytes, total_bytes, name, str(error)) from None
@@ -196,13 +194,10 @@ class CudaMemory:
         raise AssertionError("the second attempt returns or raises")
 
     def trim(self) -> None:
-        """Give the blocks of free lists back to the driver, when all programs have run."""
+        """Give the large blocks of free lists back to the driver, when all programs have run."""
         with self.lock:
             self.synchronize()
-            for blocks in self._free.values():
-                while blocks:
-                    self.driver.library("cuMemFree", ctypes.c_uint64(blocks.pop()[0]))
-            self.kept_bytes = 0
+            self.pool.release()
 
     def check_room(self, size_bytes: int) -> None:
         """Check the device and `config.memory_limit_bytes` before `size_bytes` more are allocated.
@@ -210,13 +205,25 @@ class CudaMemory:
         Raises:
             OutOfMemoryError: if they would pass it.
         """
-        with self.lock:
-            self._collect()
-            total_bytes, limit = self.driver.total_bytes, config.memory_limit_bytes
-            check_device(size_bytes, self.live_bytes, total_bytes, limit, self.driver.name)
+        total_bytes, limit = self.driver.total_bytes, config.memory_limit_bytes
+        check_device(size_bytes, self.live_bytes, total_bytes, limit, self.driver.name)
 
-    def _lost(self, error: CudaError) -> DeviceError:
-        running = [k for number, kernels in self._recent if number > self.finished for k in kernels]
+    def check(self) -> None:
+        """Check that no launch of an entry has failed.
+
+        Raises:
+            DeviceError: if one has, once; or at every call, if the context is lost.
+        """
+        code = self.launcher.take_failure()
+        if code:
+            error = self.driver.library.error(code, "cuGraphLaunch")
+            if not error.is_lost:
+                self.launcher.enable()
+            raise self.lost(error)
+
+    def lost(self, error: CudaError) -> DeviceError:
+        """The error of a GPU, with the kernels that may have failed."""
+        running = self.launcher.recent(self.finished)
         names = ", ".join(
             [*running[:MAX_NAMED_KERNELS], *["..."][: len(running) > MAX_NAMED_KERNELS]]
         )
@@ -225,7 +232,9 @@ class CudaMemory:
             + (f" in one of the kernels {names}" if names else ""),
             got=str(error),
             hint="its context is lost: start the process again; TFN_DEVICE=cuda-debug waits for "
-            "each kernel, and names the one that fails",
+            "each kernel, and names the one that fails"
+            if error.is_lost
+            else "what the last programs should have computed is not there",
         )
 
     def synchronize(self) -> None:
@@ -235,13 +244,14 @@ class CudaMemory:
             DeviceError: if one of them has failed.
         """
         with self.lock:
-            started = self.started
+            self.check()
+            started = self.launcher.started
             try:
                 self.driver.enter()
                 self.driver.library("cuStreamSynchronize", self.driver.copy_stream)
                 self.driver.library("cuStreamSynchronize", self.driver.stream)
             except CudaError as error:
-                raise self._lost(error) from None
+                raise self.lost(error) from None
             self.finished = max(self.finished, started)
 
     # Copies.
@@ -253,10 +263,37 @@ class CudaMemory:
             OutOfMemoryError: as `allocate`.
         """
         with self.lock:
-            buffer, started = self._allocate(x.nbytes)
-            self.write(buffer.pointer, np.ascontiguousarray(x), started)
+            buffer: Any = self.allocate(x.nbytes)
+            self.write(buffer.pointer, np.ascontiguousarray(x), buffer.freed_after)
             events.use("write", events.HOST, buffer)
             return cast("Buffer", buffer)
+
+    def brought(self, source: CudaMemory, buffer: Buffer) -> Buffer:
+        """A copy of a buffer of another GPU, from memory to memory; itself if it is of this one.
+
+        Raises:
+            OutOfMemoryError: as `allocate`.
+        """
+        if source is self:
+            self.pointer(buffer)
+            return buffer
+        with source.lock, self.lock:
+            begin, result = source.pointer(buffer), self.allocate(buffer.size_bytes)
+            try:
+                order = self._orders.get(source.driver.number)
+                if order is None:
+                    connect([self.driver, source.driver])
+                    order = Order([self.driver, source.driver])
+                    self._orders[source.driver.number] = order
+                order.meet()  # what it holds is there, and what was in its place is read
+                size = ctypes.c_size_t(buffer.size_bytes)
+                if buffer.size_bytes:
+                    ends = self.pointer(result), begin
+                    copy_peer(self.driver, source.driver, *ends, size)
+                order.meet()
+            except CudaError as error:
+                raise self.lost(error) from None
+            return result
 
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """Refuse: the device has memory of its own.
@@ -279,26 +316,26 @@ class CudaMemory:
             try:
                 driver.enter()
                 if x.nbytes <= SMALL_COPY_BYTES:
-                    self._send(self.small, pointer, source, x.nbytes)
+                    self._send(pointer, source, x.nbytes, driver.stream)
                     return
-                if (self.started if started is None else started) > self.finished:
+                if (self.launcher.started if started is None else started) > self.finished:
                     self._copied.record(driver.stream)
                     self._copied.hold(driver.copy_stream)
                 for at in range(0, x.nbytes, LARGE_PIECE_BYTES):
                     size = min(LARGE_PIECE_BYTES, x.nbytes - at)
-                    self._send(self._large, pointer + at, source + at, size)
+                    piece = self._large.take(size)
+                    ctypes.memmove(piece, source + at, size)
+                    self._send(pointer + at, piece, size, driver.copy_stream)
                 self._copied.record(driver.copy_stream)
                 self._copied.hold(driver.stream)
             except CudaError as error:
-                raise self._lost(error) from None
+                raise self.lost(error) from None
 
-    def _send(self, pinned: Pinned, pointer: int, source: int, size_bytes: int) -> None:
-        address = pinned.take(size_bytes)
-        ctypes.memmove(address, source, size_bytes)
+    def _send(self, pointer: int, source: int, size_bytes: int, stream: Any) -> None:
         self.driver.library(
             "cuMemcpyHtoDAsync",
-            *(ctypes.c_uint64(pointer), ctypes.c_void_p(address), ctypes.c_size_t(size_bytes)),
-            pinned.stream,
+            *(ctypes.c_uint64(pointer), ctypes.c_void_p(source), ctypes.c_size_t(size_bytes)),
+            stream,
         )
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
@@ -308,7 +345,7 @@ class CudaMemory:
             DeviceError: for a buffer of another device, or if a program has failed.
         """
         events.use("read", events.HOST, buffer)
-        data = self.fetch(pointer_of(buffer), shape, dtype)
+        data = self.fetch(self.pointer(buffer), shape, dtype)
         data.flags.writeable = False
         return data
 
@@ -316,8 +353,9 @@ class CudaMemory:
         """Copy elements to the host: a piece is enqueued while the one before is copied on."""
         raw = np.empty(prod(shape) * dtype.itemsize, np.uint8)
         with self.lock:
-            target, waiting, started = raw.ctypes.data, list[tuple[int, int, int, Event]](), 0
-            started = self.started
+            self.check()
+            target, waiting = raw.ctypes.data, list[tuple[int, int, int, Event]]()
+            started = self.launcher.started
             try:
                 self.driver.enter()
                 for at in range(0, raw.nbytes, LARGE_PIECE_BYTES):
@@ -328,7 +366,7 @@ class CudaMemory:
                 for piece in waiting:
                     _receive(target, piece)
             except CudaError as error:
-                raise self._lost(error) from None
+                raise self.lost(error) from None
             if raw.nbytes:
                 self.finished = max(self.finished, started)
         return raw.view(dtype).reshape(shape)

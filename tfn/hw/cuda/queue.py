@@ -10,15 +10,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tfn._support.frozen import frozen
+from tfn._support.sections import cached_property
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.cuda import compiler, control
+from tfn.hw.cpu.dispatch import Dispatch
+from tfn.hw.cuda import compiler, control, solver
 from tfn.hw.cuda.commands import (
     Address,
     Choose,
@@ -33,11 +36,13 @@ from tfn.hw.cuda.commands import (
 )
 from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver
-from tfn.hw.cuda.graph import Function, Graph, parameters, recorded
+from tfn.hw.cuda.graph import Function, parameters, recorded
+from tfn.hw.cuda.launch import Call
 from tfn.hw.cuda.library import CudaError
-from tfn.hw.cuda.memory import CudaMemory, pointer_of
+from tfn.hw.cuda.memory import CudaMemory
+from tfn.hw.cuda.solver import Solver
 from tfn.hw.cuda.table import WORD_BYTES
-from tfn.hw.device import Learn, no_entry, no_share
+from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn, no_share
 from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
@@ -70,13 +75,13 @@ class CudaExecutable:
         self.callbacks = callbacks
         commands = record(program)
         self.commands = commands if queue.waits else divided(commands)
-        self._graphs: dict[Recorded, tuple[Graph, Any]] = {}
-        self._kernels = tuple(kernel.name for kernel in program.kernels)
+        self._calls: dict[Recorded, tuple[Call, Any]] = {}
+        self.kernels = queue.memory.launcher.named([kernel.name for kernel in program.kernels])
 
     def with_callbacks(self, functions: Sequence[object]) -> CudaExecutable:
         """The same program with functions of the host in its slots."""
         other = CudaExecutable(self.queue, self.program, self.functions, functions)
-        other._graphs = self._graphs
+        other._calls, other.kernels = self._calls, self.kernels
         return other
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
@@ -87,38 +92,101 @@ class CudaExecutable:
             DeviceError: if a buffer is of another device, or a program before it has failed.
             Exception: what a function of the host raised.
         """
-        queue = self.queue
-        with queue.memory.lock:
-            bases = [pointer_of(buffer) for buffer in (*inputs, *outputs)]
-            arena = queue.memory.allocate(self.program.arena_bytes + ARENA_SLACK_BYTES)
-            run = _Run(self, [*bases, pointer_of(arena)])
+        with self.queue.memory.lock:
+            run = self.begin(inputs, outputs)
             try:
-                queue.driver.enter()
                 run.run(self.commands)
             except CudaError as error:
-                raise queue.failed(error, self.program, run.kernel) from None
-            queue.memory.note(self._kernels)
+                raise self.queue.failed(error, self.program, run.kernel) from None
 
-    def graph(self, command: Recorded) -> Graph:
-        """The graph of commands, recorded at its first use."""
-        if command not in self._graphs:
+    def begin(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Run:
+        """A run on these buffers, whose commands are to be enqueued at once.
+
+        Raises:
+            OutOfMemoryError: before anything runs.
+            DeviceError: if a buffer is of another device, or a program before it has failed.
+        """
+        memory = self.queue.memory
+        with memory.lock:
+            memory.check()
+            bases = [memory.pointer(buffer) for buffer in (*inputs, *outputs)]
+            arena = memory.allocate(self.work_bytes)
+            try:
+                self.queue.driver.enter()
+            except CudaError as error:
+                raise self.queue.failed(error, self.program, "") from None
+            memory.launcher.note(self.kernels)
+            return Run(self, [*bases, memory.pointer(arena)], arena)
+
+    @property
+    def work_bytes(self) -> int:
+        """Bytes of the arena."""
+        return self.program.arena_bytes + ARENA_SLACK_BYTES
+
+    def entry(
+        self,
+        inputs: Sequence[EntryInput],
+        outputs: Sequence[EntryOutput],
+        arguments: Sequence[Any],
+        result: Any,
+        captured: Sequence[Any] = (),
+        keep: object = None,
+        number: int = 0,
+    ) -> Entry | None:
+        """A builtin that launches the program; see `tfn.hw.device.Executable.entry`.
+
+        There is none for programs with functions of the host, nor where kernels are waited for.
+        """
+        queue = self.queue
+        whole = self.commands[0] if len(self.commands) == 1 else None
+        if queue.dispatch is None or (self.commands and not isinstance(whole, Recorded)):
+            return None
+        if isinstance(whole, Recorded):
+            try:
+                call = self.call(whole)
+            except CudaError as error:
+                raise queue.failed(error, self.program, "") from None
+        else:
+            buffers = len(self.program.inputs) + len(self.program.outputs)
+            call = queue.memory.launcher.call(self.kernels, buffers, None)
+        words = {
+            "run": queue.memory.launcher.run,
+            "call": call.address,
+            "pool": 0,
+            "work_bytes": self.work_bytes,
+            "unlocked": False,
+            "number": number,
+        }
+        kept = self, call, keep
+        return queue.dispatch.entry(words, kept, inputs, outputs, arguments, result, captured)
+
+    def call(self, command: Recorded) -> Call:
+        """The call of a graph of commands, which is recorded at its first use."""
+        with self.queue.memory.lock:
+            return self._call(command)
+
+    def _call(self, command: Recorded) -> Call:
+        if command not in self._calls:
             memory, buffers = self.queue.memory, list[Buffer]()
 
             def allocate(size_bytes: int) -> int:
                 buffers.append(memory.allocate(size_bytes))
-                return pointer_of(buffers[-1])
+                return memory.pointer(buffers[-1])
 
             driver = self.queue.driver
+            driver.enter()
             controls = any(isinstance(c, (Repeat, Choose)) for c in every([command]))
             functions = {**(self.queue.control() if controls else {}), **self.functions}
             graph = recorded(driver, functions, command.commands, allocate, memory.write)
-            self._graphs[command] = graph, buffers  # these live as long as the graph
-        return self._graphs[command][0]
+            count = len(self.program.inputs) + len(self.program.outputs)
+            call = memory.launcher.call(self.kernels, count, graph)
+            self._calls[command] = call, buffers  # these live as long as the graph
+        return self._calls[command][0]
 
-    entry, on_share = no_entry, no_share
+    on_share = no_share
 
 
-class _Run:
+class Run:
     """One run of a program.
 
     Attributes:
@@ -127,8 +195,9 @@ class _Run:
         kernel: the one that was launched last, where kernels are waited for.
     """
 
-    def __init__(self, executable: CudaExecutable, bases: Sequence[int]) -> None:
+    def __init__(self, executable: CudaExecutable, bases: Sequence[int], arena: Buffer) -> None:
         self.executable, self.bases = executable, bases
+        self._arena = arena  # it lives as long
         self.queue, self.memory = executable.queue, executable.queue.memory
         self.driver = self.queue.driver
         self.loops: dict[int, int] = {}
@@ -146,13 +215,13 @@ class _Run:
 
     def graph(self, command: Recorded) -> None:
         """Launch a graph on the present addresses."""
-        graph = self.executable.graph(command)
-        words = graph.table.filled(self.bases, self.loops)
-        data = words.tobytes()
-        if data != graph.words:  # a pool gives the same blocks again and again
-            self.memory.write(graph.place, words)
-            graph.words = data
-        graph.launch()
+        call, (*buffers, arena) = self.executable.call(command), self.bases
+        assert call.graph is not None
+        addresses = (ctypes.c_uint64 * len(buffers))(*buffers)
+        moves = call.graph.table.moves(self.loops)
+        code = self.memory.launcher.launch(call, addresses, arena, moves)
+        if code:
+            raise self.driver.library.error(code, "cuGraphLaunch")
 
     def launch(self, command: Launch) -> None:
         """Launch a kernel by itself, and wait for it."""
@@ -162,12 +231,12 @@ class _Run:
         self.kernel = command.kernel
         addresses = np.array([self.address(a) for a in command.operands], np.uint64)
         table = self.memory.allocate(max(len(addresses), 1) * WORD_BYTES)
-        self.memory.write(pointer_of(table), addresses)
+        self.memory.write(self.memory.pointer(table), addresses)
         library(
             "cuLaunchKernel",
             *(function.handle, command.groups, 1, 1, command.threads, 1, 1),
             *(function.shared_bytes, self.driver.stream),
-            *(parameters(ctypes.c_uint64(pointer_of(table))), None),
+            *(parameters(ctypes.c_uint64(self.memory.pointer(table))), None),
         )
         library("cuStreamSynchronize", self.driver.stream)
 
@@ -188,27 +257,36 @@ class _Run:
         self.run(command.branches[min(max(index, 0), last)])
 
     def host(self, command: Host) -> None:
-        """Call a function of the host on copies of its operands, and copy its results back."""
-        call = command.call
+        """Call a function of the host on copies of its operands, and copy its results back.
+
+        A routine of LAPACK runs on the device where cuSOLVER has it.
+        """
+        call, memory = command.call, self.memory
+        function = filled(call.host.run, self.executable.callbacks)
         results = len(call.host.results)
         pointers = [self.address(address) for address in command.operands]
+        library = self.queue.solver if call.types else None
+        step = library and library.step(function, pointers, call.types, results)
+        if library and step:
+            shape, dtype = call.types[-1]
+            library.run(step, memory, pointers[-1], prod(shape[:-2]), dtype)
+            return
         arrays = [
-            self.memory.fetch(pointer, *kind)
-            for pointer, kind in zip(pointers, call.types, strict=True)
+            memory.fetch(pointer, *kind) for pointer, kind in zip(pointers, call.types, strict=True)
         ]
         for x in arrays[results:]:
             x.flags.writeable = False
-        filled(call.host.run, self.executable.callbacks)(arrays[:results], arrays[results:])
+        function(arrays[:results], arrays[results:])
         for pointer, x in zip(pointers[:results], arrays, strict=False):
-            self.memory.write(pointer, x)
+            memory.write(pointer, x)
 
 
-RUN: dict[type, Callable[[_Run, Any], None]] = {
-    Recorded: _Run.graph,
-    Launch: _Run.launch,
-    Repeat: _Run.repeat,
-    Choose: _Run.choose,
-    Host: _Run.host,
+RUN: dict[type, Callable[[Run, Any], None]] = {
+    Recorded: Run.graph,
+    Launch: Run.launch,
+    Repeat: Run.repeat,
+    Choose: Run.choose,
+    Host: Run.host,
 }
 """The method that runs each command."""
 
@@ -233,17 +311,31 @@ class CudaQueue:
 
     Attributes:
         waits: whether each kernel is launched by itself and waited for.
+        dispatch: makes native entries; None where there are none.
+        others: the queues of the other GPUs, if this is that of the first.
     """
 
     def __init__(
-        self, driver: Driver, compiler: CudaCompiler, memory: CudaMemory, waits: bool = False
+        self,
+        driver: Driver,
+        compiler: CudaCompiler,
+        memory: CudaMemory,
+        waits: bool = False,
+        dispatch: Dispatch | None = None,
     ) -> None:
         self.driver, self.compiler, self.memory, self.waits = driver, compiler, memory, waits
+        self.dispatch, self.others = dispatch, list[CudaQueue]()
+        if dispatch:
+            memory.use(dispatch.pool, dispatch.buffers)
+            words = [dispatch.state.address(name) for name in ("started", "enabled")]
+            memory.launcher.count_in(*words)
         self._control: dict[str, Function] = {}
         self._modules: dict[bytes, Any] = {}
 
     def serve(self, array: type, learn: Learn | None = None) -> None:
-        """Nothing: there are no native entries."""
+        """See `tfn.hw.device.Queue.serve`."""
+        if self.dispatch:
+            self.dispatch.serve(array, learn)
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> CudaExecutable:
         """The program, with its kernels.
@@ -256,6 +348,12 @@ class CudaQueue:
             kernel.name: self._checked(kernel, objects[kernel.name]) for kernel in program.kernels
         }
         return CudaExecutable(self, program, functions)
+
+    @cached_property
+    def solver(self) -> Solver | None:
+        """cuSOLVER on this GPU, opened at its first use; None where it is not installed."""
+        functions = solver.library()
+        return None if functions is None else Solver(self.driver, functions)
 
     def control(self) -> dict[str, Function]:
         """The kernels of loops and branches, loaded at their first use."""
@@ -316,9 +414,11 @@ class CudaQueue:
         )
 
     def synchronize(self) -> None:
-        """Wait until all programs have run.
+        """Wait until all programs have run, on the other GPUs of the process too.
 
         Raises:
             DeviceError: if one of them has failed.
         """
         self.memory.synchronize()
+        for other in self.others:
+            other.synchronize()

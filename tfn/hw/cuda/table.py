@@ -27,6 +27,8 @@ class Table:
     Attributes:
         entries: of each tuple of operands the first word.
         counters: of each loop of the graph the word of its iteration.
+        base, offset: for each word that the host fills the number of a buffer (inputs, outputs,
+            then the arena), and the bytes from there.
         rows: for each loop the words of its rows; see `control.TEXT`.
         pairs: of a counter and a stride, in each row.
         size: the number of words.
@@ -68,8 +70,8 @@ class Table:
                     moves[loops[-1]].append(row)
                     self.pairs = max(self.pairs, len(pairs))
         self.rows = {number: self._flat(rows) for number, rows in moves.items()}
-        self._base = np.array([a.base for a in self._words], np.intp)
-        self._offset = np.array([a.offset for a in self._words], np.uint64)
+        self.base = np.array([a.base for a in self._words], np.int64)
+        self.offset = np.array([a.offset for a in self._words], np.int64)
         strides = [_totals((n, s) for n, s in a.strides if n not in inside) for a in self._words]
         outside = dict.fromkeys(number for steps in strides for number in steps)
         self._strides = {
@@ -86,17 +88,15 @@ class Table:
                 row[2 + 2 * i : 4 + 2 * i] = pair
         return words
 
-    def filled(self, bases: Sequence[int], loops: Mapping[int, int]) -> Any:
-        """The words for buffers at addresses, in an iteration of the loops that the host runs.
+    def moves(self, loops: Mapping[int, int]) -> Any:
+        """The bytes by which loops that the host runs move each word; None if they move none.
 
         Args:
-            bases: addresses of the inputs, the outputs and the arena.
             loops: the iteration of each open loop.
         """
-        words = np.array(bases, np.uint64)[self._base] + self._offset
-        for number, steps in self._strides.items():
-            words += (loops[number] * steps).view(np.uint64)
-        return words
+        if not self._strides:
+            return None
+        return sum(loops[number] * steps for number, steps in self._strides.items())
 
 
 def _totals(pairs: Iterator[tuple[int, int]]) -> dict[int, int]:

@@ -11,7 +11,8 @@ own, since it is made in pieces, see `tfn.distributed.reduction`::
 
     all_gather            message
     psum, small           message all_gather, a sum of its rows
-    psum, large           message all_reduce
+    psum, large           message all_reduce; between GPUs of a process, whose arithmetic is
+                          compiled, message all_to_all, a sum of its rows, message all_gather
     psum_scatter          message all_to_all, a sum of its rows
     all_to_all, ppermute  message
 """
@@ -313,7 +314,7 @@ class _Line:
         if not x.size:
             return zeros(shape, x.dtype)
         message = Message(kind, self.name, self.axis, self.hosts, tuple(pairs), op)
-        defers = prod(shape) * x.dtype.itemsize > GATHER_SUM_MAX_BYTES
+        defers = prod(shape) * x.dtype.itemsize > GATHER_SUM_MAX_BYTES and not self.hosts.local
         host = Host(message, ((shape, x.dtype),), VmapMethod.REFUSE, defers=defers)
         return several(UOp(Op.HOST, (x,), host))[0]
 
@@ -334,7 +335,19 @@ class _Line:
     def _reduced(self, x: UOp, op: Op, n: int) -> UOp:
         if x.size * x.dtype.itemsize <= GATHER_SUM_MAX_BYTES or x.size < n:
             return reduce(self.message(Exchange.GATHER, x), op, (0,))
+        if self.hosts.local:
+            return self._reduced_in_parts(x, op, n)
         return self.message(Exchange.REDUCE, x, op=op)
+
+    def _reduced_in_parts(self, x: UOp, op: Op, n: int) -> UOp:
+        """Each device adds up its part of a value, and gives it to all."""
+        rest = -x.size % n
+        flat = reshape(x, (x.size,))
+        padded = concat([flat, zeros((rest,), x.dtype)], 0) if rest else flat
+        rows = reshape(padded, (n, (x.size + rest) // n))
+        own = reduce(self.message(Exchange.TRANSPOSE, rows), op, (0,))
+        whole = reshape(self.message(Exchange.GATHER, own), (x.size + rest,))
+        return reshape(shrink(whole, (0,), (x.size,)), x.shape)
 
 
 def _is_message(u: UOp) -> bool:

@@ -1,0 +1,23 @@
+"""Devices by name: one for each name, and errors for names of none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfn.config import config
+from tfn.eager import registry
+from tfn.errors import DeviceError
+
+
+def test_a_device_is_made_once() -> None:
+    assert registry.device("python") is registry.device("python")
+    assert registry.device() is registry.device(config.device)
+
+
+def test_names_of_no_device() -> None:
+    with pytest.raises(DeviceError, match="there is no device 'tpu'"):
+        registry.device("tpu")
+    with pytest.raises(DeviceError, match="there is no device 'tpu:1'"):
+        registry.device("tpu:1")
+    with pytest.raises(DeviceError, match="there is no device 'python:1'"):
+        registry.device("python:1")
