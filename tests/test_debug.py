@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tfn
-from tfn import debug, lax
+import tfn.numpy as tnp
+from tfn import debug, lax, tree
 from tfn.config import config
 from tfn.errors import ArgumentError, StaticArgumentError
 
@@ -206,6 +207,30 @@ def test_trees_arrays_and_formats(lines: Lines) -> None:
     debug.print("{} {:.2f}", np.float32(0.1), np.float16(2 / 3))
     debug.print("{}", 1.5, ordered=True)
     assert lines() == ["nothing, {}", "0.1 0.67", "1.5"]
+
+
+@tree.register_node_class
+class Shown:
+    """A node that says of what type it holds an array."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def tree_flatten(self) -> tuple[tuple[Any], None]:
+        return (self.x,), None
+
+    @classmethod
+    def tree_unflatten(cls, static: None, children: tuple[Any]) -> Shown:
+        return cls(*children)
+
+    def __repr__(self) -> str:
+        return f"{self.x.dtype} {self.x.shape}"
+
+
+def test_nodes_of_the_user_print_the_arrays_that_they_hold(lines: Lines) -> None:
+    debug.print("{}", Shown(tnp.asarray(1.0)))
+    debug.print("{}", [tnp.asarray(0.1)])
+    assert lines() == ["float32 ()", "[0.1]"]
 
 
 def test_strings_and_other_objects_are_passed_as_they_are(lines: Lines) -> None:

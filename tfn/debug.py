@@ -166,7 +166,11 @@ class _Printer:
     fmt: str
 
     def __call__(self, *args: object, **kwargs: object) -> None:
-        args, kwargs = tree.map(lambda x: shown(x) if is_array(x) else x, (args, kwargs))
+        args, kwargs = tree.map(
+            lambda x: shown(x) if is_array(x) else x,
+            (args, kwargs),
+            is_leaf=lambda x: type(x) not in (tuple, list, dict),  # others print arrays themselves
+        )
         builtins.print(self.fmt.format(*args, **kwargs))
 
 

@@ -55,3 +55,15 @@ def test_rules_that_build_other_operations_leave_the_work_to_the_implementation(
         assert tfn.jit(p.bind)(np.float32([1, 2])).tolist() == [2.0, 3.0]
     finally:
         del primitives.lowerings[p]
+
+
+def test_the_implementation_of_a_primitive_without_results_is_left_the_work():
+    p = Primitive("nothing")
+    p.multiple_results = True
+    register_lowering(p, lambda context, x: [hlo.CustomCallOp(x).result])
+    p.def_impl(lambda x: [])
+    p.def_abstract_eval(lambda x: [])
+    try:
+        assert tfn.jit(lambda x: (p.bind(x), x + 1))(np.float32(1))[1] == 2
+    finally:
+        del primitives.lowerings[p]

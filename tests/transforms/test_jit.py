@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,22 @@ def test_donation() -> None:
     assert tfn.grad(lambda s: f({"a": kept * s}, x)["a"].sum())(2.0) == 3
     assert tfn.jit(lambda s: f({"a": kept}, s)["a"])(x).tolist() == [2, 2, 2]
     assert not kept.is_deleted()  # inside a trace nothing is given away
+
+
+def test_donated_arguments_that_no_result_can_replace_are_named() -> None:
+    add = tfn.jit(lambda x, y: (x + y["w"].sum(), x * 2), donate_argnums=(0, 1))
+    with pytest.warns(UserWarning, match=r"not usable: y\['w'\], f32\[3\]; z, ") as seen:
+        tfn.jit(lambda x, y, z: x + y["w"].sum() + z, donate_argnums=(0, 1, 2))(
+            tnp.ones(()), {"w": tnp.ones(3)}, tnp.ones(())
+        )
+    assert seen[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"Some donated buffers were not usable: y\['w'\]"):
+        add(tnp.ones(()), {"w": tnp.ones(3)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add(tnp.ones(()), {"w": tnp.ones(3)})  # once for each trace
+        inner = tfn.jit(lambda x: x.sum(), donate_argnums=0)
+        assert tfn.jit(lambda x: inner(x))(tnp.ones(3)) == 3  # inside nothing is given away
 
 
 def test_a_donated_cache_is_written_in_place() -> None:

@@ -40,3 +40,15 @@ def test_integers_and_zeros_are_none() -> None:
 def test_vectors_of_other_types_are_refused(given: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         VECTORS.check(given)
+
+
+def test_a_python_number_must_be_of_the_kind_of_its_value() -> None:
+    x = tfn.numpy.asarray(3.0, "float16")
+    assert float(tfn.jvp(lambda x: x * x, (x,), (2.0,))[1]) == 12
+    for given in (2, True, 2j, tfn.numpy.asarray(2)):  # JAX raises a TypeError for these, too
+        with pytest.raises(TypeError, match="must have the dtype of its value"):
+            tfn.jvp(lambda x: x * x, (x,), (given,))
+    pull = tfn.vjp(lambda x: x * 1j, tfn.numpy.asarray(1j))[1]
+    assert complex(pull(2.0)[0]) == 2j
+    with pytest.raises(DTypeError, match="the cotangent must have the dtype"):
+        pull(2)

@@ -67,7 +67,7 @@ class Building:
         except (NotAvailableError, AttributeError, TypeError):
             if primitive.implementation is None:
                 raise
-        return primitive.on_host(self._types(operands, params) or None)(*operands, **params)
+        return primitive.on_host(self._types(operands, params))(*operands, **params)
 
     def built(self, *operands: Any, **params: Any) -> Any:
         """The results of the rule.
@@ -76,7 +76,7 @@ class Building:
             NotAvailableError: if it builds what tfn has not.
         """
         context = LoweringRuleContext(
-            self.primitive, [typeof(x) for x in operands], self._types(operands, params)
+            self.primitive, [typeof(x) for x in operands], self._types(operands, params) or []
         )
         values = [*map(value_of, self.rule(context, *operands, **params))]
         if not all(hasattr(y, "trace") for y in values):
@@ -86,11 +86,11 @@ class Building:
             )
         return values if self.primitive.multiple_results else values[0]
 
-    def _types(self, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-        """The types of the results, as far as the primitive says them."""
+    def _types(self, operands: Sequence[Any], params: dict[str, Any]) -> list[Any] | None:
+        """The types of the results; None if the primitive does not say them."""
         primitive = self.primitive
         if primitive.abstract is None:
-            return []
+            return None
         return primitive.results(primitive.abstract(*map(typeof, operands), **params))
 
 

@@ -96,12 +96,6 @@ def _placed(
     jaxpr = Jaxpr(f)
     mesh = place.mesh if isinstance(place, NamedSharding) else None
     grid = memories.grid_of(mesh) if isinstance(mesh, Mesh) else None
-    if isinstance(place, SingleDeviceSharding) and names_devices(f):
-        raise DeviceError(
-            "a program over the devices of a mesh got an array that is on one device",
-            got=f"an array on {place.device}",
-            hint="tfn.device_put(x, NamedSharding(mesh, PartitionSpec())) brings it to all of them",
-        )
     partitions: list[Partition | None] = [None] * len(shardings)
     if mesh is not None:
         for i, (p, sharding) in enumerate(zip(f.arg.params, shardings, strict=True)):
@@ -118,6 +112,13 @@ def _placed(
         axes = partitioner.mesh_of(f, partitions)
         assert axes is not None
         mesh = mesh_of(axes, place.devices[0].platform if place else config.device)
+        if place is not None and place.devices != tuple(mesh.devices.flat):
+            raise DeviceError(
+                "a program over the devices of a mesh got an array that is on one device",
+                got=f"an array on {place.devices[0]}",
+                hint="tfn.device_put(x, NamedSharding(mesh, PartitionSpec())) brings it to all of "
+                "them",
+            )
         grid = memories.grid_of(mesh)
     if mesh is None:
         if inspects(f):

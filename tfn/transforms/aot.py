@@ -10,12 +10,22 @@ arguments of these types and refuses all others, before anything runs.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
-from tfn.errors import ArgumentError, DeviceError, DTypeError, ShapeError, TfnError, TreeError
+from tfn.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    TfnError,
+    TreeError,
+    user_place,
+)
 from tfn.trace import bind, effects
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.jaxpr import Jaxpr
@@ -52,6 +62,23 @@ class Takes:
                 TreeError, "the arguments", tree.show(structure), tree.show(self.structure)
             )
         return [self._fit(i, leaf) for i, leaf in enumerate(leaves)]
+
+    def warn_of_unused_donations(self, results: Sequence[bind.Typed]) -> None:
+        """Warn of donated leaves that have no result of their type, whose memory none can take."""
+        free = Counter((y.shape, y.dtype) for y in results)
+        unused = []
+        for i in sorted(self.donated):
+            kind = self.types[i].shape, self.types[i].dtype
+            if not free[kind]:
+                unused.append(f"{self.names[i]}, {show(self.types[i])}")
+            free[kind] -= free[kind] > 0
+        if unused:
+            warnings.warn_explicit(
+                f"Some donated buffers were not usable: {'; '.join(unused)}: {self.name} has no "
+                "result of that shape and dtype left, which could be written over them",
+                UserWarning,
+                *(user_place() or (__file__, 1)),
+            )
 
     def _fit(self, i: int, leaf: object) -> bind.Value:
         name, expected = self.names[i], self.types[i]

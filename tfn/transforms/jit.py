@@ -85,6 +85,8 @@ def closed(
         on = shardings.request(recorded.structure, len(cells))
     inputs = [*recorded.inputs, *recorded.before]
     jaxpr, captured = close(tidy([*recorded.after, *outputs]), inputs)
+    if not bind.traces():  # within another program nothing is donated
+        arguments.warn_of_unused_donations(recorded.outputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
     single, uses_axes = structure.is_leaf(), recorded.trace.uses_axes

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
-from tfn.dtypes import DType
+from tfn.dtypes import COMPLEXES, FLOATS, INEXACT, DType
 from tfn.errors import DTypeError, ShapeError, TreeError
 from tfn.trace import bind
 from tfn.trace.op import Op, Shape
@@ -95,7 +95,8 @@ class Vectors:
                 hint=f"pass a {self.role} of shape {slot.shape}",
             )
         if value.dtype != slot.dtype:
-            if not value.weak_type:
+            fits = value.dtype in (INEXACT if slot.dtype in COMPLEXES else FLOATS)
+            if not (value.weak_type and fits):
                 raise DTypeError(
                     f"{self._name(i)} must have the dtype of its value",
                     got=f"{show(value)} for {show(slot)}",

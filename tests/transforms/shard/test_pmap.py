@@ -11,7 +11,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn import lax
 from tfn.config import config
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError, DeviceError, ShapeError
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +41,14 @@ def test_a_data_parallel_step() -> None:
     )
     expected = w - 0.1 * np.asarray(tfn.grad(loss)(w, x))
     np.testing.assert_allclose(step(w, x), expected, rtol=1e-5)
+
+
+def test_arrays_on_the_only_device_of_the_axis() -> None:
+    x = tfn.device_put(np.float32([[1, 2]]), tfn.devices()[0])  # committed to it
+    assert tfn.pmap(lambda x: x + 1)(x).tolist() == [[2, 3]]
+    pair = tfn.device_put(np.ones((2, 3), "float32"), tfn.devices()[0])
+    with pytest.raises(DeviceError, match="an array that is on one device"):
+        tfn.pmap(lambda x: x + 1)(pair)
 
 
 def test_what_does_not_fit() -> None:
