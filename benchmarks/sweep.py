@@ -7,8 +7,8 @@
 
 A case is an operation with drawn shapes, dtypes, layouts and options (`operations.py`), or a small
 program (`sciences.py`).  Peers are JAX, PyTorch, NumPy with SciPy, and loops of numba where a loop
-is the natural way; each in a process of its own, on one core (or two, by --cores 2), one after the
-other.  A time is the least of some samples (of CPU
+is the natural way; each in a process of its own, on one core (or two, by --cores 2, and tfn then on
+one thread as well), one after the other.  A time is the least of some samples (of CPU
 time on one core, as in the race), ratios are to the fastest peer.  Values are compared
 before anything is timed: one that differs is a finding, and listed.  What is in the record is not
 timed again, so that a sweep can be made in short quiet stretches.
@@ -36,6 +36,9 @@ from rich.table import Table
 from rows import leaves
 from run import Contestant, environment, limits, machine, pretty
 from sciences import PROGRAMS
+
+ALONE = "tfn, one thread"
+"""The time of tfn on one thread beside that on all: in the same process, by the same clock."""
 
 PEERS = ("jax", "torch", "numpy", "numba")
 SAMPLES = 3
@@ -102,6 +105,8 @@ def serve(contestant: str) -> None:
                 answer: Any = {"values": [sampled(x) for x in leaves(step())]}
                 answer["first_s"] = time.perf_counter() - began
             elif "seconds" in request:
+                if contestant == "tfn":
+                    f.own.config.threads = request["threads"]
                 answer = least(step, request["seconds"])
             else:
                 answer = what()
@@ -247,8 +252,14 @@ def one(
                 found["differs"].append(n)
                 screen.log(f"{name}: {n} computes something else ({found['about']})")
     if options.seconds:
-        turns = [{n: contestants[n].ask(seconds=options.seconds) for n in able} for _ in range(2)]
-        times = {n: [t[n] for t in turns if isinstance(t[n], float)] for n in able}
+        asked = {n: (n, options.cores) for n in able}
+        if options.cores > 1 and "tfn" in able:
+            asked[ALONE] = "tfn", 1
+        times: dict[str, list[float]] = {n: [] for n in asked}
+        for _ in range(2):
+            for n, (contestant, threads) in asked.items():
+                t = contestants[contestant].ask(seconds=options.seconds, threads=threads)
+                times[n] += [t] if isinstance(t, float) else []
         found[field] = {n: min(t) for n, t in times.items() if t}
         found["costs"] = contestants["tfn"].ask() if "tfn" in able else {}
 
@@ -279,7 +290,7 @@ def alike(drawn: Drawn, want: list[list[float]], got: list[list[float]]) -> bool
 def ratio(found: Record, field: str) -> float | None:
     """tfn's time over that of the fastest peer."""
     times = found.get(field, {})
-    peers = [t for n, t in times.items() if n != "tfn"]
+    peers = [t for n, t in times.items() if n not in ("tfn", ALONE)]
     return times["tfn"] / min(peers) if peers and "tfn" in times else None
 
 
@@ -310,7 +321,7 @@ def report(record: Record, screen: Console, cores: int) -> None:
     for name in sorted(ratios, key=lambda n: -ratios[n])[:WORST]:
         found = record["cases"][name]
         times, cost = found[field], found.get("costs", {})
-        peer = min((n for n in times if n != "tfn"), key=times.__getitem__)
+        peer = min((n for n in times if n not in ("tfn", ALONE)), key=times.__getitem__)
         known = "flops" in cost
         text.add_row(
             name,
@@ -341,9 +352,10 @@ def compared(record: Record, screen: Console) -> None:
             screen.print(f"{name}: differs from {', '.join(found['differs'])}: {found['about']}")
         if "tfn" in found.get("errors", {}):
             screen.print(f"{name}: {found['errors']['tfn']}: {found['about']}")
-        one, two = (found.get(f"cores_{k}", {}).get("tfn") for k in (1, 2))
-        if one and two and two > 1.1 * one:
-            screen.print(f"{name}: {pretty(one)} on one core, {pretty(two)} on two")
+        for times in (value for field, value in found.items() if field.startswith("cores_")):
+            one, every = times.get(ALONE, math.inf), times.get("tfn", 0.0)
+            if every > 1.1 * one:
+                screen.print(f"{name}: {pretty(one)} on one thread, {pretty(every)} on all")
 
 
 def main() -> None:

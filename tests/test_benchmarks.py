@@ -115,6 +115,10 @@ def test_cases_are_swept_compared_and_resumed(tmp_path: Path) -> None:
     again = run(*options, "--seconds", "0.001", script="sweep.py")
     assert "the worst" in again.stdout and json.loads(path.read_text())["cases"] == found
     assert "there is no" in run("--only", "magic", script="sweep.py").stderr
+    two = run(*options, "--only", "ising", "--cores", "2", "--seconds", "0.001", script="sweep.py")
+    assert two.returncode == 0, two.stderr
+    times = json.loads(path.read_text())["cases"]["ising/0"]["cores_2"]
+    assert times.keys() == {"tfn", "tfn, one thread", "numpy"}
 
 
 def test_unknown_kernels_are_named() -> None:

@@ -29,7 +29,7 @@ threads wait; above it, each call pays for releasing and taking the lock."""
 MIN_PATIENCE_NS = 2_000
 """Enough for workers that still spin after the job before."""
 MAX_PATIENCE_NS = 100_000
-"""A bound for long programs: workers that are not awake by then have no core of their own."""
+"""A bound for long programs: workers that have not joined by then have no core of their own."""
 PATIENCE_SHARE = 1 / 8
 """The patience as a share of a program's estimated time: less than one more thread would save."""
 _RUN = ctypes.CFUNCTYPE(
@@ -38,7 +38,7 @@ _RUN = ctypes.CFUNCTYPE(
 
 
 def patience_ns(program: Program) -> int:
-    """The time for which a caller waits for workers that sleep, before it runs without them."""
+    """The time for which a caller waits for workers that spin, before it runs without them."""
     return min(max(int(program.work_ns * PATIENCE_SHARE), MIN_PATIENCE_NS), MAX_PATIENCE_NS)
 
 
@@ -66,7 +66,9 @@ class CpuExecutable:
         "_pool",
         "_run",
         "_shares",
+        "_times",
         "_words",
+        "_work_ns",
         "call",
         "code",
         "unlocked",
@@ -91,6 +93,8 @@ class CpuExecutable:
         number, self._known = events.number_of(program.name, lambda: program)
         log = dispatch.kernels.switch_of(program) if dispatch else 0
         self._words = entry, arena_bytes, program.sync_bytes, patience_ns(program), log, number
+        self._work_ns = program.work_ns
+        self._times = (ctypes.c_int64 * (thread_pool.TIMES_BYTES // 8))()
         self._set_host(HostEntry(self._calls) if self._calls else None)
         # Loops may be endless, and callbacks take the lock: another thread must be able to run.
         blocks = any(not isinstance(step, Launch) for step in program.steps)
@@ -103,8 +107,9 @@ class CpuExecutable:
     def _set_host(self, host: HostEntry | None) -> None:
         self._host = host
         *words, log, number = self._words
-        address = host.address if host else 0
-        self.call = struct.pack(f"{len(thread_pool.CALL)}Q", *words, address, log, number)
+        words += [host.address if host else 0, log, number]
+        words += [ctypes.addressof(self._times), self._work_ns]
+        self.call = struct.pack(f"{len(thread_pool.CALL)}Q", *words)
 
     def with_callbacks(self, functions: Sequence[object]) -> CpuExecutable:
         """The same program with functions of the host in its slots."""
@@ -118,6 +123,8 @@ class CpuExecutable:
             return self
         other = copy(self)
         other._pool = partial(self._shares, number)
+        other._times = type(self._times)()
+        other._set_host(self._host)
         return other
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:

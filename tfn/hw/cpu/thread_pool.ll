@@ -22,9 +22,11 @@
 ;   enter  calls the program with the denormal mode of `float_mode`, and restores the caller's
 ;   now    nanoseconds of the monotonic clock
 ;   spin   waits a moment; from the 33rd turn on it yields to other processes
-;   run    runs a program: alone, or with the workers of a pool that is not busy
+;   run    runs a program: alone, or with the workers of a pool that is not busy, as
+;          `thread_choice.ll` says
 ;   work   the life of a worker
 ;   stop   ends the workers; 0 if a program is running
+;   offer_nothing  wakes the workers by a job that is closed: they spin for a while
 
 ; Libraries loaded by Python may have told a thread to flush denormal numbers or not, and results
 ; must not depend on which thread computes them.
@@ -108,7 +110,29 @@ pass_log:
   br label %choose
 choose:
   %none = icmp eq ptr %pool, null
-  br i1 %none, label %alone, label %ask
+  br i1 %none, label %alone, label %decide
+decide:
+  %begin_ns = call i64 @now()
+  %asleep_at = getelementptr i8, ptr %pool, i64 $POOL.asleep$
+  %asleep_before = load atomic i32, ptr %asleep_at monotonic, align 4
+  %drowsy = icmp ne i32 %asleep_before, 0
+  %times_from = getelementptr i8, ptr %call, i64 $CALL.times$
+  %times = load ptr, ptr %times_from
+  %estimate_at = getelementptr i8, ptr %call, i64 $CALL.work_ns$
+  %estimate = load i64, ptr %estimate_at
+  %sharing = call i1 @choose(ptr %pool, ptr %times, i1 %drowsy, i64 %estimate)
+  br i1 %sharing, label %ask, label %lonely
+lonely:
+  call void @enter(ptr %program, i64 0, i64 1, ptr %buffers, ptr %arena, ptr %sync)
+  %end_ns = call i64 @now()
+  %lonely_ns = sub i64 %end_ns, %begin_ns
+  call void @learn(ptr %times, i1 %drowsy, i1 false, i64 %lonely_ns)
+  br i1 %drowsy, label %missing_them, label %left
+missing_them:
+  call void @miss(ptr %pool, ptr %times, i64 %begin_ns, i64 %end_ns)
+  br label %left
+left:
+  ret void
 ask:
   %busy = getelementptr i8, ptr %pool, i64 $POOL.busy$
   %claimed = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
@@ -131,7 +155,8 @@ offer:
   %workers_at = getelementptr i8, ptr %pool, i64 $POOL.workers$
   %workers = load i64, ptr %workers_at
   %patience_at = getelementptr i8, ptr %call, i64 $CALL.patience_ns$
-  %patience = load i64, ptr %patience_at
+  %patience_awake = load i64, ptr %patience_at
+  %patience = select i1 %drowsy, i64 $WAKING_PATIENCE_NS$, i64 %patience_awake
   %last = load atomic i64, ptr %pool monotonic, align 8
   %number = lshr i64 %last, 32
   %number1 = add i64 %number, 1
@@ -139,7 +164,6 @@ offer:
   ; Sequentially consistent, as is the worker's count of sleepers: either it sees the new job or
   ; the caller sees that it sleeps.
   store atomic i64 %open, ptr %pool seq_cst, align 8
-  %asleep_at = getelementptr i8, ptr %pool, i64 $POOL.asleep$
   %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
   %some = icmp ne i32 %asleep, 0
   br i1 %some, label %wake_them, label %await
@@ -147,7 +171,7 @@ wake_them:
   call void @wake(ptr %pool)
   br label %await
 await:
-  %begin_ns = call i64 @now()
+  %offered_ns = call i64 @now()
   br label %joining
 joining:
   %turn = phi i64 [0, %await], [%turn1, %patient]
@@ -157,7 +181,7 @@ joining:
   br i1 %all, label %close, label %missing
 missing:
   %time = call i64 @now()
-  %waited = sub i64 %time, %begin_ns
+  %waited = sub i64 %time, %offered_ns
   %late = icmp ugt i64 %waited, %patience
   br i1 %late, label %close, label %patient
 patient:
@@ -182,6 +206,11 @@ unfinished:
   br label %finishing
 exit:
   store atomic i32 0, ptr %busy release, align 4
+  %finished_ns = call i64 @now()
+  %shared_ns = sub i64 %finished_ns, %begin_ns
+  call void @learn(ptr %times, i1 %drowsy, i1 true, i64 %shared_ns)
+  %last_at = getelementptr i8, ptr %pool, i64 $POOL.last_ns$
+  store atomic i64 %finished_ns, ptr %last_at monotonic, align 8
   ret void
 }
 
@@ -285,6 +314,11 @@ refuse:
 end:
   %stop_at = getelementptr i8, ptr %pool, i64 $POOL.stop$
   store atomic i32 1, ptr %stop_at seq_cst, align 4
+  call void @offer_nothing(ptr %pool)
+  ret i32 1
+}
+
+define void @offer_nothing(ptr %pool) {
   %last = load atomic i64, ptr %pool monotonic, align 8
   %number = lshr i64 %last, 32
   %number1 = add i64 %number, 1
@@ -292,7 +326,7 @@ end:
   %closed = or i64 %empty, 2147483648
   store atomic i64 %closed, ptr %pool seq_cst, align 8
   call void @wake(ptr %pool)
-  ret i32 1
+  ret void
 }
 
 declare i32 @sched_yield()
