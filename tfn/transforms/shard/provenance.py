@@ -63,11 +63,14 @@ def _nodes(outputs: Sequence[UOp]) -> Iterator[UOp]:
 
 
 def _numbers(nodes: Iterable[UOp]) -> list[int]:
-    """The exchanges of some nodes: those that are computed there, or else those that are read."""
+    """The exchanges of some nodes: those that are computed there, or else those that are read.
+
+    A reshape moves nothing: it may be the view by which several products read one array.
+    """
     computed: dict[int, None] = {}
     moved: dict[int, None] = {}
     for node in nodes:
         line = source_lines.line_of(node)
-        if line is not None and line[0] == _PLACE and node.op is not Op.GBARRIER:
+        if line is not None and line[0] == _PLACE and node.op not in (Op.GBARRIER, Op.RESHAPE):
             (moved if node.op in MOVEMENT else computed)[line[1]] = None
     return sorted(computed or moved)
