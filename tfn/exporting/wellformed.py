@@ -229,6 +229,7 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
         "groups": _sized(1),
         "batch_groups": _sized(1),
         "dtype": _dtype,
+        "tf32": _one_of(False, True),
     },
     Fft: {"kind": _one_of(*FftType), "lengths": _positive},
     Gather: {"batch": _plain(0, RANK_LIMIT), "sizes": shape},

@@ -399,8 +399,8 @@ def conv_general_dilated(
         feature_group_count: number of independent groups of channels, which divides both the
             channels and the features.
         batch_group_count: number of independent groups of the batch, each with features of its own.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" as in `dot_general`; any other is ignored: products are computed
+            as exactly as possible.
         preferred_element_type: dtype of the result; that of the operands if None.
 
     Returns:
@@ -457,6 +457,7 @@ def conv_general_dilated(
         feature_group_count,
         batch_group_count,
         _result(x, preferred_element_type),
+        x.dtype == w.dtype == dtypes.FLOAT32 and is_tf32(precision),
     )
     out = bind(Op.CONV, x, w, arg=arg)
     back = (layout.out_spec[0], *layout.out_spec[2:], layout.out_spec[1])
@@ -478,8 +479,8 @@ def conv(
         rhs: the kernel, shape (features, channels, *window), of the dtype of `lhs`.
         window_strides: steps of the window along each spatial axis, at least 1.
         padding: 'SAME', 'SAME_LOWER' or 'VALID', as in `padtype_to_pads`.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" as in `dot_general`; any other is ignored: products are computed
+            as exactly as possible.
         preferred_element_type: dtype of the result; that of the operands if None.
 
     Returns:
@@ -522,8 +523,8 @@ def conv_with_general_padding(
         padding: (low, high) per spatial axis, negative numbers crop; or a word as in `conv`.
         lhs_dilation: distance of neighbouring elements of `lhs`, per spatial axis; 1 if None.
         rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" as in `dot_general`; any other is ignored: products are computed
+            as exactly as possible.
         preferred_element_type: dtype of the result; that of the operands if None.
 
     Returns:
@@ -574,8 +575,8 @@ def conv_general_dilated_patches(
         lhs_dilation: distance of neighbouring elements of `lhs`, per spatial axis; 1 if None.
         rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
         dimension_numbers: layouts of lhs, of a kernel, and of the result; NCHW, OIHW, NCHW if None.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" as in `dot_general`; any other is ignored: products are computed
+            as exactly as possible.
         preferred_element_type: dtype of the result; that of the operands if None.
 
     Returns:
@@ -639,8 +640,8 @@ def conv_general_dilated_local(
         rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
         dimension_numbers: layouts of lhs, of the kernels, and of the result; NCHW, OIHW, NCHW if
             None.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" as in `dot_general`; any other is ignored: products are computed
+            as exactly as possible.
 
     Returns:
         An array of batch, channels and spatial axes, in the order of the layout.
@@ -702,8 +703,8 @@ def conv_transpose(
         dimension_numbers: as of `conv_general_dilated`; channels last if None.
         transpose_kernel: flip the window and swap its channels and features, which makes this
             the gradient of a convolution with the same kernel.
-        precision: accepted as in JAX and ignored: products are always computed as exactly as
-            possible.
+        precision: "tensorfloat32" as in `dot_general`; any other is ignored: products are computed
+            as exactly as possible.
         preferred_element_type: dtype of the result; that of the operands if None.
         use_consistent_padding: whether pairs are the padding of the convolution of which this is
             the transpose.

@@ -141,7 +141,7 @@ class Conv:
     `padding` is with zeros, and may be negative; between elements that `dilation_x` sets apart
     there is nothing: no weight is multiplied.  `batch_groups` groups the batch instead, as the
     gradient to the weights needs.  Features are counted as (groups, batch_groups, features of
-    one pair of them).
+    one pair of them).  `tf32` is as for `Dot`.
     """
 
     strides: Shape
@@ -151,6 +151,7 @@ class Conv:
     groups: int
     batch_groups: int
     dtype: DType
+    tf32: bool = False
 
 
 class FftType(enum.Enum):

@@ -306,6 +306,8 @@ def dot(arg: Dot, a: Value, b: Value) -> Value:
 
 def conv(arg: Conv, x: Value, w: Value) -> Value:
     """A convolution as a loop over the positions in the window."""
+    if arg.tf32:
+        x, w = _tf32(x), _tf32(w)
     wide = accumulator(x.dtype if x.dtype == arg.dtype else np.promote_types(x.dtype, arg.dtype))
     x, w = x.astype(wide), w.astype(wide)
     n = x.shape[0]

@@ -276,7 +276,8 @@ def _conv_input(u: UOp, ct: UOp) -> UOp:
     back = permute(back, (*range(axes), axes + 2, axes + 1, axes))
     back = reshape(back, (*window, share, groups * batches * depth))
     padding = tuple((reach - 1 - low, have - out + low) for low, reach, have, out in _spans(u))
-    arg = Conv(arg.dilation_x, padding, arg.strides, arg.dilation_w, groups * batches, 1, x.dtype)
+    turned = (arg.dilation_x, padding, arg.strides, arg.dilation_w)
+    arg = Conv(*turned, groups * batches, 1, x.dtype, arg.tf32)
     out = conv(cast(ct, wide), back, arg)
     out = reshape(out, (x.shape[0] // batches, *space, groups, batches, depth))
     out = permute(out, (axes + 2, 0, *range(1, axes + 1), axes + 1, axes + 3))
@@ -298,7 +299,8 @@ def _conv_weights(u: UOp, ct: UOp) -> UOp:
     seen = reshape(seen, (groups * batches * depth, *space, share))
     moved = permute(cast(ct, wide), (*range(1, axes + 1), 0, axes + 1))
     padding = tuple((low, reach - 1 + out - have - low) for low, reach, have, out in _spans(u))
-    arg = Conv(arg.dilation_w, padding, arg.dilation_x, arg.strides, 1, groups * batches, w.dtype)
+    turned = (arg.dilation_w, padding, arg.dilation_x, arg.strides)
+    arg = Conv(*turned, 1, groups * batches, w.dtype, arg.tf32)
     return permute(conv(seen, moved, arg), (*range(1, axes + 1), 0, axes + 1))
 
 

@@ -150,6 +150,19 @@ def test_associative_scans_of_functions_are_shallow() -> None:
 
 
 @pytest.mark.usefixtures("on_cuda")
+def test_a_convolution_of_tf32_with_its_gradient_is_near_the_exact_one() -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=s).astype(np.float32) for s in ((2, 16, 7, 7), (16, 16, 3, 3)))
+
+    def loss(w: Any, precision: Any) -> Any:
+        return (tfn.lax.conv(tnp.array(x), w, (1, 1), "SAME", precision) ** 2).sum()
+
+    grads = [np.asarray(tfn.grad(loss)(tnp.array(w), p)) for p in (None, "tensorfloat32")]
+    scale = np.abs(grads[0]).max()
+    assert 1e-5 * scale < np.abs(grads[0] - grads[1]).max() < 3e-3 * scale
+
+
+@pytest.mark.usefixtures("on_cuda")
 def test_donated_arguments_and_functions_of_the_host() -> None:
     x = tnp.arange(5.0)
     y = tfn.jit(lambda x: x * 2 + 1, donate_argnums=0)(x)

@@ -15,12 +15,14 @@ from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from tfn.errors import SplitError
 from tfn.hw.cuda.target import TARGETS
+from tfn.lower import pipeline
 from tfn.lower.loops import grid_heuristics, loop_nest
 from tfn.lower.loops.grid_opt_ops import StageTile, WarpProduct
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import replay
 from tfn.lower.passes import passes, thread_count, tile_count
 from tfn.trace import build
+from tfn.trace.argument import Conv
 from tfn.trace.grid_interpreter import BankConflictError, DivergenceError, RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -82,6 +84,21 @@ def test_factors_of_float32_are_rounded_to_tf32_once() -> None:
     for target in (HOST, GRID):  # without such a unit the same factors are multiplied
         check_passes(jaxpr([output]), values, target, tolerance=1e-5)
     assert fragments(output) == {(4, False), (2, False)}
+
+
+def test_convolutions_of_tf32_are_on_the_unit() -> None:
+    """Their factors are rounded as those of products, and so are those of their derivatives."""
+    arg = Conv((1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1), 1, 1, FLOAT32, tf32=True)
+    x, w = p(0, 1, 10, 18, 32), p(1, 3, 3, 32, 32)
+    output = build.conv(x, w, arg)
+    values = inputs([output])
+    (expected,) = run_oracle([output], values)
+    (exact,) = run_oracle([build.conv(x, w, replace(arg, tf32=False))], values)
+    assert 1e-4 < np.abs(expected - exact).max() < 3e-2
+    for target in (TARGET, GRID, HOST):
+        check_passes(jaxpr([output]), values, target, tolerance=1e-4)
+    program = pipeline.lower(jaxpr([output]), TARGET)
+    assert any(".tf32" in kernel.text for kernel in program.kernels)
 
 
 def test_epilogues_batches_and_transposes_are_on_the_unit() -> None:

@@ -71,7 +71,7 @@ def device_of(
         if len(found) == 1:
             return Device(shown, target, compiler, first.memory, first.queue)
         drivers = [each.driver for each in found]
-        _check_alike(drivers)
+        _check_equal_kinds(drivers)
         queue = GroupQueue([each.queue for each in found], nccl.carrier(drivers))
         return Device(shown, target, compiler, GroupMemory([each.memory for each in found]), queue)
 
@@ -97,7 +97,7 @@ def _gpu(driver: Driver, name: str, compiler: CudaCompiler, native_entries: bool
     return _Gpu(driver, memory, CudaQueue(driver, compiler, memory, waits, dispatch))
 
 
-def _check_alike(drivers: Sequence[Driver]) -> None:
+def _check_equal_kinds(drivers: Sequence[Driver]) -> None:
     """Check that one program can run on all GPUs.
 
     Raises:

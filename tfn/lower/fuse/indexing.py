@@ -412,7 +412,7 @@ def _conv(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> S
     )
     a = yield x, (row, *space, channel), predicate
     b = yield w, (*window, depth, feature), predicate
-    fold = Fold(Op.ADD, product=True)
+    fold = Fold(Op.ADD, product=True, tf32=arg.tf32)
     is_small = build.count(w.shape[:-2]) <= MAX_WINDOW_INSIDE
     inner = [*window, depth] if is_small else [depth, *window]
     return _reduction(fold, _multiply(a, b, node.dtype), inner, node.dtype)

@@ -83,6 +83,7 @@ def polyphase(u: UOp, lower: Callable[[UOp], UOp]) -> UOp:
             arg.groups,
             arg.batch_groups,
             arg.dtype,
+            arg.tf32,
         )
         value = lower(build.conv(x, weights, dense))
         # Each phase is a kernel of its own; the interleaving copies their results.
@@ -136,6 +137,7 @@ def pad_explicitly(u: UOp) -> UOp:
         arg.groups,
         arg.batch_groups,
         arg.dtype,
+        arg.tf32,
     )
     return build.conv(_padded(x, low, high, interior), w, dense)
 

@@ -140,6 +140,8 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         is_body = node.op is Op.FUNCTION
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
+            if u.arg.tf32:
+                u = changed("round-to-tf32", u, _rounded_conv(u, target))
             wide = widened(u, target)
             packed = polyphase(
                 wide, lambda conv: split_channels(pad_explicitly(conv), target, pack)
@@ -209,14 +211,28 @@ def _prepare_product(u: UOp, target: Target) -> UOp:
     return packed
 
 
+def _has_tf32(target: Target) -> bool:
+    units = target.grid.matrix_units if target.grid else ()
+    return any(unit.dtype == FLOAT32.name for unit in units)
+
+
+def _rounded_conv(u: UOp, target: Target) -> UOp:
+    """A convolution of rounded factors, as `_rounded`; the weights have rows along the channels."""
+    x, w = map(build.tf32, u.src)
+    axes = (*range(w.ndim - 2), w.ndim - 1, w.ndim - 2)
+    rows = build.permute(UOp(Op.GBARRIER, (build.permute(w, axes),)), axes)
+    arg = replace(u.arg, tf32=_has_tf32(target))
+    return build.conv(UOp(Op.GBARRIER, (x,)), rows, arg)
+
+
 def _rounded(u: UOp, target: Target) -> UOp:
     """A contraction whose factors are rounded before, each once; for a unit of tf32 it stays one.
 
     That unit leaves out the bits that rounding has made zero, so that its products are exact.  It
     loads whole rows along the sum: the copies have these.
     """
-    arg, units = u.arg, target.grid.matrix_units if target.grid else ()
-    if not any(unit.dtype == FLOAT32.name for unit in units):
+    arg = u.arg
+    if not _has_tf32(target):
         src = tuple(UOp(Op.GBARRIER, (build.tf32(x),)) for x in u.src)
         return UOp(Op.DOT, src, replace(arg, tf32=False))
     copies = []
