@@ -69,13 +69,12 @@ def test_histograms_of_points():
 @pytest.mark.parametrize("bins", [1, 7, 131, 4099])
 @pytest.mark.parametrize("ends", [(-4, 4), (0.0, 1.0), (-3.3, 1e3), (1e6, 1e6 + 1)])
 def test_equal_bins_hold_what_is_between_their_borders(bins, ends):
-    """A quotient finds the bin, or a neighbour; where borders collide, a search does."""
+    """Arithmetic finds the nearest border; where borders collide, a search does."""
     random = np.random.default_rng(0)
-    x = np.concatenate(
-        [random.uniform(ends[0] - 1, ends[1] + 1, 300), np.linspace(*ends, bins + 1)]
-    )
+    borders = np.asarray(tnp.histogram_bin_edges(np.float32([0]), bins, ends))
+    below, above = (np.nextafter(borders, np.float32(far)) for far in (-np.inf, np.inf))
+    x = np.concatenate([random.uniform(ends[0] - 1, ends[1] + 1, 300), borders, below, above])
     x = np.append(x, [np.nan, np.inf, -np.inf]).astype(np.float32)
-    borders = np.asarray(tnp.histogram_bin_edges(x, bins, ends))
     assert (np.diff(borders) >= 0).all()
     place = np.searchsorted(borders, x, side="right") - 1
     place[x == borders[-1]] = bins - 1
@@ -98,3 +97,14 @@ def test_few_bins_count_by_comparisons(bins):
     text = str(tfn.show(lambda x: run(x)[0], tfn.ShapeDtypeStruct((400,), "float32"), at="kernels"))
     few = len(np.atleast_1d(borders)) <= 17
     assert ("gather" in text or "scatter" in text) is not few
+
+
+def test_counts_beyond_the_integers_of_float32():
+    x = np.zeros(2**24 + 4, np.float32)
+    assert tnp.histogram(x, 20, (0, 1))[0][0] == len(x)
+
+
+def test_ends_of_a_range_keep_their_precision():
+    ends = (1132.2738833025414, 1132.3613876034174)
+    borders = np.asarray(tnp.histogram_bin_edges(np.zeros(1), 4, ends))
+    np.testing.assert_allclose(borders, np.linspace(*ends, 5), rtol=1e-15)

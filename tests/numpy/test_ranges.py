@@ -72,3 +72,14 @@ def test_powers_along_an_axis():
     start = np.array([0.0, 1.0])
     got, want = tnp.logspace(start, 2, 4, axis=1), np.logspace(start, 2, 4, axis=1)
     np.testing.assert_allclose(got, want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "arguments",
+    [(2**24 - 3, 2**24 + 9), (-5, 40, 3), (40, -5, -7), (2**31 - 4, 2**31 + 4), (2**40, 2**40 + 9)],
+)
+def test_whole_numbers_as_floats(arguments, dtype):
+    np.testing.assert_array_equal(
+        tnp.arange(*arguments, dtype=dtype), np.arange(*arguments).astype(dtype)
+    )

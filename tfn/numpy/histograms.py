@@ -118,7 +118,7 @@ def histogram_bin_edges(
     count = integer("a histogram", "bins", borders, 1)
     if range is None:
         range = (smallest(x), largest(x)) if x.size else (0, 1)
-    low, high = (asarray(end).astype(dtype) for end in _ends(range))
+    low, high = (asarray(end, dtype) for end in _ends(range))
     one = low == high  # all elements are equal: the middle of bins of total width 1
     low, high = where(one, low - 0.5, low), where(one, high + 0.5, high)
     edges: Array = linspace(low, high, count + 1, dtype=dtype)
@@ -177,7 +177,7 @@ def histogram(
         total = _compared_counts(x, edges)
     else:
         width = _width(edges, bins, range)
-        total, _ = _cell_sums([x], [edges], _weights(x, weights), [width])
+        total, _ = _cell_sums([x], [edges], weights, [width])
     return _density(total, [edges]) if density else total, edges
 
 
@@ -261,14 +261,14 @@ def histogramdd(
         )
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
     widths = [_width(*axis) for axis in zip(edges, each, ranges, strict=True)]
-    total, edges = _cell_sums(columns, edges, _weights(points[:, 0], weights), widths)
+    total, edges = _cell_sums(columns, edges, weights, widths)
     return _density(total, edges) if density else total, edges
 
 
 def _weights(x: Array, weights: ArrayLike | None) -> Array:
-    """The weight of each element, 1 by default."""
+    """The weight of each element; by default 1, an integer, since a float32 counts to 2**24."""
     if weights is None:
-        return full_like(x, 1, inexact((x.dtype, False))[0])
+        return full_like(x, 1, "int32")
     w = array_of("weights", weights)
     if w.size != x.size:
         raise unfit(
@@ -277,8 +277,10 @@ def _weights(x: Array, weights: ArrayLike | None) -> Array:
     return w.reshape(w.size)
 
 
-MAX_BORDER_ERROR_BINS = 0.25
-"""Rounding errors, in bins, up to which arithmetic finds the bin of an element or a neighbour."""
+MAX_BORDER_ERROR_BINS = 1 / 16
+"""The spacing of numbers at the ends of a range, in bins, up to which arithmetic finds the border
+next to an element.  Borders and quotients are wrong by at most five of these, and half a bin is
+allowed."""
 
 
 def _width(edges: Array, bins: object, range: Any) -> float | None:
@@ -314,33 +316,33 @@ def _compared_counts(x: Array, line: Array) -> Array:
 def _cell_sums(
     columns: Sequence[Array],
     edges: list[Array],
-    weights: Array,
+    weights: ArrayLike | None,
     widths: Sequence[float | None],
 ) -> tuple[Array, list[Array]]:
     """The weights added up in the cells of a grid."""
+    added = _weights(columns[0], weights)
     shape = tuple(line.size - 1 for line in edges)
-    flat, outside = zeros(weights.shape, "int32"), zeros(weights.shape, "bool")
+    flat, inside = zeros(added.shape, "int32"), full_like(added, True, "bool")
     for x, line, size, width in zip(columns, edges, shape, widths, strict=True):
-        place = _bin_of(x, line, width)
-        place = where(x == line[-1], size - 1, place)
-        outside = outside | (place < 0) | (place >= size)
-        flat = flat * size + place
+        inside = inside & (x >= line[0]) & (x <= line[-1])
+        flat = flat * size + clip(_bin_of(x, line, width), 0, size - 1)
     cells = math.prod(shape)
-    total = apply(_counts, (where(outside, cells, flat), weights), cells)
+    total = apply(_counts, (where(inside, flat, cells), added), cells)
+    if weights is None:
+        total = total.astype(inexact((columns[0].dtype, False))[0])
     return total.reshape(shape), edges
 
 
 def _bin_of(x: Array, line: Array, width: float | None) -> Array:
     """The number of borders on the left of each element, and on it, minus 1.
 
-    With equal bins a quotient gives it, or a neighbour; the borders themselves decide, as in NumPy.
+    With equal bins arithmetic gives the border next to an element, which decides, as in NumPy.
     """
     if width is None:
         return searchsorted(line, x, side="right") - 1
-    size = line.size - 1
-    guess = clip(((x - line[0]) / width), 0, size - 1).astype("int32")
-    place = guess - (x < line[guess]) + (x >= line[guess + 1])
-    return where(x == x, place, size)
+    places = (x - line[0]) * (1 / width) + 0.5
+    nearest = clip(places, 0, line.size - 1).astype("int32")
+    return nearest - (x < line[nearest])
 
 
 def _density(total: Array, edges: Sequence[Array]) -> Array:

@@ -12,9 +12,11 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     COMPLEXES,
     DEFAULTS,
+    FLOAT32,
     FLOAT64,
     FLOATS,
     INEXACT,
+    INT32,
     DType,
     DTypeLike,
     as_number_of,
@@ -131,10 +133,14 @@ def _number(name: str, value: object) -> Any:
 
 
 def _arange(size: int, first: Any, by: Any, dtype: DType) -> UOp:
-    if dtype in INEXACT:  # counted in 64 bits, so that long ranges do not drift
+    counted = dtype
+    if dtype in (FLOAT32, FLOAT64) and isinstance(by, int) and isinstance(first, int):
+        ends = first, first + by * size
+        counted = INT32 if max(map(abs, ends)) <= np.iinfo(np.int32).max else dtype
+    if counted in INEXACT:  # in 64 bits, so that long ranges do not drift
         line = iota((size,), 0, FLOAT64) * float(by) + float(first)
         return cast(line, dtype)
-    line = iota((size,), 0, dtype if dtype.itemsize >= 4 else None)
+    line = iota((size,), 0, counted if counted.itemsize >= 4 else None)
     line = line * by if by != 1 else line
     return cast(line + first if first else line, dtype)
 

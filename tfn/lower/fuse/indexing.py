@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from tfn._support.frozen import frozen, mutable
-from tfn.dtypes import BOOL, INT32, INT64, DType
+from tfn.dtypes import BOOL, FLOATS, INT32, INT64, DType
 from tfn.lower.index.predicates import implied
 from tfn.lower.index.simplify import simplify
 from tfn.trace import build
@@ -222,7 +222,11 @@ def _const(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> 
 
 def _iota(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> Steps:
     yield from ()
-    return build.cast(index[0], node.dtype)
+    counted = index[0]
+    if node.dtype in FLOATS and node.arg.size < INT32_INDEX_LIMIT:
+        # AVX2 has no conversion of 64-bit integers: it would take one element after the other.
+        counted = build.cast(counted, INT32)
+    return build.cast(counted, node.dtype)
 
 
 def _reshape(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> Steps:
