@@ -288,3 +288,22 @@ def test_tensorfloat32_keeps_what_has_fewer_bits_and_what_is_no_number() -> None
         assert float(tnp.matmul(np.float32([[x]]), one, precision="tensorfloat32")[0, 0]) == x
     wide = tnp.matmul(np.float64([[1 + 2**-40]]), np.float64([[1.0]]), precision="tensorfloat32")
     assert float(wide[0, 0]) == 1 + 2**-40
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("sizes", [(64, 64, 64), (5, 40, 33), (17, 63, 24), (1, 300, 9)])
+def test_products_of_extremes_are_exact_in_32_bits(name, sizes):
+    """Pairs are multiplied and added by one instruction, which must not saturate."""
+    rows, depth, columns = sizes
+    limits = np.iinfo(name)
+    random = np.random.default_rng(depth)
+    for low in (limits.min, limits.max, None):
+        a, b = (
+            random.integers(limits.min, limits.max, s, endpoint=True).astype(name)
+            if low is None
+            else np.full(s, low, name)
+            for s in ((rows, depth), (depth, columns))
+        )
+        want = (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
+        got = tnp.matmul(a, b, preferred_element_type="int32")
+        np.testing.assert_array_equal(got, want)

@@ -21,6 +21,13 @@ def test_larger_units_come_first() -> None:
     assert not list(matrix_units(AMX, FLOAT16)) and not list(matrix_units(HOST, BFLOAT16))
 
 
+def test_avx2_multiplies_pairs_of_int16() -> None:
+    avx2 = replace(HOST, vector_bytes=32, features="+avx,+avx2,+fma")
+    assert [(u.rows, u.columns, u.depth) for u in matrix_units(avx2, int16.dtype)] == [(1, 8, 2)]
+    assert not list(matrix_units(replace(avx2, vector_bytes=16), int16.dtype))
+    assert not list(matrix_units(avx2, BFLOAT16))
+
+
 def test_a_target_without_tile_registers_has_no_tile_unit() -> None:
     refused = replace(AMX, lacks=frozenset({Op.MMA}))
     assert [u.has_tiles for u in matrix_units(refused, BFLOAT16)] == [False]

@@ -6,7 +6,8 @@ In reading order:
     loader: objects to addresses.
     denormals: kept, or flushed to zero.
     ir: the text of `.ll` files, with their holes filled.
-    thread_pool: the native part of the thread pool; thread_pool.ll, sleep_futex.ll, sleep_poll.ll.
+    thread_pool: the native part of the thread pool; thread_pool.ll, thread_choice.ll,
+        sleep_futex.ll, sleep_poll.ll.
     threads: the workers.
     kernel_timer: kernels timed in another process.
     native: layouts that native code and Python share; buffers.ll, pytrees.ll,

@@ -2,6 +2,7 @@
 
     AMX          sums[16, 16] += a[16, K] @ b[K, 16]    K = 32 of 16 bits, 64 of 8 bits
     AVX-512      sums[1, 16]  += a[1, 2]  @ b[2, 16]    VDPBF16PS, VPDPWSSD
+    AVX2         sums[1, 8]   += a[1, 2]  @ b[2, 8]     VPMADDWD, and an addition
 
 `packing` brings operands into the layout that they take, `tensorize` puts contractions on them.
 """
@@ -19,8 +20,12 @@ from tfn.trace.op import Op
 AMX_FEATURES = {BFLOAT16: "+amx-bf16", int8.dtype: "+amx-int8", uint8.dtype: "+amx-int8"}
 """The feature by which a target multiplies matrices of a dtype."""
 
-PAIR_DOT_FEATURES = {BFLOAT16: "+avx512bf16", int16.dtype: "+avx512vnni"}
-"""The feature by which a target multiplies vectors of pairs of a dtype."""
+PAIR_DOT_FEATURES = {
+    (BFLOAT16, 64): "+avx512bf16",
+    (int16.dtype, 64): "+avx512vnni",
+    (int16.dtype, 32): "+avx2",
+}
+"""The feature by which a target multiplies pairs of a dtype in vectors of a size in bytes."""
 
 MAX_TILES_PER_SIDE = 2
 """Tiles of sums below each other, and beside each other, that are open at once.
@@ -72,12 +77,12 @@ def matrix_units(target: Target, dtype: DType) -> Iterator[MatrixUnit]:
     """The units of a target that multiply a dtype, larger ones first.
 
     Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: TDPBF16PS,
-    TDPBSSD, TDPBUUD, VDPBF16PS and VPDPWSSD.
+    TDPBSSD, TDPBUUD, VDPBF16PS, VPDPWSSD and VPMADDWD.
     """
     features = target.features.split(",")
     bits = 8 * dtype.itemsize
     # A target lacks MMA if the operating system has not granted tile registers to the process.
     if Op.MMA not in target.lacks and AMX_FEATURES.get(dtype) in features:
         yield MatrixUnit(dtype, 16, 16, 512 // bits)
-    if target.vector_bytes == 64 and PAIR_DOT_FEATURES.get(dtype) in features:
-        yield MatrixUnit(dtype, 1, 16, 2)
+    if PAIR_DOT_FEATURES.get((dtype, target.vector_bytes)) in features:
+        yield MatrixUnit(dtype, 1, target.vector_bytes // 4, 2)

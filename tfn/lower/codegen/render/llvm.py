@@ -167,6 +167,10 @@ def _dot2(w: LlvmWriter, u: UOp) -> str:
     total, *operands = u.src
     kind, name = typed(operands[0]), "vpdpwssd"
     values = [w(s) for s in operands]
+    if kind == "<16 x i16>":  # of AVX2, which has no instruction that adds, too
+        pairs = [(kind, v) for v in values]
+        added = w.let(w.intrinsic("x86.avx2.pmadd.wd", typed(u), pairs))
+        return w.let(f"add {typed(u)} {w(total)}, {added}")
     if operands[0].dtype == BFLOAT16:
         brain = kind.replace("i16", "bfloat")
         values = [w.let(f"bitcast {kind} {v} to {brain}") for v in values]
