@@ -88,7 +88,7 @@ class CudaBuffer:
         size_bytes: of the contents.
         owner: returns the block when it dies.
         exclusive: always true: no view of the memory exists on the host.
-        freed_after: the programs that may still use the block: all, since nobody counts.
+        freed_after: the programs that may still use the block: all, since none are counted.
     """
 
     __slots__ = ("exclusive", "owner", "pointer", "size_bytes")
