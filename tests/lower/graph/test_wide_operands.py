@@ -19,7 +19,7 @@ from tfn.lower.graph.wide_operands import (
 from tfn.trace import build
 from tfn.trace.argument import Conv
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, walk
 
 BFLOAT16 = bfloat16.dtype
 M, K, N = MIN_ROWS_TO_WIDEN, 24, MIN_COLUMNS_TO_WIDEN
@@ -73,6 +73,13 @@ def test_grids_and_fixed_orders_of_sums_convert_by_themselves() -> None:
     u = product(M, K, N)
     assert widened(u, GRID) is u
     assert widened(u, replace(HOST, batch_invariant=True)) is u
+
+
+def test_a_matrix_unit_takes_what_is_packed_for_it() -> None:
+    target = replace(HOST, features="+avx512bf16")
+    (packed,) = prepare([product(M, K, N)], target)
+    assert prepare([packed], target) == [packed]
+    assert not any(u.op is Op.CAST and u.dtype == FLOAT32 for u in walk([packed]))
 
 
 def test_repeated_elements_are_stored_once() -> None:

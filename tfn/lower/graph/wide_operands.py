@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tfn.dtypes import FLOAT16, FLOAT32, bfloat16
+from tfn.lower.graph.layout import is_panel_view
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.op import MOVEMENT, Op
@@ -66,10 +67,10 @@ def store_second(u: UOp, target: Target) -> UOp:
 
 
 def _pays(u: UOp) -> bool:
-    """Whether the elements of the operands are read often enough."""
-    if build.accumulator(u.dtype) != FLOAT32 or not u.size:
-        return False
+    """Whether the elements of the operands are read often enough, and not by a matrix unit."""
     b = u.src[1]
+    if build.accumulator(u.dtype) != FLOAT32 or not u.size or is_panel_view(b):
+        return False
     if u.op is Op.CONV:
         batch, columns = 1, b.shape[-1] // (u.arg.groups * u.arg.batch_groups)
     else:
