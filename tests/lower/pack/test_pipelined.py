@@ -58,6 +58,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 READ = ("axpy 384", "axpy 1000", "several", "relu", "sum", "matmul", "floats", "index")
 """Cases whose loops are pipelined whatever vectors an x86 processor has."""
 
+pytestmark = pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+
 
 def results(case: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], int]:
     """Results of a function whose kernels are all pipelined, and how many changed by that."""
@@ -75,7 +77,7 @@ def results(case: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> tuple[li
     run.forget()
     function, operands = CASES[case]
     found = tfn.jit(lambda *xs: function(*xs))(*operands)
-    # In place: donated operands are overwritten.
+    # In place: donated operands are overwritten, where a result fits.
     donating = tfn.jit(lambda *xs: function(*xs), donate_argnums=tuple(range(len(operands))))
     found = *tfn.tree.leaves(found), *tfn.tree.leaves(donating(*map(jnp.asarray, operands)))
     monkeypatch.undo()
