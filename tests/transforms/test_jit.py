@@ -16,7 +16,7 @@ from tests.growth import NONE, growth
 from tfn import lax
 from tfn._support import cache
 from tfn.config import config
-from tfn.eager import run
+from tfn.eager import registry, run
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -91,7 +91,7 @@ def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config, "disk_cache", True)
 
     def new() -> CompileStats:
-        monkeypatch.setattr(run, "_DEVICES", {})
+        monkeypatch.setattr(registry, "_DEVICES", {})
         run.forget()
         f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)
         f(np.ones(1021, np.float32))

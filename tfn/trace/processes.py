@@ -206,8 +206,8 @@ def blocks(owners: tuple[int, ...], sizes: Shape) -> HostGrid:
         DeviceError: if processes do not hold blocks of one shape.
 
     Example:
-        >>> blocks((0, 0, 1, 1), (4,)), blocks((0, 1, 0, 1), (2, 2))
-        (HostGrid(sizes=(2,), ranks=(0, 1)), HostGrid(sizes=(1, 2), ranks=(0, 1)))
+        >>> [grid.sizes for grid in (blocks((0, 0, 1, 1), (4,)), blocks((0, 1, 0, 1), (2, 2)))]
+        [(2,), (1, 2)]
     """
     grid = np.array(owners).reshape(sizes)
     block = []

@@ -16,7 +16,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.hw.entries import device, entry, numbers, toy
 from tfn.config import config
-from tfn.eager import run
+from tfn.eager import registry, run
 from tfn.errors import DeletedArrayError, OutOfMemoryError
 from tfn.hw.cpu import native
 from tfn.hw.cpu.dispatch import encode
@@ -41,7 +41,7 @@ def test_entries_refuse_buffers_of_another_device() -> None:
 def way(request: Any, monkeypatch: Any) -> Iterator[str]:
     """Both ways of the real device."""
     monkeypatch.setattr(config, "device", "cpu")
-    monkeypatch.setattr(run, "_DEVICES", {})
+    monkeypatch.setattr(registry, "_DEVICES", {})
     monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "native")
     run.forget()
     yield request.param

@@ -94,12 +94,12 @@ def notes(region: Region, graph: Graph) -> Iterator[str]:
             yield f"{node.arg.name}, the same as call {graph.called[node.src[0]]}"
         return
     if node.op is Op.COND:
-        index = next(s for s in node.src if s.op is not Op.FUNCTION)
+        index = next(s for s in region.reads if s.op is not Op.FUNCTION)
         yield f"by {graph.name(index)}, clamped to 0..{node.arg.branches - 1}"
         return
     body = graph.inner[node][-1]  # of a while loop the condition comes first
     function, arg = body.function, node.arg
-    operands = [s for s in node.src if s.op is not Op.FUNCTION]
+    operands = [s for s in region.reads if s.op is not Op.FUNCTION]
     before = arg.consts if node.op is Op.SCAN else arg.cond_consts + arg.body_consts
     carries = arg.carries if node.op is Op.SCAN else len(operands) - before
     moved = function.arg.params[len(function.arg.params) - (len(operands) - before) :]
