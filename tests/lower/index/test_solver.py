@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from tfn.errors import MissingPackageError
 from tfn.lower.index import solver
 from tfn.lower.index.intervals import Facts
 from tfn.trace import build
-from tfn.trace.argument import Access
+from tfn.trace.argument import Access, Range
 from tfn.trace.interpreter import values
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -71,3 +73,20 @@ def test_without_z3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "installed", lambda: False)
     with pytest.raises(MissingPackageError, match="z3"):
         solver.solve([], Facts())
+
+
+def test_threads_ask_at_the_same_time() -> None:
+    """Programs may be verified by several threads; z3's terms belong to one of them at a time."""
+    i = UOp(Op.RANGE, (), Range(0, 60))
+
+    def ask(n: int) -> list[tuple[int, ...]]:
+        """Sums that reach 400 + n at some i."""
+        sums = [i * 7 + k for k in range(20)]
+        return [
+            solver.solve([build.eq(s, const(400 + n, s.dtype))], Facts(), [s]).values for s in sums
+        ]
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(ask, range(12)))
+    assert together == [ask(n) for n in range(12)]
+    assert any((400,) in found for found in together)

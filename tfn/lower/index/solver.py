@@ -7,6 +7,7 @@ Z: the result of an operation that may wrap around is a free variable within its
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from tfn.trace.uop import UOp, walk
 
 TIMEOUT_MS = 2000
 """Milliseconds for one query: proofs are optional, and hard ones would take hours."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Held during a query: terms are of z3's main context, which two threads must not use at once."""
 
 
 @frozen
@@ -76,7 +80,12 @@ def solve(conditions: Sequence[UOp], facts: Facts, observed: Sequence[UOp] = ())
         >>> solve([const(11, i.dtype) < i * 2 + 1], Facts()).unsatisfiable
         True
     """
-    z3 = load()
+    with _ONE_AT_A_TIME:
+        return _solve(load(), conditions, facts, observed)
+
+
+def _solve(z3: Any, conditions: Sequence[UOp], facts: Facts, observed: Sequence[UOp]) -> Answer:
+    """The same by z3, whose terms are freed when this returns."""
     solver, rules = z3.Solver(), _translations(z3, facts)
     solver.set("timeout", TIMEOUT_MS)
     terms: dict[UOp, Any] = {}
