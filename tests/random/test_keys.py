@@ -10,6 +10,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn import random
 from tfn.config import config
+from tfn.dtypes import KeyType
 from tfn.errors import ArgumentError, DTypeError, KeyReuseError
 from tfn.random.keys import set_default_generator
 
@@ -265,6 +266,7 @@ def test_names_and_types_of_generators():
     for call in (
         lambda: random.key(0, impl="other"),
         lambda: random.key_dtype("other"),
+        lambda: random.key(0, dtype=KeyType("other")),
         lambda: random.wrap_key_data(words, dtype="other"),
         lambda: random.wrap_key_data(words, impl="rbg"),
         lambda: random.normal(words[:1]),

@@ -139,15 +139,11 @@ def _promotion(value: object) -> None:
     dtypes.set_strict_promotion(value == "strict")
 
 
-def _generator(value: Any) -> None:
-    set_default_generator(value)
-
-
-ACTIONS: dict[str, Callable[[object], None]] = {
+ACTIONS: dict[str, Callable[[Any], None]] = {
     "jax_check_static_indices": _static_indices,
     "jax_debug_key_reuse": _key_reuse,
-    "jax_default_prng_impl": _generator,
     "jax_debug_nans": _debug_nans,
+    "jax_default_prng_impl": set_default_generator,
     "jax_enable_x64": _x64,
     "jax_num_cpu_devices": _devices,
     "jax_numpy_dtype_promotion": _promotion,

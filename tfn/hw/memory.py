@@ -194,7 +194,7 @@ def pages(size_bytes: int, live_bytes: int) -> int:
 
 
 class BlockSource(Protocol):
-    """Where the blocks of a pool come from.
+    """The source of a pool's blocks.
 
     Attributes:
         large_bytes: blocks above this may go back, one by one; smaller ones are parts of slabs.

@@ -270,16 +270,15 @@ def set_default_generator(impl: Generator) -> None:
 def _generator(*said: Generator) -> str:
     """The name of the generator that is said, or else of the default."""
     for impl in said:
-        if isinstance(impl, KeyType):
-            return next(name for name, count in WORDS.items() if TYPES[count] == impl)
-        if impl is not None:
-            if impl not in NAMES:
+        name = impl.tag if isinstance(impl, KeyType) else impl
+        if name is not None:
+            if name not in NAMES:
                 raise ArgumentError(
                     "there is no random generator of this name",
                     got=f"impl={impl!r}",
                     hint=f"leave impl out, or write one of {', '.join(NAMES)}",
                 )
-            return NAMES[impl]
+            return NAMES[name]
     return _DEFAULT[0]
 
 

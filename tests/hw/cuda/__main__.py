@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hw.cuda.ptxas import ptxas
+from tests.hw.cuda.ptxas import ptxas, tool
 from tfn.hw.cuda import driver, nccl, solver
 
 ROOT = Path(__file__).parents[3]
@@ -78,14 +77,8 @@ STEPS: dict[str, Step] = {
 
 
 def sanitizer() -> str:
-    """The path of compute-sanitizer, from PATH or a package of PyPI; empty if there is none."""
-    found = shutil.which("compute-sanitizer")
-    if found:
-        return found
-    for root in map(Path, sys.path):
-        for path in root.glob("nvidia/**/compute-sanitizer"):
-            return str(path)
-    return ""
+    """The path of compute-sanitizer; empty if there is none."""
+    return tool("compute-sanitizer", "nvidia/**")
 
 
 def missing() -> dict[str, str]:

@@ -24,16 +24,20 @@ _FUNCTION = re.compile(
 )
 
 
+def tool(name: str, folders: str) -> str:
+    """The path of a tool, from PATH or a package of PyPI; empty if there is none.
+
+    Args:
+        folders: a pattern of folders below those of packages.
+    """
+    packaged = (path for root in map(Path, sys.path) for path in root.glob(f"{folders}/{name}"))
+    return shutil.which(name) or str(next(packaged, ""))
+
+
 @cache
 def ptxas() -> str:
-    """The path of ptxas, from PATH or a package of PyPI; empty if there is none."""
-    found = shutil.which("ptxas")
-    if found:
-        return found
-    for root in map(Path, sys.path):
-        for path in root.glob("nvidia/*/bin/ptxas"):
-            return str(path)
-    return ""
+    """The path of ptxas; empty if there is none."""
+    return tool("ptxas", "nvidia/*/bin")
 
 
 needs_ptxas = pytest.mark.skipif(

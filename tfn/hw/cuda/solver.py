@@ -31,8 +31,8 @@ LOWER = 0  # cublasFillMode_t: CUBLAS_FILL_MODE_LOWER
 VECTORS = {False: 0, True: 1}  # cusolverEigMode_t
 TRANSPOSES = {"N": 0, "T": 1, "C": 2}  # cublasOperation_t
 LETTERS = {"f": "S", "d": "D"}
-"""Of functions, by the character of a dtype.  Complex matrices are two real ones in programs, which
-a function of the host puts together: they go there."""
+"""The letter of cuSOLVER's functions for each character of a dtype.  Complex matrices are two real
+ones in programs, which a function of the host puts together: they go there."""
 
 
 @frozen

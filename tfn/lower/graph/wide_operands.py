@@ -29,7 +29,10 @@ copies 55; 16 rows by (1024, 1024) 579 and 1,094, with copies 700.
 """
 
 MIN_COLUMNS_TO_WIDEN = 16
-"""Columns from which on they pay: fewer fill no register tile, in which rows are read again."""
+"""Columns from which on they pay: fewer fill no register tile, in which rows are read again.
+
+With 16 columns, 1,024 rows and sums of 1,024 bfloat16 took 671 us, with copies 585.
+"""
 
 
 def widened(u: UOp, target: Target) -> UOp:
