@@ -19,6 +19,7 @@ from tfn.eager import program_cache, run
 from tfn.hw.compile import kernel_cache, object_cache
 from tfn.hw.cpu.target import host
 from tfn.lower import pipeline
+from tfn.lower.graph import constants
 from tfn.lower.program import Program
 from tfn.profiler import tables
 
@@ -85,6 +86,21 @@ def test_damaged_files_and_other_versions_are_ignored(
     monkeypatch.setattr(object_cache, "fetch", lambda *_: damaged.pop())
     while damaged:
         assert program_cache.find(jaxpr, host(), True) is None
+
+
+def test_programs_of_other_tables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their kernels would read inputs that nobody passes."""
+
+    def f(x: Any) -> Any:
+        return tnp.cumsum(x * tnp.sin(tnp.arange(4096.0)))
+
+    jaxpr = tfn.jit(f).trace(floats(4096)).jaxpr
+    program = pipeline.lower(jaxpr, host(), hoist=True)
+    assert program.tables is not None
+    program_cache.keep(program, host(), True)
+    assert program_cache.find(jaxpr, host(), True) is not None
+    monkeypatch.setattr(constants, "MAX_TABLE_BYTES", 0)
+    assert program_cache.find(jaxpr, host(), True) is None
 
 
 def test_programs_that_call_the_host_are_not_stored(folder: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 
 from tests.lower.graphs import jaxpr, p, run_oracle
 from tfn.dtypes import FLOAT64
-from tfn.lower.graph import fourier
+from tfn.lower.graph import constants
 from tfn.lower.graph.complex_pairs import lower_complex
 from tfn.lower.graph.fourier import Products
 from tfn.trace.argument import Fft, FftType
@@ -32,10 +34,10 @@ def drawn(*shape: int) -> np.ndarray:
     return random.normal(size=shape) + 1j * random.normal(size=shape)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 16, 32, 33, 36, 37, 67, 74, 128, 1000])
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 32, 33, 36, 37, 74, 128, 131, 262, 521, 1000])
 @pytest.mark.parametrize("kind", FftType)
 def test_lines_of_every_length(n: int, kind: FftType) -> None:
-    """One product, mixed radix, primes by Bluestein, and both."""
+    """One product, sums and differences, mixed radix, primes by Bluestein, and several of them."""
     whole = drawn(2, n)
     x = whole.real.copy() if kind is FftType.RFFT else whole
     x = whole[:, : n // 2 + 1].copy() if kind is FftType.IRFFT else x
@@ -60,17 +62,37 @@ def test_large_transforms_are_those_of_the_host() -> None:
         return sum(node.op is Op.HOST for node in walk([real]))
 
     assert host_calls(2, 1024) == host_calls(20, 32) == host_calls(64) == 0
-    assert host_calls(64, 1024) == host_calls(2, 37) == host_calls(64, products=Products.NONE) == 1
+    assert host_calls(1, 1912) == host_calls(40, 37) == 0
+    assert host_calls(64, 1024) == host_calls(1, 521) == host_calls(64, products=Products.NONE) == 1
+
+
+def products_of(kind: FftType, n: int) -> int:
+    """Products of two numbers in the transform of a line."""
+    x = p(0, n, dtype=FLOAT64 if kind is FftType.RFFT else COMPLEX128)
+    graph = lower_complex(jaxpr([UOp(Op.FFT, (x,), Fft(kind, (n,)))]).function)
+    dots = [node for node in walk([graph]) if node.op is Op.DOT]
+    return sum(u.size * prod(u.src[0].shape[i] for i in u.arg.contract_a) for u in dots)
 
 
 def test_work_grows_with_the_sum_of_the_factors() -> None:
-    def terms(n: int) -> int:
-        arg = Fft(FftType.FFT, (n,))
-        graph = lower_complex(jaxpr([UOp(Op.FFT, (p(0, n, dtype=COMPLEX128),), arg)]).function)
-        return sum(node.size * 2 * node.shape[-2] for node in walk([graph]) if node.op is Op.DOT)
+    assert products_of(FftType.FFT, 1024) == 2 * 2 * 1024 * (32 + 32)
 
-    assert terms(1024) == 2 * 2 * 1024 * 64
-    assert fourier.MAX_RADIX == 32
+
+def test_lines_of_large_primes_are_folded() -> None:
+    """Two real matrices of half the length for each part; real numbers have one part."""
+    assert products_of(FftType.FFT, 131) == 2 * (66 * 66 + 65 * 65)
+    assert products_of(FftType.RFFT, 131) == 66 * 66 + 65 * 65
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_roots_of_unity_are_tables(rows: int) -> None:
+    """No angle is computed in a call, whatever the number of lines is."""
+    x = p(0, rows, 256, dtype=COMPLEX128)
+    u = UOp(Op.FFT, (x,), Fft(FftType.FFT, (256,)))
+    reduced, tables = constants.hoist(lower_complex(jaxpr([u]).function, Products.ALL))
+    assert tables is not None
+    assert not any(node.op in (Op.COS, Op.SIN) for node in walk([reduced]))
+    assert sum(table.size for table in tables.src) == 2 * 256 + (2 * 16) ** 2
 
 
 def test_angles_are_reduced_before_they_are_rounded() -> None:

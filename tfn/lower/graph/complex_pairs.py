@@ -290,7 +290,7 @@ class FourierTransform:
 
 def _fft(node: UOp, x: Value, products: Products) -> Value:
     if products.has(node.arg, node.shape):
-        return fourier.transform(node.arg, x, node.dtype)
+        return fourier.transform(node.arg, x)
     # Batching is over by now, so that no batching method is needed.
     arg = Host(FourierTransform(node.arg), ((node.shape, node.dtype),), VmapMethod.REFUSE)
     return _host(UOp(Op.HOST, node.src, arg), [x])[0]

@@ -34,6 +34,7 @@ from tfn.lower.program import (
     kernel_times_ns,
     routines,
 )
+from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.uop import UOp
 
@@ -50,8 +51,11 @@ def from_rows(row: dict[str, Any], jaxpr: Jaxpr, tables: UOp | None) -> Program:
 
     Raises:
         SplitError: for opt-ops of another version.
-        ValueError, TypeError, LookupError: for rows that `to_rows` has not written.
+        ValueError, TypeError, LookupError: for rows that `to_rows` has not written, or of a program
+            with other tables, from whose memory its kernels would read.
     """
+    if row["tables"] != (None if tables is None else digest(tables)):
+        raise ValueError("the rows are of a program with other tables")
     return _Reader(row).program(jaxpr, tables)
 
 
@@ -73,7 +77,7 @@ class _Writer:
             "arena_bytes": p.arena_bytes,
             "sync_bytes": p.sync_bytes,
             "parallel": p.parallel,
-            "tables": p.tables is not None,
+            "tables": None if p.tables is None else digest(p.tables),
             "aliases": [(i, self.slot(slot)) for i, slot in p.aliases],
             "kernels": [*map(self.kernel, p.kernels)],
             "routines": [
