@@ -220,7 +220,7 @@ def test_uncached_rows_are_prefetched() -> None:
         return any(u.op is Op.PREFETCH for u in items)
 
     assert not prefetches(1000, 1 << 20) and prefetches(1 << 20, 1 << 20)
-    assert prefetches(1000, 1 << 10) and not prefetches(20, 1)  # insertion sort is local
+    assert prefetches(50_000, 1 << 10) and not prefetches(20, 1)  # insertion sort is local
 
 
 @pytest.mark.parametrize("dtype", [INT32, FLOAT32, FLOAT64], ids=lambda d: d.name)

@@ -14,6 +14,7 @@ Rows are sorted by length:
 
     short, several              a sorting network over rows side by side (`network`), where one
                                 word holds a key and all else
+    33 to some thousands        bitonic merges of vectors (`row_merges`), where one word does
     up to 32 elements           insertion sort
     up to 786,431               LSD radix sort: all digits are counted while the words are written,
                                 then each pass moves the words by one digit; a pass that would move
@@ -42,7 +43,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, FLOATS, INT64, UINT32, UINT64
 from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.linearize import BEGIN, END
-from tfn.lower.codegen.sort import group_sort, network
+from tfn.lower.codegen.sort import group_sort, network, row_merges
 from tfn.lower.codegen.sort.key_encoding import (
     bit_width,
     from_total_order,
@@ -212,7 +213,7 @@ def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
     with code.loop(first, build.minimum(first + per_group, const(p.rows, INT64))) as row:
         is_one_row = p.rows == 1  # then all addresses are constants
         start, base = (ZERO, ZERO) if is_one_row else (row * p.size, group * p.scratch_size)
-        _RowSorter(code, p, body, start, base, uncached).run()
+        _RowSorter(code, p, body, start, base, uncached).run(row_merges.lanes(target, p.word))
     code.close(group)
     return tuple(code.scopes.root.items), p.groups
 
@@ -230,13 +231,8 @@ def _sort_side_by_side(code: Builder, p: SortPlan, body: UOp, group: UOp, target
     end = build.minimum((group + 1) * per_group, const(blocks, INT64))
 
     def word(keys: UOp, number: UOp) -> UOp:
-        if p.keys_only:
-            return code.place(build.cast(total_order(keys), p.word))
-        wide = build.cast(sortable(keys), UINT64) << KEY_BITS
-        payload = build.cast(number, UINT64)
-        if keys.shape:
-            payload = UOp(Op.SPLAT, (payload,), p.lanes)
-        return code.place(wide | payload)
+        numbers = UOp(Op.SPLAT, (number,), p.lanes) if keys.shape else number
+        return code.place(_words(p, keys, numbers))
 
     with code.loop(group * per_group, end) as number:
         first = code.place(number * p.lanes)
@@ -262,6 +258,13 @@ def _sort_side_by_side(code: Builder, p: SortPlan, body: UOp, group: UOp, target
                 restore_ties(code, key, result, block.start(lane), p.size)
 
 
+def _words(p: SortPlan, keys: UOp, numbers: UOp) -> UOp:
+    """The words of elements, whose order is that of their keys, and then of their numbers."""
+    if p.keys_only:
+        return build.cast(total_order(keys), p.word)
+    return (build.cast(sortable(keys), UINT64) << KEY_BITS) | build.cast(numbers, UINT64)
+
+
 class _RowSorter:
     """The instructions that sort one row.
 
@@ -281,7 +284,7 @@ class _RowSorter:
         node, used = _sort_and_outputs(body)
         outputs = len(used)
         self.scratch = UOp(Op.PARAM, (), Param(outputs, scratch(node, used).shape, p.word))
-        self.histograms = Histograms(code, self.scratch, base, p.low)
+        self.base, self.histograms = base, Histograms(code, self.scratch, base, p.low)
         self.source = base + p.digits * RADIX + 1 if p.digits else base
         self.target = self.source + p.size + 1 if p.digits else base
         self.steps = self.target + p.size
@@ -293,8 +296,17 @@ class _RowSorter:
         fits = outputs == 1 and self.results[0][0].dtype.itemsize * 8 <= KEY_BITS
         self.packed = p.keys_only or (fits and len(self.chunks) == 1)
 
-    def run(self) -> None:
-        """Sort by each chunk of the keys; the last time, write the results."""
+    def run(self, lanes: int) -> None:
+        """Sort by each chunk of the keys, or by merges with `lanes`, and write the results."""
+        if self.plan.merges and lanes:
+            self._sort_by_merges(lanes)
+        else:
+            self._sort_by_chunks()
+        if self.plan.keys_only and self.chunk.key.dtype in FLOATS:
+            key, (result, _) = self.chunk.key, self.results[0]
+            restore_ties(self.code, key, result, self.start, self.plan.size)
+
+    def _sort_by_chunks(self) -> None:
         for chunk in self.chunks:
             self.chunk = chunk
             if not self.plan.digits:
@@ -310,9 +322,30 @@ class _RowSorter:
                 with self.code.when(~is_even):
                     self._sort_by_digits(unroll=1)
             self.source, self.target = self.target, self.source
-        key = self.chunk.key
-        if self.plan.keys_only and key.dtype in FLOATS:
-            restore_ties(self.code, key, self.results[0][0], self.start, self.plan.size)
+
+    def _sort_by_merges(self, lanes: int) -> None:
+        """Sort words that all differ, or are equal in all their bits, by vectors."""
+        code, size, (self.chunk,) = self.code, self.plan.size, self.chunks
+        self.packed, key = self.plan.keys_only, self.chunk.key
+        merges = row_merges.RowMerges(code, self.scratch, self.base, size, lanes)
+
+        def words(i: UOp) -> UOp:
+            keys = code.load(key, self.start + i, lanes)
+            numbers = UOp(Op.SPLAT, (i,), lanes) + UOp(Op.LANES, (), lanes)
+            return code.place(_words(self.plan, keys, numbers))
+
+        def store(words: UOp, i: UOp) -> None:
+            unsigned = np.dtype(f"uint{bit_width(key.dtype)}")
+            values = from_total_order(build.cast(words, unsigned), key.dtype)
+            code.store(self.results[0][0], self.start + i, values)
+
+        merges.read(words)
+        merges.sort()
+        if self.packed:
+            merges.write(store)
+            return
+        with code.loop(0, size) as i:
+            self._write_results(self._reader(self.base)(i), i)
 
     def _may_use_buckets(self) -> bool:
         """Whether a row is long enough for buckets; 32-bit words are cheap enough to move."""
