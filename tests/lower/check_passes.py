@@ -10,6 +10,7 @@ import numpy as np
 
 from tfn.dtypes import COMPLEXES, part
 from tfn.lower import passes as table
+from tfn.lower.fuse.analysis import output_in_memory
 from tfn.lower.fuse.ranges import IndexedKernel
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.passes import Pass, Passes
@@ -140,7 +141,8 @@ def _run(
             interpreter.instructions(value, tiles[i] // 2, tiles[i], buffers)
         else:
             interpreter.nest(_body(value), buffers)
-    return [memory.get(u, np.zeros(0, u.dtype)).reshape(u.shape) for u in function.src]
+    stored = [(u, memory.get(output_in_memory(u))) for u in function.src]
+    return [np.zeros(u.shape, u.dtype) if v is None else v.reshape(u.shape) for u, v in stored]
 
 
 def _run_sort(kernel: IndexedKernel, buffers: Sequence[Any]) -> None:

@@ -137,6 +137,63 @@ def test_loops_read_reshaped_operands_in_place() -> None:
         assert lowered.arena_bytes <= made + 64, "slices are read where the operand is"
 
 
+@pytest.mark.parametrize(("start", "stop"), [(1, 6), (0, 5), (2, 6), (1, 4)])
+def test_loops_read_elements_in_a_row_where_they_are(start: int, stop: int) -> None:
+    """Of inputs, and of values that other kernels make, under shapes of other ranks."""
+    c, x = p(0, 2, 3), p(1, 2, 3)
+    step = body([c, x], c * 2 + x)
+    for whole in (p(1, 36), build.unary(Op.EXP, p(1, 36)), p(1, 6, 6)):
+        rows = build.shrink(build.reshape(whole, (6, 6)), (start, 0), (stop, 6))
+        rows = build.reshape(rows, (stop - start, 2, 3))
+        outputs = build.scan(step, [], [p(0, 2, 3)], [rows], stop - start)
+        assert_matches_oracle(outputs, rtol=1e-5, atol=1e-5)
+        made = 0 if whole.op is Op.PARAM else 144
+        assert program(*outputs).arena_bytes <= made + 64
+
+
+def test_small_parts_of_values_are_copied() -> None:
+    """Their values need not stay in memory while the loop runs; inputs stay anyway."""
+    c, x = p(0, 6), p(1, 6)
+    step = body([c, x], c * 2 + x)
+    for whole, made in ((p(1, 60, 6), 0), (build.sort([p(1, 60, 6)])[0], 2)):
+        outputs = build.scan(step, [], [p(0, 6)], [build.shrink(whole, (7, 0), (9, 6))], 2)
+        assert_matches_oracle(outputs, rtol=1e-5, atol=1e-5)
+        first_carry = 1
+        assert len(launches(program(*outputs).steps)) == made + first_carry
+
+
+def test_results_are_written_in_the_memory_of_other_shapes() -> None:
+    """No copy gives a stack, or what a kernel makes, the shape of the result."""
+    c, x = p(0, 3), p(1, 3)
+    stack = build.scan(body([c, x], c + x, c * x), [], [p(0, 3)], [p(1, 4, 3)], 4)[1]
+    for value in (stack, build.unary(Op.EXP, p(1, 4, 3)), build.sort([p(1, 4, 3)])[0]):
+        flat, other = build.reshape(value, (12,)), build.reshape(value, (2, 6))
+        assert_matches_oracle([flat])
+        steps = program(flat).steps
+        written = {s.operands[0].space for s in launches(steps)}
+        assert len(steps) <= 2 and (loops(steps) or written == {Space.OUTPUT})
+        # Two results of one value are two arrays.
+        assert_matches_oracle([flat, other])
+        assert_matches_oracle([value, flat])
+    assert_matches_oracle([build.reshape(p(0, 4), (2, 2)), p(0, 4)])
+    assert_matches_oracle([build.reshape(const(3.0, FLOAT32, (4,)), (2, 2))])
+
+
+def test_bodies_give_reshaped_carries() -> None:
+    c = p(0, 6)
+    turned = build.reshape(build.permute(build.reshape(c, (2, 3)), (1, 0)), (6,))
+    assert_matches_oracle(build.scan(body([c], turned), [], [p(0, 6)], [], 3))
+    halved = build.reshape(build.reshape(c, (2, 3)) * 0.5, (6,))
+    assert_matches_oracle(build.scan(body([c], halved, halved), [], [p(0, 6)], [], 3))
+    limit = p(1, dtype=INT32)
+    going = build.reshape(build.reshape(limit, (1,)) < 5, ())
+    assert_matches_oracle(
+        build.repeat_while(
+            body([c, limit], going), body([c, limit], halved, limit + 1), [], [], [c, limit]
+        )
+    )
+
+
 def test_a_constant_is_filled_in_the_shape_that_a_loop_reads() -> None:
     c, x = p(0, 3), p(1, 3)
     rows = build.reshape(const(2.0, FLOAT32, (6,)), (2, 3))

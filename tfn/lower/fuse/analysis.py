@@ -23,6 +23,7 @@ from itertools import islice
 
 from tfn._support.frozen import mutable
 from tfn.lower.math.decompose import instruction_count
+from tfn.trace.build import count
 from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op
 from tfn.trace.uop import UOp, walk
 
@@ -95,11 +96,45 @@ def viewed(node: UOp, barriers: set[UOp]) -> UOp:
 
 
 def in_memory(node: UOp) -> UOp:
-    """The value whose memory an operand of a sort or a loop is: it may have another shape."""
+    """The value whose memory an operand of a sort is: it may have another shape."""
     value = node
     while value.op in (Op.RESHAPE, Op.AFTER):
         value = value.src[0]
     return node if value.op is Op.CONST else value
+
+
+def output_in_memory(node: UOp) -> UOp:
+    """The value whose memory a result of a function is: it may have another shape."""
+    value = node
+    while value.op is Op.RESHAPE:
+        value = value.src[0]
+    return node if value.op in LEAVES else value
+
+
+def part_in_memory(node: UOp) -> tuple[UOp, int]:
+    """The value in whose memory an operand of a loop is, and its first element there.
+
+    ``reshape(x, (6, 2))[1:]``, of rows that follow each other, is in the memory of x, from element
+    2 on.  A small part of a value is copied, whose memory is free then.
+    """
+    value, first = node, 0
+    while value.op in (Op.RESHAPE, Op.AFTER) or _is_run(value):
+        if value.op is Op.SHRINK:
+            first += value.arg.start[0] * count(value.shape[1:])
+        value = value.src[0]
+    small = node.size * MAX_KEPT_SIZE < value.size and value.op is not Op.PARAM
+    return (in_memory(node), 0) if small or value.op is Op.CONST else (value, first)
+
+
+MAX_KEPT_SIZE = 2
+"""Elements of a value that stay in memory for each one of its part that a loop reads in place."""
+
+
+def _is_run(node: UOp) -> bool:
+    """Whether a node is elements of its operand that follow each other in memory."""
+    if node.op is not Op.SHRINK:
+        return False
+    return node.shape[1:] == node.src[0].shape[1:] and set(node.arg.step) == {1} and node.size > 0
 
 
 def is_computed(node: UOp, barriers: set[UOp]) -> bool:

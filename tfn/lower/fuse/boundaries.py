@@ -12,7 +12,7 @@ the other, each on a fresh analysis of fusion, until none has anything to add.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tfn.lower.fuse import policies
 from tfn.lower.fuse.analysis import (
@@ -23,6 +23,8 @@ from tfn.lower.fuse.analysis import (
     FusionAnalysis,
     in_memory,
     is_computed,
+    output_in_memory,
+    part_in_memory,
     viewed,
 )
 from tfn.lower.fuse.sharing import share
@@ -51,6 +53,7 @@ def insert_barriers(function: UOp, target: Target) -> UOp:
     """
     outputs = prepare(share(chunk_oversized(function.src, target), target), target)
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
+    results = frozenset(map(output_in_memory, outputs))
     sink = records.sink()
     reasons = _required(outputs)
     barriers = set(reasons)
@@ -63,7 +66,7 @@ def insert_barriers(function: UOp, target: Target) -> UOp:
     parts: dict[UOp, UOp] = {}
     while True:
         # Half of the cache: the other half is for all else that the kernels between read.
-        analysis = FusionAnalysis(order, frozenset(outputs), barriers, parts, target.l2_bytes // 2)
+        analysis = FusionAnalysis(order, results, barriers, parts, target.l2_bytes // 2)
         # Cheap questions about few nodes first; a barrier may change the answer of all later ones.
         more = (
             policies.unfused_reductions(analysis)
@@ -89,7 +92,8 @@ def required(outputs: Iterable[UOp]) -> set[UOp]:
 def _required(outputs: Iterable[UOp]) -> dict[UOp, str]:
     """The values that have to exist in memory, with the reason of each."""
     outputs = list(outputs)
-    stored = {u: "a result of the function" for u in outputs if u.op is not Op.PARAM}
+    results = (output_in_memory(u) for u in outputs if u.op is not Op.PARAM)
+    stored = dict.fromkeys(results, "a result of the function")
     for node in walk(outputs):
         if node.op is Op.GBARRIER:
             stored.setdefault(node, "a barrier of the user, or a copy that packs an operand")
@@ -98,8 +102,7 @@ def _required(outputs: Iterable[UOp]) -> dict[UOp, str]:
         elif node.op in SEVERAL_RESULTS:
             in_place = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
             reason = f"an operand of a {node.op.value}, which has kernels of its own"
-            reshapes = node.op is Op.SORT or node.op in LOOPS
-            for s in map(in_memory if reshapes else _ordered, node.src):
+            for s in map(_operand_in_memory(node.op), node.src):
                 if s.op not in in_place:
                     stored.setdefault(s, reason)
         elif node.op is Op.GET:
@@ -110,6 +113,13 @@ def _required(outputs: Iterable[UOp]) -> dict[UOp, str]:
                 if s.op not in LEAVES:
                     stored.setdefault(s, "an effect orders it before or after other values")
     return stored
+
+
+def _operand_in_memory(op: Op) -> Callable[[UOp], UOp]:
+    """A function from an operand to the value in whose memory it is, for ops with own kernels."""
+    if op in LOOPS:
+        return lambda node: part_in_memory(node)[0]
+    return in_memory if op is Op.SORT else _ordered
 
 
 def _ordered(node: UOp) -> UOp:

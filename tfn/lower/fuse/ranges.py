@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
 from tfn.lower.codegen.sort.sort import scratch
-from tfn.lower.fuse.analysis import in_memory
+from tfn.lower.fuse.analysis import in_memory, part_in_memory
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, conjunction, flat, within
 from tfn.lower.fuse.inner_loops import fused_loop
 from tfn.lower.fuse.kernel_order import memory_aware_order
@@ -50,7 +50,7 @@ class Region:
     @property
     def reads(self) -> tuple[UOp, ...]:
         """The values that it reads, and its functions."""
-        return tuple(map(in_memory, self.node.src))
+        return tuple([part_in_memory(s)[0] for s in self.node.src])
 
     @property
     def operands(self) -> tuple[UOp, ...]:

@@ -25,6 +25,7 @@ from typing import Any
 
 from tfn.dtypes import INT64, DType
 from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.fuse.analysis import output_in_memory, part_in_memory
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.memory import barriers, overlap, planner
 from tfn.lower.memory.in_place import accesses_of, is_in_place
@@ -122,10 +123,11 @@ class Scheduler:
         kernels = overlap.overlapped(ranges.indexed_kernels(cut))
         views = {UOp(Op.PARAM, (), p): view for p, view in zip(function.arg.params, params)}
         copied: list[int] = []
-        for i, (value, target) in enumerate(zip(cut.src, targets, strict=True)):
+        results = [*map(output_in_memory, cut.src)]
+        for i, (value, target) in enumerate(zip(results, targets, strict=True)):
             direct = target is not None and value not in views
             if direct and i < carried:
-                direct = carry_in_place(kernels, cut, i, views, target)
+                direct = carry_in_place(kernels, results, i, views, target)
             if direct:
                 assert target is not None
                 views[value] = target
@@ -146,18 +148,18 @@ class Scheduler:
                 begun.append(region[-1])
         self.end_messages(steps, begun, None)
         for i in copied:
-            views.setdefault(cut.src[i], self.allocate_like(cut.src[i]))
+            views.setdefault(results[i], self.allocate_like(results[i]))
         # Carries may be permuted: all are read before any is written.
         saved: dict[int, View] = {}
         for i in copied:
-            if i < carried and cut.src[i].op is Op.PARAM:
-                saved[i] = self.allocate_like(cut.src[i])
-                steps += self.copy(cut.src[i], views[cut.src[i]], saved[i])
+            if i < carried and results[i].op is Op.PARAM:
+                saved[i] = self.allocate_like(results[i])
+                steps += self.copy(results[i], views[results[i]], saved[i])
         # Slices are copied before carries: they may be of the old ones.
         for i in sorted(copied, key=lambda i: i < carried):
             target = targets[i]
             assert target is not None
-            steps += self.copy(cut.src[i], saved.get(i, views[cut.src[i]]), target)
+            steps += self.copy(results[i], saved.get(i, views[results[i]]), target)
         return ScheduledFunction(cut, steps, views)
 
     def _may_defer(self, kernel: Region, step: PlannedStep) -> bool:
@@ -251,7 +253,7 @@ class Scheduler:
             if count(s.shape) == 0:  # no kernel makes it, and none reads it
                 views.setdefault(s, self.allocate_like(s))
         fills = [step for s in read if s not in views for step in self.fill(s, views)]
-        operands = [views[s] if s.op is not Op.FUNCTION else None for s in read]
+        operands = [None if s.op is Op.FUNCTION else part_view(s, views) for s in node.src]
         steps = [*fills, *REGIONS[node.op](self, node, operands, outputs, used.keys())]
         for step in steps:
             if step.kernel is None:  # not one of the copies before it
@@ -314,7 +316,7 @@ class Scheduler:
         self.use(*outputs)
         cond, body = node.src[:2]
         head = self.function(cond, [*operands[2 : 2 + arg.cond_consts], *outputs], [None])
-        condition = head.views[head.function.src[0]]
+        condition = head.views[output_in_memory(head.function.src[0])]
         params = [*operands[2 + arg.cond_consts : first], *outputs]
         inside = self.function(body, params, outputs, carried=len(outputs))
         # Threads read the condition after the last barrier of the loop: it is live until its end.
@@ -365,6 +367,13 @@ REGIONS: dict[Op, Callable[..., list[PlannedStep]]] = {
 """The steps of each region, from its node, operands, outputs, and the outputs that are used."""
 
 
+def part_view(operand: UOp, views: dict[UOp, View]) -> View:
+    """The memory of an operand of a region: of a value, or of elements of one in a row."""
+    value, first = part_in_memory(operand)
+    view = views[value]
+    return replace(view, offset=view.offset + first * value.dtype.itemsize) if first else view
+
+
 def _flat_index(u: UOp) -> tuple[int, UOp]:
     """The number of elements of a value, and a range over them."""
     size = count(u.shape)
@@ -373,18 +382,18 @@ def _flat_index(u: UOp) -> tuple[int, UOp]:
 
 def carry_in_place(
     kernels: Sequence[IndexedKernel | Region],
-    function: UOp,
+    results: Sequence[UOp],
     output: int,
     views: dict[UOp, View],
     target: View | None,
 ) -> bool:
     """Whether an output of a loop's body may be written over the carry that has the same view."""
-    value = function.src[output]
+    value = results[output]
     carry = next((u for u, view in views.items() if u.op is Op.PARAM and view == target), None)
     if carry is None:
         return True
     # The old carry, or a second output of the value, would be overwritten or lost.
-    if carry in function.src or list(function.src).count(value) > 1:
+    if carry in results or list(results).count(value) > 1:
         return False
     readers = [i for i, kernel in enumerate(kernels) if carry in kernel.reads]
     writer = next((i for i, kernel in enumerate(kernels) if value in kernel.writes), None)

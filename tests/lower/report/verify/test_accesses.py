@@ -199,7 +199,7 @@ def test_loops_that_never_run_touch_nothing() -> None:
 
 
 def test_sorts_assume_the_contents_of_scratch() -> None:
-    (kernel,) = kernels(build.sort([p(0, 133)])[:1])
+    (kernel,) = kernels(build.sort([p(0, 40_000)])[:1])
     items = pipeline.instructions(kernel, HOST)
     outcome = check(kernel, items)
     assert outcome.assumed and not outcome.unproved

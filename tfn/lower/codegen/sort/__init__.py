@@ -6,6 +6,7 @@ Files in reading order:
     ties          stable order among keys that compare equal but differ in bits
     plan          which algorithm sorts the rows, by its estimated time
     network       rows side by side, in the lanes of vectors
+    row_merges    one row by bitonic merges of vectors
     sort          the kernel: insertion sort, LSD passes, MSD buckets, argsort
     group_sort    rows by groups of threads: networks and counting in local memory
 """
