@@ -523,7 +523,7 @@ class Emitter:
         """Load a square block by vectors along `across`, and transpose it in registers.
 
         All coordinates of `across` are emitted at once; gathers would cost a load per element.
-        `base` is the address, and a predicate of all lanes alike if there is one.
+        `base` is the address, and a predicate that is equal in all lanes, if there is one.
         """
         present, lanes = self.env[across], across.arg.size
         start = offset - int(present.arg.value)
