@@ -47,17 +47,20 @@ def share_constants(kernels: Sequence[IndexedKernel | T], number: int) -> list[I
 
     Kernels that store the numbers come first.  `number` is that of a kernel which does not exist.
     """
+    orders: dict[UOp, list[UOp]] = {}
     same_ops: dict[tuple[Op, ...], dict[int, list[UOp]]] = {}
     for i, kernel in enumerate(kernels):
         if isinstance(kernel, IndexedKernel) and kernel.body.op is Op.SINK:
-            order = list(walk([kernel.body]))
+            order = orders.get(kernel.body)
+            if order is None:
+                order = orders[kernel.body] = list(walk([kernel.body]))
             same_ops.setdefault(tuple([u.op for u in order]), {})[i] = order
     shared: list[IndexedKernel | T] = list(kernels)
     arrays: dict[UOp, UOp] = {}
-    for orders in same_ops.values():
-        if len(orders) < MIN_KERNELS_TO_SHARE:
+    for places in same_ops.values():
+        if len({order[-1] for order in places.values()}) < MIN_KERNELS_TO_SHARE:
             continue
-        for group in _groups(kernels, orders):
+        for group in _groups(kernels, places):
             for i, (body, numbers) in group.items():
                 value = numbers[0] if len(numbers) == 1 else build.concat(numbers, 0)
                 array = arrays.setdefault(value, UOp(Op.GBARRIER, (value,), number))
