@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +53,28 @@ def test_texts_are_compiled_when_they_are_asked_for(compiler: LlvmCompiler) -> N
     assert compiler.counts.compiled == len(TEXTS)
 
 
+def test_the_thread_touches_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """Objects are stored by who asks for them: until then, there is no folder."""
+    monkeypatch.setattr(config, "disk_cache", True)
+    monkeypatch.setattr(config, "cache_dir", tmp_path / "cache")
+    compiler = LlvmCompiler()
+    ahead = Ahead(compiler)
+    for text in TEXTS:
+        ahead.begin(text, host())
+    end(ahead)
+    assert compiler.counts.compiled == len(TEXTS)
+    assert not (tmp_path / "cache").exists()
+    compiler.compile_all(TEXTS[:1], host())
+    other = LlvmCompiler()
+    other.compile_all(TEXTS, host())
+    assert (other.counts.compiled, other.counts.from_disk) == (0, len(TEXTS))
+    ahead = Ahead(LlvmCompiler())
+    ahead.begin(TEXTS[0], host())
+    assert ahead._thread is None, "what the disk has is not compiled"
+
+
 def test_one_thread_at_a_time_which_ends(compiler: LlvmCompiler) -> None:
     ahead, names = Ahead(compiler), set()
     for text in TEXTS:
@@ -69,13 +92,14 @@ def test_targets_are_not_mixed(compiler: LlvmCompiler, monkeypatch: pytest.Monke
     other = replace(host(), vector_registers=7)
     seen: list[tuple[int, Target]] = []
 
-    def compile_all(texts: Sequence[str], target: Target, level: int = 2) -> list[bytes]:
+    def make(texts: Mapping[str, str], target: Target, level: int = 2) -> bytes:
         seen.append((len(texts), target))
-        return [b""] * len(texts)
+        return b""
 
-    monkeypatch.setattr(compiler, "compile_all", compile_all)
+    monkeypatch.setattr(compiler, "make", make)
     ahead = Ahead(compiler)
-    ahead._texts.extend([(TEXTS[0], host()), (TEXTS[1], host()), (TEXTS[2], other)])
+    targets = host(), host(), other
+    ahead._texts.extend([(str(i), TEXTS[i], target) for i, target in enumerate(targets)])
     ahead.begin(TEXTS[3], host())
     end(ahead)
     assert seen == [(2, host()), (1, other), (1, host())]

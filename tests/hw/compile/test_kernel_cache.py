@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +35,26 @@ def test_kernels_are_found_by_body_and_target() -> None:
     assert kept.find("body", target) == WRITTEN
     assert kept.find("other", target) is None
     assert kept.find("body", replace(target, vector_registers=7)) is None
+
+
+def test_keys_do_not_depend_on_the_order_of_sets() -> None:
+    code = """
+from tfn.hw.compile.kernel_cache import key
+from tfn.lower.target.target import Target
+from tfn.trace.op import Op
+print(key("body", Target("t", "c", "", lacks=frozenset({Op.FLOOR, Op.FMA, Op.LDEXP, Op.MMA}))))
+"""
+    keys = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(6)
+    }
+    assert len(keys) == 1
 
 
 def test_damaged_files_are_ignored(folder: Path) -> None:

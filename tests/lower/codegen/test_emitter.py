@@ -64,6 +64,17 @@ def test_transposed_blocks_leave_out_padding(low: int, high: int) -> None:
     assert_matches_oracle([u])
 
 
+def test_transposed_blocks_of_padded_panels_are_loaded_by_rows() -> None:
+    """A condition that holds for a whole block or for none of it is the mask of each row."""
+    padded = build.pad(p(0, 4 * LANES, 64), (0, 0), (2 * LANES, 0))
+    panels = build.reshape(padded, (2, 3, LANES, 64))
+    u = build.permute(panels, (0, 3, 1, 2)) * 2.0
+    items = only(u)
+    assert accesses(items, Op.LOAD) == {(LANES, 1)}
+    assert {len(load.src) for load in items if load.op is Op.LOAD} == {3}
+    assert_matches_oracle([u])
+
+
 def test_indices_that_are_loaded_for_part_of_a_result_stay_in_bounds() -> None:
     taken = build.gather(p(0, 12), p(1, 11, 1, dtype=INT32), (1,))
     joined = build.concat([p(2, 1), build.reshape(taken, (11,))], 0)

@@ -80,6 +80,21 @@ def test_a_function_read_by_several_kernels_is_stored_if_cached(size: int) -> No
     assert_matches_oracle(outputs, rtol=1e-5)
 
 
+@pytest.mark.parametrize("readers", (3, 12))
+def test_a_function_of_one_number_is_stored_if_many_kernels_read_it(readers: int) -> None:
+    """As Adam's powers of the number of the step, of which each kernel would hold the code."""
+    factor = build.unary(Op.EXP, p(0))
+    shapes = [(100 + i,) if i % 2 else (100 + i, 1) for i in range(readers)]
+    outputs = [
+        p(i, *shape) * build.expand(build.reshape(factor, (1,) * len(shape)), shape)
+        for i, shape in enumerate(shapes, 1)
+    ]
+    bodies = [launch.kernel.source for launch in program(outputs).launches]
+    computing = [body for body in bodies if body and any(u.op is Op.EXP for u in walk([body]))]
+    assert len(computing) == (readers if readers == 3 else 1)
+    assert_matches_oracle(outputs, rtol=1e-5)
+
+
 def shifted(x: UOp, counts: int) -> UOp:
     """The sum of a line and of so many lines that it is shifted to."""
     n = x.shape[0]

@@ -300,6 +300,14 @@ def test_scatters_are_unrolled_by_at_most_four() -> None:
     assert size_of(n, Place.UPCAST) <= 4
 
 
+def test_scatters_of_one_element_a_row_have_one_vector() -> None:
+    """Of the gradient of a cross-entropy: elements are updated one by one in any case."""
+    x, at, u = p(0, 256, 100), p(1, 256, 1, 1, dtype=INT32), p(2, 256, 1, 1)
+    n = chosen(HOST, build.scatter(x, at, u, Op.ADD, batch=1))[-1]
+    assert size_of(n, Place.UPCAST) == 1
+    assert_matches_oracle([build.scatter(x, at, u, Op.ADD, batch=1)])
+
+
 @both_targets
 @pytest.mark.parametrize("columns", [1, 10, 16, 30, 31, 64])
 @pytest.mark.parametrize("rows", [7, 12, 90])

@@ -27,12 +27,15 @@ class Ahead:
 
     def __init__(self, compiler: LlvmCompiler) -> None:
         self._compiler = compiler
-        self._texts: deque[tuple[str, Target]] = deque()
+        self._texts: deque[tuple[str, str, Target]] = deque()
         self._thread: threading.Thread | None = None
 
     def begin(self, text: str, target: Target) -> None:
-        """Compile a text soon, with care."""
-        self._texts.append((text, target))
+        """Compile a text soon, with care, if its object is in no cache."""
+        key = self._compiler.key(text, target)
+        if self._compiler.find(key) is not None:
+            return
+        self._texts.append((key, text, target))
         # That of a parent process is not alive in its child.
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="tfn-compile", daemon=True)
@@ -40,18 +43,17 @@ class Ahead:
 
     def _run(self) -> None:
         while batch := self._next():
-            target = batch[0][1]
-            texts = [text for text, _ in batch]
+            texts = {key: text for key, text, _ in batch}
             try:
-                self._compiler.compile_all(texts, target, CAREFUL)
+                self._compiler.make(texts, batch[0][2], CAREFUL)
             except CompileError:
                 return  # who needs the object compiles the text again, and has the error
 
-    def _next(self) -> list[tuple[str, Target]]:
-        """The texts that wait, up to one for another target."""
-        batch: list[tuple[str, Target]] = []
+    def _next(self) -> list[tuple[str, str, Target]]:
+        """The texts that wait, with their keys, up to one for another target."""
+        batch: list[tuple[str, str, Target]] = []
         try:
-            while not batch or self._texts[0][1] == batch[0][1]:
+            while not batch or self._texts[0][2] == batch[0][2]:
                 batch.append(self._texts.popleft())
         except IndexError:  # there are no more
             return batch

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache as once
 from pathlib import Path
 
@@ -61,8 +62,15 @@ def _decoded(data: bytes) -> CachedKernel | None:
 
 def key(body: str, target: Target) -> str:
     """The digest of all that decides what a kernel or program becomes, `body` being its own."""
-    parts = body, repr(target), version(), _last_search()
+    parts = body, _described(target), version(), _last_search()
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@once
+def _described(target: Target) -> str:
+    """The fields of a target, the same in all processes: the order of a set of ops is not."""
+    values = [getattr(target, field.name) for field in fields(Target)]
+    return repr([sorted(map(repr, v)) if isinstance(v, frozenset) else v for v in values])
 
 
 def _last_search() -> str:

@@ -14,7 +14,8 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache as once
 from typing import Any
 
@@ -205,6 +206,7 @@ class LlvmCompiler:
         self.verify, self.counts = verify, Counts()
         self._translate = translate or self.translate
         self._memory: Cache[bytes] = Cache("objects", len)
+        self._unstored: deque[tuple[str, bytes]] = deque()
 
     def key(self, text: str, target: Target, level: int = CAREFUL) -> str:
         """The digest of everything that determines the object."""
@@ -230,24 +232,19 @@ class LlvmCompiler:
             CompileError: with LLVM's message.
         """
         keys = [self.key(text, target, level) for text in texts]
+        self._store()  # of what another thread has made, while it makes more
         with LOCK:
             begin_ns, before = time.perf_counter_ns(), self.counts.from_disk
-            objects = {key: data for key in keys if (data := self._find(key)) is not None}
+            objects = {key: data for key in keys if (data := self.find(key)) is not None}
             missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in objects}
             if from_disk := self.counts.from_disk - before:
                 events.add("cache", "disk hit", begin_ns, f"{from_disk} objects")
-            if missing:
-                begin_ns = time.perf_counter_ns()
-                compiled = self._translate(list(missing.values()), target, level)
-                self.counts.compiled += len(missing)
-                objects |= dict.fromkeys(missing, compiled)
-                said = f"{len(missing)} texts compiled, {len(compiled):,} bytes"
-                events.add("cache", "disk miss", begin_ns, said)
-                self._store(list(missing), compiled)
-            return [objects[key] for key in keys]
+            objects |= dict.fromkeys(missing, self.make(missing, target, level))
+        self._store()
+        return [objects[key] for key in keys]
 
-    def _find(self, key: str) -> bytes | None:
-        """The object under a key, or under the key that the entry names."""
+    def find(self, key: str) -> bytes | None:
+        """The object under a key, or under the key that the entry names; None if there is none."""
         data = self._memory.find(key)
         if data is not None:
             self.counts.from_memory += 1
@@ -262,15 +259,49 @@ class LlvmCompiler:
             self._memory.keep(whole, data)
         return data
 
-    def _store(self, keys: Sequence[str], data: bytes) -> None:
-        """Store an object under the key of its text; of several texts, under a digest they name."""
-        entries = {keys[0]: data}
-        if len(keys) > 1:
-            whole = hashlib.sha256("\0".join(keys).encode()).hexdigest()
-            entries = {whole: data} | dict.fromkeys(keys, _SEE + whole.encode())
-        for key, content in entries.items():
-            object_cache.store(PART, key, content)
-            self._memory.keep(key, content)
+    def make(self, texts: Mapping[str, str], target: Target, level: int = CAREFUL) -> bytes:
+        """One object of those texts, by their keys, that are not in memory.
+
+        It stays in memory; the next `compile_all` stores it.  A thread beside one that lowers would
+        wait for Python's lock after each operation on a file.
+
+        Raises:
+            CompileError: with LLVM's message.
+        """
+        with LOCK:
+            missing = {key: text for key, text in texts.items() if not self._in_memory(key)}
+            if not missing:
+                return b""
+            begin_ns = time.perf_counter_ns()
+            compiled = self._translate(list(missing.values()), target, level)
+            self.counts.compiled += len(missing)
+            said = f"{len(missing)} texts compiled, {len(compiled):,} bytes"
+            events.add("cache", "disk miss", begin_ns, said)
+            # Of several texts the object is stored once, under a digest that their entries name.
+            first, *more = missing
+            entries = {first: compiled}
+            if more:
+                whole = hashlib.sha256("\0".join(missing).encode()).hexdigest()
+                entries = {whole: compiled} | dict.fromkeys(missing, _SEE + whole.encode())
+            for key, content in entries.items():
+                self._memory.keep(key, content)
+            self._unstored.extend(entries.items())
+            return compiled
+
+    def _in_memory(self, key: str) -> bool:
+        """Whether there is an object under a key, or under the key that the entry names."""
+        data = self._memory.find(key)
+        if data is not None and data.startswith(_SEE):
+            data = self._memory.find(data[len(_SEE) :].decode(errors="replace"))
+        return data is not None
+
+    def _store(self) -> None:
+        """Write what is in memory alone to the disk."""
+        while self._unstored:
+            try:
+                object_cache.store(PART, *self._unstored.popleft())
+            except IndexError:  # another thread was faster
+                return
 
     def translate(self, texts: Sequence[str], target: Target, level: int) -> bytes:
         """An object of several texts, by LLVM in this process, past the caches.

@@ -416,12 +416,16 @@ class Emitter:
             base = self.place(build.where(self.value(condition), base, const(-offset, INT64)))
             return self._place_load(UOp(Op.LOAD, (node.src[0], base), Access(offset, 1, 0)))
         predicate = self.predicate(node, condition, lanes)
-        if predicate is None and not base.shape and abs(stride) > 1:
+        one_for_all = predicate is None or predicate.op is Op.SPLAT
+        if one_for_all and not base.shape and abs(stride) > 1:
             across = self._transposable_range(node, lanes)
             # A condition on it is true here; in other columns of the block it may be false.
             constrained = {r for c in node.src[2:] for r in self.at.depends[c]}
             if across is not None and across not in constrained:
-                return self._load_transposed(node, across, base, offset, stride)
+                if condition is not None:
+                    base = self._base_in_memory(condition, base, Access(offset, lanes, stride))
+                mask = () if predicate is None else (predicate,)
+                return self._load_transposed(node, across, (base, *mask), offset, stride)
         access = Access(offset, 1 if base.shape else lanes, stride)
         if condition is not None and lanes > 1 and not base.shape and abs(stride) == 1:
             base = self._base_in_memory(condition, base, access)
@@ -513,15 +517,18 @@ class Emitter:
                 return r
         return None
 
-    def _load_transposed(self, node: UOp, across: UOp, base: UOp, offset: int, stride: int) -> UOp:
+    def _load_transposed(
+        self, node: UOp, across: UOp, base: tuple[UOp, ...], offset: int, stride: int
+    ) -> UOp:
         """Load a square block by vectors along `across`, and transpose it in registers.
 
         All coordinates of `across` are emitted at once; gathers would cost a load per element.
+        `base` is the address, and a predicate that is equal in all lanes, if there is one.
         """
         present, lanes = self.env[across], across.arg.size
         start = offset - int(present.arg.value)
         rows = [
-            self.place(UOp(Op.LOAD, (node.src[0], base), Access(start + i * stride, lanes, 1)))
+            self.place(UOp(Op.LOAD, (node.src[0], *base), Access(start + i * stride, lanes, 1)))
             for i in range(lanes)
         ]
         for i, column in enumerate(transpose(rows, self.place)):

@@ -10,5 +10,6 @@ Files in reading order:
     indexing      indexing: a kernel's values inlined at indices, from its outputs
     inner_loops   inner loops: pointwise scans and while loops fused into one kernel
     kernel_order  memory-aware kernel order
+    shared_constants  kernels that differ in numbers alone become one, which loads them
     ranges        kernels over ranges: every axis a RANGE, movement as index arithmetic
 """

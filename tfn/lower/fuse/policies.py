@@ -59,7 +59,14 @@ About one elementary function.
 """
 
 MIN_CACHED_ELEMENTS = 64
-"""Elements of a value that is shared through the cache: fewer are not worth a kernel."""
+"""Elements of a value that two kernels share through the cache: fewer are not worth a kernel."""
+
+MAX_REPEATED_INSTRUCTIONS = 240
+"""Instructions that several kernels may hold again to compute a value of so few elements.
+
+LLVM takes about 30 us for each, and a kernel of one element 0.1 us in each run.  Powers that Adam
+computes of the number of the step were 9 of the 42 KB of text of each of 18 kernels of a GPT.
+"""
 
 MAX_EXPENSIVE_PARTS = 2
 """Expensive parts of a concatenation: each element runs through the instructions of all parts."""
@@ -135,7 +142,7 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
 
     They are stored where the consumers diverge: r kernels that recompute a value of n inputs read
     r n arrays; storing it costs n reads, a write, and r - 1 reads.  A value that stays in the cache
-    is written and read in less time than a function takes.
+    is written and read in less time than a function takes.  One of a few elements costs code alone.
     """
     stored: dict[UOp, str] = {}
     for node in analysis.order:
@@ -147,9 +154,13 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
         cached = MIN_CACHED_ELEMENTS <= node.size <= most
         limit = FUNCTION_INSTRUCTIONS if cached else EXPENSIVE_INSTRUCTIONS
         why = []
-        if analysis.depth_cost[node] >= limit:
-            cost = analysis.depth_cost[node]
+        cost = analysis.depth_cost[node]
+        repeated = (len(readers) - 1) * cost
+        if cost >= limit:
             why.append(f"each would recompute {cost} instructions (limit {limit})")
+        elif node.size < MIN_CACHED_ELEMENTS and repeated > MAX_REPEATED_INSTRUCTIONS:
+            allowed = MAX_REPEATED_INSTRUCTIONS
+            why.append(f"they would hold {repeated} instructions more (limit {allowed})")
         if spared_passes > MATERIALIZE_COST_PASSES:
             arrays = f"{spared_passes} arrays more (limit {MATERIALIZE_COST_PASSES})"
             why.append(f"together they would read {arrays}")

@@ -21,6 +21,7 @@ from tfn.lower.fuse.analysis import in_memory, part_in_memory
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, conjunction, flat, within
 from tfn.lower.fuse.inner_loops import fused_loop
 from tfn.lower.fuse.kernel_order import memory_aware_order
+from tfn.lower.fuse.shared_constants import share_constants
 from tfn.lower.index.simplify import simplify
 from tfn.trace import build
 from tfn.trace.argument import Param
@@ -67,7 +68,8 @@ def indexed_kernels(function: UOp) -> tuple[IndexedKernel | Region, ...]:
             members.setdefault(node.arg, []).append(node)
     kernels = {number: _group_kernels(barriers) for number, barriers in members.items()}
     order = memory_aware_order(members, kernels, function.src)
-    return tuple([kernel for number in order for kernel in kernels[number]])
+    in_order = [kernel for number in order for kernel in kernels[number]]
+    return tuple(share_constants(in_order, len(members)))
 
 
 def _group_kernels(barriers: Sequence[UOp]) -> Sequence[IndexedKernel | Region]:

@@ -318,6 +318,9 @@ def _vectorise(start: Start) -> Nest:
         )
         most = INTERLEAVED_COLUMN_SUMS if small and column_sums else INTERLEAVED_VECTORS
         parts = max([sum_order.partial_sums(f, model.target) or 1 for f in column_sums], default=1)
+        # Elements that are updated one by one gain nothing from vectors side by side.
+        updates = any(s.op is Op.STORE and s.arg is not None for s in n.body.src)
+        light = light and (not updates or _is_contiguous(model, lane, True))
         upcast = row_vectors or min(vectors, most if light and parts == 1 else 1)
         for r in _reduced_squares(model, lane, column_sums):
             n, upcast = Split(r.arg.number, lanes, Place.UPCAST).apply(n), 1
