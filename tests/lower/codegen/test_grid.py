@@ -25,6 +25,7 @@ from tfn.trace.uop import UOp, walk
 
 def nest(*outputs: UOp) -> Nest:
     (kernel,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, GRID))
+    assert isinstance(kernel, ranges.IndexedKernel)
     return loop_nest.nest(passes.decompose(kernel.body, GRID))
 
 
