@@ -18,7 +18,7 @@ from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.fourier import Products
-from tfn.lower.loops import grid_heuristics, heuristics, loop_nest
+from tfn.lower.loops import grid_heuristics, heuristics, loop_nest, memos
 from tfn.lower.math import decompose
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
@@ -71,6 +71,12 @@ def _real(function: UOp, target: Target) -> UOp:
     return complex_pairs.lower_complex(function, products)
 
 
+def _decompose(body: UOp, target: Target) -> UOp:
+    """A body in basic ops; a row stays in the registers of the threads of a grid, or is reread."""
+    body = memos.computed_again(body) if target.grid else body
+    return decompose.decompose([body], target.lacks)[0]
+
+
 def _split(n: loop_nest.Nest, target: Target) -> loop_nest.Nest:
     """The opt-ops of a kind of target: cores with vectors, or groups of threads."""
     return grid_heuristics.choose(n, target) if target.grid else heuristics.choose(n, target)
@@ -81,7 +87,7 @@ def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     if target.grid:
         return grid.linearize(n, fma, target.grid)
     branches = target.triple.split("-")[0] in BRANCH_PREDICTION
-    return linearize.linearize(n, fma, target.batch_invariant, branches)
+    return linearize.linearize(memos.checked(n), fma, target.batch_invariant, branches)
 
 
 def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:
@@ -97,7 +103,7 @@ passes = Passes(**{step.name: step for step in (
          "JAXPR", "KERNELS"),
     Pass("ranges",        lambda u, target: ranges.indexed_kernels(u),     "KERNELS", "RANGES"),
     # From here on, for each kernel.
-    Pass("decompose",     lambda u, target: decompose.decompose([u], target.lacks)[0],
+    Pass("decompose",     lambda u, target: _decompose(u, target),
          "RANGES", "RANGES"),
     Pass("split",         lambda u, target: _split(loop_nest.nest(u), target),
          "RANGES", "SPLIT"),

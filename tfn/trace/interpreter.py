@@ -118,7 +118,7 @@ class _Grid:
             return self.grid(node)
         if node.op is Op.LOAD:
             return self._load(node, values)
-        if node.op is Op.STAGED:
+        if node.op in (Op.STAGED, Op.MEMO):
             return values[0]
         if node.op is Op.FOLD:
             return self._fold(node, values[0]) if node.arg.index is None else self._first(node)

@@ -141,6 +141,7 @@ class Op(enum.Enum):
     CARRY = "carry"  # a value that goes from one iteration of a recurrence to the next
     RECUR = "recur"  # a recurrence over a range: first values, next values, stores
     SINK = "sink"  # the stores and recurrences of one kernel
+    MEMO = "memo"  # a value that a reduction keeps in a result, or that a later loop reads there
     STAGED = "staged"  # a load whose tile a group of threads copies to its local memory first
 
     # In order, over vectors (stage LINEAR).

@@ -383,6 +383,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.CARRY: Primitive(lambda src, arg: ((), arg.dtype)),
     Op.RECUR: Primitive(_nothing),
     Op.SINK: Primitive(_nothing),
+    Op.MEMO: Primitive(_same_as_first),
     Op.STAGED: Primitive(_same_as_first),
 
     Op.LOOP: Primitive(_range),

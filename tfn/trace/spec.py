@@ -81,6 +81,7 @@ RANGES_OPS = _COMPUTE | {
     Op.FOLD,
     Op.CARRY,
     Op.RECUR,
+    Op.MEMO,
     Op.SINK,
     Op.SORT,
     Op.KERNEL,
@@ -157,6 +158,12 @@ def _fold(u: UOp) -> bool:
     pairs = u.src[0].op is Op.TUPLE
     ranges = all(r.op is Op.RANGE for r in u.src[1:])
     return isinstance(u.arg, Fold) and pairs == (u.arg.index is not None) and ranges
+
+
+def _memo(u: UOp) -> bool:
+    """A value, an address in a result of its dtype, and the reduction that has kept it if any."""
+    fits = u.src[1].op is Op.PARAM and u.src[1].dtype == u.dtype and u.src[2].dtype == INT64
+    return fits and all(s.op is Op.FOLD for s in u.src[3:]) and len(u.src) in (3, 4)
 
 
 def _whole_range(u: UOp) -> bool:
@@ -240,6 +247,7 @@ _OVER_RANGES: dict[Op, Callable[[UOp], bool]] = {
     Op.LOAD: _load,
     Op.STORE: _store,
     Op.FOLD: _fold,
+    Op.MEMO: _memo,
     Op.SINK: _sink,
 }
 FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {

@@ -15,7 +15,7 @@ from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.loops import grid_heuristics, loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Split
-from tfn.lower.math import decompose
+from tfn.lower.passes import passes
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.grid_interpreter import grid as run_grid
@@ -25,7 +25,8 @@ from tfn.trace.uop import UOp, walk
 
 def nest(*outputs: UOp) -> Nest:
     (kernel,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, GRID))
-    return loop_nest.nest(decompose.decompose([kernel.body], GRID.lacks)[0])
+    assert isinstance(kernel, ranges.IndexedKernel)
+    return loop_nest.nest(passes.decompose(kernel.body, GRID))
 
 
 def chosen(*outputs: UOp) -> tuple[UOp, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.check_passes import HOST
+from tests.lower.check_passes import GRID, HOST
 from tests.lower.graphs import (
     assert_close,
     assert_matches_oracle,
@@ -28,6 +28,7 @@ from tfn.lower.graph.split_reduction import (
     MAX_CONCAT_PARTS,
     MAX_OUTPUTS_TO_SPLIT,
     MIN_ELEMENTS_TO_SPLIT,
+    MIN_WHOLE_ROWS,
     PARTIAL_RESULTS,
     collapse_free,
     collapse_k,
@@ -162,6 +163,17 @@ def test_concat_trees(count: int) -> None:
     assert max(len(v.src) for v in kernels) <= MAX_CONCAT_PARTS
     values = inputs([u])
     assert_close(run_oracle([rewritten], values)[0], run_oracle([u], values)[0])
+
+
+def test_rows_enough_for_all_threads_are_whole() -> None:
+    rows = build.add_up(p(0, MIN_WHOLE_ROWS, MIN_ELEMENTS_TO_SPLIT), (1,))
+    assert two_pass_reduce(rows, HOST) is rows
+    columns = build.add_up(p(0, MIN_ELEMENTS_TO_SPLIT, MIN_WHOLE_ROWS), (0,))
+    few = build.add_up(p(0, MIN_WHOLE_ROWS - 1, MIN_ELEMENTS_TO_SPLIT), (1,))
+    for u, target in ((columns, HOST), (few, HOST), (rows, GRID)):
+        assert two_pass_reduce(u, target) is not u
+    indices = build.reduce(rows.src[0], Op.MAX, (1,), index=np.dtype("int32"))
+    assert two_pass_reduce(indices, HOST) is not indices
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ mask is false in every lane: so blocks of a block matrix took 490 us, and take 8
 elements keeps the alignment of the address.
 """
 
-_ALWAYS = frozenset({Op.LOAD, Op.STAGED, Op.FOLD, Op.RANGE, Op.PARAM})
+_ALWAYS = frozenset({Op.LOAD, Op.STAGED, Op.MEMO, Op.FOLD, Op.RANGE, Op.PARAM})
 """Ops that are emitted whether or not a rare value needs them."""
 
 Terms = list[tuple[UOp, int]]
@@ -191,6 +191,8 @@ class Emitter:
         """The nodes to emit before a node: of a WHERE with a constant condition only its branch."""
         if node.op is Op.LOAD:
             return [*self.address_values(node.src[1]), *node.src[2:]]
+        if node.op is Op.MEMO:  # the value, or the reduction that has kept it
+            return [node.src[-1 if len(node.src) == 4 else 0], *self.address_values(node.src[2])]
         if node.op is Op.STAGED:  # its load was emitted when the tile was copied
             return ()
         if node.op is Op.WHERE:
@@ -215,6 +217,8 @@ class Emitter:
         """The value of a node, given those of its `_sources`."""
         if node.op is Op.LOAD:
             return self._load(node)
+        if node.op is Op.MEMO:
+            return self._memo(node, src[0])
         if node.op is Op.STAGED:
             assert self.threads is not None, "tiles are staged for groups of threads"
             return self.threads.load_staged(self, node)
@@ -456,6 +460,18 @@ class Emitter:
         mask = self.predicate(x, None, lanes)
         src = (x.src[0], base) if mask is None else (x.src[0], base, mask)
         return self._place_load(UOp(Op.LOAD, src, Access(start, lanes, stride)))
+
+    def _memo(self, node: UOp, value: UOp) -> UOp:
+        """A value that is stored where later loops find it, or one that an earlier loop stored."""
+        base, offset, lanes, stride = self.address(node.src[2])
+        predicate = self.predicate(node, None, lanes)
+        mask = () if predicate is None else (predicate,)
+        access = Access(offset, lanes, stride)
+        if len(node.src) == 4:
+            return self.append(UOp(Op.LOAD, (node.src[1], base, *mask), access))
+        value = self.splat(value, lanes) if lanes > 1 else value
+        self.append(UOp(Op.STORE, (node.src[1], base, value, *mask), access))
+        return value
 
     def _place_load(self, load: UOp) -> UOp:
         # Local memory is written between barriers: its loads keep their position too.

@@ -8,6 +8,7 @@ Files in reading order:
     policies      materialisation policies: the values that are worth a buffer
     boundaries    kernel boundaries: a GBARRIER on each value that must or should be materialised
     indexing      indexing: a kernel's values inlined at indices, from its outputs
+    kept_rows     expensive values that loops over a row share: kept in a result meanwhile
     inner_loops   inner loops: pointwise scans and while loops fused into one kernel
     kernel_order  memory-aware kernel order
     shared_constants  kernels that differ in numbers alone become one, which loads them

@@ -20,6 +20,7 @@ from tfn.lower.codegen.sort.sort import scratch
 from tfn.lower.fuse.analysis import in_memory, part_in_memory
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, conjunction, flat, within
 from tfn.lower.fuse.inner_loops import fused_loop
+from tfn.lower.fuse.kept_rows import keep_rows
 from tfn.lower.fuse.kernel_order import memory_aware_order
 from tfn.lower.fuse.shared_constants import share_constants
 from tfn.lower.index.simplify import simplify
@@ -87,7 +88,8 @@ def _group_kernels(barriers: Sequence[UOp]) -> Sequence[IndexedKernel | Region]:
         return _scatter(barriers[0])
     indexer = Indexer(barriers)
     index = indexer.axes(first.shape)
-    return [indexer.finish([(b, indexer.value(b.src[0], index, None), index) for b in barriers])]
+    stores = [(b, indexer.value(b.src[0], index, None), index) for b in barriers]
+    return [indexer.finish(keep_rows(indexer, stores))]
 
 
 def _scatter(barrier: UOp) -> list[IndexedKernel]:

@@ -2,6 +2,7 @@
 
 Files in reading order:
     loop_nest    Nest: a kernel's loops in order, and the opt-ops that were applied to them
+    memos        whether the order of loops lets a result hold values that loops share
     grid_opt_ops  those of grids: tiles in local memory, products of warps
     opt_ops      schedule primitives: split, reorder, vectorise, unroll, parallelise
     cost_model   analytical cost model: strides, trip counts, nanoseconds of a loop nest

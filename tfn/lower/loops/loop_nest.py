@@ -149,6 +149,8 @@ def simplified(n: Nest) -> Nest:
                 *src[2 : predicate.start],
                 *map(simplify, src[predicate]),
             )
+        elif node.op is Op.MEMO and _divides(src[2]):
+            src = (*src[:2], simplify(src[2]), *src[3:])
         elif node.op is Op.CARRY:  # simplified once here: an address may hold the same node
             src = (src[0], *map(simplify, src[1:]))
         if _narrows(node):

@@ -284,6 +284,10 @@ class Merge:
         return substituted(n, {a: const(0, INT64), b: m}, {a: (), b: (m,)}, self)
 
 
+ADDRESSES = {Op.LOAD: 1, Op.STORE: 1, Op.MEMO: 2}
+"""The source that is an address, by op."""
+
+
 def steps_as_one(n: Nest, a: UOp, b: UOp) -> bool:
     """Whether every address steps through two loops as through one: as ``a * B + b``."""
     pair = {a, b}
@@ -291,8 +295,8 @@ def steps_as_one(n: Nest, a: UOp, b: UOp) -> bool:
     if not (is_whole(n, a) and is_whole(n, b)):
         return False
     for node in nodes(n.body):
-        if node.op in (Op.LOAD, Op.STORE):
-            terms, _ = affine(node.src[1])
+        if node.op in ADDRESSES:
+            terms, _ = affine(node.src[ADDRESSES[node.op]])
             if terms.get(a, 0) != terms.get(b, 0) * size:
                 return False
             if any(t not in pair and not pair.isdisjoint(walk([t])) for t in terms):
@@ -313,7 +317,8 @@ def _beside_addresses(body: UOp) -> set[UOp]:
             if node.op is Op.FOLD:
                 stack.append(node.src[0])
             elif node.op is not Op.CARRY:
-                stack.extend(node.src[2:] if node.op in (Op.LOAD, Op.STORE) else node.src)
+                at = ADDRESSES.get(node.op)
+                stack.extend(s for i, s in enumerate(node.src) if i != at)
     return seen
 
 

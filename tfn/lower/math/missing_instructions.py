@@ -56,8 +56,12 @@ def ldexp(x: UOp, n: UOp, arg: object = None) -> UOp:
     range of exponents is applied first: that product is exact, or the result is zero or infinite.
     """
     if arg == NEAR_ONE:
-        half = n >> 1
-        return x * power_of_two(half, x.dtype) * power_of_two(n - half, x.dtype)
+        # The bias of both exponents, added once: halves of n + 2 bias are exponents as stored.
+        layout = FORMATS[x.dtype]
+        biased = _plus(n, 2 * (layout.one >> layout.fraction))
+        half = biased >> 1
+        first, second = (from_bits(e << layout.fraction) for e in (half, biased - half))
+        return x * first * second
     last, excess = _split_exponent(n, x.dtype)
     second, third = _split_exponent(excess, x.dtype)
     # A third excess leaves no bit of any number, or infinity: it is dropped.
@@ -65,6 +69,13 @@ def ldexp(x: UOp, n: UOp, arg: object = None) -> UOp:
     for exponent in (first, second, last):
         x = x * power_of_two(exponent, x.dtype)
     return x
+
+
+def _plus(n: UOp, addend: int) -> UOp:
+    """A sum with a constant, which joins one that n subtracts."""
+    if n.op is Op.SUB and n.src[1].op is Op.CONST:
+        return n.src[0] - (int(n.src[1].arg.value) - addend)
+    return n + addend
 
 
 def _split_exponent(n: UOp, dtype: DType) -> tuple[UOp, UOp]:

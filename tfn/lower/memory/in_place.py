@@ -50,6 +50,8 @@ def accesses_of(body: UOp) -> Accesses:
     stores = body.src if body.op is Op.SINK else ()
     if not all(s.op is Op.STORE and s.arg is None for s in stores):
         return Accesses(None, ())
+    # A result that holds kept values is written before the loops of the stores.
+    keeps = any(u.op is Op.MEMO for u in walk([body]))
     in_folds = set(walk([f.src[0] for f in walk([body]) if f.op is Op.FOLD]))
     numbers: dict[UOp, int] = {}
     loads: list[tuple[int, int, int]] = []
@@ -58,7 +60,7 @@ def accesses_of(body: UOp) -> Accesses:
         for u in walk([store], lambda u: u not in seen):
             if u.op is Op.LOAD and u not in seen:
                 # A fold loads elements of other iterations: no store may come before it.
-                first = len(stores) if u in in_folds else i
+                first = len(stores) if keeps or u in in_folds else i
                 number = numbers.setdefault(u.src[1], len(numbers))
                 loads.append((u.src[0].arg.index, number, first))
             seen.add(u)

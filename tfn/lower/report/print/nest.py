@@ -85,6 +85,10 @@ def simplified(n: Nest) -> Nest:
             inner = [r for r in src[1:] if r.op is Op.RANGE]
             # Without loops a reduction is its body.
             new[node] = rebuild(node, (src[0], *inner)) if inner else src[0]
+        elif node.op is Op.MEMO:
+            # One that is read is not computed: its value has no line of its own.
+            value = src[0] if len(src) == 3 else const(0, node.dtype)
+            new[node] = rebuild(node, (value, src[1], simplify(src[2]), *src[3:]))
         elif node.op in (Op.LOAD, Op.STORE, Op.TUPLE):
             new[node] = rebuild(node, (src[0], simplify(src[1]), *src[2:]))
         else:
@@ -176,6 +180,12 @@ class NestPrinter:
     def staged(self, node: UOp) -> None:
         """``local(a[r0])``: from a tile in local memory."""
         self._set(node, Text(f"local({self.texts[node.src[0]].text})"))
+
+    def memo(self, node: UOp) -> None:
+        """``(b[r0] := value)``, or ``b[r0]`` of a value that is kept."""
+        value, buffer, index = (self.texts[s].text for s in node.src[:3])
+        kept = f"{buffer}[{index}]"
+        self._set(node, Text(f"({kept} := {value})" if len(node.src) == 3 else kept))
 
     def value(self, node: UOp) -> None:
         """An operation: a name, or an expression."""
@@ -277,6 +287,7 @@ UPDATES = {Op.ADD: "+=", Op.MUL: "*="}
 PRINT: dict[Op, Callable[[NestPrinter, UOp], None]] = {
     Op.PARAM: NestPrinter.buffer,
     Op.LOAD: NestPrinter.load,
+    Op.MEMO: NestPrinter.memo,
     Op.STAGED: NestPrinter.staged,
     Op.FOLD: NestPrinter.fold,
     Op.TUPLE: NestPrinter.tuple_,
