@@ -207,11 +207,13 @@ class Sort:
     """A stable ascending sort of all operands together along the last axis.
 
     The first `keys` operands are compared in order; NaN comes last.  `shared` says that the threads
-    of a group sort a row together, in their local memory.
+    of a group sort a row together, in their local memory.  With `largest` the results are so many
+    elements of each row, the largest first; of equal ones the first comes first.
     """
 
     keys: int
     shared: bool = False
+    largest: int | None = None
 
 
 @frozen

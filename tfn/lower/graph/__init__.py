@@ -17,5 +17,6 @@ Files in reading order:
     wide_operands    operands of 16-bit floats in 32 bits, for products
     split_reduction  split-K, two-pass reductions, concatenation trees
     block_scan       scans of associative functions in blocks, for grids
+    partial_sort     the largest elements of rows, selected or by a sort
     packing          operand packing for GEMM and matrix units, GEMV; the pass over a function
 """
