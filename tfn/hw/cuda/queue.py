@@ -40,12 +40,14 @@ from tfn.hw.cuda.graph import Function, parameters, recorded
 from tfn.hw.cuda.launch import Call
 from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory
+from tfn.hw.cuda.nccl_processes import Between, connected
 from tfn.hw.cuda.solver import Solver
 from tfn.hw.cuda.table import WORD_BYTES
 from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn, no_share
 from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
+from tfn.trace.processes import Message
 
 ARENA_SLACK_BYTES = 64
 """Beyond the arena: a load that is not taken reads the first element, of an empty array too."""
@@ -259,12 +261,16 @@ class Run:
     def host(self, command: Host) -> None:
         """Call a function of the host on copies of its operands, and copy its results back.
 
-        A routine of LAPACK runs on the device where cuSOLVER has it.
+        A routine of LAPACK runs on the device where cuSOLVER has it, and an exchange with other
+        processes where these have NCCL.
         """
         call, memory = command.call, self.memory
         function = filled(call.host.run, self.executable.callbacks)
         results = len(call.host.results)
         pointers = [self.address(address) for address in command.operands]
+        between = self.queue.between if isinstance(function, Message) else None
+        if between and between.exchange(function, pointers, call.types, results):
+            return
         library = self.queue.solver if call.types else None
         step = library and library.step(function, pointers, call.types, results)
         if library and step:
@@ -354,6 +360,11 @@ class CudaQueue:
         """cuSOLVER on this GPU, opened at its first use; None where it is not installed."""
         functions = solver.library()
         return None if functions is None else Solver(self.driver, functions)
+
+    @cached_property
+    def between(self) -> Between | None:
+        """Exchanges with the GPUs of other processes; None for a process alone."""
+        return connected(self.driver)
 
     def control(self) -> dict[str, Function]:
         """The kernels of loops and branches, loaded at their first use."""
