@@ -281,6 +281,15 @@ def test_products_of_bytes_assemble_without_being_serialised() -> None:
 
 
 @needs_ptxas
+def test_a_product_that_is_serialised_fails() -> None:
+    """At LLVM's level 0 sums are copied between products; ptxas says so, and exits with 0."""
+    (kernel,) = lower(jaxpr([product(4096, 4096, 4096)]), TARGET).kernels
+    text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 0)
+    with pytest.raises(AssertionError, match=r"C7514.*instructions are serialized"):
+        assemble(text, TARGET.cpu)
+
+
+@needs_ptxas
 @pytest.mark.parametrize("turned", [(1, 0), (0, 1)], ids=str)
 def test_products_assemble_without_being_serialised(turned: tuple[int, int]) -> None:
     a, b = p(0, 4096, 4096, dtype=BFLOAT16), p(1, 4096, 4096, dtype=BFLOAT16)
