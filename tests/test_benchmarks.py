@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+
+import tfn
+from tests.hw.opencl.devices import needs_opencl, quick
+from tfn.config import config
+from tfn.hw.cuda import driver
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
@@ -198,23 +204,78 @@ def test_a_soak_tells_what_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "give it more minutes" in next(soak.faults([], {}, 60))
 
 
-def test_without_a_gpu_nothing_is_measured(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module gpu; the default device is what it was afterwards."""
     monkeypatch.syspath_prepend(FOLDER)
     import gpu
 
-    from tfn.config import config
-    from tfn.hw.cuda import driver
-
     before = config.device
-    try:
-        if driver.available():
-            assert gpu.main([]) == 1 and "no CUDA driver" in capsys.readouterr().out
-        assert gpu.main(["--device", "cpu", "--only", "tiny"]) == 0
-        assert "tiny" in capsys.readouterr().out
-    finally:
-        config.device = before
+    yield gpu
+    config.device = before
+
+
+def test_without_a_gpu_nothing_is_measured_but_compilation(
+    gpu: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if driver.available():
+        assert gpu.main(["--only", "tiny,compile_simple"]) == 1
+        said = capsys.readouterr().out
+        assert "no CUDA driver" in said and "compile_simple" in said and "tiny" not in said
+
+
+def test_times_stand_beside_targets_and_missing_peers_are_named(
+    gpu: Any,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu, "absent", lambda name: f"{name} is not installed")
+    path = tmp_path / "out.json"
+    options = ["--device", "cpu", "--only", "tiny,process_first_result", "--json", str(path)]
+    assert gpu.main([*options, "--peers", "jax"]) == 0
+    said, found = capsys.readouterr().out, json.loads(path.read_text())
+    assert "jax is missing: jax is not installed" in said and "<= 5 us" in said
+    assert [*found] == ["tiny", "process_first_result"] and found["tiny"]["seconds"]["tfn"] > 0
+    assert found["process_first_result"]["seconds"]["tfn"] > 0.05
+    for wrong in (["--only", "tiny,magic"], ["--peers", "matlab"]):
+        with pytest.raises(SystemExit):
+            gpu.main(wrong)
+
+
+def test_targets_of_gpu_rows(gpu: Any) -> None:
+    even, ahead = gpu.gpu_rows.EVEN, gpu.gpu_rows.AHEAD
+    assert even.met(1.0, {"torch": 0.97, "jax": 0.1}) and not even.met(1.0, {"torch": 0.9})
+    assert even.met(1.0, {"jax": 1.0}) is None and ahead.met(1.0, {}) is None
+    assert ahead.met(1.0, {"torch": 1.1, "jax": 2.0}) and not ahead.met(1.0, {"jax": 1.0})
+    assert (
+        gpu.Target(seconds=5e-6).met(4e-6, {}) and str(gpu.Target(2.5, "torch")) == ">= 2.5 x torch"
+    )
+    by_library = gpu.functional("tfn")
+    assert by_library.keys() == gpu.ROWS.keys()
+
+
+@needs_opencl
+@pytest.mark.parametrize("part", range(4))
+def test_gpu_rows_have_the_values_of_a_processor(
+    gpu: Any, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them, at small sizes, by groups of threads."""
+    monkeypatch.setitem(tfn.eager.run._DEVICES, "opencl", quick())
+    monkeypatch.setattr(config, "disk_cache", False)
+    config.device = "opencl"
+    for name in [*gpu.ROWS][part::4]:
+        found = gpu.compared(name, gpu.ROWS[name], {"tfn": gpu.own()})
+        assert not found.errors, (name, found.errors)
+
+
+def test_values_that_differ_are_told(gpu: Any) -> None:
+    def wrong(row: Any, inputs: Any) -> Any:
+        return lambda: inputs["x"] + 2
+
+    contestants = {"wrong": gpu.Contestant({"tiny": wrong}, lambda x: x)}
+    found = gpu.compared("tiny", gpu.ROWS["tiny"], contestants)
+    assert found.errors["wrong"].startswith("differs by")
 
 
 # Programs of others.

@@ -8,7 +8,7 @@ import pytest
 import tfn
 from tfn import lax
 from tfn.errors import ArgumentError
-from tfn.lax.partial_sort import MIN_ELEMENTS_TO_SELECT
+from tfn.lower.graph.partial_sort import MIN_ELEMENTS_TO_SELECT
 
 
 def by_sorting(x: np.ndarray, k: int, axis: int) -> tuple[np.ndarray, np.ndarray]:

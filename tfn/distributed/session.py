@@ -124,6 +124,16 @@ class Session:
             self.failed = True
             raise
 
+    def arrived(self, what: str, pending: Sequence[Pending]) -> None:
+        """Wait for messages of another carrier, by the deadline of the job.
+
+        Raises:
+            CollectiveTimeoutError, WorkerLostError: as `wait`.
+        """
+        self.current = what
+        self.wait(pending, self.deadline_s)
+        self.current = ""
+
     def exchanged(self, own: bytes, ranks: Sequence[int], what: str) -> list[bytes]:
         """Some bytes of each process, of any length.
 
@@ -298,6 +308,7 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = partial(messages.bind, own), _agree
     processes.begin, processes.end = partial(messages.begin, own), partial(messages.end, own)
+    processes.exchanged, processes.wait = own.exchanged, own.arrived
     _SESSION.append(own)
     own.reporter, processes.check, own.courier = Reporter(own.rank), own.check, Courier()
     own.reporter.watch(own.check)
@@ -469,4 +480,4 @@ def _leave() -> None:
     _SESSION.clear()
     processes.index, processes.device_counts = 0, None
     processes.bind = processes.agree = processes.clock = processes.check = None
-    processes.begin = processes.end = None
+    processes.begin = processes.end = processes.exchanged = processes.wait = None

@@ -192,7 +192,7 @@ def part(x: Array, sharding: Sharding, number: int, device: Device) -> Array:
     stack = stack_of(x, run.device(platform_of(x)).memory)
     data = stack[_row(partition, sharding, number)]
     memory = run.device(memories.place(alone)).memory
-    here = device.platform not in platforms.CONTROLLERS
+    here = device.platform not in {*platforms.CONTROLLERS, *platforms.DRIVEN}
     aligned = here and data.nbytes and data.__array_interface__["data"][0] % ALIGNMENT == 0
     buffer = memory.adopt(data) if aligned else memory.copy(data)
     return concrete(buffer, data.shape, x.dtype, x.weak_type, alone)

@@ -79,7 +79,7 @@ ADDED = {
     "Dot": ("tf32",),
     "Scan": ("associative",),
     "Scatter": ("distinct", "whole"),
-    "Sort": ("shared",),
+    "Sort": ("shared", "largest"),
 }
 """Fields that records have got since their first version: left out where all have their default."""
 

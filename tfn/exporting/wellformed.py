@@ -239,7 +239,7 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
         "distinct": _one_of(False),
         "whole": _one_of(False),
     },
-    Sort: {"keys": _plain(1), "shared": _one_of(False)},
+    Sort: {"keys": _plain(1), "shared": _one_of(False), "largest": _optional(_sized(0))},
     Function: {"params": _parameters},
     Scan: {
         "length": _sized(0),

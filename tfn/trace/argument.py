@@ -207,11 +207,13 @@ class Sort:
     """A stable ascending sort of all operands together along the last axis.
 
     The first `keys` operands are compared in order; NaN comes last.  `shared` says that the threads
-    of a group sort a row together, in their local memory.
+    of a group sort a row together, in their local memory.  With `largest` the results are so many
+    elements of each row, the largest first; of equal ones the first comes first.
     """
 
     keys: int
     shared: bool = False
+    largest: int | None = None
 
 
 @frozen
@@ -618,9 +620,9 @@ class GroupMma:
     """An element of ``sums[64, columns] + a[64, depth] @ b[depth, columns]`` of four warps.
 
     Operands are in swizzled rows of local memory.  A row is 128 bytes along the sum, 64 elements of
-    16 bits or 32 of tf32; or of the former across it, with a row for each of 64 places along the
-    sum, and such boxes one after the other.  With w = warp % 4, g = lane // 4 and t = lane % 4, sum
-    number ``4 * j + 2 * h + q`` is::
+    16 bits, 32 of tf32 or 128 of int8; or of the first across it, with a row for each of 64 places
+    along the sum, and such boxes one after the other.  With w = warp % 4, g = lane // 4 and
+    t = lane % 4, sum number ``4 * j + 2 * h + q`` is::
 
         sums[16 * w + 8 * h + g, 8 * j + 2 * t + q]
 

@@ -384,7 +384,10 @@ def scatter(arg: Scatter, operand: Value, indices: Value, updates: Value) -> Val
 
 
 def sort(arg: Sort, *operands: Value) -> tuple[Value, ...]:
-    """A stable lexicographic sort along the last axis, NaN last."""
+    """A stable lexicographic sort along the last axis, NaN last; or the largest, NaN first."""
+    if arg.largest is not None:  # of a stable sort the other way round
+        ordered = sort(Sort(arg.keys), *(np.flip(x, -1) for x in operands))
+        return tuple(np.flip(x, -1)[..., : arg.largest] for x in ordered)
     order = np.lexsort(tuple(reversed([_sortable(x) for x in operands[: arg.keys]])), axis=-1)
     return tuple(np.take_along_axis(x, order, axis=-1) for x in operands)
 

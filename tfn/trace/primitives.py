@@ -30,7 +30,7 @@ from tfn.dtypes import (
 )
 from tfn.errors import AxisError, DTypeError
 from tfn.trace import matrix_tiles, regions, sharding, windows
-from tfn.trace.argument import Access, Const, Iota, Leaf, Pad, Param, Reduce, Shrink
+from tfn.trace.argument import Access, Const, Iota, Leaf, Pad, Param, Reduce, Shrink, Sort
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 from tfn.trace.regions import Node, Type
 from tfn.trace.type_checks import BITS, NUMBERS, ORDERED, REAL, same_type, sized
@@ -281,13 +281,14 @@ def _reduce(src: tuple[Node, ...], arg: Reduce) -> Type:
     return shape, arg.index or x.dtype
 
 
-def _sort(src: tuple[Node, ...], arg: object) -> Type:
+def _sort(src: tuple[Node, ...], arg: Sort) -> Type:
     if any(other.shape != src[0].shape for other in src) or not src[0].shape:
         raise unfit(
             "sort needs operands of one shape with at least one axis",
             src,
             "broadcast or reshape them first",
         )
+    assert arg.largest is None or 0 <= arg.largest <= src[0].shape[-1], (arg, src)
     return (), BOOL
 
 

@@ -49,6 +49,8 @@ class Processes:
         bind: ``(message, results, operands) -> call``: a message prepared for its memory.
         begin: as `bind`; the call returns before the message has arrived.
         end: ``(message, results) -> call``: waits for the message to these results.
+        exchanged: ``(bytes, ranks, what)``: some bytes of each process, for all of them.
+        wait: ``(what, pending)``: until each has arrived, by its ``test()``, or the deadline.
         agree: ``(hosts, name, digest, messages)``: raises unless all processes of the hosts are
             about to run the same program, with the same messages in the same order.
         clock: of this process, compared with that of process 0; None for one process alone.
@@ -60,6 +62,8 @@ class Processes:
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
     begin: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
     end: Callable[[Message, Arrays], Callable[[], None]] | None = None
+    exchanged: Callable[[bytes, Sequence[int], str], list[bytes]] | None = None
+    wait: Callable[[str, Sequence[Any]], None] | None = None
     agree: Callable[[HostGrid, str, str, str], None] | None = None
     clock: Clock | None = None
     check: Callable[[], None] | None = None

@@ -104,6 +104,8 @@ def result(node: Node, i: int) -> Type:
     if node.op not in _LIKE:
         return ((node.shape, node.dtype),)[i]
     like = _LIKE[node.op](node)[i]
+    if node.op is Op.SORT and node.arg.largest is not None:
+        return (*like.shape[:-1], node.arg.largest), like.dtype
     stacked = node.op is Op.SCAN and i >= node.arg.carries
     return ((node.arg.length, *like.shape) if stacked else like.shape), like.dtype
 

@@ -39,7 +39,6 @@ from tfn.trace.build import (
     scatter,
     several,
     shrink,
-    sort,
     unary,
     where,
     zeros,
@@ -333,9 +332,9 @@ def _sort(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:
     last = len(shape) - 1
     if not shape[last]:  # nothing to put in order, and no window of one element to gather
         return tuple(d)
-    order = sort([*y.src[:keys], iota(shape, last)], keys)[-1]
-    indices = reshape(order, (*shape, 1))
-    return tuple(None if t is None else reshape(gather(t, indices, (1,), last), shape) for t in d)
+    order = several(UOp(Op.SORT, (*y.src[:keys], iota(shape, last)), y.arg))[-1]
+    kept, indices = order.shape, reshape(order, (*order.shape, 1))
+    return tuple(None if t is None else reshape(gather(t, indices, (1,), last), kept) for t in d)
 
 
 def _linear(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:

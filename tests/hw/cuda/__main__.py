@@ -70,7 +70,7 @@ STEPS: dict[str, Step] = {
                    needs=("gpu", "sanitizer"))
         for tool in ("memcheck", "racecheck", "initcheck", "synccheck")
     },
-    "times": Step("times beside torch's, where it is installed",
+    "times": Step("times beside those of jax, torch and torch.compile, and which targets are met",
         ("{python}", "benchmarks/gpu.py"), needs=("gpu",)),
 }
 # fmt: on

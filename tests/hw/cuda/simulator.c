@@ -151,7 +151,7 @@ static void exchange(Fiber *w, int count) {
 
 /* An element of a tile in rows of 128 bytes, whose places of 16 bytes are swizzled by address. */
 static float swizzled(const char *tile, int across, int along, int is_across, int kind) {
-  int size = kind == MMA_TF32 ? 4 : 2, row = 128 / size;
+  int size = kind == MMA_TF32 ? 4 : kind == MMA_S8 ? 1 : 2, row = 128 / size;
   int element = is_across ? (across / row * row + along) * row + across % row : across * row + along;
   uintptr_t at = (uintptr_t)tile + (uintptr_t)size * (uintptr_t)element;
   at ^= (at >> 7 & 7) << 4;
@@ -160,6 +160,7 @@ static float swizzled(const char *tile, int across, int along, int is_across, in
     memcpy(&word, (const void *)at, 4);
     return tf32(word);
   }
+  if (kind == MMA_S8) return *(const int8_t *)at;
   uint16_t x;
   memcpy(&x, (const void *)at, 2);
   return kind == MMA_BF16 ? bf16(x) : f16(x);
@@ -169,8 +170,8 @@ typedef struct { const char *a, *b; int columns, a_across, b_across, kind, is_op
 static Product products[MOST / 128];  /* that four warps have started, and not waited for */
 
 static void multiply_group(Fiber *w, const Product *p) {
-  int columns = p->columns, depth = p->kind == MMA_TF32 ? 32 : 64;
-  static float a[64][64], b[64][256];
+  int columns = p->columns, depth = p->kind == MMA_TF32 ? 32 : p->kind == MMA_S8 ? 128 : 64;
+  static float a[64][128], b[128][256];
   for (int k = 0; k < depth; k++) {
     for (int i = 0; i < 64; i++) a[i][k] = swizzled(p->a, i, k, p->a_across, p->kind);
     for (int j = 0; j < columns; j++) b[k][j] = swizzled(p->b, j, k, p->b_across, p->kind);
@@ -181,7 +182,8 @@ static void multiply_group(Fiber *w, const Product *p) {
       int column = 8 * (i / 4) + 2 * (t % 4) + i % 2;
       double total = 0;
       for (int k = 0; k < depth; k++) total += (double)a[row][k] * b[k][column];
-      w[t].sums[i] += (float)total;
+      if (p->kind == MMA_S8) ((int32_t *)w[t].sums)[i] += (int32_t)total;
+      else w[t].sums[i] += (float)total;
     }
 }
 
@@ -323,7 +325,7 @@ Four sim_mma_s8(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
 }
 void sim_group_mma(float *sums, const char *a, const char *b, int columns, int a_across, int b_across, int kind, int pending) {
   Fiber *f = &fibers[current];
-  f->kind = kind == 2 ? MMA_TF32 : kind ? MMA_BF16 : MMA_F16, f->sums = sums, f->a = a, f->b = b;
+  f->kind = (int[]){MMA_F16, MMA_BF16, MMA_TF32, MMA_S8}[kind], f->sums = sums, f->a = a, f->b = b;
   f->columns = columns, f->a_across = a_across, f->b_across = b_across;
   f->pending = pending, f->starts = 1;
   yield(FOUR_WARPS);

@@ -116,16 +116,17 @@ _GROUP_MMA = re.compile(
     r"\"[^\"]*\"\((?P<places>(?:i64 [^,]+, )*)(?P<sums>[^)]*)\) #1"
 )
 _PRODUCT = re.compile(
-    r"m64n(?P<columns>\d+)k\d+\.f32\.(?P<dtype>\w+)\.\2 "
-    r".*?, p, 1, 1(?:, (?P<a>\d), (?P<b>\d))?;.*"
+    r"m64n(?P<columns>\d+)k\d+\.[fs]32\.(?P<dtype>\w+)\.\2 "
+    r".*?, p(?:, 1, 1)?(?:, (?P<a>\d), (?P<b>\d))?;.*"
     r"wait_group\.sync\.aligned (?P<pending>\d)"
 )
 
 
 def _group_product(found: re.Match[str]) -> str:
     """A call in place of the assembly of a product of four warps, or of a wait for it."""
-    result, sums = found["result"], found["sums"].replace("float ", "").split(", ")
-    kind = f"{{{', '.join(['float'] * len(sums))}}}"
+    result, of_sum = found["result"], found["sums"].split()[0]
+    sums = found["sums"].replace(f"{of_sum} ", "").split(", ")
+    kind = f"{{{', '.join([of_sum] * len(sums))}}}"
     lines = [f"  {result}.m = alloca {kind}"]
     arguments = [f"ptr {result}.m"]
     for i, place in enumerate(re.findall(r"i64 ([^,]+), ", found["places"])):
@@ -134,12 +135,12 @@ def _group_product(found: re.Match[str]) -> str:
     words = _PRODUCT.search(found["text"])
     if words is not None:
         assert 2 * len(sums) == int(words["columns"])
-        dtype = ("f16", "bf16", "tf32").index(words["dtype"])
+        dtype = ("f16", "bf16", "tf32", "s8").index(words["dtype"])
         numbers = words["columns"], words["a"] or 0, words["b"] or 0, dtype
         arguments += [f"i32 {x}" for x in (*numbers, words["pending"])]
     value = "poison"
     for i, x in enumerate(sums):
-        lines.append(f"  {result}.i{i} = insertvalue {kind} {value}, float {x}, {i}")
+        lines.append(f"  {result}.i{i} = insertvalue {kind} {value}, {of_sum} {x}, {i}")
         value = f"{result}.i{i}"
     function = "sim_group_mma" if words is not None else "sim_group_wait"
     lines += [

@@ -244,3 +244,18 @@ def test_large_fourier_transforms_stay_on_the_device() -> None:
         assert not gpu.calls["cuMemcpyDtoHAsync"]
         expected = np.fft.irfft(np.fft.rfft(x)[:, :200], 398)
         np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_routine_that_runs_on_the_host_is_noted_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(config, "disk_cache", False)
+    monkeypatch.setattr(solver, "library", lambda: None)
+    x = np.eye(3, dtype=np.float32) + 1
+    with default(device_of(SimulatedCuda())), caplog.at_level("INFO", "tfn.cuda"):
+        for _ in range(2):
+            tfn.block_until_ready(tfn.jit(tnp.linalg.cholesky)(tnp.asarray(x)))
+    notes = [record.getMessage() for record in caplog.records]
+    assert notes == [
+        "potrf runs on the host, with copies there and back: cuSOLVER is not installed"
+    ]

@@ -74,6 +74,24 @@ def test_rows_several_keys_and_top_k() -> None:
     np.testing.assert_array_equal(np.asarray(tnp.sort(tnp.asarray(y), axis=0)), np.sort(y, axis=0))
 
 
+@pytest.mark.parametrize("k", [0, 1, 50, 4099])
+def test_the_largest_of_long_rows(k: int) -> None:
+    """By their threshold, if they are few; with equal ones, NaN, and a derivative."""
+    x = drawn(2 * 4099, "float32").reshape(2, 4099)
+    values, places = lax.top_k(tnp.asarray(x), k)
+    with tfn.default_device("cpu"):
+        want = [np.asarray(y) for y in lax.top_k(tnp.asarray(x), k)]
+    np.testing.assert_array_equal(np.asarray(places), want[1])
+    np.testing.assert_array_equal(np.asarray(values), want[0])
+    w = np.arange(1, k + 1, dtype=np.float32)
+    slope = tfn.jit(tfn.grad(lambda x: (lax.top_k(x, k)[0] * w).sum()))(tnp.asarray(x))
+    wanted = np.zeros_like(x)
+    np.put_along_axis(wanted, np.asarray(places), np.broadcast_to(w, (2, k)), 1)
+    np.testing.assert_array_equal(np.asarray(slope), wanted)
+    rows = tfn.vmap(lambda x: lax.top_k(x, k)[1])(tnp.asarray(x))
+    np.testing.assert_array_equal(np.asarray(rows), np.asarray(places))
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int8", "float32", "float64"])
 def test_cumulative_operations_equal_numpy(dtype: str) -> None:
     rng = np.random.default_rng(1)

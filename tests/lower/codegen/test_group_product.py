@@ -13,7 +13,7 @@ from tests.hw.cuda.ptxas import assemble, needs_ptxas
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import inputs, jaxpr, matmul, p, run_on, run_oracle
 from tfn.config import config
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, int8
 from tfn.errors import SplitError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cuda.target import TARGETS
@@ -32,12 +32,23 @@ from tfn.trace.uop import UOp
 
 TARGET = TARGETS["sm_90"]
 ROW = SWIZZLE_BYTES // 2
+INT8 = int8.dtype
 
 
 def product(rows: int, depth: int, columns: int, dtype: DType = BFLOAT16) -> UOp:
     if dtype == FLOAT32:
         return build.dot(p(0, rows, depth), p(1, depth, columns), ((1,), (0,)), tf32=True)
     return matmul(p(0, rows, depth, dtype=dtype), p(1, depth, columns, dtype=dtype))
+
+
+def bytes_of(rows: int, depth: int, columns: int, turned: tuple[int, int]) -> list[UOp]:
+    a = p(0, *((rows, depth) if turned[0] else (depth, rows)), dtype=INT8)
+    return [a, p(1, *((columns, depth) if turned[1] else (depth, columns)), dtype=INT8)]
+
+
+def of_bytes(rows: int, depth: int, columns: int, turned: tuple[int, int]) -> UOp:
+    operands = bytes_of(rows, depth, columns, turned)
+    return build.dot(*operands, ((turned[0],), (turned[1],)), ((), ()), INT32)
 
 
 def plain(output: UOp) -> Nest:
@@ -104,6 +115,28 @@ def test_factors_of_float32_are_rounded_to_tf32_with_rows_along_the_sum(
     check_passes(jaxpr([output]), values, TARGET, tolerance=1e-4)
     (got,) = run_on(simulated_device(), jaxpr([output]), values)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
+@pytest.mark.parametrize("sizes", [(64, 256, 64), (128, 384, 192)], ids=str)
+def test_bytes_are_multiplied_exactly_with_rows_along_the_sum(
+    sizes: tuple[int, int, int], turned: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operand with rows across the sum is copied; the sums are those of integers."""
+    monkeypatch.setattr(config, "disk_cache", False)
+    output = of_bytes(*sizes, turned)
+    items = passes.linearize(chosen(output), TARGET)
+    found = {(u.arg.depth, u.arg.a_across, u.arg.b_across, u.dtype) for u in products(items)}
+    assert found == {(128, False, False, INT32)}
+    rng = np.random.default_rng(1)
+    values = [rng.integers(-128, 128, x.shape).astype(np.int8) for x in bytes_of(*sizes, turned)]
+    expected = run_oracle([output], values)[0]
+    assert np.abs(expected).max() > 1 << 15
+    check_passes(jaxpr([output]), values, TARGET)
+    (got,) = run_on(simulated_device(), jaxpr([output]), values)
+    np.testing.assert_array_equal(got, expected)
+    copies = lower(jaxpr([output]), TARGET).kernels[:-1]
+    assert bool(copies) == (0 in turned)
 
 
 @pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
@@ -236,6 +269,24 @@ def test_products_of_tf32_assemble_without_being_serialised() -> None:
     assert b"wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32" in text
     (got,) = assemble(text, TARGET.cpu).values()
     assert got.spill_bytes == got.stack_bytes == 0 and got.registers <= 208
+
+
+@needs_ptxas
+def test_products_of_bytes_assemble_without_being_serialised() -> None:
+    *_, kernel = lower(jaxpr([of_bytes(4096, 4096, 4096, (1, 0))]), TARGET).kernels
+    text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 2)
+    assert b"wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8" in text
+    (got,) = assemble(text, TARGET.cpu).values()
+    assert got.spill_bytes == got.stack_bytes == 0 and got.registers <= 208
+
+
+@needs_ptxas
+def test_a_product_that_is_serialised_fails() -> None:
+    """At LLVM's level 0 sums are copied between products; ptxas says so, and exits with 0."""
+    (kernel,) = lower(jaxpr([product(4096, 4096, 4096)]), TARGET).kernels
+    text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 0)
+    with pytest.raises(AssertionError, match=r"C7514.*instructions are serialized"):
+        assemble(text, TARGET.cpu)
 
 
 @needs_ptxas

@@ -7,6 +7,7 @@ In reading order:
     compiler: LLVM IR to PTX, and PTX to machine code; both are kept on disk.
     exchange: values that go from GPU to GPU, by copies of the driver.
     nccl: the same by NCCL, where it is installed.
+    nccl_processes: the same between processes.
     memory: a pool of blocks, and copies by way of pinned memory.
     commands: a program as records, and what of it needs no host.
     table: addresses of operands in the memory of the device.

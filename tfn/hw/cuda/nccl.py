@@ -27,6 +27,12 @@ FUNCTIONS = (
     "ncclSend",
     "ncclRecv",
     "ncclGetErrorString",
+    "ncclGetUniqueId",
+    "ncclCommInitRankConfig",
+    "ncclCommGetAsyncError",
+    "ncclCommAbort",
+    "ncclAllGather",
+    "ncclAllReduce",
 )
 _BYTES = 0  # ncclDataType_t: ncclInt8
 

@@ -8,6 +8,7 @@ for, so that a fault has a name.
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import prod
@@ -40,12 +41,17 @@ from tfn.hw.cuda.graph import Function, parameters, recorded
 from tfn.hw.cuda.launch import Call
 from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory
+from tfn.hw.cuda.nccl_processes import Between, connected
 from tfn.hw.cuda.solver import Solver
 from tfn.hw.cuda.table import WORD_BYTES
 from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn, no_share
 from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
+from tfn.trace.processes import Message
+
+NOTES = logging.getLogger("tfn.cuda")
+"""Notes for users; ``logging.basicConfig(level="INFO")`` shows them."""
 
 ARENA_SLACK_BYTES = 64
 """Beyond the arena: a load that is not taken reads the first element, of an empty array too."""
@@ -259,18 +265,23 @@ class Run:
     def host(self, command: Host) -> None:
         """Call a function of the host on copies of its operands, and copy its results back.
 
-        A routine of LAPACK runs on the device where cuSOLVER has it.
+        A routine of LAPACK runs on the device where cuSOLVER has it, and an exchange with other
+        processes where these have NCCL.
         """
         call, memory = command.call, self.memory
         function = filled(call.host.run, self.executable.callbacks)
         results = len(call.host.results)
         pointers = [self.address(address) for address in command.operands]
+        between = self.queue.between if isinstance(function, Message) else None
+        if between and between.exchange(function, pointers, call.types, results):
+            return
         library = self.queue.solver if call.types else None
         step = library and library.step(function, pointers, call.types, results)
         if library and step:
             shape, dtype = call.types[-1]
             library.run(step, memory, pointers[-1], prod(shape[:-2]), dtype)
             return
+        self.queue.note_host(getattr(function, "name", ""), library is not None)
         arrays = [
             memory.fetch(pointer, *kind) for pointer, kind in zip(pointers, call.types, strict=True)
         ]
@@ -331,6 +342,7 @@ class CudaQueue:
             memory.launcher.count_in(*words)
         self._control: dict[str, Function] = {}
         self._modules: dict[bytes, Any] = {}
+        self._noted: set[str] = set()
 
     def serve(self, array: type, learn: Learn | None = None) -> None:
         """See `tfn.hw.device.Queue.serve`."""
@@ -354,6 +366,18 @@ class CudaQueue:
         """cuSOLVER on this GPU, opened at its first use; None where it is not installed."""
         functions = solver.library()
         return None if functions is None else Solver(self.driver, functions)
+
+    def note_host(self, routine: str, has_library: bool) -> None:
+        """Log once that a routine of LAPACK runs on the host, and why."""
+        if routine and routine not in self._noted:
+            self._noted.add(routine)
+            why = "does not have it for these" if has_library else "is not installed"
+            NOTES.info("%s runs on the host, with copies there and back: cuSOLVER %s", routine, why)
+
+    @cached_property
+    def between(self) -> Between | None:
+        """Exchanges with the GPUs of other processes; None for a process alone."""
+        return connected(self.driver)
 
     def control(self) -> dict[str, Function]:
         """The kernels of loops and branches, loaded at their first use."""

@@ -1,6 +1,7 @@
 """Fusion: which values are materialised, and each kernel as loops over indices.
 
 Files in reading order:
+    grid_select   the largest elements of rows by their threshold, for grids
     grid_sort     long rows sorted by digits, for grids
     grid_scatter  scatters of many updates after a sort of them, for grids
     sharing       sorts, associative scans, scatters, shared among the threads of a grid

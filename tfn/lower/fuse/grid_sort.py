@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from tfn.dtypes import INT32, DType, uint8
 from tfn.lower.codegen.sort import group_sort
 from tfn.lower.codegen.sort.group_sort import TILE_ELEMENTS
 from tfn.lower.codegen.sort.key_encoding import bit_width, sortable
+from tfn.lower.fuse import grid_select
 from tfn.lower.graph.block_scan import scan_in_blocks
 from tfn.lower.target.target import Target
 from tfn.trace import build
@@ -48,6 +50,8 @@ MAX_ELEMENTS = 1 << 31
 
 def sort_on_grid(u: UOp, target: Target) -> list[UOp] | None:
     """The results of a SORT for groups of threads; None if its rows are too long, or empty."""
+    if u.arg.largest is not None:
+        return grid_select.largest(u, target, partial(_sorted, target=target))
     shape = u.src[0].shape
     if 0 in shape or shape[-1] + TILE_ELEMENTS > MAX_ELEMENTS or u.arg.shared:
         return None
@@ -58,6 +62,10 @@ def sort_on_grid(u: UOp, target: Target) -> list[UOp] | None:
     numbers = build.reshape(build.shrink(order, (0, 0), (lead, n)), (lead, n, 1))
     rows = (build.reshape(x, (lead, n)) for x in u.src)
     return [build.reshape(build.gather(x, numbers, (1,), 1), shape) for x in rows]
+
+
+def _sorted(u: UOp, target: Target) -> list[UOp]:
+    return sort_on_grid(u, target) or build.several(u)
 
 
 def _order(keys: Sequence[UOp], target: Target) -> UOp:

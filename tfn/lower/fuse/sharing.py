@@ -4,6 +4,7 @@ A sort, and a loop over an associative function, are kernels of their own.  On a
 shared by the threads of a group; longer ones become several kernels, by arrays::
 
     sort x           ->   sort of tiles, counts, a scan of these, a scatter: `grid_sort`
+    largest of x     ->   their threshold, a scan, a scatter, a sort of them: `grid_select`
     scan (c + x) x   ->   totals of blocks, a scan of these, a scan of each block: `block_scan`
     scatter-add y x  ->   a sort by element, a scan of segments, a scatter: `grid_scatter`
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from tfn.lower.fuse.grid_scatter import scatter_on_grid
 from tfn.lower.fuse.grid_sort import sort_on_grid
+from tfn.lower.graph import partial_sort
 from tfn.lower.graph.block_scan import scan_in_blocks
 from tfn.lower.target.target import Target
 from tfn.trace import source_lines
@@ -23,15 +25,20 @@ from tfn.trace.uop import UOp, rebuild, walk
 
 SHARED: dict[Op, Callable[[UOp, Target], list[UOp] | None]] = {
     Op.SCAN: scan_in_blocks,
-    Op.SORT: sort_on_grid,
+    Op.SORT: lambda u, target: sort_on_grid(u, target) if target.grid else _alone(u),
 }
-"""The results of an op for a grid; None where it stays as it is."""
+"""The results of an op for a target; None where it stays as it is."""
+
+
+def _alone(u: UOp) -> list[UOp] | None:
+    return None if u.arg.largest is None else partial_sort.largest(u)
 
 
 def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
-    """The values with sorts and scans for the threads of a grid; the same on a processor."""
+    """The values with sorts and scans for the threads of a grid, or of a processor."""
     order = [*walk(outputs)]
-    if target.grid is None or not any(u.op in SHARED or u.op is Op.SCATTER for u in order):
+    ops = {*SHARED, Op.SCATTER} if target.grid else {Op.SORT}
+    if not any(u.op in ops for u in order):
         return [*outputs]
     new: dict[UOp, UOp] = {}
     results: dict[UOp, list[UOp] | None] = {}
@@ -43,7 +50,7 @@ def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
                 results[of] = SHARED[of.op](of, target)
             values = results[of]
             u = u if values is None else changed("share", u, values[u.arg])
-        elif u.op is Op.SCATTER:
+        elif u.op is Op.SCATTER and target.grid:
             u = changed("sort-updates", u, scatter_on_grid(u, target))
         new[node] = u
         if source_lines.enabled():

@@ -15,7 +15,9 @@ Files in reading order:
     few_bins         scatters into a few elements, as reductions
     layout           memory layouts: strides, panels, padded leading dimensions
     wide_operands    operands of 16-bit floats in 32 bits, for products
+    unit_operands    operands of the matrix units of grids: tf32, rows along the sum
     split_reduction  split-K, two-pass reductions, concatenation trees
     block_scan       scans of associative functions in blocks, for grids
+    partial_sort     the largest elements of rows, selected or by a sort
     packing          operand packing for GEMM and matrix units, GEMV; the pass over a function
 """

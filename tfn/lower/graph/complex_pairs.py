@@ -215,7 +215,7 @@ def _sort(node: UOp, src: Sequence[Value]) -> list[Value]:
         operands += flatten([x])
         if i + 1 == node.arg.keys:
             keys = len(operands)
-    ordered = build.sort(operands, keys)
+    ordered = build.several(UOp(Op.SORT, tuple(operands), replace(node.arg, keys=keys)))
     return [
         Pair(ordered[at], ordered[at + 1]) if isinstance(x, Pair) else ordered[at]
         for at, x in zip(positions, src, strict=True)

@@ -46,6 +46,7 @@ from tfn.lower.graph.split_reduction import (
     split_k,
     two_pass_reduce,
 )
+from tfn.lower.graph.unit_operands import rounded, rounded_conv, rows_of_bytes
 from tfn.lower.graph.wide_operands import store_second, widened
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
 from tfn.lower.target.register_tile import accumulators, best_tile
@@ -141,7 +142,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
         if u.op is Op.CONV:
             if u.arg.tf32:
-                u = changed("round-to-tf32", u, _rounded_conv(u, target))
+                u = changed("round-to-tf32", u, rounded_conv(u, target))
             wide = widened(u, target)
             packed = polyphase(
                 wide, lambda conv: split_channels(pad_explicitly(conv), target, pack)
@@ -181,8 +182,9 @@ def _prepare_dot(u: UOp, target: Target) -> UOp:
     A grid copies tiles to local memory instead: it needs no packed operands.
     """
     if u.arg.tf32:
-        u = changed("round-to-tf32", u, _rounded(u, target))
+        u = changed("round-to-tf32", u, rounded(u, target))
     if target.grid:
+        u = changed("rows-along-the-sum", u, rows_of_bytes(u, target))
         is_split = bool(u.arg.contract_a) and not u.arg.batch_a
         return split_k(u, target, _unpacked) if is_split else u
     is_exact = build.accumulator(u.dtype) not in FLOATS
@@ -209,41 +211,6 @@ def _prepare_product(u: UOp, target: Target) -> UOp:
         if packed.op is not Op.DOT:  # else it is only packed, which has been recorded
             changed("split-k", u, packed)
     return packed
-
-
-def _has_tf32(target: Target) -> bool:
-    units = target.grid.matrix_units if target.grid else ()
-    return any(unit.dtype == FLOAT32.name for unit in units)
-
-
-def _rounded_conv(u: UOp, target: Target) -> UOp:
-    """A convolution of rounded factors, as `_rounded`; the weights have rows along the channels."""
-    x, w = map(build.tf32, u.src)
-    axes = (*range(w.ndim - 2), w.ndim - 1, w.ndim - 2)
-    rows = build.permute(UOp(Op.GBARRIER, (build.permute(w, axes),)), axes)
-    arg = replace(u.arg, tf32=_has_tf32(target))
-    return build.conv(UOp(Op.GBARRIER, (x,)), rows, arg)
-
-
-def _rounded(u: UOp, target: Target) -> UOp:
-    """A contraction whose factors are rounded before, each once; for a unit of tf32 it stays one.
-
-    That unit leaves out the bits that rounding has made zero, so that its products are exact.  It
-    loads whole rows along the sum: the copies have these.
-    """
-    arg = u.arg
-    if not _has_tf32(target):
-        src = tuple(UOp(Op.GBARRIER, (build.tf32(x),)) for x in u.src)
-        return UOp(Op.DOT, src, replace(arg, tf32=False))
-    copies = []
-    for x, sums, batch in zip(u.src, (arg.contract_a, arg.contract_b), (arg.batch_a, arg.batch_b)):
-        free = [i for i in range(x.ndim) if i not in (*sums, *batch)]
-        rows = build.permute(build.tf32(x), (*batch, *free, *sums))
-        copies.append(UOp(Op.GBARRIER, (rows,)))
-    n, steps = len(arg.contract_a), range(len(arg.batch_a))
-    a, b = copies
-    sums = range(a.ndim - n, a.ndim), range(b.ndim - n, b.ndim)
-    return build.dot(a, b, sums, (steps, steps), arg.dtype, tf32=True)
 
 
 def _pack(u: UOp, target: Target) -> UOp:

@@ -261,7 +261,7 @@ On an H100, with copies that run ahead; a wave of groups takes 2 us more.  Times
 WAVE_US = 2.0
 
 PRODUCTS_OF_A_ROW = 4
-"""Products along the sum of 128 bytes: four of 16 elements of 16 bits, or of 8 of tf32."""
+"""Products along the sum of 128 bytes: four of 16 elements of 16 bits, 8 of tf32, 32 of int8."""
 
 BOX_COLUMNS = 64
 """Elements of 16 bits across the sum in a row of a tile."""
@@ -274,7 +274,7 @@ def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     if found is None:
         return None
     dtype, (_, (down, across), depth, operands) = unit_dtype(found[0]), found
-    unit = next((u for u in units if u.dtype == dtype and dtype != "int8"), None)
+    unit = next((u for u in units if u.dtype == dtype), None)
     left, right = operands
     if unit is None or left is None or right is None or left == right:
         return None

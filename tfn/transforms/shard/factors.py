@@ -398,6 +398,9 @@ def _sort(u: UOp) -> Factors:
     """The result row is that of each result; the last axis is sorted."""
     x = u.src[0]
     row, last, n = tuple(range(x.ndim)), x.ndim - 1, x.shape[-1]
+    if u.arg.largest is not None:  # no row is divided: what is wanted of it is little
+        rows = (*row[:-1], None)
+        return Factors((rows,) * len(u.src), rows, x.shape[:-1])
     row_bytes = sum(s.dtype.itemsize for s in u.src) + INT32.itemsize
 
     def received(parts: int) -> float:

@@ -145,7 +145,7 @@ class Reading:
         result = _KEPT[u.op](u, factors) if u.op in _KEPT else factors.result
         if self.strict:
             spec = _Rules(u, operands, found).spec(factors, result)
-            if u.op is Op.GATHER and is_divided(layouts[0].spec) and len(layouts) > 1:
+            if u.op is Op.GATHER and len(layouts) > 1:
                 _Rules(u, operands, found).check_gather(found)
         else:
             rows = [
@@ -376,8 +376,9 @@ class _Rules:
         count[factor] = count.get(factor, 0) + 1
 
     def check_gather(self, found: Sequence[Layout | None]) -> None:
-        """Raise if both rows and indices are divided: either may be gathered."""
-        rows, points = (x is not None and is_divided(x.spec) for x in found)
+        """Raise if rows and indices are divided, beside batches: either may be gathered."""
+        batch = self.u.arg.batch
+        rows, points = (x is not None and is_divided(x.spec[batch:]) for x in found)
         if rows and points:
             raise self.error(
                 "looks up divided rows by divided indices, and how the result is divided does not "

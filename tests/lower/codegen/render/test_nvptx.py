@@ -12,7 +12,7 @@ from tests.hw import op_table
 from tests.hw.cuda.ptxas import Assembled, assemble, needs_ptxas
 from tests.lower.graphs import jaxpr, matmul, p, softmax
 from tests.test_kernels import DOUBLE, t
-from tfn.dtypes import BFLOAT16, INT32
+from tfn.dtypes import BFLOAT16, INT32, int8
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cuda.target import TARGETS
@@ -20,6 +20,7 @@ from tfn.lower import pipeline
 from tfn.lower.program import Kernel
 from tfn.numpy.cumulative import running
 from tfn.trace import build
+from tfn.trace.argument import Sort
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -83,6 +84,11 @@ def attention(*, keys: int = 512) -> list[UOp]:
     return [build.dot(softmax(scores), v, ((2,), (1,)), ((0,), (0,)))]
 
 
+def largest(x: UOp, k: int) -> list[UOp]:
+    numbers = build.iota(x.shape, x.ndim - 1, INT32)
+    return build.several(UOp(Op.SORT, (x, numbers), Sort(1, largest=k)))
+
+
 # fmt: off
 HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "axpy":        (lambda: [p(0, 1 << 20) * 2.0 + p(1, 1 << 20)],             32, 0, 8),
@@ -96,10 +102,14 @@ HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
                                     p(1, 1024, 1024, dtype=BFLOAT16))],       168, 200704, 1),
     "tf32 product": (lambda: [build.dot(p(0, 1024, 1024), p(1, 1024, 1024),
                                         ((1,), (0,)), tf32=True)],                168, 200704, 1),
+    "int8 product": (lambda: [build.dot(p(0, 1024, 1024, dtype=int8.dtype),
+                                        p(1, 1024, 1024, dtype=int8.dtype),
+                                        ((1,), (1,)), ((), ()), INT32)],      128, 110592, 2),
     "large product": (lambda: [matmul(p(0, 4096, 4096, dtype=BFLOAT16),
                                       p(1, 4096, 4096, dtype=BFLOAT16))],     208, 200704, 1),
     "sort":        (lambda: build.sort([p(0, 1 << 22, dtype=INT32)])[:1],     96, 27648, 2),
     "short sort":  (lambda: build.sort([p(0, 1000, 2000)])[:1],               64, 16384, 4),
+    "largest":     (lambda: largest(p(0, 1024, 50257), 50),                  232, 15360, 1),
     "prefix sums": (lambda: [running(p(0, 1 << 22), Op.ADD)],                128, 1024, 2),
     "scatter-add": (lambda: [build.scatter(p(0, 1 << 20), p(1, 1 << 20, 1, dtype=INT32),
                                            p(2, 1 << 20, 1), Op.ADD)],         96, 27648, 2),

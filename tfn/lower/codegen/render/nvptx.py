@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tfn.dtypes import BOOL, FLOAT16, DType
+from tfn.dtypes import BOOL, FLOAT16, FLOAT32, DType, int8
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.render import llvm
 from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, typed
@@ -205,7 +205,7 @@ def _group_mma(w: LlvmWriter, u: UOp) -> str:
             places.append(("i64", w.let(f"ptrtoint ptr addrspace(3) {place} to i64")))
         text = _group_product(u.arg, len(sums))
         whole = w.wholes[key] = _tied(w, text, places, sums)
-    return w.let(f"extractvalue {_floats(len(sums))} {whole}, {u.arg.element}")
+    return w.let(f"extractvalue {_structure(sums)} {whole}, {u.arg.element}")
 
 
 GROUP_DESCRIPTOR = 1 << 62 | 64 << 32 | 1 << 16
@@ -214,6 +214,8 @@ GROUP_DESCRIPTOR = 1 << 62 | 64 << 32 | 1 << 16
 GROUP_DESCRIPTOR_ACROSS = 1 << 62 | 64 << 32 | 512 << 16
 """The descriptor of rows across the sum: the same, and 8,192 bytes from a box of 64 to the next."""
 
+
+_GROUP_TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8"}
 
 GROUP_INSTRUCTIONS = 4
 """Instructions of a product of four warps: each takes 32 bytes along the sum."""
@@ -227,7 +229,7 @@ def _group_product(arg: GroupMma, n: int) -> str:
 
     Source: PTX ISA, asynchronous warpgroup level matrix instructions.
     """
-    dtype = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32"}[arg.dtype.name]
+    dtype = _GROUP_TYPES[arg.dtype.name]
     depth = arg.depth // GROUP_INSTRUCTIONS
     sums = ", ".join(f"${i}" for i in range(n))
     lines = ["{", ".reg .pred p;", ".reg .b64 a, b;", "setp.eq.u32 p, 0, 0;"]
@@ -240,11 +242,14 @@ def _group_product(arg: GroupMma, n: int) -> str:
         ]
     # Copies have written through another path to the memory than that by which the unit reads.
     lines += ["fence.proxy.async.shared::cta;", "wgmma.fence.sync.aligned;"]
-    instruction = f"wgmma.mma_async.sync.aligned.m64n{arg.columns}k{depth}.f32.{dtype}.{dtype}"
-    # Rows of tf32 are along the sum, without a choice.
-    turned = "" if dtype == "tf32" else f", {int(arg.a_across)}, {int(arg.b_across)}"
+    of_sum = "s32" if arg.dtype == int8.dtype else "f32"
+    shape = f"m64n{arg.columns}k{depth}.{of_sum}.{dtype}.{dtype}"
+    # Signs of floats, then the layouts of those of 16 bits: other rows are along the sum.
+    more = "" if arg.dtype == int8.dtype else ", 1, 1"
+    if arg.dtype.itemsize == 2:
+        more += f", {int(arg.a_across)}, {int(arg.b_across)}"
     for step in range(GROUP_INSTRUCTIONS):
-        lines.append(f"{instruction} {{{sums}}}, a, b, p, 1, 1{turned};")
+        lines.append(f"wgmma.mma_async.sync.aligned.{shape} {{{sums}}}, a, b, p{more};")
         if step < GROUP_INSTRUCTIONS - 1:
             lines += [
                 f"add.s64 {name}, {name}, {128 if across else 2};"
@@ -260,20 +265,21 @@ def _group_wait(w: LlvmWriter, u: UOp) -> str:
     whole = w.wholes.get(key)
     if whole is None:
         whole = w.wholes[key] = _tied(w, "wgmma.wait_group.sync.aligned 0;", [], u.src)
-    return w.let(f"extractvalue {_floats(len(u.src))} {whole}, {u.arg}")
+    return w.let(f"extractvalue {_structure(u.src)} {whole}, {u.arg}")
 
 
 def _tied(w: LlvmWriter, text: str, places: Sequence[tuple[str, str]], sums: Sequence[UOp]) -> str:
     """Inline assembly that changes sums in their registers; places come after them."""
     n, text = len(sums), text.replace("\n", "\\0A")
-    arguments = ", ".join(f"{t} {v}" for t, v in [*places, *(("float", w(s)) for s in sums)])
-    operands = [*["=f"] * n, *["l"] * len(places), *map(str, range(n)), "~{memory}"]
+    arguments = ", ".join(f"{t} {v}" for t, v in [*places, *((typed(s), w(s)) for s in sums)])
+    register = "=f" if sums[0].dtype == FLOAT32 else "=r"
+    operands = [*[register] * n, *["l"] * len(places), *map(str, range(n)), "~{memory}"]
     assembly = f'asm sideeffect "{text}", "{",".join(operands)}"'
-    return w.let(f"call {_floats(n)} {assembly}({arguments}) #1")
+    return w.let(f"call {_structure(sums)} {assembly}({arguments}) #1")
 
 
-def _floats(count: int) -> str:
-    return f"{{{', '.join(['float'] * count)}}}"
+def _structure(values: Sequence[UOp]) -> str:
+    return f"{{{', '.join(map(typed, values))}}}"
 
 
 def _packed(w: LlvmWriter, elements: Sequence[str], dtype: DType) -> str:
