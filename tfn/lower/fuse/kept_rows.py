@@ -6,7 +6,7 @@ Before -> after, for a softmax, whose result `k` holds the exponentials until it
     for r2: k[r2] = exp(a[r2] - v0) / v1    for r2: k[r2] = k[r2] / v1
 
 A row is still in the cache when the next loop reads it, so a load and a store replace an elementary
-function.  `MEMO` is the identity of its first operand: passes that ignore it compute the value again.
+function.  `MEMO` is the identity of its first operand: a pass without a rule for it computes twice.
 """
 
 from __future__ import annotations
