@@ -29,17 +29,20 @@ NONE = Growth(0, 0)
 
 def growth(step: Callable[[], Any]) -> Growth:
     """What each call of a function leaves behind; none of its results is held."""
-    for _ in range(WARM):
-        step()
     pool: Any = run.device().memory
-    gc.collect()
-    objects, array_bytes = len(gc.get_objects()), pool.pool.live_bytes
-    gc.disable()
+    gc.freeze()  # collections visit the objects of the steps, not those of all tests before
     try:
+        for _ in range(WARM):
+            step()
+        gc.collect()
+        objects, array_bytes = len(gc.get_objects()), pool.pool.live_bytes
+        gc.disable()
         for _ in range(STEPS):
             step()
         array_bytes = pool.pool.live_bytes - array_bytes
+        gc.enable()
+        gc.collect()
+        return Growth(array_bytes / STEPS, max(len(gc.get_objects()) - objects, 0) // STEPS)
     finally:
         gc.enable()
-    gc.collect()
-    return Growth(array_bytes / STEPS, max(len(gc.get_objects()) - objects, 0) // STEPS)
+        gc.unfreeze()

@@ -181,7 +181,8 @@ def test_refused_and_shown() -> None:
     twice = tfn.make_jaxpr(lambda w, x: named(w, named(w, x)[:2]))(W[0], X)
     assert "call[layer_2]" in str(twice), "another kind of arguments is another function"
     memory = str(tfn.show(net(named), W, X, at="memory"))
-    assert memory.startswith("layer:\n") and memory.count("call 3") == 1
+    assert memory.startswith("layer:\n")
+    assert all(memory.count(f"call {i}") == 1 for i in range(3)), "w[i] is read where it is"
     assert str(tfn.show(net(named), W, X, at="ranges")).count("layer, the same as call") == 2
 
 

@@ -34,7 +34,8 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
         AxisError: if there is no such axis.
 
     Example:
-        >>> values, places = top_k(array(np.array([1.0, 3.0, 2.0])), 2)
+        >>> import tfn.numpy as tnp
+        >>> values, places = top_k(tnp.array([1.0, 3.0, 2.0]), 2)
         >>> values.tolist(), places.tolist()
         ([3.0, 2.0], [1, 2])
     """
@@ -91,7 +92,8 @@ def approx_min_k(
         ArgumentError: unless 0 <= k <= size of the axis.
 
     Example:
-        >>> [x.tolist() for x in approx_min_k(np.array([3.0, 1.0, 2.0]), 2)]
+        >>> import tfn.numpy as tnp
+        >>> [x.tolist() for x in approx_min_k(tnp.array([3.0, 1.0, 2.0]), 2)]
         [[1.0, 2.0], [1, 2]]
     """
     x, axis = _checked("approx_min_k", operand, k, reduction_dimension)

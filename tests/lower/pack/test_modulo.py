@@ -40,6 +40,16 @@ def test_bounds_by_recurrences() -> None:
     assert modulo.heights(3, edges(loop, HEXAGON), 4) is None
 
 
+def test_units_of_one_cycle_are_found_or_refused_at_once() -> None:
+    """Not by trying all orders: 13 equal instructions on 12 units have 479 million."""
+    units = tuple((f"p{i}",) for i in range(12))
+    found = modulo.assign([(units,)] * 12)
+    assert found is not None and len({*found}) == 12
+    assert modulo.assign([(units,)] * 13) is None
+    pair = tuple((f"p{i}", f"p{i + 1}") for i in range(11))
+    assert modulo.assign([(pair,)] * 6) is not None and modulo.assign([(pair,)] * 7) is None
+
+
 def test_values_that_overlap_take_a_register_each() -> None:
     loop = loop_of("r1 = memw(r2++#4)", "r3 = add(r1,r3)")
     assert modulo.pressure(loop, HEXAGON, 2, (0, 1))["r"] <= 3

@@ -116,10 +116,14 @@ def assign(needs: Sequence[tuple[Group, ...]]) -> list[tuple[str, ...]] | None:
     """Units for instructions of one cycle, none taken twice; None if there are not enough."""
     order = sorted(range(len(needs)), key=lambda i: _freedom(needs[i]))
     chosen: dict[int, tuple[str, ...]] = {}
+    # The rest either has units beside those taken or not, however these are shared.
+    failed: set[tuple[int, frozenset[str]]] = set()
 
     def place(position: int, taken: frozenset[str]) -> bool:
         if position == len(order):
             return True
+        if (position, taken) in failed:
+            return False
         i = order[position]
         for options in product(*needs[i]):
             units = tuple(u for option in options for u in option)
@@ -127,6 +131,7 @@ def assign(needs: Sequence[tuple[Group, ...]]) -> list[tuple[str, ...]] | None:
                 chosen[i] = units
                 if place(position + 1, taken.union(units)):
                     return True
+        failed.add((position, taken))
         return False
 
     return [chosen[i] for i in range(len(needs))] if place(0, frozenset()) else None

@@ -35,11 +35,11 @@ def test_masked_stores_do_not_write_beyond_the_end(size: int, target: Target) ->
 @every_width
 def test_prefetches(target: Target) -> None:
     """Also beyond the end of a buffer."""
-    keys = [p(0, 1, 1200, dtype=INT32)]
+    keys = [p(0, 1, 20_000, dtype=INT32)]
     small = replace(target, l2_bytes=0)
     (kernel,) = lower(jaxpr(list(build.sort(keys))), small).kernels
     assert "call void @llvm.prefetch.p0(ptr %" in kernel.text
-    values = [draw((1, 1200), INT32)]
+    values = [draw((1, 20_000), INT32)]
     assert_close(run_compiled(list(build.sort(keys)), values, small)[0], np.sort(values[0]))
 
 

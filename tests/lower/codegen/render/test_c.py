@@ -223,8 +223,8 @@ def test_matrix_products(dtype: DType, tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [INT32, FLOAT32, FLOAT64], ids=str)
 def test_sorts_with_prefetches(dtype: DType, tmp_path: Path) -> None:
     """The second cache holds nothing."""
-    values = [draw((1, 1200), dtype)]
-    keys, order = build.sort([p(0, 1, 1200, dtype=dtype), build.iota((1, 1200), 1)])
+    values = [draw((1, 20_000), dtype)]
+    keys, order = build.sort([p(0, 1, 20_000, dtype=dtype), build.iota((1, 20_000), 1)])
     small = replace(host(), l2_bytes=0)
     for outputs in ([keys], [order]):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))  # a library is loaded once
