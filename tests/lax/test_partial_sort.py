@@ -35,6 +35,8 @@ def test_top_k() -> None:
     values, _ = lax.top_k(x, 1, axis=0)
     np.testing.assert_array_equal(values, [[np.nan, 5, 3, 5]])
     assert lax.top_k(x, 0)[0].shape == (2, 0)
+    assert [v.shape for v in lax.top_k(x[:, :0], 0)] == [(2, 0)] * 2
+    assert tfn.grad(lambda x: lax.top_k(x, 0)[0].sum())(x[0, :0]).shape == (0,)
     with pytest.raises(ArgumentError, match="0 <= k <= 4"):
         lax.top_k(x, 5)
 

@@ -125,6 +125,8 @@ def _largest(x: UOp, k: int, axis: int) -> UOp:
 
 def _at(x: UOp, places: UOp, axis: int) -> UOp:
     """Returns the elements at indices along an axis."""
+    if x.shape[axis] == 0:  # a gather has windows inside its operand, and here there is none
+        return x
     last = x.ndim - 1
     lines, at = build.moveaxis(x, axis, last), build.moveaxis(places, axis, last)
     elements = build.gather(lines, build.reshape(at, (*at.shape, 1)), (1,), last)

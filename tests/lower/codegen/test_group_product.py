@@ -41,6 +41,12 @@ def product(rows: int, depth: int, columns: int, dtype: DType = BFLOAT16) -> UOp
     return matmul(p(0, rows, depth, dtype=dtype), p(1, depth, columns, dtype=dtype))
 
 
+def turned(rows: int, depth: int, columns: int) -> UOp:
+    """A product along the first axis of one operand and the last of the other."""
+    a, b = p(0, depth, rows, dtype=BFLOAT16), p(1, columns, depth, dtype=BFLOAT16)
+    return build.dot(a, b, ((0,), (1,)), ((), ()))
+
+
 def bytes_of(rows: int, depth: int, columns: int, turned: tuple[int, int]) -> list[UOp]:
     a = p(0, *((rows, depth) if turned[0] else (depth, rows)), dtype=INT8)
     return [a, p(1, *((columns, depth) if turned[1] else (depth, columns)), dtype=INT8)]
@@ -263,19 +269,23 @@ def test_swizzled_rows_meet_each_bank_once() -> None:
 
 
 @needs_ptxas
-def test_products_of_tf32_assemble_without_being_serialised() -> None:
-    *_, kernel = lower(jaxpr([product(4096, 4096, 4096, FLOAT32)]), TARGET).kernels
+@pytest.mark.parametrize(
+    ("output", "copies", "instruction"),
+    [
+        (product(4096, 4096, 4096), 0, b"m64n256k16.f32.bf16.bf16"),
+        (turned(4096, 4096, 4096), 0, b"m64n256k16.f32.bf16.bf16"),
+        (product(4096, 4096, 4096, FLOAT32), 2, b"m64n256k8.f32.tf32.tf32"),
+        (of_bytes(4096, 4096, 4096, (1, 0)), 1, b"m64n256k32.s32.s8.s8"),
+    ],
+    ids=["bfloat16", "turned", "tf32", "int8"],
+)
+def test_products_assemble_without_being_serialised(
+    output: UOp, copies: int, instruction: bytes
+) -> None:
+    *others, kernel = lower(jaxpr([output]), TARGET).kernels
+    assert len(others) == copies
     text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 2)
-    assert b"wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32" in text
-    (got,) = assemble(text, TARGET.cpu).values()
-    assert got.spill_bytes == got.stack_bytes == 0 and got.registers <= 208
-
-
-@needs_ptxas
-def test_products_of_bytes_assemble_without_being_serialised() -> None:
-    *_, kernel = lower(jaxpr([of_bytes(4096, 4096, 4096, (1, 0))]), TARGET).kernels
-    text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 2)
-    assert b"wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8" in text
+    assert b"wgmma.mma_async.sync.aligned." + instruction in text
     (got,) = assemble(text, TARGET.cpu).values()
     assert got.spill_bytes == got.stack_bytes == 0 and got.registers <= 208
 
@@ -287,15 +297,3 @@ def test_a_product_that_is_serialised_fails() -> None:
     text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 0)
     with pytest.raises(AssertionError, match=r"C7514.*instructions are serialized"):
         assemble(text, TARGET.cpu)
-
-
-@needs_ptxas
-@pytest.mark.parametrize("turned", [(1, 0), (0, 1)], ids=str)
-def test_products_assemble_without_being_serialised(turned: tuple[int, int]) -> None:
-    a, b = p(0, 4096, 4096, dtype=BFLOAT16), p(1, 4096, 4096, dtype=BFLOAT16)
-    output = build.dot(a, b, ((turned[0],), (turned[1],)), ((), ()))
-    (kernel,) = lower(jaxpr([output]), TARGET).kernels
-    text = LlvmCompiler(verify=True).translate([kernel.text], TARGET, 2)
-    assert b"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16" in text
-    (got,) = assemble(text, TARGET.cpu).values()
-    assert got.spill_bytes == got.stack_bytes == 0 and got.registers <= 208

@@ -122,12 +122,15 @@ def part_in_memory(node: UOp) -> tuple[UOp, int]:
         if value.op is Op.SHRINK:
             first += value.arg.start[0] * count(value.shape[1:])
         value = value.src[0]
-    small = node.size * MAX_KEPT_SIZE < value.size and value.op is not Op.PARAM
+    small = node.size * MAX_KEPT_ELEMENTS_FOR_EACH < value.size and value.op is not Op.PARAM
     return (in_memory(node), 0) if small or value.op is Op.CONST else (value, first)
 
 
-MAX_KEPT_SIZE = 2
-"""Elements of a value that stay in memory for each one of its part that a loop reads in place."""
+MAX_KEPT_ELEMENTS_FOR_EACH = 2
+"""Elements of a value that stay in memory for each one of its part that a loop reads in place.
+
+Not measured: the memory of an operand is at most twice that of its copy.
+"""
 
 
 def _is_run(node: UOp) -> bool:

@@ -40,9 +40,12 @@ DIGIT_BITS = 4
 does 30 operations for the 4 bytes that it reads of a key, still less than memory takes for them."""
 
 MAX_SHARE_TO_SELECT = 0.5
-"""Of a row's elements.  For 32-bit keys selection moves some 60 bytes for each (8 reads of the key,
-two of its place in the prefix sum, one write and read of that), a sort by digits 160 for each that
-it sorts: counted, not measured."""
+"""The part of a row up to which its largest elements are selected.
+
+For 32-bit keys selection moves some 60 bytes for each element (8 reads of the key, two of its place
+in the prefix sum, one write and read of that), a sort by digits 160 for each that it sorts.
+Counted, not measured.
+"""
 
 MAX_ELEMENTS = 1 << 31
 """Rows whose elements have numbers of 32 bits."""

@@ -19,7 +19,7 @@ from tfn.lower.fuse.indexing import Index, Indexer, flat
 from tfn.lower.index.dependence import dependences
 from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, instruction_count
 from tfn.trace.op import ELEMENTWISE, Op
-from tfn.trace.uop import UOp, rebuild, walk
+from tfn.trace.uop import UOp, rebuild, substitute, walk
 
 Store = tuple[UOp, UOp, Index]
 """A barrier, its value, and the index at which that is stored."""
@@ -128,7 +128,7 @@ def _kept(
         return list(values)  # the reduction is outside of a loop over equal rows
     new: dict[UOp, UOp] = {}
     memo = UOp(Op.MEMO, (put, buffer, flat(shape, own)))
-    kept_first = _replaced(first, {put: memo})
+    kept_first = substitute([first], {put: memo})[0]
     for u in order:
         if u is first:
             new[u] = kept_first
@@ -144,11 +144,3 @@ def _uses(fold: UOp, at: dict[UOp, Index]) -> dict[UOp, Index]:
     """The uses of a value in the loops of a reduction, not in reductions inside of it."""
     inside = walk([fold.src[0]], lambda u: u.op is not Op.FOLD)
     return {u: at[u] for u in inside if u in at and set(fold.src[1:]).intersection(at[u])}
-
-
-def _replaced(root: UOp, values: dict[UOp, UOp]) -> UOp:
-    """A node, with some of the nodes below it replaced."""
-    new: dict[UOp, UOp] = {}
-    for u in walk([root]):
-        new[u] = values.get(u) or rebuild(u, tuple([new.get(s, s) for s in u.src]))
-    return new[root]
