@@ -236,3 +236,30 @@ for _ in range(20):
 
 def test_an_interrupt_while_modules_are_linked_frees_none_of_them_twice() -> None:
     subprocess.run([sys.executable, "-c", INTERRUPTED], check=True)
+
+
+INTERRUPTED_TEXTS = """
+import threading
+from llvmlite.binding import ffi
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu.target import host
+
+class Library:
+    def __getattr__(self, name):
+        return getattr(library, name)
+
+    def LLVMPY_DisposeString(self, text):
+        library.LLVMPY_DisposeString(text)
+        if text.value and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+library, ffi.lib = ffi.lib, Library()
+compiler = LlvmCompiler()
+for i in range(20):
+    text = f"define i32 @f() {{ ret i32 {i} }}"
+    assert compiler.translate([text], host(), 0)[:4] == b"\\x7fELF"
+"""
+
+
+def test_an_interrupt_after_a_text_of_llvm_is_freed_does_not_free_it_again() -> None:
+    subprocess.run([sys.executable, "-c", INTERRUPTED_TEXTS], check=True)

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache as once
-from typing import Any
+from typing import Any, TypeVar
 
 from tfn._support import events
 from tfn._support.cache import Cache
@@ -36,6 +36,7 @@ LOCK = threading.RLock()
 the destructors of LLVM's globals run."""
 EXIT_PATIENCE_SECONDS = 5.0  # an exiting process waits this long for a running compilation
 _BINDING: list[Any] = []
+T = TypeVar("T")
 
 
 def _lock_all() -> None:
@@ -68,6 +69,19 @@ def binding() -> Any:
         return _BINDING[0]
 
 
+def uninterrupted(call: Callable[[], T]) -> T:
+    """The result of a call of llvmlite that returns a text, made by a thread of its own.
+
+    llvmlite frees LLVM's copy of such a text before it notes that, and frees it again if an
+    interrupt comes between.  Python raises KeyboardInterrupt in the main thread alone.
+    """
+    results: list[T] = []
+    thread = threading.Thread(target=lambda: results.append(call()), name="tfn-llvm")
+    thread.start()
+    thread.join()
+    return results[0]
+
+
 @once
 def _all_targets() -> None:
     binding().initialize_all_targets()
@@ -93,7 +107,7 @@ def machine(target: Target, level: int = CAREFUL) -> Any:
         CompileError: if LLVM does not know the triple.
     """
     llvm = binding()
-    if target.triple.split("-")[0] != llvm.get_process_triple().split("-")[0]:
+    if target.triple.split("-")[0] != uninterrupted(llvm.get_process_triple).split("-")[0]:
         _all_targets()
     # Code is loaded at any address, so it must be position-independent; the linkers of these two
     # expect static code.
@@ -115,6 +129,13 @@ def machine(target: Target, level: int = CAREFUL) -> Any:
             ) from None
 
 
+@once
+def _data_layout(target: Target) -> str:
+    """Sizes and alignments of types, as modules state them; for the holder of LOCK."""
+    data = machine(target).target_data
+    return uninterrupted(lambda: str(data))
+
+
 def assembly(text: str, target: Target, annotated: bool = False) -> str:
     """The assembly code of a text.
 
@@ -129,7 +150,7 @@ def assembly(text: str, target: Target, annotated: bool = False) -> str:
     llvm, to = binding(), machine(target)
     with LOCK:
         module = llvm.parse_assembly(text, llvm.create_context())
-        module.triple, module.data_layout = target.triple, str(to.target_data)
+        module.triple, module.data_layout = target.triple, _data_layout(target)
         to.set_asm_verbosity(annotated)
         return str(to.emit_assembly(module))
 
@@ -310,7 +331,7 @@ class LlvmCompiler:
             CompileError: with LLVM's message.
         """
         llvm, to = binding(), machine(target, level)
-        layout = str(to.target_data)
+        layout = _data_layout(target)
         try:
             # The global context would be shared with other users of LLVM, and never shrink.
             context, whole = llvm.create_context(), None

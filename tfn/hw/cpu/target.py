@@ -11,7 +11,7 @@ from pathlib import Path
 from tfn.config import config, watch
 from tfn.dtypes import FLOATS, INT64, UINT64
 from tfn.errors import ArgumentError, DeviceError
-from tfn.hw.compile.llvm import binding
+from tfn.hw.compile.llvm import binding, uninterrupted
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 
@@ -170,7 +170,13 @@ def _as_if(target: Target, name: str) -> Target:
 def machine() -> Target:
     """The machine that this process runs on, with all that its processor has."""
     llvm = binding()
-    triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
+    triple, cpu, features = uninterrupted(
+        lambda: (
+            llvm.get_process_triple(),
+            llvm.get_host_cpu_name(),
+            llvm.get_host_cpu_features(),
+        )
+    )
     features.update(dict.fromkeys(UNUSED_FEATURES.intersection(features), False))
     architecture = triple.split("-")[0]
     vector_bytes, vector_registers = vectors(architecture, features)
@@ -178,7 +184,7 @@ def machine() -> Target:
     plain = Target(triple, "", "")
     return Target(
         triple,
-        llvm.get_host_cpu_name(),
+        cpu,
         features.flatten(),
         vector_bytes,
         vector_registers,
