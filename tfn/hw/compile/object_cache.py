@@ -96,7 +96,7 @@ def store(part: str, key: str, data: bytes) -> bool:
             _write(folder, key, _head(key, data) + data)
         finally:
             os.close(folder)
-        if key.startswith("00"):  # one store in 256 pays for a scan of the folder
+        if key.startswith(("000", "001", "002", "003")):  # one store in 1,024 scans the folder
             prune(part)
     except OSError as error:
         _warn(error)
