@@ -7,6 +7,7 @@ ones.  ``--update-golden`` writes what a golden test got, to be read like code b
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Workers must agree on an order, and parameters drawn from a set have none.
     items.sort(key=lambda item: (str(item.path), item.location[1] or 0, item.name))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After each file, set what is left apart: collections visit the objects of one file only.
+
+    With those of all tests before it takes a second or two: 11 % of the time of all tests.
+    """
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ NONE = Growth(0, 0)
 def growth(step: Callable[[], Any]) -> Growth:
     """What each call of a function leaves behind; none of its results is held."""
     pool: Any = run.device().memory
-    gc.freeze()  # collections visit the objects of the steps, not those of all tests before
+    gc.collect()
+    gc.freeze()  # collections visit the objects of the steps alone, as in tests/conftest.py
     try:
         for _ in range(WARM):
             step()
@@ -45,4 +46,3 @@ def growth(step: Callable[[], Any]) -> Growth:
         return Growth(array_bytes / STEPS, max(len(gc.get_objects()) - objects, 0) // STEPS)
     finally:
         gc.enable()
-        gc.unfreeze()
