@@ -25,7 +25,7 @@ from tfn.errors import (
     TfnError,
     UnexpectedTracerError,
 )
-from tfn.trace.bind import CompileStats
+from tfn.trace.runtime import CompileStats
 
 
 class Counted:
@@ -271,7 +271,7 @@ def test_an_error_keeps_nothing() -> None:
 
     with pytest.raises(RuntimeError, match="mine"):
         f(1.0)
-    assert f.cache_info().entries == 0 and not tfn.trace.bind.traces()
+    assert f.cache_info().entries == 0 and not tfn.trace.traces.running()
 
 
 def test_leaks_are_found() -> None:

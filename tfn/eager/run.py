@@ -39,16 +39,16 @@ from tfn.hw.cpu.target import configured
 from tfn.hw.device import EntryInput, EntryOutput, Executable
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
 from tfn.lower.program import Footprint, Program, Space
-from tfn.trace import bind, oracle, source_lines
+from tfn.trace import oracle, runtime, source_lines, traces
 from tfn.trace.argument import Param
 from tfn.trace.aval import Kind, kind_of
-from tfn.trace.bind import Entry
 from tfn.trace.build import several
 from tfn.trace.digest import digest
 from tfn.trace.inline import inspects, names_devices, runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.processes import Message, processes
+from tfn.trace.runtime import Entry
 from tfn.trace.uop import UOp
 
 PROGRAM_BYTES = 60_000
@@ -79,7 +79,7 @@ class Loaded:
         self,
         program: Program,
         run: Executable,
-        compile_stats: bind.CompileStats,
+        compile_stats: runtime.CompileStats,
         tables: Sequence[Array] = (),
     ) -> None:
         self.program, self.run, self.compile_stats = program, run, compile_stats
@@ -96,7 +96,7 @@ Ready = tuple[Jaxpr, Entry | None]
 
 def ready_bytes(ready: Ready) -> int:
     """Memory of a cached eager operation, estimated."""
-    return bind.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
+    return runtime.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
 
 
 _EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds, device
@@ -145,8 +145,8 @@ def check_place(what: str, kinds: Sequence[Any]) -> None:
 
 
 def check_layouts(jaxpr: Jaxpr, kinds: Sequence[Any]) -> bool:
-    """See `bind.Runtime`."""
-    if not bind.LAYOUTS.exist or all(kind.sharding is None for kind in kinds):
+    """See `runtime.Runtime`."""
+    if not traces.LAYOUTS.exist or all(kind.sharding is None for kind in kinds):
         return True
     if eager.layout.is_resolved_outside():
         return False
@@ -191,7 +191,7 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
         size_bytes = PROGRAM_BYTES + len(program.text)
         size_bytes += sum(len(kernel.text) for kernel in program.kernels)
         size_bytes += sum(x.size * x.dtype.itemsize for x in tables)
-        compile_stats = bind.CompileStats(
+        compile_stats = runtime.CompileStats(
             0,
             lowered_ns - begin_ns,
             time.perf_counter_ns() - lowered_ns,
@@ -275,11 +275,11 @@ def cache_info() -> CacheInfo:
     return cache.info()
 
 
-def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> bind.CompileStats:
+def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> runtime.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
     jaxpr, platform, _, _ = place(jaxpr, kinds, on)
     loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
-    return loaded.compile_stats if loaded else bind.CompileStats()
+    return loaded.compile_stats if loaded else runtime.CompileStats()
 
 
 def _unlowered(jaxpr: Jaxpr) -> Program:
@@ -338,7 +338,7 @@ def _call(
         new_bytes = lower.in_place.footprint(program, sorted(donated)).new_bytes
         memory.check_room(new_bytes)
         if alone is not None:
-            bind.check_share(alone, new_bytes)
+            runtime.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     given = (*given, *loaded.tables)
     inputs: list[Buffer] = [x.concrete().buffer for x in given]  # type: ignore[misc]
@@ -403,7 +403,7 @@ def entry(
     on: Any = None,
     name: str = "",
 ) -> Entry | None:
-    """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
+    """A native function that runs a Jaxpr on arguments as they are; see `runtime.Runtime`."""
     if config.debug_nans or (platforms.CONTROLLERS and platforms.controller(kinds, on)):
         return None
     jaxpr, platform, alone, results = place(jaxpr, kinds, on)
@@ -575,10 +575,10 @@ def duplicate(x: Array) -> Array:
 
 
 def wrap(
-    uop: UOp, trace: bind.Trace, known: bool, weak: bool = False, derived: bool = False
+    uop: UOp, trace: traces.Trace, known: bool, weak: bool = False, derived: bool = False
 ) -> Array:
-    """An Array that is a value of a running trace; see `bind.Runtime`."""
-    if bind.LAYOUTS.exist:
+    """An Array that is a value of a running trace; see `runtime.Runtime`."""
+    if traces.LAYOUTS.exist:
         eager.layout_rules.check(uop, trace, derived)
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)

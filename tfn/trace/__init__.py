@@ -21,6 +21,8 @@ Files in reading order:
     jaxpr           closed functions, and how they print
     loop_cleanup    common-subexpression and dead-code elimination of loops and branches
     inline          operations replaced by their meaning, in nested functions too
+    traces          running traces: they record operations on abstract values
+    runtime         runtime interface: conversion, execution, compilation, installed from above
     bind            dispatch: record an operation in a trace, or execute it at once
     effects         effect tokens: side effects ordered by data dependence
     refs            references: mutable arrays, as state that traces take and return
