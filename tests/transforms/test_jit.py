@@ -91,7 +91,7 @@ def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config, "disk_cache", True)
 
     def new() -> CompileStats:
-        monkeypatch.setattr(registry, "_DEVICES", {})
+        monkeypatch.setattr(registry, "DEVICES", {})
         run.forget()
         f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)
         f(np.ones(1021, np.float32))
