@@ -40,7 +40,8 @@ from tfn.lower.loops.restructuring import longest_strides_outside, merge_loops
 from tfn.lower.target.grid import Grid, GridMatrixUnit
 from tfn.lower.target.target import Target
 from tfn.trace import banks
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES, Place
+from tfn.trace.argument import Place
+from tfn.trace.grid_argument import GROUP_ROWS, SWIZZLE_BYTES
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
 
