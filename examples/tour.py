@@ -214,7 +214,7 @@ ROOMS = (
          "A node that does not type cannot exist; two equal nodes are one."),
     Room("Transforms", transforms, "tfn/transforms/jvp.py",
          "One table per transform, one row per operation; forward and reverse share them."),
-    Room("Dispatch", dispatch, "tfn/eager/run.py",
+    Room("Dispatch", dispatch, "tfn/eager/loading.py",
          "A graph is lowered and compiled once; after that it is found by identity."),
     Room("Fusion", fusion, "tfn/lower/fuse/boundaries.py",
          "A barrier is the only place where kernels split."),

@@ -2,6 +2,8 @@
 
 # ruff: noqa: F722  (names of axes are no Python)
 
+import dataclasses
+
 import numpy as np
 from jaxtyping import Float
 
@@ -373,6 +375,19 @@ def mesh_of_too_many_devices():
 
 def mesh_of_too_few_names():
     return tfn.make_mesh((1, 1), ("x",))
+
+
+def mesh_of_too_few_axis_types():
+    return tfn.sharding.Mesh(mesh().devices, ("x", "y"), (tfn.sharding.AxisType.Auto,))
+
+
+def sharding_of_something_that_is_no_device():
+    return tfn.sharding.SingleDeviceSharding("python:0")
+
+
+def sharding_whose_device_is_replaced_by_none():
+    one = tfn.sharding.SingleDeviceSharding(tfn.devices("python")[0])
+    return dataclasses.replace(one, device=None)
 
 
 def sharding_longer_than_the_shape():

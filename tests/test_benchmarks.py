@@ -261,7 +261,7 @@ def test_gpu_rows_have_the_values_of_a_processor(
     gpu: Any, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them, at small sizes, by groups of threads."""
-    monkeypatch.setitem(tfn.eager.run._DEVICES, "opencl", quick())
+    monkeypatch.setitem(tfn.eager.registry.DEVICES, "opencl", quick())
     monkeypatch.setattr(config, "disk_cache", False)
     config.device = "opencl"
     for name in [*gpu.ROWS][part::4]:

@@ -7,7 +7,7 @@ from tfn import errors as errors
 from tfn import numpy as numpy
 from tfn._support.lazy import on_demand as _on_demand
 from tfn.array import Array as Array
-from tfn.trace import bind as _bind
+from tfn.trace import runtime as _runtime
 
 with _on_demand(globals()):
     from tfn import checkify as checkify
@@ -105,7 +105,7 @@ with _on_demand(globals()):
     from tfn.transforms.vmap import vmap as vmap
 
 errors.hide_frames()
-_bind.install(
+_runtime.install(
     lambda: _tfn.run,
     lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds),
     lambda: _tfn._transfer,

@@ -27,7 +27,7 @@ from tfn.errors import (
     TracerIntegerConversionError,
 )
 from tfn.hw.buffer import Buffer
-from tfn.trace import bind, concretization
+from tfn.trace import bind, concretization, runtime, traces
 from tfn.trace.aval import Kind
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
@@ -109,7 +109,7 @@ class Array:
     kind: Kind | None
     buffer: Buffer | None  # None if traced or deleted
     uop: UOp | None  # None if concrete, like the trace
-    trace: bind.Trace | None
+    trace: traces.Trace | None
     known: bool  # whether a traced value can be computed now
 
     def __new__(cls, *args: object, **options: object) -> Self:
@@ -161,7 +161,7 @@ class Array:
         """The value as a read-only NumPy array, or an error that says what needed it."""
         if self.trace is not None and self.trace.live and not self.known:
             raise concretization.error(self, error, need, hint)
-        return bind.runtime().read(self.concrete())
+        return runtime.installed().read(self.concrete())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         data = self._data(
@@ -293,7 +293,7 @@ class Array:
             state = "deleted" if self.buffer is None else "over processes"
             return f"Array({state}, {concretization.show(self)})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
-        data = bind.runtime().read(self)
+        data = runtime.installed().read(self)
         if self.dtype in NARROW or self.dtype == BFLOAT16:
             data = data.astype(np.float32 if self.dtype in FLOATS else np.int32)
         text = np.array2string(data, separator=", ", prefix="Array(", suffix=",")
@@ -587,5 +587,5 @@ _OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic, list, tup
 
 
 def _unpickle(data: np.ndarray, weak_type: bool) -> Array:
-    x: Array = bind.runtime().weaken(bind.runtime().asarray(data), weak_type)
+    x: Array = runtime.installed().weaken(runtime.installed().asarray(data), weak_type)
     return x

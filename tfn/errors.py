@@ -8,13 +8,18 @@ class of this file.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import linecache
 import sys
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
-_NOT_THE_USERS = (str(Path(__file__).parent), contextlib.__file__)
+_NOT_THE_USERS = (
+    str(Path(__file__).parent),
+    *(str(module.__file__) for module in (contextlib, dataclasses, functools)),
+)
 
 
 Line = tuple[str, int] | None

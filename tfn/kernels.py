@@ -28,7 +28,7 @@ from tfn.hw.cpu.target import host
 from tfn.lower.fuse.indexing import flat
 from tfn.lower.index.dependence import dependences
 from tfn.lower.report.verify import kernels
-from tfn.trace import bind, build, spec
+from tfn.trace import bind, build, runtime, spec, traces
 from tfn.trace.argument import CustomKernel, Fold, Param, Range
 from tfn.trace.interpreter import Nest
 from tfn.trace.op import Op, Shape
@@ -232,7 +232,9 @@ def _with_rules(
     return run
 
 
-def _checked(arg: CustomKernel, names: Sequence[str], args: Sequence[object]) -> list[bind.Value]:
+def _checked(
+    arg: CustomKernel, names: Sequence[str], args: Sequence[object]
+) -> list[runtime.Value]:
     """The operands as Values of the types that the kernel takes."""
     if len(args) != len(arg.takes):
         raise ArgumentError(
@@ -272,7 +274,7 @@ class Writing:
     """The state of a kernel while its body runs."""
 
     name: str
-    trace: bind.Trace
+    trace: traces.Trace
     ranges: int = 0
     stores: list[tuple[int, UOp]] = field(default_factory=list)  # of which result
 
@@ -280,7 +282,7 @@ class Writing:
         """Returns the node of a scalar of the body."""
         value: Any = scalar
         if isinstance(value, (bool, int, float)):
-            value = bind.runtime().asarray(value)
+            value = runtime.installed().asarray(value)
         if getattr(value, "shape", None) != ():
             raise ShapeError(
                 f"the kernel {self.name} computes with scalars",
@@ -306,7 +308,7 @@ class Writing:
 
     def value(self, uop: UOp, weak: bool = False) -> Array:
         """Wraps a node as a scalar of the body."""
-        scalar: Array = bind.runtime().wrap(uop, self.trace, False, weak)
+        scalar: Array = runtime.installed().wrap(uop, self.trace, False, weak)
         return scalar
 
 
@@ -490,7 +492,7 @@ def _from_body(
             got=", ".join(inspect.signature(body).parameters),
             hint=f"write def {name}(loop, operands, ..., results, ...)",
         )
-    with bind.tracing(name) as trace:
+    with traces.tracing(name) as trace:
         writing = Writing(name, trace)
         results = [
             Block(writing, n, i, t, True)

@@ -19,7 +19,7 @@ from tfn.config import config
 from tfn.dtypes import set_default_bits, set_strict_promotion
 from tfn.eager.operands import number_as
 from tfn.errors import DeletedArrayError, DTypeError, NanError, NumberError
-from tfn.trace.bind import tracing
+from tfn.trace.traces import tracing
 
 COMPARISONS = ["lt", "le", "eq", "ne", "gt", "ge"]
 BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *COMPARISONS]

@@ -14,7 +14,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn.config import config
 from tfn.dtypes import FLOAT32
-from tfn.eager import run
+from tfn.eager import registry, run
 from tfn.errors import MemoryCorruptionError
 from tfn.hw.buffer import LARGE_BYTES
 from tfn.hw.cpu.device import cpu
@@ -114,7 +114,7 @@ def test_a_raised_error_survives_a_hook(pool: Any, unraised: list[Any]) -> None:
 
 def test_native_entries_work_with_guards(monkeypatch: Any, unraised: list[Any]) -> None:
     monkeypatch.setattr(config, "device", DEBUG)
-    monkeypatch.setattr(run, "_DEVICES", {})
+    monkeypatch.setattr(registry, "DEVICES", {})
     run.forget()  # entries of the eager functions belong to the device that made them
     f = tfn.jit(lambda x, y: {"z": [x @ y, x + 1]})
     step = tfn.jit(lambda x: x * 2, donate_argnums=0)

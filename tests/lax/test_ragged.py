@@ -114,3 +114,18 @@ def test_wrong_products_are_told() -> None:
         lax.ragged_dot_general(x, w, np.array([6]), FREE._replace(rhs_group_dimensions=[]))
     with pytest.raises(ShapeError, match="group_sizes for each index"):
         lax.ragged_dot_general(x, w, np.ones((5, 3), int), FREE)
+
+
+@pytest.mark.parametrize("sizes", [[2, 0, 3, 2], [0, 0, 0, 0], [7, 0, 0, 0], [1, 1, 1, 1]])
+def test_rows_times_the_matrix_of_their_group(sizes: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(7, 3)), rng.normal(size=(4, 3, 2))
+    expected = np.zeros((7, 2))
+    for i, group in enumerate(np.repeat(np.arange(4), sizes)):
+        expected[i] = x[i] @ w[group]
+    actual = tfn.jit(lax.ragged_dot)(x, w, np.array(sizes))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-7)
+    slope = tfn.grad(lambda w: lax.ragged_dot(x, w, np.array(sizes)).sum())(w)
+    assert np.isfinite(np.asarray(slope)).all()
+    with pytest.raises(ShapeError, match=r"f64\[7,3\], f64\[4,3,2\], i64\[2\]"):
+        lax.ragged_dot(x, w, np.array([1, 2]))

@@ -405,6 +405,6 @@ ELSEWHERE = {
         "roots"), "unique but for signs or order: test_linalg.py, test_polynomials.py"),
     "linalg.lstsq": "residues that are empty or not, by rank: test_linalg.py",
     "mask_indices": "a function of functions: test_editing.py",
-    "einsum_path": "an order, and no array: test_contraction.py",
+    "einsum_path": "an order, and no array: test_einstein_summation.py",
 }
 # fmt: on

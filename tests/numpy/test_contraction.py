@@ -8,8 +8,7 @@ import tfn.numpy as tnp
 from tests.numpy.test_linalg import near
 from tests.numpy.values import close, sample
 from tfn import lax
-from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy import contraction
+from tfn.errors import ShapeError
 
 
 def make(*shape, name="float64", seed=0):
@@ -104,141 +103,12 @@ def test_other_products():
     close(tnp.vecdot(x, x[:1]), (x * x[:1]).sum(-1), 8)
 
 
-SIZES = dict(zip("abcdefg", (2, 3, 5, 4, 1, 6, 2)))
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "ab->ba",
-        "ab->",
-        "ab->b",
-        "ab",
-        "ba",
-        "aa->a",
-        "aa->",
-        "aab->b",
-        "aga->g",
-        "ab,bc->ac",
-        "ab,bc",
-        "abc,abd->acd",
-        "abc,cd,db->a",
-        "ab,ab->ab",
-        "ab,cd->abcd",
-        "a,b,c->abc",
-        "ab,ab->",
-        "ab,b->a",
-        "abc,ca->b",
-        "ab,ac,ad->bcd",
-        "...a->...",
-        "...ab,...bc->...ac",
-        "a...,a...->...",
-        "...,...",
-        "ab,bc,cd,de->ae",
-        "a,a,a->",
-        ",a->a",
-        "aab,b->a",
-    ],
-)
-def test_einsum(spec):
-    operands = []
-    for i, term in enumerate(spec.split("->")[0].split(",")):
-        shape = tuple(
-            n for c in term.replace("...", "!") for n in ((2, 3) if c == "!" else (SIZES[c],))
-        )
-        operands.append(make(*shape, seed=i))
-    if spec == "...a->...":
-        operands = [make(4, 2)]
-    got = tnp.einsum(spec, *operands)
-    close(got, np.einsum(spec, *operands), 256)
-
-
-@pytest.mark.parametrize("path", [None, "all at once"])
-def test_einsum_of_drawn_letters(path, monkeypatch):
-    """Any letters anywhere; contracted pair by pair, or all operands in one step of the path."""
-    if path:
-        monkeypatch.setattr(contraction, "_path", lambda names, *rest: (tuple(range(len(names))),))
-    rng = np.random.default_rng(0)
-    sizes = dict(zip("abcdef", (2, 3, 1, 4, 2, 3), strict=True))
-    for _ in range(60):
-        terms = ["".join(rng.choice([*sizes], n)) for n in rng.integers(0, 4, rng.integers(1, 5))]
-        letters = sorted(set("".join(terms)))
-        out = rng.choice(letters, rng.integers(0, len(letters) + 1), replace=False)
-        spec = ",".join(terms) + "->" + "".join(out)
-        operands = [rng.normal(size=[sizes[c] for c in term]) for term in terms]
-        want = np.einsum(spec, *operands)
-        np.testing.assert_allclose(tnp.einsum(spec, *operands), want, 1e-9, 1e-9, err_msg=spec)
-
-
-def test_einsum_of_three_that_share_letters_in_a_ring():
-    x, y, z = make(8, 9, 10), make(10, 11, 12), make(12, 13, 8)
-    spec = "abc,cde,efa->bdf"
-    want = np.einsum(spec, x, y, z)
-    np.testing.assert_allclose(tnp.einsum(spec, x, y, z), want, 1e-6, 1e-6 * abs(want).max())
-
-
-def test_einsum_broadcasts_under_dots():
-    x, y = make(1, 2, 3), make(4, 3, 5)
-    y = make(4, 3, 5)
-    close(tnp.einsum("...ij,...jk->...ik", x, y), np.einsum("...ij,...jk->...ik", x, y), 32)
-    close(
-        tnp.einsum("...ij,jk", make(2, 2, 3), make(3, 5)),
-        np.einsum("...ij,jk", make(2, 2, 3), make(3, 5)),
-        32,
-    )
-
-
-def test_einsum_sums_what_is_under_dots_unless_the_result_has_them():
-    x, y = make(2, 3, 4), make(2, 3, 4)
-    close(tnp.einsum("i...->i", x), np.einsum("ijk->i", x), 32)
-    close(tnp.einsum("i...,i...->i", x, y), np.einsum("ijk,ijk->i", x, y), 32)
-
-
-def test_einsum_dtypes():
-    x = make(3, 4, name="int8")
-    assert tnp.einsum("ij->i", x).dtype == np.int8
-    b = x > 0
-    close(tnp.einsum("ij,kj->ik", b, b), np.einsum("ij,kj->ik", b, b))
-    assert tnp.einsum("ij,jk", x, x.T, preferred_element_type="int32").dtype == np.int32
-
-
-@pytest.mark.parametrize(
-    "spec, count",
-    [
-        ("ij,jk->ik", 1),
-        ("ijk->i", 1),
-        ("ij->ii", 1),
-        ("ij->k", 1),
-        ("i1->i", 1),
-    ],
-)
-def test_einsum_errors(spec, count):
-    with pytest.raises(ArgumentError, match="einsum"):
-        tnp.einsum(spec, *[tnp.ones((2, 2) if "..." not in spec else (2, 2, 2))] * count)
-
-
-def test_einsum_names_the_axis_whose_sizes_differ():
-    with pytest.raises(ShapeError, match="einsum 'ij,jk->ik' got two sizes for axis 'j'"):
-        tnp.einsum("ij,jk->ik", tnp.ones((2, 3)), tnp.ones((4, 5)))
-
-
 def test_matrices_and_vectors():
     random = np.random.default_rng(0)
     a, x = random.standard_normal((2, 3, 4)), random.standard_normal((5, 1, 4)) + 1j
     near(tnp.matvec(a, x), np.matvec(a, x))
     near(tnp.vecmat(x[..., :3], a), np.vecmat(x[..., :3], a))
     near(tnp.vecdot(x, a[0, 0]), np.vecdot(x, a[0, 0]))
-
-
-def test_the_path_of_a_contraction_is_that_of_numpy():
-    a, b, c = np.ones((2, 9)), np.ones((9, 3)), np.ones((3, 4))
-    for optimize in ("greedy", "optimal", False):
-        path, text = tnp.einsum_path("ij,jk,kl", a, b, c, optimize=optimize)
-        assert path == np.einsum_path("ij,jk,kl", a, b, c, optimize=optimize)[0][1:]
-        assert "Naive FLOP count" in text
-    assert tnp.einsum_path("ij,jk", a, b, optimize=[(0, 1)])[0] == [(0, 1)]
-    with pytest.raises(ArgumentError):
-        tnp.einsum_path("ij,jk", a, a)
 
 
 def test_cross_products_along_other_axes_and_in_a_plane():

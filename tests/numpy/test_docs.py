@@ -22,7 +22,7 @@ import tfn.scipy.signal
 import tfn.scipy.sparse.linalg
 import tfn.scipy.special
 import tfn.scipy.stats
-from tfn.numpy import contraction
+from tfn.numpy import contraction, einstein_summation
 from tfn.numpy.linalg import factorizations, norms, products, systems
 from tfn.scipy import (
     definite_integrals,
@@ -120,7 +120,7 @@ def test_each_argument_and_result_has_a_type(module: ModuleType) -> None:
 
 
 def test_annotations_are_read_by_jaxtyping() -> None:
-    modules = (contraction, norms, products, systems, factorizations)
+    modules = (contraction, einstein_summation, norms, products, systems, factorizations)
     shaped = 0
     for module in modules:
         for f in public(module):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
 import tfn.numpy as tnp
 from tfn.dtypes import FLOAT32
 from tfn.errors import UnexpectedTracerError
-from tfn.trace.bind import bind, call, evaluate, innermost, lift, new_leaf, run_now, traces, tracing
+from tfn.trace.bind import bind, call, evaluate, innermost, lift, new_leaf, run_now
 from tfn.trace.jaxpr import close
 from tfn.trace.op import Op
+from tfn.trace.traces import tracing
 from tfn.trace.uop import UOp, walk
 
 one = tnp.array([1.0, 2.0, 3.0])
@@ -65,17 +64,6 @@ def test_the_innermost_trace_records_and_captures_the_outer():
             assert len(jaxpr.params) == 2
 
 
-def test_traces_are_counted_by_thread():
-    with tracing("f") as trace:
-        assert traces() == [trace]
-        seen = []
-        thread = threading.Thread(target=lambda: seen.append(list(traces())))
-        thread.start()
-        thread.join()
-        assert seen == [[]]
-    assert traces() == []
-
-
 def test_a_leak_is_always_found():
     with tracing("loss") as trace:
         leaked = leaf(trace)
@@ -87,13 +75,6 @@ def test_a_leak_is_always_found():
         x = leaf(outer)
         with pytest.raises(UnexpectedTracerError):
             bind(Op.ADD, x, leaked)
-
-
-def test_a_trace_ends_even_if_the_function_fails():
-    with pytest.raises(RuntimeError, match="stop"), tracing("f") as trace:
-        raise RuntimeError("stop")
-    assert not trace.live
-    assert traces() == []
 
 
 def test_a_leaf_is_known_if_an_array_stands_behind_it():

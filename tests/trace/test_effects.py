@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import tfn
-from tfn.trace import bind, build, effects
+from tfn.trace import build, effects, runtime, traces
 from tfn.trace.argument import Host, Param, VmapMethod
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
@@ -17,7 +17,7 @@ HOST = Host(lambda results, operands: None, (((), np.dtype(bool)),), VmapMethod.
 
 
 def act(*xs: Any) -> None:
-    effects.act(HOST, [bind.runtime().asarray(x) for x in xs])
+    effects.act(HOST, [runtime.installed().asarray(x) for x in xs])
 
 
 def nodes(f: Any, *args: Any) -> list[Any]:
@@ -56,7 +56,7 @@ def test_which_operands_and_results_are_tokens() -> None:
 
 
 def test_a_trace_without_effects_has_no_token() -> None:
-    with bind.tracing("f") as trace:
+    with traces.tracing("f") as trace:
         assert not trace.cells
         effects.token()
         assert not trace.written

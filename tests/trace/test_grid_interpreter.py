@@ -12,7 +12,8 @@ from tests.lower.graphs import draw, inputs, jaxpr, matmul, p
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.passes import passes, thread_count, tile_count
 from tfn.trace import build
-from tfn.trace.argument import Access, LocalMemory, Param, Place, Range
+from tfn.trace.argument import Access, Param, Place, Range
+from tfn.trace.grid_argument import LocalMemory
 from tfn.trace.grid_interpreter import DivergenceError, RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const

@@ -9,7 +9,7 @@ from tests.lower.graphs import p
 from tfn.dtypes import BFLOAT16, FLOAT32, INT32, INT64, int8, uint8
 from tfn.errors import ShapeError
 from tfn.trace import matrix_tiles
-from tfn.trace.argument import Tile
+from tfn.trace.matrix_tiles import Tile
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
 from tfn.trace.uop import UOp, const

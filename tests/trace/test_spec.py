@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tfn.dtypes import BOOL, FLOAT32, INT64
-from tfn.trace.argument import Access, Fold, Leaf, LocalMemory, Param, Place, Range, Staged
+from tfn.trace.argument import Access, Fold, Leaf, Param, Place, Range
 from tfn.trace.build import dot, reshape, scan
+from tfn.trace.grid_argument import LocalMemory, Staged
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.spec import FORMS, OPS, Stage, check

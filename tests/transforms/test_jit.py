@@ -25,7 +25,7 @@ from tfn.errors import (
     TfnError,
     UnexpectedTracerError,
 )
-from tfn.trace.bind import CompileStats
+from tfn.trace.runtime import CompileStats
 
 
 class Counted:
@@ -91,7 +91,7 @@ def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config, "disk_cache", True)
 
     def new() -> CompileStats:
-        monkeypatch.setattr(registry, "_DEVICES", {})
+        monkeypatch.setattr(registry, "DEVICES", {})
         run.forget()
         f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)
         f(np.ones(1021, np.float32))
@@ -271,7 +271,7 @@ def test_an_error_keeps_nothing() -> None:
 
     with pytest.raises(RuntimeError, match="mine"):
         f(1.0)
-    assert f.cache_info().entries == 0 and not tfn.trace.bind.traces()
+    assert f.cache_info().entries == 0 and not tfn.trace.traces.running()
 
 
 def test_leaks_are_found() -> None:

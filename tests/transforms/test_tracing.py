@@ -11,7 +11,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.growth import NONE, growth
 from tfn.errors import ArgumentError, ShapeError, TfnError
-from tfn.trace import bind
+from tfn.trace import bind, traces
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 from tfn.transforms.tracing import record
@@ -19,7 +19,7 @@ from tfn.transforms.tracing import record
 
 def test_graphs_end_at_their_own_leaves() -> None:
     outer_value = tnp.ones(3)
-    with bind.tracing("outer") as outer:
+    with traces.tracing("outer") as outer:
         x = bind.new_leaf(outer, (3,), np.dtype("float32"), "x", outer_value)
         y = tnp.sin(x)
         recorded = record(
@@ -39,7 +39,7 @@ def test_known_and_unknown() -> None:
     assert seen == [2.0]
     with pytest.raises(TypeError, match=r"float\(\) is needed"):
         record("test", seen.append, lambda leaves: float(leaves[0]), [x], ["x"], known=False)
-    assert bind.traces() == []
+    assert traces.running() == []
 
 
 def test_values_seen_by_python_are_computed_once() -> None:

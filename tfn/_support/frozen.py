@@ -135,7 +135,8 @@ def __eq__(self, other):
     # Last, so that a thread that sees it sees the others too.
     text += f"def __init__({', '.join(parameters)}):\n " + "\n ".join([*lines, "pass"])
     methods: dict[str, Any] = {}
-    exec(text, names, methods)
+    # As a file of tfn: a message about a call of the user does not name a line of this text.
+    exec(compile(text, f"{__file__}:{cls.__qualname__}", "exec"), names, methods)
     for name, method in methods.items():
         method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
     methods["__init__"].__annotations__ = {**{f.name: f.type for f in fields_}, "return": None}

@@ -22,7 +22,7 @@ from tfn.dtypes import INEXACT, canonical
 from tfn.eager.devices import process_index, process_indices
 from tfn.errors import ArgumentError, ConcretizationTypeError, TreeError
 from tfn.random import keys
-from tfn.trace import bind
+from tfn.trace import traces
 from tfn.transforms.arguments import Argnums
 from tfn.transforms.jit import jit
 from tfn.transforms.linearize import vjp
@@ -137,7 +137,7 @@ def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
 
 def eval_context() -> AbstractContextManager[None]:
     """A block in which what does not depend on traced values is computed at once."""
-    return bind.outside_traces()
+    return traces.outside_traces()
 
 
 def nonempty_axis_env_DO_NOT_USE() -> bool:
@@ -152,7 +152,7 @@ def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
     """Whether a function is being traced whose arguments are not known."""
-    return any(not trace.known for trace in bind.traces())
+    return any(not trace.known for trace in traces.running())
 
 
 def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:

@@ -12,7 +12,7 @@ from tfn.compat.jaxprs import ClosedJaxpr, Jaxpr, closed_jaxpr
 from tfn.compat.linear_util import WrappedFun
 from tfn.eager import run
 from tfn.errors import ArgumentError, UnexpectedTracerError
-from tfn.trace import bind
+from tfn.trace import bind, traces
 from tfn.trace.jaxpr import close
 from tfn.trace.uop import walk
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -191,10 +191,12 @@ def trace_to_jaxpr_dynamic(
 
 def find_top_trace(values: Sequence[Any]) -> Any:
     """The innermost running trace, to which values need not belong; else that of a value."""
-    running = bind.traces()
+    running = traces.running()
     if running:
         return running[-1]
-    return bind.innermost([x for x in values if isinstance(getattr(x, "trace", None), bind.Trace)])
+    return bind.innermost(
+        [x for x in values if isinstance(getattr(x, "trace", None), traces.Trace)]
+    )
 
 
 @frozen
@@ -206,9 +208,9 @@ class TraceState:
 
 def get_opaque_trace_state(convention: object = None) -> TraceState:
     """The traces that run now, to be compared with those at another time."""
-    return TraceState(tuple(id(trace) for trace in bind.traces()))
+    return TraceState(tuple(id(trace) for trace in traces.running()))
 
 
 def trace_state_clean() -> bool:
     """Whether no trace runs."""
-    return not bind.traces()
+    return not traces.running()

@@ -20,7 +20,7 @@ from tfn.compat.avals import ShapedArray
 from tfn.compat.linear_util import WrappedFun, wrap_init
 from tfn.compat.primitives import Primitive, PrimitiveRules
 from tfn.eager import run
-from tfn.trace import bind, refs
+from tfn.trace import bind, refs, runtime, traces
 from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr as Closed
@@ -114,11 +114,11 @@ def bind_op(
 def constant(x: Any) -> Any:
     """An operand as a Value: a number is one of the innermost trace, as in the function's text."""
     number = isinstance(x, (bool, int, float, complex, np.generic))
-    if not number or not bind.traces():
+    if not number or not traces.running():
         return run.asarray(x)
     value = run.asarray(x)
     scalar = const(np.asarray(x)[()].item(), value.dtype)
-    return bind.runtime().wrap(scalar, bind.traces()[-1], True, value.weak_type)
+    return runtime.installed().wrap(scalar, traces.running()[-1], True, value.weak_type)
 
 
 def _widened(f: UOp, number: int, consts: Sequence[Sequence[Any]]) -> UOp:
@@ -144,7 +144,7 @@ class Jaxpr:
 
     function: UOp
     inputs: int
-    cells: tuple[bind.Cell, ...]
+    cells: tuple[traces.Cell, ...]
     weak: tuple[bool, ...]
 
     @property

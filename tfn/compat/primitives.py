@@ -17,7 +17,7 @@ from tfn.compat.avals import ShapedArray, typeof
 from tfn.compat.zeros import UndefinedPrimal, Zero
 from tfn.eager import run
 from tfn.errors import ArgumentError, MissingRuleError
-from tfn.trace import bind, effects
+from tfn.trace import bind, effects, traces
 from tfn.trace.build import moveaxis
 from tfn.trace.uop import UOp
 from tfn.transforms import custom_rules
@@ -246,7 +246,7 @@ class PrimitiveRules:
     params: Params
     takes: tuple[ShapeDtypeStruct, ...]
     captured: int
-    cells: tuple[bind.Cell, ...]
+    cells: tuple[traces.Cell, ...]
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents that the rule of `primitive_jvps` gives."""
@@ -330,7 +330,7 @@ NO_AXIS_NAME = None
 """The name of an axis that has none."""
 
 
-def graph_of(trace: bind.Trace, value: Any) -> UOp | None:
+def graph_of(trace: traces.Trace, value: Any) -> UOp | None:
     """The graph of a tangent or cotangent that a rule gave; None for zero."""
     if value is None or value is Zero or isinstance(value, Zero):
         return None
@@ -339,7 +339,7 @@ def graph_of(trace: bind.Trace, value: Any) -> UOp | None:
     return bind.lift(run.asarray(value), trace)
 
 
-def _lanes(trace: bind.Trace, value: Any, axis: int | None) -> Lanes:
+def _lanes(trace: traces.Trace, value: Any, axis: int | None) -> Lanes:
     graph = bind.lift(run.asarray(value), trace)
     if axis is None:
         return Lanes(graph, False)

@@ -14,7 +14,7 @@ from tfn.errors import ArgumentError
 from tfn.numpy.indexing import STATIC_CHECKS
 from tfn.numpy.updates import CUTS
 from tfn.random.keys import set_default_generator
-from tfn.trace import bind
+from tfn.trace import traces
 
 __version__ = VERSION
 __version_info__ = tuple(map(int, VERSION.split(".")))
@@ -263,7 +263,7 @@ def ensure_compile_time_eval() -> Iterator[None]:
         >>> float(f(1.0))
         4.0
     """
-    with bind.outside_traces():
+    with traces.outside_traces():
         yield
 
 

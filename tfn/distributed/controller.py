@@ -29,7 +29,7 @@ from tfn.distributed import wire
 from tfn.distributed.gang import Gang
 from tfn.distributed.remote import KEPT_BYTES, NAME, RemoteBuffer, as_buffer, remote, size_bytes
 from tfn.distributed.specification import HostItem
-from tfn.eager import devices, placement, platforms, run, stacks
+from tfn.eager import devices, placement, platforms, registry, run, stacks
 from tfn.eager.arrays import concrete
 from tfn.errors import DeletedArrayError, DistributedError, TfnError
 from tfn.exporting.portable import Portable
@@ -129,7 +129,7 @@ class Controller:
         """Give this process its own devices back."""
         if self.before is not None:
             config.device, config.devices = self.before
-            for table in (platforms.MAKERS, platforms.CONTROLLERS, run._DEVICES):
+            for table in (platforms.MAKERS, platforms.CONTROLLERS, registry.DEVICES):
                 table.pop(NAME, None)
             self.before = processes.check = None
 

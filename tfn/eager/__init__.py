@@ -8,7 +8,9 @@ Files in reading order:
     registry  the devices of this process, each made at its first use
     memories  devices with memories of their own: places, parts of arrays, moves
     program_cache  lowered programs on disk
-    run       programs: lowered, compiled, loaded, cached, executed on the default device
+    loading   programs: lowered, compiled and loaded once
+    conversion  Arrays from NumPy arrays and numbers, and back
+    run       ops and programs executed: the runtime that the language asks
     placement programs where their arguments are: over the devices of a mesh, or on one of them
     stacks    the buffer of a divided array: the stack of its parts
     devices   the devices of this process, and the default one

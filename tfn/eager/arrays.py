@@ -12,8 +12,8 @@ from tfn.array import Array
 from tfn.dtypes import DType
 from tfn.hw.buffer import Buffer
 from tfn.trace.aval import kind_of
-from tfn.trace.bind import Trace
 from tfn.trace.op import Shape
+from tfn.trace.traces import Trace
 from tfn.trace.uop import UOp
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from tfn.errors import (
     ShapeError,
     TracerArrayConversionError,
 )
-from tfn.trace import bind, concretization
+from tfn.trace import bind, concretization, runtime, traces
 from tfn.trace.argument import Param
 from tfn.trace.build import broadcast_to, cast, index_dtype, reshape
 from tfn.trace.jaxpr import Jaxpr, function, param
@@ -55,10 +55,10 @@ from tfn.trace.uop import UOp, const, reshaped
 
 REAL = INTEGERS | FLOATS
 
-Ready = tuple[Jaxpr, bind.Entry | None]
+Ready = tuple[Jaxpr, runtime.Entry | None]
 _PROGRAMS: Cache[Ready] = Cache(  # by body, static, weak, kinds, device
     "eager functions",
-    lambda ready: bind.ENTRY_BYTES + bind.runtime().compile_stats(ready[0]).size_bytes,
+    lambda ready: runtime.ENTRY_BYTES + runtime.installed().compile_stats(ready[0]).size_bytes,
 )
 _YOUNG = _PROGRAMS.young
 
@@ -73,7 +73,7 @@ def apply(
     """
     key = body, static, weak, tuple([x.kind for x in operands]), config.device
     jaxpr, enter = _YOUNG.get(key) or _PROGRAMS.find(key) or (None, None)
-    if enter is not None and not bind.APART:
+    if enter is not None and not traces.APART:
         result: Array = enter(*operands)
         if result is not NotImplemented:
             if operators.NOTES:
@@ -82,19 +82,19 @@ def apply(
     trace = bind.innermost(operands)
     if trace is not None:
         node = body(*[bind.lift(x, trace) for x in operands], *static)
-        traced: Array = bind.runtime().wrap(node, trace, all(x.known for x in operands), weak)
+        traced: Array = runtime.installed().wrap(node, trace, all(x.known for x in operands), weak)
         return traced
     keeps = True
     if jaxpr is None:
         names = [v.value for v in static if isinstance(v, Op)]
-        bind.runtime().check_place(names[0] if names else body.__name__.strip("_"), key[3])
+        runtime.installed().check_place(names[0] if names else body.__name__.strip("_"), key[3])
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
-        keeps = bind.runtime().check_layouts(jaxpr, key[3])
-    result = weaken(bind.runtime().call(jaxpr, operands)[0], weak)
+        keeps = runtime.installed().check_layouts(jaxpr, key[3])
+    result = weaken(runtime.installed().call(jaxpr, operands)[0], weak)
     if enter is None and keeps:
         takes, given = range(len(operands)), [None] * len(operands)
-        enter = bind.runtime().entry(jaxpr, takes, 0, given, [weak], kinds=key[3])
+        enter = runtime.installed().entry(jaxpr, takes, 0, given, [weak], kinds=key[3])
         _PROGRAMS.keep(key, (jaxpr, enter))
     if operators.NOTES:
         operators.note(enter, operands, result)
@@ -106,7 +106,7 @@ def alias(x: Array, shape: Shape, weak: bool = False) -> Array:
     if x.trace is not None:
         bind.check_live(x)
         assert x.uop is not None
-        traced: Array = bind.runtime().wrap(reshape(x.uop, shape), x.trace, x.known, weak)
+        traced: Array = runtime.installed().wrap(reshape(x.uop, shape), x.trace, x.known, weak)
         return traced
     buffer, kind = x.concrete().buffer, x.kind
     assert buffer is not None and kind is not None
@@ -132,7 +132,7 @@ def array_of(name: str, value: object) -> Array:
             "time for each element",
         )
     try:
-        array: Array = bind.runtime().asarray(value)
+        array: Array = runtime.installed().asarray(value)
     except NumberError:
         raise
     except ArgumentError as error:
@@ -183,27 +183,29 @@ def numbers_as(values: Sequence[object], dtype: DType) -> list[Array]:
     return [v if isinstance(v, Array) else number_as(v, dtype, trace) for v in values]
 
 
-def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
+def number_as(value: Any, dtype: DType, trace: traces.Trace | None) -> Array:
     """One Python number as a scalar of `dtype`.
 
     Raises:
         NumberError: for a number that the dtype does not have.
     """
-    if bind.APART:
-        trace = bind.recorder() or trace
+    if traces.APART:
+        trace = traces.recorder() or trace
     if trace is None:
         signs = (1.0, 1.0)
         if type(value) is not int:
             signs = math.copysign(1, value.real), math.copysign(1, value.imag)
         return _scalar(value, signs, dtype, config.device)
-    constant: Array = bind.runtime().wrap(const(as_number_of(dtype, value), dtype), trace, True)
+    constant: Array = runtime.installed().wrap(
+        const(as_number_of(dtype, value), dtype), trace, True
+    )
     return constant
 
 
 @lru_cache(maxsize=1024)
 def _scalar(value: Any, signs: tuple[float, float], dtype: DType, device: str) -> Array:
     """A number as an operand, cached: programs use the same few.  `signs` tells 0.0 from -0.0."""
-    scalar: Array = bind.runtime().asarray(value, dtype)
+    scalar: Array = runtime.installed().asarray(value, dtype)
     return scalar
 
 

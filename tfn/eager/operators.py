@@ -17,7 +17,7 @@ import numpy as np
 from tfn.array import Array
 from tfn.eager.arrays import concrete
 from tfn.hw.device import Entry, Operation
-from tfn.trace import bind
+from tfn.trace import runtime
 
 NOTES: list[list[tuple[Entry | None, Sequence[Array], Any]]] = []
 """For each operation from which a device learns, the programs that have run."""
@@ -54,8 +54,8 @@ def learn(method: str, reflected: str, left: Any, right: Any) -> Operation:
             value = right if isinstance(left, Array) else left
             if number is not None or not _is_number(x, value):
                 return Operation(result)
-            data = np.array(bind.runtime().read(x))
-            number = bind.runtime().asarray(data)
+            data = np.array(runtime.installed().read(x))
+            number = runtime.installed().asarray(data)
     return Operation(result, entry, tuple(sources), number)
 
 
@@ -74,6 +74,6 @@ def _is_number(x: Array, value: Any) -> bool:
     """Whether a scalar is a Python number as `number_as` converts it."""
     if type(value) not in (int, float) or x.shape or x.kind is None or x.kind.sharding:
         return False
-    data = bind.runtime().read(x)
+    data = runtime.installed().read(x)
     with np.errstate(over="ignore"):
         return bool(np.asarray(value).astype(x.dtype).tobytes() == data.tobytes())

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tfn.config import config
 from tfn.eager import memories
 from tfn.errors import DeviceError
-from tfn.trace import bind
+from tfn.trace import traces
 from tfn.trace.argument import Param
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import permute, reshape
@@ -88,7 +88,7 @@ def _placed(
     asked: tuple[Sharding | None, ...],
 ) -> Placed:
     layouts: list[layout.Layout | None] = []
-    if bind.LAYOUTS.exist:
+    if traces.LAYOUTS.exist:
         pairs = zip(shardings, f.arg.params, strict=True)
         f, layouts = layout_rules.settled(
             f, [layout.of_sharding(s, len(p.shape)) for s, p in pairs]

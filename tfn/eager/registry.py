@@ -17,7 +17,8 @@ from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.cpu.target import configured
 from tfn.hw.device import Device
 
-_DEVICES: dict[str, Device] = {}
+DEVICES: dict[str, Device] = {}
+"""The devices that have been made, by name."""
 
 
 def device(platform: str | None = None) -> Device:
@@ -27,7 +28,7 @@ def device(platform: str | None = None) -> Device:
         DeviceError: if there is no such platform.
     """
     name = platform or config.device
-    current = _DEVICES.get(name)
+    current = DEVICES.get(name)
     if current is None:
         kind, _, numbers = name.partition(":")
         maker, others = platforms.MAKERS.get(kind), None
@@ -43,5 +44,5 @@ def device(platform: str | None = None) -> Device:
             current.queue.serve(Array, operators.learn)
         if current.compiler:
             lower.pipeline.install_cache(KernelCache())
-        current = _DEVICES[name] = replace(current, target=configured(current.target))
+        current = DEVICES[name] = replace(current, target=configured(current.target))
     return current

@@ -1,292 +1,66 @@
-"""Executor: a Jaxpr is lowered, compiled and loaded once, and then run on the default device.
+"""Executor: programs are run on concrete arrays, on the devices that these are on.
 
-Two caches::
+This module is the runtime that the language asks: see `tfn.trace.runtime`.  Two caches::
 
     (op, argument, shapes and dtypes)  ->  its Jaxpr and native entry      eager operations
-    (function, device)                 ->  the loaded program              programs
+    (function, device)                 ->  the loaded program              programs: see `loading`
 """
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import repeat
 from math import prod
 from typing import Any
-from weakref import WeakValueDictionary
 
-import numpy as np
-
-from tfn import dtypes, eager, lower
-from tfn._support import cache, events
-from tfn._support.cache import Cache, CacheInfo
+from tfn import eager, lower
+from tfn._support import events
+from tfn._support.cache import Cache
 from tfn.array import Array
-from tfn.config import config, watch
+from tfn.config import config
 from tfn.eager import nans, operators, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
-from tfn.eager.registry import _DEVICES as _DEVICES
+from tfn.eager.conversion import adopt as adopt
+from tfn.eager.conversion import asarray as asarray
+from tfn.eager.conversion import duplicate as duplicate
+from tfn.eager.conversion import read as read
+from tfn.eager.loading import cache_info as cache_info
+from tfn.eager.loading import check_layouts as check_layouts
+from tfn.eager.loading import check_place as check_place
+from tfn.eager.loading import compile_stats as compile_stats
+from tfn.eager.loading import forget as forget
+from tfn.eager.loading import load as load
+from tfn.eager.loading import place as place
+from tfn.eager.loading import ready as ready
 from tfn.eager.registry import device as device
-from tfn.errors import ArgumentError, OutOfMemoryError, place_of, user_place
+from tfn.errors import OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
-from tfn.hw.compile.object_cache import Counts
-from tfn.hw.cpu.target import configured
-from tfn.hw.device import EntryInput, EntryOutput, Executable
-from tfn.hw.memory import COPY_TWICE_MAX_BYTES, unshared
-from tfn.lower.program import Footprint, Program, Space
-from tfn.trace import bind, oracle, source_lines
+from tfn.hw.device import EntryInput, EntryOutput
+from tfn.hw.memory import COPY_TWICE_MAX_BYTES
+from tfn.lower.program import Footprint, Space
+from tfn.trace import oracle, runtime, source_lines, traces
 from tfn.trace.argument import Param
-from tfn.trace.aval import Kind, kind_of
-from tfn.trace.bind import Entry
+from tfn.trace.aval import kind_of
 from tfn.trace.build import several
-from tfn.trace.digest import digest
-from tfn.trace.inline import inspects, names_devices, runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
-from tfn.trace.processes import Message, processes
+from tfn.trace.runtime import Entry
 from tfn.trace.uop import UOp
-
-PROGRAM_BYTES = 60_000
-"""Memory of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
-
-
-def _reconfigure() -> None:
-    """Changes the targets of all devices as the settings say; what was made for others is dropped.
-
-    Arrays stay, and so do memories and queues.
-    """
-    changed = {
-        name: replace(current, target=target)
-        for name, current in _DEVICES.items()
-        if (target := configured(current.target)) != current.target
-    }
-    if changed:
-        _DEVICES.update(changed)
-        forget()
-
-
-class Loaded:
-    """A program ready to run, its tables, and the statistics of making it."""
-
-    __slots__ = ("__weakref__", "agreed", "compile_stats", "program", "run", "tables")
-
-    def __init__(
-        self,
-        program: Program,
-        run: Executable,
-        compile_stats: bind.CompileStats,
-        tables: Sequence[Array] = (),
-    ) -> None:
-        self.program, self.run, self.compile_stats = program, run, compile_stats
-        self.tables = tables
-        self.agreed: set[Any] = set()  # messages with which all processes have it
-
-
-# By function and device: programs that are referred to anywhere, and those used recently.
-_LOADED: WeakValueDictionary[tuple[UOp, str], Loaded] = WeakValueDictionary()
-_RECENT: Cache[Loaded] = Cache("programs", lambda loaded: loaded.compile_stats.size_bytes)
 
 Ready = tuple[Jaxpr, Entry | None]
 
 
 def ready_bytes(ready: Ready) -> int:
     """Memory of a cached eager operation, estimated."""
-    return bind.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
+    return runtime.ENTRY_BYTES + compile_stats(ready[0]).size_bytes
 
 
 _EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds, device
 _YOUNG = _EAGER.young
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Switches the garbage collector off: lowering makes many objects, and no garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-Placed = tuple[Jaxpr, str | None, Any, "Sequence[Kind] | None"]
-"""A program, its platform, its single device, the kinds of its results: `placement.Placed`."""
-
-
-def place(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Placed:
-    """The program of a function for arguments of these kinds, on the devices that they are on.
-
-    Raises:
-        DeviceError: for arguments on different devices.
-    """
-    for kind in kinds:
-        if kind.sharding is not None:
-            return eager.placement.placed(jaxpr, kinds, on)
-    if on is not None or names_devices(jaxpr.function) or inspects(jaxpr.function):
-        unplaced = [kind_of(p.shape, p.dtype) for p in jaxpr.params]
-        return eager.placement.placed(jaxpr, unplaced, on)
-    return jaxpr, None, None, None
-
-
-def check_place(what: str, kinds: Sequence[Any]) -> None:
-    """Check that arguments of these kinds can be used together, before anything is made for them.
-
-    Raises:
-        DeviceError: for arguments on different devices; `what` is the name of the function.
-    """
-    if any(kind.sharding is not None for kind in kinds):
-        eager.placement.common_place(what, kinds)
-
-
-def check_layouts(jaxpr: Jaxpr, kinds: Sequence[Any]) -> bool:
-    """See `bind.Runtime`."""
-    if not bind.LAYOUTS.exist or all(kind.sharding is None for kind in kinds):
-        return True
-    if eager.layout.is_resolved_outside():
-        return False
-    eager.layout_rules.check_jaxpr(jaxpr, kinds)
-    return True
-
-
-def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
-    """The program of a Jaxpr: lowered, compiled and loaded once.
-
-    Args:
-        jaxpr: of whole arrays.
-        kinds: of its arguments, whose devices it is for; none for the default device.
-        on: the shardings that the user has asked for, a `Request`.
-    """
-    jaxpr, platform, _, _ = place(jaxpr, kinds, on)
-    return _loaded(runnable(jaxpr.function)[0], platform)
-
-
-def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
-    on = device(platform)
-    key = function, on.name
-    loaded = _RECENT.find(key)
-    if loaded is None:
-        loaded = _LOADED.get(key)
-        if loaded is not None:
-            _RECENT.keep(key, loaded)
-    if loaded is None:
-        jaxpr, begin_ns = Jaxpr(function), time.perf_counter_ns()
-        before = replace(on.compiler.counts) if on.compiler else Counts()
-        with undisturbed(), lower.pipeline.announced(on.expect):
-            if on.compiler:
-                program = eager.program_cache.lower(jaxpr, on.target)
-            else:
-                program = _unlowered(jaxpr)
-        lowered_ns = time.perf_counter_ns()
-        name, said = name or program.name, f"{len(program.kernels)} kernels"
-        events.add("lower", name, begin_ns, said, lowered_ns)
-        run = on.load(program)
-        tables = [] if program.tables is None else _computed(program.tables, platform)
-        after = on.compiler.counts if on.compiler else before
-        size_bytes = PROGRAM_BYTES + len(program.text)
-        size_bytes += sum(len(kernel.text) for kernel in program.kernels)
-        size_bytes += sum(x.size * x.dtype.itemsize for x in tables)
-        compile_stats = bind.CompileStats(
-            0,
-            lowered_ns - begin_ns,
-            time.perf_counter_ns() - lowered_ns,
-            len(program.kernels),
-            after.compiled - before.compiled,
-            after.from_disk - before.from_disk,
-            size_bytes,
-        )
-        origin = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
-        events.add("compile", name, lowered_ns, origin)
-        loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats, tables))
-    return loaded
-
-
-def _computed(function: UOp, platform: str | None) -> list[Array]:
-    """The results of a function without parameters."""
-    loaded, memory = _loaded(function, platform), device(platform).memory
-    types = loaded.program.outputs
-    outputs = [memory.allocate(prod(shape) * dtype.itemsize) for shape, dtype in types]
-    loaded.run([], outputs)
-    return [concrete(b, s, d) for b, (s, d) in zip(outputs, types, strict=True)]
-
-
-def ready(
-    jaxpr: Jaxpr, platform: str | None = None, name: str = "", alone: Any = None
-) -> tuple[Loaded, Executable]:
-    """The program of a Jaxpr, and its executable with the Jaxpr's host callbacks bound.
-
-    A program that is committed to one device of several runs on the threads of this one.
-
-    Raises:
-        ProgramMismatchError: if it has messages, and other processes are about to run another one.
-    """
-    function, hosts = runnable(jaxpr.function)
-    loaded = _loaded(function, platform, name)
-    run = loaded.run
-    if alone is not None and config.devices > 1:
-        run = run.on_share(alone.local_hardware_id)
-    if not hosts:
-        return loaded, run
-    messages = tuple(
-        [(i, h) for i, h in enumerate(hosts) if isinstance(h, Message) and not h.hosts.local]
-    )
-    if messages and messages not in loaded.agreed:
-        _agree(loaded.program, messages, name)
-        loaded.agreed.add(messages)
-    return loaded, run.with_callbacks(hosts)
-
-
-def _agree(program: Program, messages: Sequence[tuple[int, Message]], name: str) -> None:
-    """Check that all processes have the same program, and exchange messages in the same order."""
-    assert processes.agree is not None, "a program of many processes runs after initialize()"
-    numbers = {number for number, _ in messages}
-    slots = [getattr(call.host.run, "number", None) for call in program.host_calls]
-    order = [slot for slot in slots if slot in numbers]
-    first = messages[0][1]
-    processes.agree(first.hosts, name, digest(program.function), repr((messages, order)))
-
-
-def forget() -> None:
-    """Drop every trace, program and kernel of this process; arrays stay."""
-    cache.clear()
-    _LOADED.clear()
-    lower.pipeline.forget()
-
-
-watch(_reconfigure)
-
-
-def cache_info() -> CacheInfo:
-    """The number and memory of the traces, programs and kernels that this process caches.
-
-    The least recently used are dropped when all together take `config.cache_limit_bytes`.
-
-    Example:
-        >>> from tfn import run
-        >>> info = run.cache_info()
-        >>> info.size_bytes <= info.limit_bytes
-        True
-    """
-    return cache.info()
-
-
-def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> bind.CompileStats:
-    """Statistics of making the program of a Jaxpr; all zero if none has been made."""
-    jaxpr, platform, _, _ = place(jaxpr, kinds, on)
-    loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
-    return loaded.compile_stats if loaded else bind.CompileStats()
-
-
-def _unlowered(jaxpr: Jaxpr) -> Program:
-    """A program without code, for a device that evaluates functions."""
-    inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
-    outputs = tuple((u.shape, u.dtype) for u in jaxpr.outputs)
-    return Program("main", jaxpr.function, (), 0, inputs, outputs, (), 0, 0, "", False)
 
 
 def call(
@@ -338,7 +112,7 @@ def _call(
         new_bytes = lower.in_place.footprint(program, sorted(donated)).new_bytes
         memory.check_room(new_bytes)
         if alone is not None:
-            bind.check_share(alone, new_bytes)
+            runtime.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
     given = (*given, *loaded.tables)
     inputs: list[Buffer] = [x.concrete().buffer for x in given]  # type: ignore[misc]
@@ -403,7 +177,7 @@ def entry(
     on: Any = None,
     name: str = "",
 ) -> Entry | None:
-    """A native function that runs a Jaxpr on arguments as they are; see `bind.Runtime`."""
+    """A native function that runs a Jaxpr on arguments as they are; see `runtime.Runtime`."""
     if config.debug_nans or (platforms.CONTROLLERS and platforms.controller(kinds, on)):
         return None
     jaxpr, platform, alone, results = place(jaxpr, kinds, on)
@@ -469,10 +243,6 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
     return results if op in SEVERAL else results[0]
 
 
-LARGEST_FLOAT16 = 65504.0
-"""The largest number that every floating dtype holds."""
-
-
 def check_room(size_bytes: int) -> None:
     """Check that the default device has room for `size_bytes` more.
 
@@ -502,83 +272,11 @@ def evaluate(uop: UOp) -> Array:
     return asarray(value)
 
 
-def asarray(value: Any, dtype: Any = None) -> Array:
-    """An Array from an Array, a NumPy array or scalar, or a Python scalar (which is weak).
-
-    NumPy arrays are copied, always: an Array never changes, and they may.
-
-    Raises:
-        ArgumentError: for anything else, lists included.
-        NumberError: for a Python scalar that the dtype does not have.
-    """
-    if isinstance(value, Array):
-        return value
-    requested = None if dtype is None else dtypes.canonical(dtype)
-    if isinstance(value, np.ndarray):
-        return _copied(value, requested)
-    if isinstance(value, (bool, int, float, complex)):
-        kind = requested or dtypes.number(value)
-        number = dtypes.as_number_of(kind, value)
-        if kind.kind in "iu":
-            data = np.array(number, kind)
-        elif abs(number) <= LARGEST_FLOAT16:
-            data = np.asarray(number).astype(kind)
-        else:
-            with np.errstate(over="ignore"):  # numbers that are too large become infinite
-                data = np.asarray(number).astype(kind)
-        weak = requested is None and not isinstance(value, bool)
-        return concrete(device().memory.copy(data), (), kind, weak)
-    if hasattr(value, "__jax_array__"):  # the protocol of JAX's libraries
-        return asarray(value.__jax_array__(), dtype)
-    if hasattr(value, "__array__"):
-        return _copied(np.asarray(value), requested)
-    raise ArgumentError(
-        f"{type(value).__name__} is not an array or a number",
-        got=repr(value)[:80],
-        hint="use tfn.numpy.array for lists"
-        if isinstance(value, (list, tuple))
-        else "pass an array or a number",
-    )
-
-
-def _copied(data: np.ndarray[Any, Any], requested: dtypes.DType | None) -> Array:
-    """An Array of NumPy's data, in the dtype requested, or in their own."""
-    kind = requested or dtypes.canonical(data.dtype)
-    if data.dtype != kind:
-        data = data.astype(kind)
-    return concrete(device().memory.copy(data), data.shape, kind)
-
-
-def adopt(data: np.ndarray[Any, Any]) -> Array:
-    """An Array that shares the memory of a NumPy array, and sees what is written there.
-
-    Raises:
-        ArgumentError: if the memory cannot be shared.
-    """
-    kind = dtypes.canonical(data.dtype)
-    if data.dtype != kind:
-        raise unshared(f"it holds {data.dtype!r}, not {kind!r}")
-    return concrete(device().memory.adopt(data), data.shape, kind)
-
-
-def read(x: Array) -> np.ndarray[Any, Any]:
-    """The data of a concrete Array, as a read-only NumPy array that shares its memory."""
-    assert x.buffer is not None and x.kind is not None
-    if x.kind.sharding is not None:
-        return eager.stacks.read(x, device(eager.stacks.platform_of(x)).memory)
-    return device().memory.read(x.buffer, x.shape, x.dtype)
-
-
-def duplicate(x: Array) -> Array:
-    """A concrete Array in memory of its own."""
-    return eager.stacks.duplicate(x, device(eager.stacks.platform_of(x)).memory)
-
-
 def wrap(
-    uop: UOp, trace: bind.Trace, known: bool, weak: bool = False, derived: bool = False
+    uop: UOp, trace: traces.Trace, known: bool, weak: bool = False, derived: bool = False
 ) -> Array:
-    """An Array that is a value of a running trace; see `bind.Runtime`."""
-    if bind.LAYOUTS.exist:
+    """An Array that is a value of a running trace; see `runtime.Runtime`."""
+    if traces.LAYOUTS.exist:
         eager.layout_rules.check(uop, trace, derived)
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)

@@ -43,7 +43,7 @@ from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import Language
 from tfn.lower.program import Program, host_calls
 from tfn.lower.target.target import Target
-from tfn.trace import bind
+from tfn.trace import runtime
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
@@ -305,7 +305,7 @@ def _data(leaf: object, path: str) -> bytes:
             f"{path} is embedded, and has no value",
             hint="pass an array instead of a ShapeDtypeStruct",
         )
-    return np.ascontiguousarray(bind.runtime().asarray(leaf)).tobytes()
+    return np.ascontiguousarray(runtime.installed().asarray(leaf)).tobytes()
 
 
 def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
@@ -331,7 +331,7 @@ def _with_tables(request: Request, program: Program) -> Request:
     """The request with the program's tables, which become part of the code."""
     if program.tables is None:
         return request
-    tables = bind.runtime().call(Jaxpr(program.tables), [])
+    tables = runtime.installed().call(Jaxpr(program.tables), [])
     first = len(program.inputs) - len(tables)
     values = {first + i: _data(x, "a table") for i, x in enumerate(tables)}
     paths = tuple(f"table[{i}]" for i in range(len(tables)))

@@ -21,7 +21,7 @@ from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.container import read_again, written
 from tfn.lax.linalg.lapack_programs import without_lapack
-from tfn.trace import bind
+from tfn.trace import bind, runtime
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Shape
@@ -246,7 +246,7 @@ def arranged(inputs: Sequence[Input], args: Sequence[object], kwargs: dict[str, 
 def _fit(expected: Input, leaf: object) -> Any:
     """A leaf as a Value of the expected type."""
     if isinstance(leaf, (bool, int, float, complex)):
-        leaf = bind.runtime().asarray(leaf, expected.dtype if expected.weak else None)
+        leaf = runtime.installed().asarray(leaf, expected.dtype if expected.weak else None)
     value = as_value(leaf, str(expected))
     for error, got, want in (
         (ShapeError, value.shape, expected.shape),
@@ -308,7 +308,7 @@ def stored(arrays: Sequence[object]) -> tuple[tuple[Shape, DType, bytes], ...]:
     """Arrays as shape, dtype and little-endian bytes."""
     records = []
     for array in arrays:
-        x: np.ndarray[Any, Any] = np.asarray(bind.runtime().read(array))
+        x: np.ndarray[Any, Any] = np.asarray(runtime.installed().read(array))
         little = x if x.dtype.kind == "V" else x.astype(x.dtype.newbyteorder("<"), copy=False)
         records.append((x.shape, x.dtype, little.tobytes()))
     return tuple(records)

@@ -29,7 +29,7 @@ from tfn.exporting.container import opened
 from tfn.exporting.portable import Input, Portable
 from tfn.exporting.symbolic import Symbolic, anyhow
 from tfn.exporting.wellformed import refused, signature
-from tfn.trace.bind import runtime
+from tfn.trace import runtime
 from tfn.trace.jaxpr import Jaxpr
 
 
@@ -93,7 +93,7 @@ def _portable(payload: Any) -> Portable | Symbolic:
     table, parameters, arrays, outputs, weak, constraints = payload
     symbols = signature(parameters, arrays, outputs, weak, constraints)
     rows = wellformed.rows(table, symbols)
-    captured = tuple(runtime().asarray(_read(x)) for x in arrays)
+    captured = tuple(runtime.installed().asarray(_read(x)) for x in arrays)
     inputs = tuple(Input(*i) for i in parameters)
     if symbols:
         polymorphic = Symbolic(rows, inputs, captured, outputs, weak, constraints)

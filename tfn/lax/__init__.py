@@ -7,7 +7,9 @@ Files in reading order:
     number_parts      sign, rounding, real and imaginary parts
     bits              population count, bitcasts, nextafter, reduced precision
     movement          reshape, transpose, broadcast, slices, padding, concatenation, iota
-    contraction       dot, dot_general, convolutions
+    contraction       dot, dot_general
+    window_padding    padding of windows, in words or in pairs
+    convolution       convolutions, transposed ones, patches
     ragged            products of groups of rows with matrices of their own
     composites        composite: operations with a name that are composed of others
     fourier           the discrete Fourier transform
@@ -79,8 +81,11 @@ with _on_demand(globals()):
     from tfn.lax.contraction import (
         Precision as Precision, dot_general as dot_general, dot as dot,
         batch_matmul as batch_matmul,
+    )
+    from tfn.lax.window_padding import padtype_to_pads as padtype_to_pads
+    from tfn.lax.convolution import (
         ConvDimensionNumbers as ConvDimensionNumbers,
-        conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
+        conv_dimension_numbers as conv_dimension_numbers,
         conv_general_dilated as conv_general_dilated, conv as conv,
         conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
         conv_general_dilated_patches as conv_general_dilated_patches,

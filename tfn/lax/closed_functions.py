@@ -17,7 +17,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import promote
 from tfn.eager.operands import number_as
 from tfn.errors import DTypeError, ShapeError, TfnError, TreeError
-from tfn.trace import bind, build, refs
+from tfn.trace import bind, build, refs, traces
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
 from tfn.trace.op import Op
@@ -46,7 +46,7 @@ class Closed:
     captured: tuple[Any, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
-    cells: tuple[bind.Cell, ...] = ()
+    cells: tuple[traces.Cell, ...] = ()
     uses_axes: bool = False
     shardings: tuple[Any, ...] = ()
 
@@ -139,7 +139,7 @@ def perform(
     make: Callable[[list[UOp]], list[UOp]],
     operands: Sequence[Any],
     weak: Sequence[bool],
-    cells: Sequence[bind.Cell] = (),
+    cells: Sequence[traces.Cell] = (),
 ) -> list[Any]:
     """Returns the results of a graph over operands: recorded in a trace, or run as one program."""
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
@@ -171,7 +171,7 @@ def with_numbers(operands: Sequence[Any], begin: int, argument: object) -> list[
 
 def with_common_captures(
     functions: Sequence[Closed],
-) -> tuple[list[UOp], list[Any], tuple[bind.Cell, ...]]:
+) -> tuple[list[UOp], list[Any], tuple[traces.Cell, ...]]:
     """Gives all functions the same list of captured values, and the same state.
 
     Returns:
@@ -199,7 +199,7 @@ def with_common_captures(
 
 def with_state(
     f: Closed,
-    cells: Sequence[bind.Cell],
+    cells: Sequence[traces.Cell],
     captured: Sequence[UOp],
     state: Sequence[UOp],
     inputs: Sequence[UOp],

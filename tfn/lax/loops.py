@@ -29,7 +29,7 @@ from tfn.lax.elementwise import cast
 from tfn.lax.loop_blocks import LoopPlan, checkpointed, unrolled
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
-from tfn.trace import bind, build, refs
+from tfn.trace import build, refs, traces
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
 from tfn.trace.uop import UOp
@@ -285,7 +285,7 @@ def while_loop(
 def _acting(
     test: Closed,
     body: Closed,
-    cells: Sequence[bind.Cell],
+    cells: Sequence[traces.Cell],
     consts: Sequence[UOp],
     more: Sequence[UOp],
     carries: Sequence[UOp],

@@ -17,8 +17,7 @@ from tfn.eager.operands import apply, number_as
 from tfn.eager.run import asarray
 from tfn.errors import DTypeError
 from tfn.numpy.creation import make
-from tfn.trace import bind as tracing
-from tfn.trace.bind import bind
+from tfn.trace.bind import bind, innermost
 from tfn.trace.build import broadcast_to
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, const, reshaped
@@ -70,7 +69,7 @@ def scalar(value: object, like: Array, dtype: DType | None = None) -> Array:
             got=f"{show(like)} and {value!r}",
             hint="tfn.lax does not promote: cast the array, or use tfn.numpy",
         )
-    return weaken(number_as(value, dtype, tracing.innermost([like])), True)
+    return weaken(number_as(value, dtype, innermost([like])), True)
 
 
 def together(op: Op, *operands: Array) -> Array:
@@ -111,7 +110,7 @@ def literal(
     """`value` everywhere, in the trace of `near`, or else in the innermost trace that runs."""
     if near is None:
         return make(_constant, dtypes.as_number_of(dtype, value), dtype, shape)
-    return expand(number_as(value, dtype, tracing.innermost(near)), shape)
+    return expand(number_as(value, dtype, innermost(near)), shape)
 
 
 def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:

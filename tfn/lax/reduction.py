@@ -15,9 +15,9 @@ from tfn.eager.operands import Axes, one_axis, some_axes
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.associative import reduce_pairs
-from tfn.lax.contraction import Pairs, dilated, padtype_to_pads, pairs_of
 from tfn.lax.movement import pad, reshape, slice_in_dim
 from tfn.lax.operand import array, show
+from tfn.lax.window_padding import Pairs, dilated, padtype_to_pads, pairs_of
 from tfn.trace.argument import Reduce
 from tfn.trace.bind import bind
 from tfn.trace.build import accumulator, identity

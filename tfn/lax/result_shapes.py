@@ -8,7 +8,7 @@ from typing import Any
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import a_shape, array_of
-from tfn.lax.contraction import conv_dimension_numbers, conv_general_dilated, conv_transpose
+from tfn.lax.convolution import conv_dimension_numbers, conv_general_dilated, conv_transpose
 from tfn.lax.elementwise import add
 from tfn.lax.movement import full
 from tfn.lax.reduction import reduce_window

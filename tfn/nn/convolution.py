@@ -17,7 +17,7 @@ from tfn import numpy as jnp
 from tfn._support.validate import integer, integers, one_of
 from tfn.array import Array
 from tfn.errors import ArgumentError
-from tfn.lax.contraction import pairs_of
+from tfn.lax.window_padding import pairs_of
 from tfn.nn import initializers
 from tfn.nn.initializers import Initializer
 from tfn.nn.module import module, static

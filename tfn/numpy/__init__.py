@@ -1,38 +1,39 @@
 """Arrays in the manner of NumPy, as `jax.numpy` has them.  Files in reading order:
 
-creation        new arrays: from values, or filled
-inspection      capabilities of the namespace; limits of dtypes
-ranges          numbers by steps, evenly spaced, or of evenly spaced logarithms
-matrices        structured matrices: the identity, triangles, powers
-arithmetic      sums, products, quotients, powers
-rounding        rounding to whole numbers
-complex         complex numbers and their parts
-elementary      exponentials, logarithms, trigonometric and hyperbolic functions
-logic           comparisons, logic, bits, choice
-number_parts    mantissas, exponents, neighbours, divisors, bits
-reductions      sums, extremes, means, and the indices of extremes
-manipulation    reshape, transpose, broadcast, flip, diagonals
-concatenation   arrays joined, split, repeated and shifted
-padding         elements added at both ends of axes
-contraction     sums of products: dot, matmul, einsum
-indexing        x[...], take
-updates         x.at[...]
-cumulative      cumulative sums and products, differences
-nan_reductions  reductions that ignore NaN
-sorting         sorted elements, the indices that sort, binary search
-quantiles       quantiles and medians
-searching       indices of elements that are not zero, selection by masks
-sets            distinct elements, unions, intersections, differences
-histograms      counts of elements in bins
-index_grids     index arrays of triangles, diagonals and grids
-functional      Python functions applied to arrays
-interpolation   interpolation, integrals, values of polynomials, covariance
-fft             discrete Fourier transforms
-polynomials     polynomials by their coefficients
-signals         convolutions, gradients, phases, windows, correlations
-insert_delete   insertion, deletion, replacement, blocks
-storage         arrays in NumPy's files
-linalg          norms, systems of equations, factorisations
+creation            new arrays: from values, or filled
+inspection          capabilities of the namespace; limits of dtypes
+ranges              numbers by steps, evenly spaced, or of evenly spaced logarithms
+matrices            structured matrices: the identity, triangles, powers
+arithmetic          sums, products, quotients, powers
+rounding            rounding to whole numbers
+complex             complex numbers and their parts
+elementary          exponentials, logarithms, trigonometric and hyperbolic functions
+logic               comparisons, logic, bits, choice
+number_parts        mantissas, exponents, neighbours, divisors, bits
+reductions          sums, extremes, means, and the indices of extremes
+manipulation        reshape, transpose, broadcast, flip, diagonals
+concatenation       arrays joined, split, repeated and shifted
+padding             elements added at both ends of axes
+contraction         sums of products: dot, matmul, tensordot
+einstein_summation  einsum, and the order of its contractions
+indexing            x[...], take
+updates             x.at[...]
+cumulative          cumulative sums and products, differences
+nan_reductions      reductions that ignore NaN
+sorting             sorted elements, the indices that sort, binary search
+quantiles           quantiles and medians
+searching           indices of elements that are not zero, selection by masks
+sets                distinct elements, unions, intersections, differences
+histograms          counts of elements in bins
+index_grids         index arrays of triangles, diagonals and grids
+functional          Python functions applied to arrays
+interpolation       interpolation, integrals, values of polynomials, covariance
+fft                 discrete Fourier transforms
+polynomials         polynomials by their coefficients
+signals             convolutions, gradients, phases, windows, correlations
+insert_delete       insertion, deletion, replacement, blocks
+storage             arrays in NumPy's files
+linalg              norms, systems of equations, factorisations
 """
 
 # ruff: noqa: I001  (one line for each name would hide the order)
@@ -143,11 +144,11 @@ with _on_demand(globals()):
     from tfn.numpy.creation import resolved as resolved
     from tfn.numpy.padding import pad as pad
     from tfn.numpy.contraction import (
-        cross as cross, dot as dot, einsum as einsum, einsum_path as einsum_path, inner as inner,
-        kron as kron, matmul as matmul, matvec as matvec, outer as outer,
-        tensordot as tensordot, vdot as vdot,
+        cross as cross, dot as dot, inner as inner, kron as kron, matmul as matmul,
+        matvec as matvec, outer as outer, tensordot as tensordot, vdot as vdot,
         vecdot as vecdot, vecmat as vecmat,
     )
+    from tfn.numpy.einstein_summation import einsum as einsum, einsum_path as einsum_path
     from tfn.numpy.indexing import (
         getitem as getitem, starts_operand as starts_operand, take as take,
         take_along_axis as take_along_axis,

@@ -28,7 +28,7 @@ from tfn.eager.operands import (
     together,
 )
 from tfn.errors import ArgumentError
-from tfn.trace import bind, casts
+from tfn.trace import bind, casts, runtime, traces
 from tfn.trace.build import cast, concat, reshape
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -45,11 +45,11 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
         *static: hashable arguments of the function.
         weak: whether the dtype of the result gives way to others.
     """
-    running = bind.traces()
+    running = traces.running()
     if running:
-        traced: Array = bind.runtime().wrap(body(*static), running[-1], True, weak)
+        traced: Array = runtime.installed().wrap(body(*static), running[-1], True, weak)
         return traced
-    return weaken(bind.runtime().evaluate(body(*static)), weak)
+    return weaken(runtime.installed().evaluate(body(*static)), weak)
 
 
 def on_device(x: T, device: Any) -> T:
@@ -58,7 +58,7 @@ def on_device(x: T, device: Any) -> T:
     Raises:
         DeviceError: if there is no such device.
     """
-    result: T = bind.device_put(x, device)
+    result: T = runtime.device_put(x, device)
     return result
 
 
@@ -134,7 +134,7 @@ def array(
     if isinstance(object, (list, tuple)):
         result = _of_list(object, kind)
     elif isinstance(object, np.ndarray) and copy is False:
-        result = bind.runtime().adopt(object)
+        result = runtime.installed().adopt(object)
     else:
         result = array_of("array", object) if kind is None else _of_one(object, kind)
         result = result if not copy or result is not object else duplicate(result)
@@ -184,7 +184,9 @@ def asarray(
 
 def _of_one(value: object, dtype: DType) -> Array:
     is_number = scalar_kind(value) is not None
-    result: Array = bind.runtime().asarray(value, dtype) if is_number else array_of("array", value)
+    result: Array = (
+        runtime.installed().asarray(value, dtype) if is_number else array_of("array", value)
+    )
     return result
 
 
@@ -203,7 +205,7 @@ def _of_list(listed: Sequence[object], dtype: DType | None) -> Array:
                 got=shown(listed),
                 hint="pad short rows, or keep the arrays apart in a list, which is a tree",
             )
-        result: Array = bind.runtime().asarray(_narrow(data, flat, dtype))
+        result: Array = runtime.installed().asarray(_narrow(data, flat, dtype))
         return result
     parts = [_of_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in listed]
     operands, kind, weak = together("array", *parts)
@@ -256,7 +258,7 @@ def duplicate(x: Array) -> Array:
     """The same values in memory of their own."""
     if x.trace is not None:
         return alias(x, x.shape, x.weak_type)
-    copied: Array = bind.runtime().duplicate(x.concrete())
+    copied: Array = runtime.installed().duplicate(x.concrete())
     return copied
 
 

@@ -15,7 +15,7 @@ from tfn.errors import ArgumentError, OutOfBoundsError
 from tfn.numpy.concatenation import concatenate, stack
 from tfn.numpy.creation import asarray, make
 from tfn.numpy.ranges import arange, linspace
-from tfn.trace import bind, build
+from tfn.trace import build, runtime
 from tfn.trace.build import cast, concat, iota, reshape
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
@@ -27,7 +27,7 @@ def _known(lines: Any) -> tuple[Array, ...]:
 
 def _triangle(name: str, of: Any, n: int, k: int, m: int | None) -> tuple[Array, Array]:
     shape = a_shape(name, (n, n if m is None else m))
-    bind.runtime().check_room(2 * 8 * prod(shape))
+    runtime.installed().check_room(2 * 8 * prod(shape))
     rows, columns = _known(of(shape[0], integer(name, "k", k), shape[1]))
     return rows, columns
 

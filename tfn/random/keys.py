@@ -33,8 +33,8 @@ from tfn.errors import (
 )
 from tfn.lax.generators import LARGEST_WORD, WORDS, fold_words, seed_words, split_words
 from tfn.trace import build
-from tfn.trace.bind import Trace, traces
 from tfn.trace.op import Op, Shape
+from tfn.trace.traces import Trace, running
 from tfn.trace.uop import UOp
 
 THREEFRY, RBG = WORDS
@@ -224,8 +224,8 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
 
 def _use(name: str, key: Key) -> None:
     """Records that a key is used; branches, of which one will run, may use the same."""
-    running = traces()
-    use = Use(name, place_of(name), running[-1] if running else None)
+    stack = running()
+    use = Use(name, place_of(name), stack[-1] if stack else None)
     before = key.used
     if before is not None and before.trace is use.trace:
         raise KeyReuseError(

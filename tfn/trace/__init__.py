@@ -3,10 +3,11 @@
 Files in reading order:
     op              the closed list of operations, one meaning each
     argument        static arguments of operations
+    grid_argument   those of grids: local memory, copies into it, matrix units of warps
     regions         type rules of loops, branches and calls, which have several results
     matrix_tiles    matrices in the registers of a matrix unit
     type_checks     checks of operand types, with the errors that users see
-    windows      type rules of contractions, convolutions, gathers, scatters
+    windows         type rules of contractions, convolutions, gathers, scatters
     primitives      per operation: what it takes, what it gives, in which operands it is linear
     source_lines    the line of the user's code that recorded a node, tracked on demand
     uop             the node: immutable, hash-consed, typed; walks and substitution
@@ -21,6 +22,8 @@ Files in reading order:
     jaxpr           closed functions, and how they print
     loop_cleanup    common-subexpression and dead-code elimination of loops and branches
     inline          operations replaced by their meaning, in nested functions too
+    traces          running traces: they record operations on abstract values
+    runtime         runtime interface: conversion, execution, compilation, installed from above
     bind            dispatch: record an operation in a trace, or execute it at once
     effects         effect tokens: side effects ordered by data dependence
     refs            references: mutable arrays, as state that traces take and return

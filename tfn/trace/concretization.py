@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tfn.dtypes import SHORT
 from tfn.errors import ConcretizationTypeError, DeletedArrayError, ImmutableError
-from tfn.trace.bind import Typed, Value
 from tfn.trace.op import Op
+from tfn.trace.runtime import Typed, Value
 from tfn.trace.uop import walk
 
 STATIC = "compute with tfn.numpy inside the function, or mark the argument static_argnums in jit"

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from tfn._support.frozen import frozen
-from tfn.trace import bind
+from tfn.trace import bind, runtime, traces
 from tfn.trace.argument import Host, Leaf
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, remembered, walk
@@ -43,11 +43,11 @@ class Token:
         """True."""
         return True
 
-    def read(self) -> bind.Value:
+    def read(self) -> runtime.Value:
         """The current token of the innermost running trace; a concrete one if there is none."""
         return token()
 
-    def write(self, value: bind.Value) -> None:
+    def write(self, value: runtime.Value) -> None:
         """Set the current token of a trace; that of no trace stays true."""
         if value.trace is not None:
             assert value.uop is not None
@@ -57,33 +57,33 @@ class Token:
 TOKEN = Token()
 
 
-def token() -> bind.Value:
+def token() -> runtime.Value:
     """The current token of the innermost running trace; a concrete one if there is none."""
-    running = bind.traces()
+    running = traces.running()
     return _current(TOKEN, running, len(running) - 1, None, first)
 
 
-def first() -> bind.Value:
+def first() -> runtime.Value:
     """The token that effects outside of all traces begin with."""
-    outermost: bind.Value = bind.runtime().asarray(np.True_)
+    outermost: runtime.Value = runtime.installed().asarray(np.True_)
     return outermost
 
 
 def current(
-    cell: bind.Cell, home: bind.Trace | None, outermost: Callable[[], bind.Value]
-) -> bind.Value:
+    cell: traces.Cell, home: traces.Trace | None, outermost: Callable[[], runtime.Value]
+) -> runtime.Value:
     """The value of a cell in the innermost running trace; `outermost` is that in its home."""
-    running = bind.traces()
+    running = traces.running()
     return _current(cell, running, len(running) - 1, home, outermost)
 
 
 def _current(
-    cell: bind.Cell,
-    running: Sequence[bind.Trace],
+    cell: traces.Cell,
+    running: Sequence[traces.Trace],
     at: int,
-    home: bind.Trace | None,
-    outermost: Callable[[], bind.Value],
-) -> bind.Value:
+    home: traces.Trace | None,
+    outermost: Callable[[], runtime.Value],
+) -> runtime.Value:
     if at < 0 or running[at] is home:
         return outermost()
     trace = running[at]
@@ -92,24 +92,24 @@ def _current(
         leaf = UOp(Op.LEAF, (), Leaf(outer.shape, outer.dtype, outer, "effects"))
         trace.cells[cell] = leaf, leaf
     known = all(outer.known for outer in running[: at + 1])
-    value: bind.Value = bind.runtime().wrap(trace.cells[cell][1], trace, known)
+    value: runtime.Value = runtime.installed().wrap(trace.cells[cell][1], trace, known)
     return value
 
 
-def set_current(trace: bind.Trace, cell: bind.Cell, uop: UOp) -> None:
+def set_current(trace: traces.Trace, cell: traces.Cell, uop: UOp) -> None:
     """Set the current node of a cell in a trace that uses it."""
     begin, _ = trace.cells.get(cell, (uop, uop))
     trace.cells[cell] = begin, uop
 
 
-def outside(entry: bind.Entry, part: int | None = None) -> bind.Entry:
+def outside(entry: runtime.Entry, part: int | None = None) -> runtime.Entry:
     """The native entry of a function with effects: refuses while a trace runs, which records them.
 
     `part` is the index of the result in what the entry returns, beside the token; None for all.
     """
 
     def call(*arguments: Any) -> Any:
-        if bind.traces():
+        if traces.running():
             return NotImplemented
         results = entry(*arguments)
         return results if part is None or results is NotImplemented else results[part]
@@ -117,13 +117,13 @@ def outside(entry: bind.Entry, part: int | None = None) -> bind.Entry:
     return call
 
 
-def act(host: Host, operands: Sequence[bind.Value]) -> list[bind.Value]:
+def act(host: Host, operands: Sequence[runtime.Value]) -> list[runtime.Value]:
     """The results, without the token, of a function of the host that has an effect.
 
     It is recorded in the innermost trace, whatever its operands belong to, so that an effect in the
     body of a loop happens in each step.
     """
-    running = bind.traces()
+    running = traces.running()
     if not running:
         return bind.call_host(host, [token(), *operands])[1:]
     before, trace = token(), running[-1]
@@ -131,7 +131,9 @@ def act(host: Host, operands: Sequence[bind.Value]) -> list[bind.Value]:
     set_current(trace, TOKEN, UOp(Op.GET, (node,), 0))
     known = before.known and all(x.trace is None or x.known for x in operands)
     count = len(host.results)
-    return [bind.runtime().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)]
+    return [
+        runtime.installed().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)
+    ]
 
 
 @remembered

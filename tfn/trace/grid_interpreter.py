@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES, swizzled
 from tfn.trace.banks import WORD_BYTES, degree
+from tfn.trace.grid_argument import GROUP_ROWS, SWIZZLE_BYTES, swizzled
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, Value, apply
 from tfn.trace.uop import UOp, walk

@@ -8,10 +8,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfn._support.frozen import frozen
 from tfn.errors import ShapeError
-from tfn.trace.argument import Tile
-from tfn.trace.op import Op
+from tfn.trace.op import Op, Shape
 from tfn.trace.regions import Node, Type
+
+
+@frozen
+class Tile:
+    """The addresses of a matrix in memory: base + offset + pitch * row + column, in elements.
+
+    Attributes:
+        shape: of the matrix in the register.
+        rows, lanes: the part that is read; the rest is zero.
+        ahead: the distance to the next matrix, in elements, which is prefetched; 0 for none.
+    """
+
+    offset: int
+    pitch: int
+    rows: int
+    lanes: int
+    shape: Shape
+    ahead: int = 0
 
 
 def together(itemsize: int) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from tfn._support.frozen import frozen
 from tfn._support.members import plain
 from tfn.errors import ArgumentError, AxisError, DeviceError
-from tfn.trace import bind
+from tfn.trace import runtime, traces
 from tfn.trace.op import Shape
 from tfn.trace.processes import HostGrid, blocks, processes
 from tfn.trace.sharding import Axis
@@ -70,11 +70,11 @@ class Device:
             >>> stats["bytes_in_use"] <= stats["bytes_limit"]
             True
         """
-        return bind.memory_stats(self)
+        return runtime.memory_stats(self)
 
     def live_buffers(self) -> list[Any]:
         """The live arrays that have a part on the device."""
-        return bind.live_buffers(self)
+        return runtime.live_buffers(self)
 
     def __repr__(self) -> str:
         return f"{self.platform}:{self.id}"
@@ -154,7 +154,7 @@ class AbstractMesh:
         object.__setattr__(self, "axis_names", names)
         object.__setattr__(self, "axis_types", _types(self.axis_types, names))
         if AxisType.Explicit in self.axis_types:
-            bind.LAYOUTS.exist = True
+            traces.LAYOUTS.exist = True
 
     @property
     def shape(self) -> dict[Any, int]:

@@ -23,7 +23,7 @@ from tfn import tree
 from tfn._support.validate import shown
 from tfn.dtypes import promote
 from tfn.errors import ArgumentError, DTypeError, UnexpectedTracerError
-from tfn.trace import bind, effects
+from tfn.trace import bind, effects, runtime, traces
 from tfn.trace.op import Shape
 
 
@@ -33,7 +33,7 @@ class Slot:
     __slots__ = ("home", "value")
 
     def __init__(self, value: Any) -> None:
-        running = bind.traces()
+        running = traces.running()
         self.home = running[-1] if running else None
         self.value = value
 
@@ -50,7 +50,7 @@ class Slot:
     def write(self, value: Any) -> None:
         """Set the current Value, in the innermost running trace."""
         self._check_live()
-        running = bind.traces()
+        running = traces.running()
         if not running or running[-1] is self.home:
             self.value = value
         else:
@@ -99,13 +99,13 @@ class Ref:
                 slot.write(leaf)
             return
         (slot,) = self._slots
-        now, new = slot.read(), bind.runtime().asarray(value)
+        now, new = slot.read(), runtime.installed().asarray(value)
         self._check_dtype(now, new)
         if not is_whole(index) or new.shape != now.shape:
             new = now.at[index].set(new)
         elif new.dtype != now.dtype:
             new = new.astype(now.dtype)
-        slot.write(bind.runtime().weaken(new, False) if new.weak_type else new)
+        slot.write(runtime.installed().weaken(new, False) if new.weak_type else new)
 
     def _check_dtype(self, now: Any, new: Any) -> None:
         joined, _ = promote(((now.dtype, False), (new.dtype, new.weak_type)))
@@ -119,7 +119,7 @@ class Ref:
     def addupdate(self, x: Any, idx: Any = ...) -> None:
         """Add to elements, where an index may occur more than once."""
         now = self[...]
-        new = bind.runtime().asarray(x)
+        new = runtime.installed().asarray(x)
         self._check_dtype(now, new)
         self[...] = now.at[idx].add(new)
 
@@ -230,8 +230,10 @@ def new_ref(init_val: Any, *, memory_space: object = None, kind: str | None = No
         (2.0, 4.0, 2)
     """
     leaves, structure = tree.flatten(init_val)
-    values = [bind.runtime().asarray(leaf) for leaf in leaves]
-    return Ref(structure, [bind.runtime().weaken(x, False) if x.weak_type else x for x in values])
+    values = [runtime.installed().asarray(leaf) for leaf in leaves]
+    return Ref(
+        structure, [runtime.installed().weaken(x, False) if x.weak_type else x for x in values]
+    )
 
 
 def freeze(ref: Ref) -> Any:
@@ -298,13 +300,13 @@ def flatten_results(x: object) -> tuple[list[Any], tree.Structure]:
     """The same for results of a running trace: the values of references that it made are leaves."""
     leaves, structure = tree.flatten(x)
     if among(leaves):
-        running = bind.traces()
+        running = traces.running()
         home = running[-1] if running else None
         packed = [_packed(leaf, home) if is_ref(leaf) else leaf for leaf in leaves]
         return tree.flatten(tree.unflatten(structure, packed))
     return leaves, structure
 
 
-def _packed(ref: Ref, home: bind.Trace | None) -> Held | Made:
+def _packed(ref: Ref, home: traces.Trace | None) -> Held | Made:
     made_here = home is not None and all(slot.home is home for slot in ref._slots)
     return Made(ref) if made_here else Held(ref)

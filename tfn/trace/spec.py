@@ -15,19 +15,9 @@ import enum
 from collections.abc import Callable, Iterable
 
 from tfn.dtypes import BOOL, COMPLEXES, INT64
-from tfn.trace.argument import (
-    COPY_BYTES,
-    Access,
-    Copy,
-    Fold,
-    Fragment,
-    GroupMma,
-    LocalMemory,
-    Place,
-    Range,
-    Staged,
-    Tile,
-)
+from tfn.trace.argument import Access, Fold, Place, Range
+from tfn.trace.grid_argument import COPY_BYTES, Copy, Fragment, GroupMma, LocalMemory, Staged
+from tfn.trace.matrix_tiles import Tile
 from tfn.trace.op import ELEMENTWISE, MANUAL, MOVEMENT, PARTS, Op
 from tfn.trace.uop import UOp, walk
 

@@ -26,7 +26,7 @@ from tfn.errors import (
     TreeError,
     user_place,
 )
-from tfn.trace import bind, effects
+from tfn.trace import effects, runtime, traces
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.jaxpr import Jaxpr
 from tfn.transforms.arguments import as_value, show
@@ -50,7 +50,7 @@ class Takes:
     names: tuple[str, ...]
     donated: frozenset[int] = frozenset()
 
-    def check(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[bind.Value]:
+    def check(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[runtime.Value]:
         """The leaves of arguments as Values, if they are of the types.
 
         Raises:
@@ -63,7 +63,7 @@ class Takes:
             )
         return [self._fit(i, leaf) for i, leaf in enumerate(leaves)]
 
-    def warn_of_unused_donations(self, results: Sequence[bind.Typed]) -> None:
+    def warn_of_unused_donations(self, results: Sequence[runtime.Typed]) -> None:
         """Warn of donated leaves that have no result of their type, whose memory none can take."""
         free = Counter((y.shape, y.dtype) for y in results)
         unused = []
@@ -80,11 +80,11 @@ class Takes:
                 *(user_place() or (__file__, 1)),
             )
 
-    def _fit(self, i: int, leaf: object) -> bind.Value:
+    def _fit(self, i: int, leaf: object) -> runtime.Value:
         name, expected = self.names[i], self.types[i]
         if isinstance(leaf, (bool, int, float, complex)):
-            leaf = bind.runtime().asarray(leaf, expected.dtype if expected.weak_type else None)
-        value: bind.Value = as_value(leaf, name)
+            leaf = runtime.installed().asarray(leaf, expected.dtype if expected.weak_type else None)
+        value: runtime.Value = as_value(leaf, name)
         if value.trace is not None:
             raise ArgumentError(
                 f"{self.name} has been compiled, and can be neither traced nor transformed",
@@ -97,13 +97,13 @@ class Takes:
             raise self._refusal(DTypeError, name, show(value), show(expected))
         return self._placed(value, expected.sharding, name)
 
-    def _placed(self, value: bind.Value, sharding: Any, name: str) -> bind.Value:
+    def _placed(self, value: runtime.Value, sharding: Any, name: str) -> runtime.Value:
         """The value under the sharding that the function was compiled for."""
         has = value.kind.sharding if value.kind else None
         if has is sharding or has == sharding:
             return value
         if has is None or (sharding and has.is_equivalent_to(sharding, len(value.shape))):
-            placed: bind.Value = bind.device_put(value, sharding)
+            placed: runtime.Value = runtime.device_put(value, sharding)
             return placed
         raise self._refusal(DeviceError, name, str(has), str(sharding or "the default device"))
 
@@ -135,11 +135,11 @@ class Traced:
     """
 
     jaxpr: Jaxpr
-    captured: tuple[bind.Value, ...]
+    captured: tuple[runtime.Value, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
     single: bool
-    cells: tuple[bind.Cell, ...]
+    cells: tuple[traces.Cell, ...]
     takes: Takes
     uses_axes: bool = False
     on: Any = None
@@ -162,7 +162,7 @@ class Traced:
         results = results[len(self.cells) :]
         if True in self.weak:
             pairs = zip(results, self.weak, strict=True)
-            results = [bind.runtime().weaken(value, weak) for value, weak in pairs]
+            results = [runtime.installed().weaken(value, weak) for value, weak in pairs]
         return results[0] if self.single else tree.unflatten(self.structure, results)
 
     @property
@@ -210,7 +210,7 @@ class Traced:
                 got=repr(traced[0]),
                 hint="lower it outside, or pass the value as an argument",
             )
-        return Lowered(self, bind.view(self.jaxpr, self.kinds))
+        return Lowered(self, runtime.view(self.jaxpr, self.kinds))
 
 
 @frozen
@@ -292,11 +292,11 @@ class Lowered:
                 hint="leave compiler_options out: tfn.config has what can be chosen",
             )
         traced = self.traced
-        bind.runtime().footprint(traced.jaxpr, kinds=traced.kinds, on=traced.on)
+        runtime.installed().footprint(traced.jaxpr, kinds=traced.kinds, on=traced.on)
         leaves, results = len(traced.takes.types), len(traced.weak)
         entry = None
         if not traced.cells:
-            entry = bind.runtime().entry(
+            entry = runtime.installed().entry(
                 traced.jaxpr,
                 [list(range(leaves))],
                 list(range(results)),
@@ -332,7 +332,7 @@ class Compiled:
     """
 
     lowered: Lowered
-    entry: bind.Entry | None
+    entry: runtime.Entry | None
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """The function's result; static arguments are left out.
@@ -348,7 +348,7 @@ class Compiled:
             if results is not NotImplemented:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
         operands = [*values, *(cell.read() for cell in traced.cells), *traced.captured]
-        results = bind.runtime().call(
+        results = runtime.installed().call(
             traced.jaxpr, operands, traced.takes.donated, traced.on, traced.fun_name
         )
         return traced.finish(results)
@@ -382,7 +382,7 @@ class Compiled:
     def output_shardings(self) -> Any:
         """The shardings of the result, as its tree; None for the default device."""
         traced = self.lowered.traced
-        _, _, _, kinds = bind.runtime().place(traced.jaxpr, traced.kinds, traced.on)
+        _, _, _, kinds = runtime.installed().place(traced.jaxpr, traced.kinds, traced.on)
         kinds = kinds or [kind_of(u.shape, u.dtype) for u in traced.jaxpr.outputs]
         shardings = [kind.sharding for kind in kinds[len(traced.cells) :]]
         return tree.unflatten(self.out_tree, shardings)
@@ -390,7 +390,9 @@ class Compiled:
     def memory_analysis(self) -> Any:
         """The memory that a call takes: a `Footprint`."""
         traced = self.lowered.traced
-        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated, traced.kinds, traced.on)
+        return runtime.installed().footprint(
+            traced.jaxpr, traced.takes.donated, traced.kinds, traced.on
+        )
 
     @property
     def out_info(self) -> Any:
@@ -416,7 +418,7 @@ class Compiled:
 def takes(
     name: str,
     structure: tree.Structure,
-    values: Sequence[bind.Value | ShapeDtypeStruct],
+    values: Sequence[runtime.Value | ShapeDtypeStruct],
     names: Sequence[str],
     donated: frozenset[int],
 ) -> Takes:

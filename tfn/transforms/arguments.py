@@ -18,7 +18,7 @@ from tfn._support.frozen import frozen
 from tfn._support.validate import several
 from tfn.dtypes import INEXACT, SHORT, DType
 from tfn.errors import ArgumentError, GradientError, NumberError, TfnError
-from tfn.trace import bind, refs
+from tfn.trace import refs, runtime
 from tfn.transforms.annotations import checked
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -72,7 +72,7 @@ def where(function: Function) -> str:
     return f"{name_of(function)} ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
 
-def show(value: bind.Typed) -> str:
+def show(value: runtime.Typed) -> str:
     """A value as messages show it: ``f32[2,3]``."""
     return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
 
@@ -138,7 +138,7 @@ def as_value(leaf: object, name: str | Callable[[], str], hint: str = PLAIN) -> 
         ArgumentError: naming the leaf, if it is not an array or a number.
     """
     try:
-        return bind.runtime().asarray(leaf)
+        return runtime.installed().asarray(leaf)
     except (TfnError, TypeError) as error:
         if not isinstance(error, TypeError) or isinstance(error, NumberError):
             raise
@@ -149,7 +149,7 @@ def as_value(leaf: object, name: str | Callable[[], str], hint: str = PLAIN) -> 
         ) from None
 
 
-def results(out: object, function: Function) -> tuple[list[bind.Value], tree.Structure]:
+def results(out: object, function: Function) -> tuple[list[runtime.Value], tree.Structure]:
     """The results of a function, as Values, and their structure.
 
     Raises:
@@ -249,7 +249,7 @@ class Chosen:
         names = leaf_names(self.function, self.structure, self.positions)
         return [names[i] for i in self.differentiated]
 
-    def call(self, inputs: Sequence[bind.Value]) -> Any:
+    def call(self, inputs: Sequence[runtime.Value]) -> Any:
         """The function with its floating leaves replaced."""
         leaves = list(self.leaves)
         for i, value in zip(self.differentiated, inputs, strict=True):

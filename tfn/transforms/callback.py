@@ -17,7 +17,7 @@ from tfn._support.validate import a_function
 from tfn._support.validate import shown as shown_value
 from tfn.dtypes import BOOL, FLOATS, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
-from tfn.trace import bind, effects
+from tfn.trace import bind, effects, runtime, traces
 from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.build import several
 from tfn.trace.inline import unfold
@@ -192,7 +192,7 @@ def shown(x: np.ndarray) -> float | np.ndarray:
 
 def _declared(
     callback: Function, declared: object, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[Returning, tuple[tuple[Shape, DType], ...], list[bind.Value]]:
+) -> tuple[Returning, tuple[tuple[Shape, DType], ...], list[runtime.Value]]:
     """A callback as a function of the host, the types of its results, and its operands."""
     a_function("a callback", "callback", callback)
     leaves, takes = tree.flatten((args, kwargs))
@@ -221,14 +221,14 @@ def _method(name: str | None) -> VmapMethod:
         ) from None
 
 
-def of_host(host: Host, operands: Sequence[bind.Value]) -> list[Any]:
+def of_host(host: Host, operands: Sequence[runtime.Value]) -> list[Any]:
     """The results of a function of the host: recorded, or called now.
 
     In a function that is traced without values it is recorded whatever its operands are: a branch
     that is not taken must not call it.
     """
     trace = bind.innermost(operands)
-    running = bind.traces()
+    running = traces.running()
     if trace is None and running and not running[-1].known:
         trace = running[-1]
     if trace is None:
@@ -236,10 +236,10 @@ def of_host(host: Host, operands: Sequence[bind.Value]) -> list[Any]:
     node = UOp(Op.HOST, tuple([bind.lift(x, trace) for x in operands]), host)
     known = all(x.trace is None or x.known for x in operands)
     count = len(host.results)
-    return [bind.runtime().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(count)]
+    return [runtime.installed().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(count)]
 
 
-def inspect(callback: Function, x: bind.Value) -> None:
+def inspect(callback: Function, x: runtime.Value) -> None:
     """Ask for the sharding that a traced value will have, when its program is divided."""
     host = Host(_answered, (((), BOOL),), VmapMethod.SEQUENTIAL, True, callback)
     effects.act(host, [x])

@@ -24,7 +24,7 @@ from tfn import tree
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, shown
 from tfn.errors import ArgumentError
-from tfn.trace import bind, refs
+from tfn.trace import bind, refs, runtime
 from tfn.trace.argument import Linear
 from tfn.trace.build import after, several
 from tfn.trace.inline import unfold
@@ -207,7 +207,7 @@ def checkpoint_name(x: R, name: str) -> R:
         )
 
     def label(leaf: object) -> Any:
-        value = bind.runtime().asarray(leaf)
+        value = runtime.installed().asarray(leaf)
         if value.trace is None:
             return value
         x = fresh(value)

@@ -16,7 +16,7 @@ from tfn._support.frozen import frozen
 from tfn._support.validate import a_function
 from tfn.dtypes import INEXACT
 from tfn.errors import GradientError, TreeError
-from tfn.trace import bind
+from tfn.trace import bind, runtime, traces
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.transforms.arguments import Function, P, R, as_value, name_of, wraps
 from tfn.transforms.custom import pair
@@ -43,12 +43,12 @@ class Converted:
         cells: the state, whose next values are the first results.
     """
 
-    captured: tuple[bind.Value, ...]
+    captured: tuple[runtime.Value, ...]
     jaxpr: Jaxpr
     takes: tree.Structure
     gives: tree.Structure
     weak: tuple[bool, ...]
-    cells: tuple[bind.Cell, ...] = ()
+    cells: tuple[traces.Cell, ...] = ()
 
     def __call__(self, *args: object) -> Any:
         """The function's result, for arguments of the types it was converted for."""
@@ -95,7 +95,7 @@ def converted(what: str, fun: Function, args: Sequence[object]) -> Converted:
 
 def closure_convert(
     fun: Callable[..., R], *example_args: object
-) -> tuple[Callable[..., R], list[bind.Value]]:
+) -> tuple[Callable[..., R], list[runtime.Value]]:
     """A function with the traced values that it closes over as arguments.
 
     For functions that take functions, with a derivative of their own: what those close over has
@@ -122,7 +122,7 @@ def closure_convert(
         count = len(args) - len(places)
         captured = list(function.captured)
         for i, value in zip(places, args[count:], strict=True):
-            captured[i] = bind.runtime().asarray(value)
+            captured[i] = runtime.installed().asarray(value)
         return replace(function, captured=tuple(captured))(*args[:count])
 
     return run, hoisted
@@ -155,7 +155,7 @@ def custom_gradient(fun: Callable[P, tuple[R, object]]) -> custom_vjp[P, R]:
 
     def fwd(*args: object) -> tuple[Any, Converted]:
         result, rule = both(*args)
-        types = tree.map(lambda y: ShapeDtypeStruct.of(bind.runtime().asarray(y)), result)
+        types = tree.map(lambda y: ShapeDtypeStruct.of(runtime.installed().asarray(y)), result)
         return result, converted("custom_gradient", rule, [types])
 
     def bwd(rule: Converted, ct: object) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ from tfn.errors import (
     TreeError,
     UnexpectedTracerError,
 )
-from tfn.trace import bind, effects, refs
+from tfn.trace import bind, effects, refs, runtime, traces
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
@@ -73,9 +73,9 @@ def is_known(u: UOp) -> bool:
 
 
 @contextmanager
-def rule_trace(rule: Function) -> Iterator[bind.Trace]:
+def rule_trace(rule: Function) -> Iterator[traces.Trace]:
     """A trace for the block, in which a rule of the user runs."""
-    with bind.tracing(name_of(rule)) as trace:
+    with traces.tracing(name_of(rule)) as trace:
         try:
             yield trace
         except TfnError as error:
@@ -89,10 +89,10 @@ def rule_trace(rule: Function) -> Iterator[bind.Trace]:
 
 
 @contextmanager
-def rule_of_call(rule: Function, call: Call, indices: Sequence[UOp]) -> Iterator[bind.Trace]:
+def rule_of_call(rule: Function, call: Call, indices: Sequence[UOp]) -> Iterator[traces.Trace]:
     """`rule_trace`, in which the named axes of the call can be named; `indices` are along them."""
     with rule_trace(rule) as trace:
-        values = [bind.runtime().wrap(u, trace, is_known(u)) for u in indices]
+        values = [runtime.installed().wrap(u, trace, is_known(u)) for u in indices]
         axes = [NamedAxis(a[0], x, trace, *a[1:]) for a, x in zip(call.axes, values, strict=True)]
         with named(axes):
             yield trace
@@ -106,16 +106,16 @@ def rule_of_call(rule: Function, call: Call, indices: Sequence[UOp]) -> Iterator
 
 
 def as_values(
-    trace: bind.Trace, graphs: Sequence[UOp], types: Sequence[ShapeDtypeStruct]
+    trace: traces.Trace, graphs: Sequence[UOp], types: Sequence[ShapeDtypeStruct]
 ) -> list[Any]:
     """Graphs as Values of the trace in which a rule runs."""
     return [
-        bind.runtime().wrap(u, trace, is_known(u), t.weak_type)
+        runtime.installed().wrap(u, trace, is_known(u), t.weak_type)
         for u, t in zip(graphs, types, strict=True)
     ]
 
 
-def as_graph(trace: bind.Trace, value: bind.Value | None) -> UOp | None:
+def as_graph(trace: traces.Trace, value: runtime.Value | None) -> UOp | None:
     """The graph of a result of a rule, None for zero."""
     return None if value is None else bind.lift(value, trace)
 
@@ -171,7 +171,7 @@ class Call:
         """The user's name of the function."""
         return name_of(self.owner.function)
 
-    def cotangents(self, rule: str, out: object) -> list[bind.Value | None]:
+    def cotangents(self, rule: str, out: object) -> list[runtime.Value | None]:
         """The cotangents of the arguments that a rule returned: a Value per leaf, None for zero.
 
         Raises:
@@ -274,7 +274,7 @@ class CustomDerivative:
         indices: list[UOp] = []
 
         def run(xs: Sequence[Any]) -> Any:
-            indices[:] = [bind.lift(index, bind.traces()[-1]) for index in live_indices()]
+            indices[:] = [bind.lift(index, traces.running()[-1]) for index in live_indices()]
             return f(*fixed.join(tree.unflatten(structure, xs)))
 
         recorded = record(self.what, f, run, values, names())
@@ -338,7 +338,7 @@ class CustomDerivative:
                     )
 
 
-def enclosed(recorded: Recording, indices: Sequence[UOp] = ()) -> tuple[UOp, list[bind.Value]]:
+def enclosed(recorded: Recording, indices: Sequence[UOp] = ()) -> tuple[UOp, list[runtime.Value]]:
     """A recorded function, closed, and its operands before the inputs.
 
     These operands are the Values of `indices`, which it captured or not, other Values that it
@@ -355,10 +355,10 @@ def enclosed(recorded: Recording, indices: Sequence[UOp] = ()) -> tuple[UOp, lis
 def custom(
     name: str,
     f: UOp,
-    operands: Sequence[bind.Value],
+    operands: Sequence[runtime.Value],
     rules: Rules,
     weak: Sequence[bool],
-    cells: Sequence[bind.Cell] = (),
+    cells: Sequence[traces.Cell] = (),
 ) -> list[Any]:
     """The results of a FUNCTION with rules of its own, for Values.
 

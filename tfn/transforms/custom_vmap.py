@@ -15,7 +15,7 @@ from tfn import tree
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function
 from tfn.errors import ArgumentError, MissingRuleError, TreeError
-from tfn.trace import bind
+from tfn.trace import bind, runtime
 from tfn.trace.argument import Custom
 from tfn.trace.build import several, spread
 from tfn.trace.op import Op
@@ -180,7 +180,7 @@ def applied(
     many = [bool(flag) for flag in _like(call, out_batched, "batched")]
     results = []
     for i, (value, flag, slot) in enumerate(zip(values, many, slots, strict=True)):
-        array = bind.runtime().asarray(value)
+        array = runtime.installed().asarray(value)
         shape = (size, *slot.shape) if flag else slot.shape
         if array.shape != shape or (array.dtype != slot.dtype and not array.weak_type):
             path = tree.places(call.gives.structure)[i][1]

@@ -16,7 +16,7 @@ from tfn import tree
 from tfn._support.validate import a_function
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT, DType
 from tfn.errors import GradientError
-from tfn.trace import bind
+from tfn.trace import bind, runtime
 from tfn.trace.argument import Leaf
 from tfn.trace.build import zeros
 from tfn.trace.op import Op
@@ -28,7 +28,7 @@ from tfn.transforms.tracing import Recording, record
 from tfn.transforms.transpose import pull
 
 
-def variable(like: bind.Typed, value: bind.Value | None = None) -> UOp:
+def variable(like: runtime.Typed, value: runtime.Value | None = None) -> UOp:
     """A fresh leaf of the shape and dtype of a value, for its tangent or cotangent."""
     return UOp(Op.LEAF, (), Leaf(like.shape, like.dtype, value))
 
@@ -201,7 +201,7 @@ def stop_gradient(x: R) -> R:
     """
 
     def stop(leaf: object) -> Any:
-        value = bind.runtime().asarray(leaf)
+        value = runtime.installed().asarray(leaf)
         if value.trace is None or value.dtype not in INEXACT:
             return value
         return bind.bind(Op.DETACH, value, weak=value.weak_type)

@@ -28,7 +28,7 @@ from tfn._support.validate import a_function
 from tfn.config import config
 from tfn.dtypes import SHORT, number
 from tfn.errors import ArgumentError, TfnError
-from tfn.trace import bind, effects, refs, source_lines
+from tfn.trace import bind, effects, refs, runtime, source_lines, traces
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
@@ -85,7 +85,7 @@ def closed(
         on = shardings.request(recorded.structure, len(cells))
     inputs = [*recorded.inputs, *recorded.before]
     jaxpr, captured = close(tidy([*recorded.after, *outputs]), inputs)
-    if not bind.traces():  # within another program nothing is donated
+    if not traces.running():  # within another program nothing is donated
         arguments.warn_of_unused_donations(recorded.outputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
@@ -111,21 +111,21 @@ class Entry:
     trace_ns: int
     trace_bytes: int
     device: str = ""
-    by_leaves: bind.Entry | None = None
-    direct: bind.Entry | None = None
+    by_leaves: runtime.Entry | None = None
+    direct: runtime.Entry | None = None
     key: tuple[object, ...] | None = None
 
     @property
-    def compile_stats(self) -> bind.CompileStats:
+    def compile_stats(self) -> runtime.CompileStats:
         """The compile statistics of its program."""
         traced = self.traced
-        stats = bind.runtime().compile_stats(traced.jaxpr, traced.kinds, traced.on)
+        stats = runtime.installed().compile_stats(traced.jaxpr, traced.kinds, traced.on)
         return stats._replace(trace_ns=self.trace_ns)
 
     @property
     def size_bytes(self) -> int:
         """Its memory, with that of the program that its entry points refer to."""
-        program = bind.ENTRY_BYTES + self.compile_stats.size_bytes if self.by_leaves else 0
+        program = runtime.ENTRY_BYTES + self.compile_stats.size_bytes if self.by_leaves else 0
         return self.trace_bytes + program
 
 
@@ -143,8 +143,8 @@ class CacheInfo(NamedTuple):
     entries: int
     misses: int
     last_miss: str
-    last: bind.CompileStats
-    total: bind.CompileStats
+    last: runtime.CompileStats
+    total: runtime.CompileStats
 
 
 SHARES: list[bool] = [False]
@@ -283,7 +283,7 @@ class Jitted(Generic[P, R_co]):
     def _use(self, entries: Cache[Entry]) -> None:
         """Keep programs in this cache; so does each `jit` from now on that shares them."""
         self._entries = self._shared[self._options] = entries
-        self._direct: list[bind.Entry] = self._entries.shortcuts  # direct entry points
+        self._direct: list[runtime.Entry] = self._entries.shortcuts  # direct entry points
         self._direct_by = self._entries.shortcuts_by  # those of calls with an arrangement
         self._arrangements: dict[Any, Arrangement] = {}
         self._last: Entry | None = None
@@ -301,8 +301,8 @@ class Jitted(Generic[P, R_co]):
             (1, 1)
         """
         stats = [entry.compile_stats for _, entry in self._entries.items()]
-        last = self._last.compile_stats if self._last else bind.CompileStats()
-        total = bind.CompileStats(*map(sum, zip(*stats)))
+        last = self._last.compile_stats if self._last else runtime.CompileStats()
+        total = runtime.CompileStats(*map(sum, zip(*stats)))
         return CacheInfo(len(self._entries), self._misses, self._last_miss, last, total)
 
     def trace(self, *args: object, **kwargs: object) -> Traced:
@@ -350,7 +350,9 @@ class Jitted(Generic[P, R_co]):
             1024
         """
         traced = self.trace(*args, **kwargs)
-        return bind.runtime().footprint(traced.jaxpr, traced.takes.donated, traced.kinds, traced.on)
+        return runtime.installed().footprint(
+            traced.jaxpr, traced.takes.donated, traced.kinds, traced.on
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result, from the program for arguments of this type."""
@@ -362,7 +364,9 @@ class Jitted(Generic[P, R_co]):
             if result is not NotImplemented:
                 return result
         if entries and not _CONVERTED.isdisjoint(map(type, values)):
-            converted = [bind.runtime().asarray(x) if type(x) in _CONVERTED else x for x in values]
+            converted = [
+                runtime.installed().asarray(x) if type(x) in _CONVERTED else x for x in values
+            ]
             for direct in entries:
                 result = direct(*converted)
                 if result is not NotImplemented:
@@ -370,7 +374,7 @@ class Jitted(Generic[P, R_co]):
         result = self._call(args, kwargs)
         return result
 
-    def _arranged(self, args: Any, kwargs: Any) -> tuple[list[bind.Entry], Any]:
+    def _arranged(self, args: Any, kwargs: Any) -> tuple[list[runtime.Entry], Any]:
         """The direct entry points for the static arguments of a call, and the other arguments."""
         form = (len(args), *kwargs) if kwargs else len(args)
         arrangement = self._arrangements.get(form)
@@ -425,14 +429,14 @@ class Jitted(Generic[P, R_co]):
             if entry.by_leaves is not None:
                 return self._call(args, kwargs)
         gone = self._donated(split, structure)
-        results = bind.runtime().call(traced.jaxpr, operands, gone, traced.on, traced.fun_name)
+        results = runtime.installed().call(traced.jaxpr, operands, gone, traced.on, traced.fun_name)
         return traced.finish(results)
 
     def _values(
         self, leaves: Sequence[object], split: Split, structure: tree.Structure
     ) -> list[Any]:
         try:
-            return [bind.runtime().asarray(x) for x in leaves]
+            return [runtime.installed().asarray(x) for x in leaves]
         except (TfnError, TypeError):  # again, with the names for an error
             names = self._names_of(split, structure)
             return [as_value(x, name, STATIC) for x, name in zip(leaves, names, strict=True)]
@@ -502,7 +506,7 @@ class Jitted(Generic[P, R_co]):
         self, key: Any, entry: Entry, split: Split, values: Sequence[Any], args: Any, kwargs: Any
     ) -> None:
         """Make the native entry points of an entry, if the device has any."""
-        traced, make, structure = entry.traced, bind.runtime().entry, key[0]
+        traced, make, structure = entry.traced, runtime.installed().entry, key[0]
         entry.device = config.device
         for entries in (self._direct, *self._direct_by.values()):
             entries[:] = [direct for direct in entries if direct is not entry.direct]

@@ -16,7 +16,7 @@ from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, shown
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError, GradientError
-from tfn.trace import bind
+from tfn.trace import bind, runtime
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.trace.uop import UOp, substitute
@@ -42,7 +42,7 @@ class LinearMap:
         single: whether it takes one tree instead of one per argument.
     """
 
-    residuals: tuple[bind.Value, ...]
+    residuals: tuple[runtime.Value, ...]
     jaxpr: Jaxpr
     takes: Vectors
     gives: Vectors
@@ -59,7 +59,7 @@ class LinearMap:
         leaves = self.takes.check(vectors[0] if self.single else vectors)
         slots = [slot for slot in self.takes.slots if slot.floating]
         filled = [
-            bind.runtime().asarray(np.zeros(slot.shape, slot.dtype)) if x is None else x
+            runtime.installed().asarray(np.zeros(slot.shape, slot.dtype)) if x is None else x
             for x, slot in zip(leaves, slots, strict=True)
         ]
         results = bind.call(self.jaxpr, [*filled, *self.residuals], self.gives.weak)

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 from tfn import tree
 from tfn._support.validate import a_function
-from tfn.trace import bind
+from tfn.trace import runtime, traces
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr
 from tfn.transforms.arguments import Argnums, Function, wraps
@@ -75,4 +75,6 @@ def _value(x: object) -> object:
     """A value of a type; all else as it is."""
     if not isinstance(x, ShapeDtypeStruct):
         return x
-    return bind.runtime().wrap(zeros(x.shape, x.dtype), bind.traces()[-1], False, x.weak_type)
+    return runtime.installed().wrap(
+        zeros(x.shape, x.dtype), traces.running()[-1], False, x.weak_type
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfn._support.validate import shown, size_limit
 from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
 from tfn.errors import ShapeError
-from tfn.trace import bind
+from tfn.trace import runtime
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.op import Shape
 from tfn.transforms.shard import layout, vary
@@ -75,7 +75,7 @@ class ShapeDtypeStruct:
         object.__setattr__(self, "dtype", dtype)
 
     @staticmethod
-    def of(value: bind.Value | ShapeDtypeStruct) -> ShapeDtypeStruct:
+    def of(value: runtime.Value | ShapeDtypeStruct) -> ShapeDtypeStruct:
         """The type of a Value."""
         vma = vary.of(value) if vary.is_checked() else vary.NONE
         sharding = value.kind.sharding if value.kind else None

@@ -9,7 +9,7 @@ from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT, DType
 from tfn.errors import DTypeError, ShapeError, TreeError
-from tfn.trace import bind
+from tfn.trace import bind, runtime
 from tfn.trace.op import Op, Shape
 from tfn.transforms.arguments import as_value, show
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -42,12 +42,12 @@ class Vectors:
     role: str
     names: Callable[[int], str] | None = None
 
-    def check(self, vectors: object) -> list[bind.Value | None]:
+    def check(self, vectors: object) -> list[runtime.Value | None]:
         """One Value per floating slot, None for zero; see `every`."""
         values = self.every(vectors)
         return [x for x, slot in zip(values, self.slots, strict=True) if slot.floating]
 
-    def every(self, vectors: object) -> list[bind.Value | None]:
+    def every(self, vectors: object) -> list[runtime.Value | None]:
         """One Value per slot; None, and `SymbolicZero`, for zero and for integers.
 
         Raises:
@@ -75,13 +75,13 @@ class Vectors:
         path = tree.places(self.structure)[i][1]
         return f"the {self.role}{f' at {path}' if path else ''}"
 
-    def _fit(self, i: int, leaf: object) -> bind.Value | None:
+    def _fit(self, i: int, leaf: object) -> runtime.Value | None:
         slot = self.slots[i]
         nothing = getattr(getattr(leaf, "dtype", None), "itemsize", 1) == 0  # JAX's float0
         zero = leaf is None or isinstance(leaf, SymbolicZero)
         if zero or (nothing and not slot.floating):
             return None
-        value: bind.Value = as_value(leaf, lambda: self._name(i))
+        value: runtime.Value = as_value(leaf, lambda: self._name(i))
         if not slot.floating:
             raise DTypeError(
                 f"{self._name(i)} belongs to a value of {slot.dtype}, which has none",

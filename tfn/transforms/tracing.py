@@ -12,7 +12,7 @@ from typing import Any
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, TfnError
-from tfn.trace import bind
+from tfn.trace import bind, traces
 from tfn.trace.uop import UOp
 from tfn.transforms import shard
 from tfn.transforms.arguments import Function, name_of, results, where
@@ -32,7 +32,7 @@ class Recording:
         aux: the leaves of what it returned beside the results, and their structure.
     """
 
-    trace: bind.Trace
+    trace: traces.Trace
     inputs: list[UOp]
     outputs: list[UOp]
     weak: list[bool]
@@ -46,13 +46,13 @@ class Recording:
 
     def layout_of(self, u: UOp) -> layout.Layout | None:
         """The division of a value over explicit axes of a mesh."""
-        if not bind.LAYOUTS.exist:
+        if not traces.LAYOUTS.exist:
             return None
         found: layout.Layout | None = shard.layout_rules.Reading(self.trace.layouts).of(u)
         return found
 
     @property
-    def cells(self) -> tuple[bind.Cell, ...]:
+    def cells(self) -> tuple[traces.Cell, ...]:
         """The state that it uses: `before` are its values as inputs, `after` as outputs."""
         return tuple(self.trace.cells)
 
@@ -102,7 +102,7 @@ def record(
         ArgumentError: for results that are not arrays, or without the pair that aux needs.
     """
     names = names or ("",) * len(values)
-    with bind.tracing(name_of(function), branch, known, apart) as trace:
+    with traces.tracing(name_of(function), branch, known, apart) as trace:
         leaves = [
             bind.new_leaf(trace, v.shape, v.dtype, name, v if known else None, v.weak_type)
             for v, name in zip(values, names, strict=True)
@@ -110,7 +110,7 @@ def record(
         if vary.is_checked():
             for leaf, v in zip(leaves, values, strict=True):
                 leaf.uop.arg.varying = vary.of(v)
-        if bind.LAYOUTS.exist:
+        if traces.LAYOUTS.exist:
             for leaf, v in zip(leaves, values, strict=True):
                 trace.layouts[leaf.uop] = leaf.uop.arg.layout = layout.of(v)
         try:

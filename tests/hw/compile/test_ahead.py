@@ -14,7 +14,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn.config import config
-from tfn.eager import run
+from tfn.eager import registry, run
 from tfn.errors import CompileError
 from tfn.hw.compile.ahead import Ahead
 from tfn.hw.compile.llvm import LlvmCompiler, merged
@@ -136,7 +136,7 @@ def test_a_forked_child_has_a_thread_of_its_own(compiler: LlvmCompiler) -> None:
 def test_long_kernels_of_a_program_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     device = replace(run.device("cpu"), begin=lambda text, target: begun.append(text))
-    monkeypatch.setitem(run._DEVICES, "cpu", device)
+    monkeypatch.setitem(registry.DEVICES, "cpu", device)
     monkeypatch.setattr(config, "disk_cache", False)
     run.forget()
     x = np.ones((300, 300), np.float32)

@@ -598,7 +598,7 @@ else:
         path.unlink()
         os.mkfifo(path)
 tfn.run.forget()
-tfn.run._DEVICES.clear()
+tfn.eager.registry.DEVICES.clear()
 assert tfn.jit(lambda x: tnp.sin(x) @ x)(x).tolist() == before
 assert tfn.jit(lambda x: tnp.cos(x) @ x)(x).shape == (4, 4)
 """

@@ -41,7 +41,7 @@ def test_entries_refuse_buffers_of_another_device() -> None:
 def way(request: Any, monkeypatch: Any) -> Iterator[str]:
     """Both ways of the real device."""
     monkeypatch.setattr(config, "device", "cpu")
-    monkeypatch.setattr(registry, "_DEVICES", {})
+    monkeypatch.setattr(registry, "DEVICES", {})
     monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "native")
     run.forget()
     yield request.param

@@ -10,7 +10,7 @@ import pytest
 from tests.hw.cuda.simulator import SimulatedCuda, translate
 from tfn.array import Array
 from tfn.config import config
-from tfn.eager import operands, operators, run
+from tfn.eager import operands, operators, registry, run
 from tfn.hw.cuda import device, driver
 from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver, opened
@@ -42,8 +42,10 @@ def simulated_device(waits: bool = False, major: int = 9, native: bool = False) 
 def default(device: Device) -> Iterator[None]:
     """Make a device the default one, as ``TFN_DEVICE=cuda`` does."""
     before = config.device
-    mine = {name: run._DEVICES.pop(name) for name in [*run._DEVICES] if name.startswith("cuda")}
-    run._DEVICES["cuda"] = device
+    mine = {
+        name: registry.DEVICES.pop(name) for name in [*registry.DEVICES] if name.startswith("cuda")
+    }
+    registry.DEVICES["cuda"] = device
     device.queue.serve(Array, operators.learn)
     operands._scalar.cache_clear()  # they may be on another simulated GPU
     config.device = "cuda"
@@ -51,8 +53,8 @@ def default(device: Device) -> Iterator[None]:
         yield
     finally:
         config.device = before
-        for name in [*run._DEVICES]:
+        for name in [*registry.DEVICES]:
             if name.startswith("cuda"):
-                del run._DEVICES[name]
-        run._DEVICES.update(mine)
+                del registry.DEVICES[name]
+        registry.DEVICES.update(mine)
         run.forget()

@@ -32,7 +32,7 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def on_opencl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The default device is the OpenCL device, as ``TFN_DEVICE=opencl`` makes it."""
-    monkeypatch.setitem(tfn.eager.run._DEVICES, "opencl", quick())
+    monkeypatch.setitem(tfn.eager.registry.DEVICES, "opencl", quick())
     before, config.device = config.device, "opencl"
     yield
     config.device = before

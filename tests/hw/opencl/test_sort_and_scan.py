@@ -24,7 +24,7 @@ DTYPES = sorted(dtype.name for dtype in REALS)
 @pytest.fixture(autouse=True)
 def on_opencl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(config, "disk_cache", False)
-    monkeypatch.setitem(tfn.eager.run._DEVICES, "opencl", quick())
+    monkeypatch.setitem(tfn.eager.registry.DEVICES, "opencl", quick())
     before, config.device = config.device, "opencl"
     yield
     config.device = before

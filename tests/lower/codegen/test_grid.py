@@ -12,7 +12,7 @@ from tests.lower.random_graphs import STEPS, graphs
 from tfn.errors import SplitError
 from tfn.lower.codegen import grid
 from tfn.lower.fuse import boundaries, ranges
-from tfn.lower.loops import grid_heuristics, loop_nest
+from tfn.lower.loops import grid_heuristics, grid_products, loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Split
 from tfn.lower.passes import passes
@@ -47,13 +47,10 @@ def test_small_groups_and_tiles_keep_the_values(
     small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With small limits, small programs have kernels of every kind."""
-    for name, value in {
-        "GROUP_THREADS": 4 << small,
-        "MIN_ROW_ELEMENTS": 3,
-        "TILE_THREADS": 2 << (small & 1),
-        "MIN_TILE_DEPTH": 2,
-    }.items():
-        monkeypatch.setattr(grid_heuristics, name, value)
+    monkeypatch.setattr(grid_heuristics, "GROUP_THREADS", 4 << small)
+    monkeypatch.setattr(grid_heuristics, "MIN_ROW_ELEMENTS", 3)
+    monkeypatch.setattr(grid_products, "TILE_THREADS", 2 << (small & 1))
+    monkeypatch.setattr(grid_products, "MIN_TILE_DEPTH", 2)
     for outputs in (
         [softmax(p(0, 5, 17))],
         [matmul(p(0, 7, 6), p(1, 6, 13))],

@@ -24,8 +24,7 @@ from tfn.lower.loops.opt_ops import replay
 from tfn.lower.passes import passes, thread_count, tile_count
 from tfn.lower.pipeline import lower
 from tfn.trace import build
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES, swizzled
-from tfn.trace.banks import degree
+from tfn.trace.grid_argument import GROUP_ROWS, SWIZZLE_BYTES
 from tfn.trace.grid_interpreter import RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -248,24 +247,6 @@ def test_elements_that_cannot_be_swizzled_are_refused() -> None:
     output = product(64, 384, 64)
     with pytest.raises(SplitError, match=r"operand \d cannot be swizzled"):
         planted(output, pad=8)
-
-
-def test_swizzled_rows_meet_each_bank_once() -> None:
-    """Eight rows at one place, and eight places of one row, of 16 bytes each."""
-    for begin in range(0, 512, 8):
-        row, place = begin // ROW * ROW, begin % ROW
-        for starts in (
-            [row + 8 * i for i in range(8)],
-            [ROW * i + place for i in range(8)],
-        ):
-            words = [swizzled(i, 2) // 2 + j for i in starts for j in range(4)]
-            assert degree(words) == 1
-    for itemsize in (2, 4):
-        places = swizzled(np.arange(4096), itemsize)
-        np.testing.assert_array_equal(np.sort(places), np.arange(4096))
-    # The bytes of an element are where those of another dtype at its place are.
-    pairs = swizzled(np.arange(2048), 4) * 2, swizzled(np.arange(0, 4096, 2), 2)
-    np.testing.assert_array_equal(*pairs)
 
 
 @needs_ptxas

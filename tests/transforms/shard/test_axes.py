@@ -11,7 +11,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn import lax
 from tfn.errors import AxisNameError
-from tfn.trace import bind
+from tfn.trace import traces
 from tfn.trace.sharding import Axis
 from tfn.transforms.shard import axes
 
@@ -49,13 +49,13 @@ def test_other_threads_have_other_axes() -> None:
 
 
 def test_traces_within_an_axis_depend_on_it_once_they_use_it() -> None:
-    with bind.tracing("f") as outer:
+    with traces.tracing("f") as outer:
         axis = axes.lane_axis(Axis("i", 2))
-        with axes.named([axis]), bind.tracing("g") as inner:
+        with axes.named([axis]), traces.tracing("g") as inner:
             assert not inner.uses_axes
             assert axes.find("psum", "i") is axis
             assert inner.uses_axes and not outer.uses_axes
-        with axes.named([axis]), bind.tracing("h") as inner:
+        with axes.named([axis]), traces.tracing("h") as inner:
             assert axes.live_indices() == [axis.index] and inner.uses_axes
         assert not outer.uses_axes
         with pytest.raises(NameError), axes.named([axis]):
@@ -64,7 +64,7 @@ def test_traces_within_an_axis_depend_on_it_once_they_use_it() -> None:
 
 
 def test_an_environment_is_a_key() -> None:
-    with bind.tracing("f"):
+    with traces.tracing("f"):
         a, b = axes.lane_axis(Axis("i", 2)), axes.lane_axis(Axis("i", 2), manual=True)
         with axes.named([a, b]):
             assert axes.environment() == ((Axis("i", 2), False, False), (Axis("i", 2), True, False))

@@ -13,7 +13,7 @@ from tfn import lax, nn
 from tfn.config import config
 from tfn.sharding import Mesh, NamedSharding
 from tfn.sharding import PartitionSpec as P
-from tfn.trace import bind
+from tfn.trace import runtime
 from tfn.transforms.shard.report import alone, exchanges
 
 WIDTH, HIDDEN, LAYERS, BATCH = 16, 64, 3, 8
@@ -118,7 +118,7 @@ def test_a_device_holds_its_share_and_two_layers_at_most(depth: int) -> None:
 
     run = tfn.jit(step, donate_argnums=(0, 1))
     whole = run.lower(weights, state, x).view.partitioned
-    plan = bind.runtime().footprint(alone(whole))
+    plan = runtime.installed().footprint(alone(whole))
     parameters, rows = sum(w.nbytes for w in weights), 64 // 8
     assert plan.argument_bytes <= 3 * parameters / 8 + x.nbytes / 8 + 64
     kept = depth * rows * (width * 4 + hidden * 4 + hidden)  # inputs of layers, relu and its mask

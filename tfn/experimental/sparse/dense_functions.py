@@ -17,7 +17,7 @@ from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.conversions import bcoo_sum_duplicates
 from tfn.experimental.sparse.coordinates import inside, padding, parts
 from tfn.experimental.sparse.derivatives import is_sparse
-from tfn.trace import bind
+from tfn.trace import bind, runtime, traces
 from tfn.trace.jaxpr import param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp, substitute, walk
@@ -82,7 +82,7 @@ def sparsify(f: Function, use_tracer: bool = False) -> Function:
 
 def _on_values(f: Function, structure: Any, leaves: Sequence[Any]) -> Any:
     """The results of a function for sparse and dense Values of the running trace."""
-    trace = bind.traces()[-1]
+    trace = traces.running()[-1]
     types = [ShapeDtypeStruct(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves]
 
     def call(xs: Sequence[Any]) -> Any:
@@ -96,13 +96,13 @@ def _on_values(f: Function, structure: Any, leaves: Sequence[Any]) -> Any:
     }
     found = _interpret(recorded.outputs, values, trace)
     wrapped = [
-        y if is_sparse(y) else bind.runtime().wrap(y, trace, False, weak)
+        y if is_sparse(y) else runtime.installed().wrap(y, trace, False, weak)
         for y, weak in zip(found, recorded.weak, strict=True)
     ]
     return tree.unflatten(recorded.structure, wrapped)
 
 
-def _interpret(outputs: Sequence[UOp], values: dict[UOp, Any], trace: bind.Trace) -> list[Any]:
+def _interpret(outputs: Sequence[UOp], values: dict[UOp, Any], trace: traces.Trace) -> list[Any]:
     """Graphs over values, each a node of the trace or a sparse array."""
     for node in walk(outputs):
         if node in values or node.op is Op.FUNCTION:
@@ -129,7 +129,8 @@ def _interpret(outputs: Sequence[UOp], values: dict[UOp, Any], trace: bind.Trace
                 hint="call todense() before it, or write it by operations that keep zeros",
             )
         wrapped = [
-            x if is_sparse(x) else bind.runtime().wrap(x, trace, False, False) for x in operands
+            x if is_sparse(x) else runtime.installed().wrap(x, trace, False, False)
+            for x in operands
         ]
         out = rule(node, *wrapped)
         values[node] = out if is_sparse(out) else bind.lift(out, trace)

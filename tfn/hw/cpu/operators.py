@@ -26,7 +26,7 @@ from tfn.hw.cpu import native
 from tfn.hw.cpu.interpreter import keep_forever
 from tfn.hw.cpu.loader import Code
 from tfn.hw.device import Learn, Operation
-from tfn.trace.bind import APART
+from tfn.trace.traces import APART
 
 MIN_ROWS = 256
 """Rows of a new table, which doubles when half of them are taken."""

@@ -23,7 +23,8 @@ from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.reductions import Reduction
 from tfn.lower.graph.layout import aliases_in_cache
-from tfn.trace.argument import Place, Tile
+from tfn.trace.argument import Place
+from tfn.trace.matrix_tiles import Tile
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 

@@ -16,7 +16,8 @@ from tfn.dtypes import INT64, DType
 from tfn.lower.codegen.loop_scopes import Scopes
 from tfn.lower.index.affine import affine, sum_node
 from tfn.trace import build
-from tfn.trace.argument import Access, LocalMemory
+from tfn.trace.argument import Access
+from tfn.trace.grid_argument import LocalMemory
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 

@@ -32,7 +32,8 @@ from tfn.lower.loops import loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.target.grid import Grid
 from tfn.trace import build
-from tfn.trace.argument import Access, LocalMemory, Place, Range
+from tfn.trace.argument import Access, Place, Range
+from tfn.trace.grid_argument import LocalMemory
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, nodes, walk
 

@@ -17,7 +17,8 @@ from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.reductions import Reduction, Totals
 from tfn.lower.index.affine import affine
 from tfn.lower.loops.grid_opt_ops import operands, warp_ranges
-from tfn.trace.argument import GroupMma, Place
+from tfn.trace.argument import Place
+from tfn.trace.grid_argument import GroupMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 

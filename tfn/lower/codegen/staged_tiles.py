@@ -27,7 +27,8 @@ from typing import Protocol
 from tfn.dtypes import INT64
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.loops.grid_opt_ops import copied_elements, padded_size, row_axes, tile_axes
-from tfn.trace.argument import SWIZZLE_BYTES, Access, Copy
+from tfn.trace.argument import Access
+from tfn.trace.grid_argument import SWIZZLE_BYTES, Copy
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 

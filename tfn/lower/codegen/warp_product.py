@@ -18,7 +18,8 @@ from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.reductions import Reduction, Totals
 from tfn.lower.loops.grid_opt_ops import operands, warp_ranges
-from tfn.trace.argument import Fragment, Place, WarpMma
+from tfn.trace.argument import Place
+from tfn.trace.grid_argument import Fragment, WarpMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 

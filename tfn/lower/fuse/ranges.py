@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
-from tfn.lower.codegen.sort.sort import scratch
+from tfn.lower.codegen.sort.plan import scratch
 from tfn.lower.fuse.analysis import in_memory, part_in_memory
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, conjunction, flat, within
 from tfn.lower.fuse.inner_loops import fused_loop

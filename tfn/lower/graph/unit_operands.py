@@ -15,7 +15,7 @@ from math import prod
 from tfn.dtypes import FLOAT32, int8
 from tfn.lower.target.target import Target
 from tfn.trace import build
-from tfn.trace.argument import GROUP_ROWS, SWIZZLE_BYTES
+from tfn.trace.grid_argument import GROUP_ROWS, SWIZZLE_BYTES
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 

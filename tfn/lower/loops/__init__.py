@@ -10,6 +10,7 @@ Files in reading order:
     restructuring  index-set splitting, coalescing and interchange of loops, before tiles
     tensorize    tensorization: contractions mapped to matrix units
     heuristics   scheduling heuristics: opt-ops by an analytical model of the target
-    grid_heuristics  the same for grids: groups, threads, tiles in local memory
+    grid_products  products of matrices on grids: tiles in local memory, of warps and of groups
+    grid_heuristics  heuristics for grids: groups and threads
     beam_search  beam search: opt-ops by measuring
 """

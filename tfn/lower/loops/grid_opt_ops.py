@@ -24,7 +24,8 @@ from tfn.lower.loops.loop_nest import (
     name,
     substituted,
 )
-from tfn.trace.argument import COPY_BYTES, SWIZZLE_BYTES, Place, Range, Staged
+from tfn.trace.argument import Place, Range
+from tfn.trace.grid_argument import COPY_BYTES, SWIZZLE_BYTES, Staged
 from tfn.trace.op import MONOIDS, Op
 from tfn.trace.uop import UOp, nodes, rebuild, walk
 

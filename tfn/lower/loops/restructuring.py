@@ -9,6 +9,7 @@ Loops are then as addresses see them, on processors and on grids.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import gcd
 
@@ -17,7 +18,7 @@ from tfn.lower.index.intervals import Facts, const_value
 from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.cost_model import Model
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.loops.opt_ops import Merge, ReorderReductions, SplitAt, steps_as_one
+from tfn.lower.loops.opt_ops import Merge, Reorder, ReorderReductions, SplitAt, steps_as_one
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes
@@ -115,3 +116,9 @@ def largest_strides(model: Model) -> dict[UOp, int]:
             if u.op is Op.LOAD:
                 strides[r] = max(strides.get(r, 0), abs(k))
     return strides
+
+
+def reordered(n: Nest, first: Sequence[UOp]) -> Nest:
+    """Some loops outside of all others."""
+    order = [*first, *(r for r in n.loops if r not in first)]
+    return Reorder(tuple([r.arg.number for r in order])).apply(n) if order != [*n.loops] else n

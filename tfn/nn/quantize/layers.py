@@ -19,7 +19,7 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.errors import ArgumentError, DTypeError
-from tfn.lax.contraction import dilated, padtype_to_pads
+from tfn.lax.window_padding import dilated, padtype_to_pads
 from tfn.nn import layers as float_layers
 from tfn.nn.convolution import SPACE, Conv1d, Conv2d, Conv3d, Steps
 from tfn.nn.module import module, static

@@ -14,7 +14,7 @@ from typing import Any
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT32
 from tfn.errors import AxisNameError
-from tfn.trace import bind
+from tfn.trace import bind, traces
 from tfn.trace.sharding import Axis
 
 _LOCAL = threading.local()
@@ -37,7 +37,7 @@ class NamedAxis:
 
     axis: Axis
     index: Any
-    trace: bind.Trace
+    trace: traces.Trace
     manual: bool = False
     checked: bool = False
 
@@ -52,7 +52,7 @@ def live() -> list[NamedAxis]:
 
 def lane_axis(axis: Axis, manual: bool = False, checked: bool = False) -> NamedAxis:
     """A new axis of the function that is being traced."""
-    trace = bind.traces()[-1]
+    trace = traces.running()[-1]
     index = bind.new_leaf(trace, (), INT32, f"the index along {axis.name!r}")
     return NamedAxis(axis, index, trace, manual, checked)
 
@@ -79,7 +79,7 @@ def find(what: str, name: object) -> NamedAxis:
         if named_axis.axis.name == name:
             _depend(named_axis)
             return named_axis
-    for trace in bind.traces():
+    for trace in traces.running():
         trace.uses_axes = True
     names = ", ".join(repr(a.axis.name) for a in stack)
     raise AxisNameError(
@@ -104,11 +104,11 @@ def live_indices() -> list[Any]:
 
 def _depend(named_axis: NamedAxis) -> None:
     """Say that traces within an axis use it."""
-    for trace in bind.traces()[named_axis.trace.depth :]:
+    for trace in traces.running()[named_axis.trace.depth :]:
         trace.uses_axes = True
 
 
-def innermost() -> bind.Trace | None:
+def innermost() -> traces.Trace | None:
     """The trace of the innermost live axis."""
     stack = live()
     return stack[-1].trace if stack else None

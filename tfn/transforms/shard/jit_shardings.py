@@ -15,7 +15,7 @@ from typing import Any
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, TreeError
-from tfn.trace import bind
+from tfn.trace import bind, runtime
 from tfn.trace.mesh import Device, mesh_in_use
 from tfn.trace.named_sharding import (
     NamedSharding,
@@ -168,7 +168,7 @@ class Shardings:
                 hint=f"tfn.device_put(x, ...) brings it to {sharding}; arrays that are not "
                 "committed are brought there",
             )
-        return bind.device_put(x, sharding)
+        return runtime.device_put(x, sharding)
 
     def constrain(self, outputs: Sequence[UOp], structure: tree.Structure) -> list[UOp]:
         """The graphs of results under the constraints of their shardings.

@@ -23,7 +23,7 @@ from typing import Any
 from tfn._support.frozen import frozen
 from tfn.dtypes import SHORT
 from tfn.errors import ShardingTypeError
-from tfn.trace import bind
+from tfn.trace import runtime, traces
 from tfn.trace.mesh import AbstractMesh, AxisType
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
 from tfn.trace.named_sharding import spec_of as named_spec
@@ -95,7 +95,7 @@ class Layout:
         )
 
 
-def show(x: bind.Typed, layout: Layout | None) -> str:
+def show(x: runtime.Typed, layout: Layout | None) -> str:
     """A type as messages name it: ``f32[8@x,4]``, ``f32[8,8]{U:y}``."""
     spec = layout.spec if layout else undivided(len(x.shape))
     sizes = [f"{n}@{joined(names)}" if names else str(n) for n, names in zip(x.shape, spec)]
@@ -128,7 +128,7 @@ def of_sharding(sharding: Any, ndim: int) -> Layout | None:
 
 def of(value: Any) -> Layout | None:
     """The layout of a Value or of a type; None for one that is on no mesh of explicit axes."""
-    if not bind.LAYOUTS.exist:
+    if not traces.LAYOUTS.exist:
         return None
     trace = getattr(value, "trace", None)
     if trace is not None:
@@ -139,7 +139,7 @@ def of(value: Any) -> Layout | None:
 
 def key(values: Sequence[Any]) -> tuple[object, ...]:
     """The layouts of traced values, as a key of caches; empty if no mesh has explicit axes."""
-    if not bind.LAYOUTS.exist or all(getattr(x, "trace", None) is None for x in values):
+    if not traces.LAYOUTS.exist or all(getattr(x, "trace", None) is None for x in values):
         return ()
     found = tuple(map(of, values))
     return (found,) if any(found) else ()
@@ -197,7 +197,7 @@ def check_same(what: str, names: Sequence[str], takes: Sequence[Any], gives: Seq
     Raises:
         ShardingTypeError: naming the first that differs.
     """
-    if not bind.LAYOUTS.exist or is_resolved_outside():
+    if not traces.LAYOUTS.exist or is_resolved_outside():
         return
     for name, x, y in zip(names, takes, gives):
         before, after = of(x), of(y)
@@ -218,7 +218,7 @@ def check_branches(
     Raises:
         ShardingTypeError: naming the first that differs.
     """
-    if not bind.LAYOUTS.exist or is_resolved_outside():
+    if not traces.LAYOUTS.exist or is_resolved_outside():
         return
     for x, y in zip(first, other, strict=True):
         specs = [at.spec if at is not None else undivided(len(x.shape)) for at in (of(x), of(y))]

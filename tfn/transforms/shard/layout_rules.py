@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfn.errors import ShardingTypeError
-from tfn.trace import bind
+from tfn.trace import traces
 from tfn.trace.aval import Kind
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
@@ -40,7 +40,7 @@ from tfn.transforms.shard.layout import (
 from tfn.transforms.shard.propagate import assigned, even, is_divided, spec_of, undivided
 
 
-def check(u: UOp, trace: bind.Trace, derived: bool = False) -> None:
+def check(u: UOp, trace: traces.Trace, derived: bool = False) -> None:
     """Raise unless a layout of the value of a trace follows from those of its operands.
 
     A value that is `derived` has one in any case.

@@ -10,7 +10,7 @@ from tfn import tree
 from tfn._support.validate import a_function
 from tfn.config import MOST_DEVICES
 from tfn.errors import ArgumentError
-from tfn.trace import bind
+from tfn.trace import bind, runtime
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.named_sharding import PartitionSpec
 from tfn.trace.op import Op
@@ -100,7 +100,7 @@ def pmap(
             result = fun(*whole, **named)
             ends = mapped_axes("out_axes", out_axes, result)
             given, out_structure = tree.flatten(result)
-            values = [bind.runtime().asarray(y) for y in given]
+            values = [runtime.installed().asarray(y) for y in given]
             rows = [
                 y if end is None else bind.bind(Op.RESHAPE, y, arg=_opened(y.shape, end))
                 for y, end in zip(values, ends, strict=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfn.dtypes import INEXACT
-from tfn.trace import bind
+from tfn.trace import bind, runtime, traces
 from tfn.trace.inline import sealed
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.regions import results
@@ -44,7 +44,7 @@ def is_checked() -> bool:
     return any(a.checked for a in axes.live())
 
 
-def key(values: Sequence[bind.Value]) -> tuple[object, ...]:
+def key(values: Sequence[runtime.Value]) -> tuple[object, ...]:
     """The live axes and what varies over them, as a key of caches; empty without axes."""
     environment = axes.environment()
     if not environment:
@@ -52,7 +52,7 @@ def key(values: Sequence[bind.Value]) -> tuple[object, ...]:
     return (environment, tuple(map(of, values)) if is_checked() else ())
 
 
-def aligned(outputs: Sequence[UOp], trace: bind.Trace) -> list[UOp]:
+def aligned(outputs: Sequence[UOp], trace: traces.Trace) -> list[UOp]:
     """Graphs in which values that meet vary over the same axes."""
     return Alignment(trace).run(outputs, {})[0]
 
@@ -60,7 +60,7 @@ def aligned(outputs: Sequence[UOp], trace: bind.Trace) -> list[UOp]:
 class Alignment:
     """One pass over graphs of a trace, sources first."""
 
-    def __init__(self, trace: bind.Trace) -> None:
+    def __init__(self, trace: traces.Trace) -> None:
         self.trace = trace
 
     def run(

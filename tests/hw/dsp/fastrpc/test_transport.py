@@ -20,7 +20,7 @@ from tests.hw.programs import SCALE, scale
 from tfn import numpy as jnp
 from tfn.config import config
 from tfn.dtypes import FLOAT32
-from tfn.eager import run
+from tfn.eager import registry, run
 from tfn.errors import DeviceError
 from tfn.hw.device import Device
 from tfn.hw.dsp import device as devices
@@ -56,7 +56,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
 @pytest.fixture
 def as_default(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     """It is the default device."""
-    monkeypatch.setitem(run._DEVICES, "dsp-fastrpc", device)
+    monkeypatch.setitem(registry.DEVICES, "dsp-fastrpc", device)
     monkeypatch.setattr(config, "device", "dsp-fastrpc")
     run.forget()  # programs are kept by the name of their device
     yield device

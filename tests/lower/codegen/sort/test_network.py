@@ -13,7 +13,8 @@ from tests.lower.codegen.sort.test_sort import HOST, REAL, check, draw, keys_onl
 from tests.lower.graphs import p
 from tfn.dtypes import FLOAT32, UINT64, DType
 from tfn.lower.codegen.sort import network
-from tfn.lower.codegen.sort.sort import instructions, plan_of, scratch
+from tfn.lower.codegen.sort.plan import plan_of, scratch
+from tfn.lower.codegen.sort.sort import instructions
 from tfn.trace import build, interpreter
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp

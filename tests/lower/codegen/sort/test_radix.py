@@ -10,8 +10,8 @@ import pytest
 from tests.lower.graphs import p
 from tfn.dtypes import INT64, UINT64
 from tfn.lower.codegen.builder import Builder
+from tfn.lower.codegen.sort.plan import KEY_BITS
 from tfn.lower.codegen.sort.radix import RADIX, UNROLL, Histograms
-from tfn.lower.codegen.sort.sort import KEY_BITS
 from tfn.trace import interpreter
 from tfn.trace.uop import UOp, const
 

@@ -13,7 +13,8 @@ from tests.lower.codegen.sort.test_sort import HOST, REAL, check, draw, keys_onl
 from tests.lower.graphs import p
 from tfn.dtypes import FLOAT64, INT32, INT64, UINT32, UINT64, DType
 from tfn.lower.codegen.sort import row_merges
-from tfn.lower.codegen.sort.sort import instructions, plan_of, scratch
+from tfn.lower.codegen.sort.plan import plan_of, scratch
+from tfn.lower.codegen.sort.sort import instructions
 from tfn.lower.report.verify import accesses
 from tfn.trace import build, interpreter
 from tfn.trace.uop import UOp

@@ -33,7 +33,7 @@ from tfn.lower.target.grid import (
     bytes_at_launch,
     local_layout,
 )
-from tfn.trace.argument import GroupMma
+from tfn.trace.grid_argument import GroupMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 

@@ -10,7 +10,7 @@ from tfn.dtypes import UINT32, UINT64, DType
 from tfn.lower.codegen.sort import network
 from tfn.lower.codegen.sort.key_encoding import bit_width
 from tfn.lower.codegen.sort.radix import DIGIT_BITS, RADIX
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 
 KEY_BITS = 32
 """Bits of a key in one word, above the payload."""
@@ -91,6 +91,16 @@ class SortPlan:
         return self.digits * RADIX + 2 * (1 + self.size) + 1
 
 
+def sort_and_outputs(body: UOp) -> tuple[UOp, tuple[int, ...]]:
+    """The SORT in the body of a kernel, and which of its results are used."""
+    return body.src[0].src[0], tuple(u.arg for u in body.src)
+
+
+def plan_of(body: UOp) -> SortPlan:
+    """The algorithm for the kernel of TUPLE(GET(SORT(operands), i), ...)."""
+    return plan(*sort_and_outputs(body))
+
+
 def plan(node: UOp, outputs: Sequence[int]) -> SortPlan:
     """The algorithm for a SORT of which these results are used."""
     shape, keys = node.src[0].shape, node.src[: node.arg.keys]
@@ -109,6 +119,12 @@ def plan(node: UOp, outputs: Sequence[int]) -> SortPlan:
     one_word = len(keys) == 1 and (keys_only or widest <= KEY_BITS)
     merges = is_long and one_word and merges_ns(size, word) < _digits_ns(size, digits)
     return SortPlan(rows, size, min(rows, MAX_GROUPS), digits, keys_only, word, merges=merges)
+
+
+def scratch(node: UOp, outputs: Sequence[int]) -> UOp:
+    """The buffer that the kernel of a SORT needs beside its operands and results."""
+    p = plan(node, outputs)
+    return const(0, p.word, (p.groups * p.scratch_size,))
 
 
 def _side_by_side(
