@@ -1,4 +1,4 @@
-"""Reductions and loop-carried values: accumulators, partial blocks, argmax, recurrences."""
+"""Reductions: accumulators, partial blocks, argmax."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tfn.lower.loops.opt_ops import Split, Tile
 from tfn.lower.math import decompose
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Place
-from tfn.trace.jaxpr import function
 from tfn.trace.op import MONOIDS, Op
 from tfn.trace.uop import UOp, walk
 
@@ -159,30 +158,3 @@ def test_nested_reductions() -> None:
     top = build.reduce(x, Op.MAX, (1,), keepdims=True)
     n = nest(build.add_up(x - build.expand(top, x.shape), (0, 1)))
     run(n)
-
-
-# Recurrences.
-
-
-def recurrence(size: int, length: int) -> Nest:
-    c, x = p(0, size), p(1, size)
-    step = function([c * 0.5 + x, c], (c.arg, x.arg))
-    return nest(*build.scan(step, [], [c], [p(1, length, size)], length))
-
-
-def test_recurrences_have_an_accumulator_per_coordinate() -> None:
-    n = recurrence(32, 6)
-    plain = count(n, Op.ACCUMULATOR)
-    assert plain == 1
-    loop = next(r for r in n.loops if r.arg.size == 32)
-    unrolled = Tile(loop.arg.number, 2, 8).apply(n)
-    assert count(unrolled, Op.ACCUMULATOR) == 2
-
-
-@pytest.mark.parametrize("size", [1, 7, 32, 33])
-def test_recurrences_in_partial_vectors(size: int) -> None:
-    n = recurrence(size, 5)
-    run(n)
-    if size > 1:
-        loop = next(r for r in n.loops if r.arg.size == size)
-        run(Tile(loop.arg.number, 2, 8).apply(n))

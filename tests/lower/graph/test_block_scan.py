@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.lower.check_passes import GRID, HOST, check_passes
+from tests.lower.check_passes import GRID, HOST, SMALL, check_passes
 from tests.lower.graphs import draw, inputs, jaxpr, p, run_oracle
-from tfn.dtypes import FLOAT32, INT32
+from tfn.dtypes import FLOAT32, FLOAT64, INT32
 from tfn.lower import pipeline
 from tfn.lower.graph import block_scan
 from tfn.lower.graph.block_scan import monoid, scan_in_blocks
@@ -97,6 +97,30 @@ def test_lines_are_read_and_written_where_they_lie() -> None:
             program = pipeline.lower(jaxpr([along(x, axis, reverse=reverse)]), GRID)
             kinds = [k.kernel.body.src[0].op for k in program.launches]
             assert kinds == [Op.RECUR], (axis, reverse, kinds)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((5, 40), 1), ((33, 37), 1), ((2, 33, 20), 1), ((3, 4, 35), 2)]
+)
+def test_a_processor_reads_lines_where_they_lie(
+    shape: tuple[int, ...], axis: int, reverse: bool
+) -> None:
+    for target in (HOST, SMALL):
+        for op, dtype in ((Op.ADD, FLOAT32), (Op.MAX, INT32), (Op.MUL, FLOAT64)):
+            outputs = [along(p(0, *shape, dtype=dtype), axis, op, reverse)]
+            kernels = check_passes(jaxpr(outputs), inputs(outputs), target, tolerance=1e-4)
+            assert [k.body.src[0].op for k in kernels] == [Op.RECUR], (target.cpu, dtype)
+
+
+def test_short_lines_of_a_processor_are_copied() -> None:
+    def stays(u: UOp) -> bool:
+        return scan_in_blocks(node_of(u), HOST) is None
+
+    assert stays(along(p(0, 50, 31), 1)) and not stays(along(p(0, 50, 32), 1))
+    # Lines a few elements apart fill no vectors, and are no squares.
+    assert stays(along(p(0, 50, 64, 3), 1)) and not stays(along(p(0, 50, 64, 16), 1))
+    assert stays(along(p(0, 0, 64), 1))
 
 
 def test_columns_side_by_side_are_left_to_threads() -> None:

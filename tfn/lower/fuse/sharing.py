@@ -1,7 +1,8 @@
 """Work that a processor gives to one thread, shared among the threads of a grid.
 
-A sort, and a loop over an associative function, are kernels of their own.  On a grid short rows are
-shared by the threads of a group; longer ones become several kernels, by arrays::
+A sort, and a loop over an associative function, are kernels of their own.  On a processor a scan
+reads lines where they lie.  On a grid short rows are shared by the threads of a group; longer ones
+become several kernels, by arrays::
 
     sort x           ->   sort of tiles, counts, a scan of these, a scatter: `grid_sort`
     largest of x     ->   their threshold, a scan, a scatter, a sort of them: `grid_select`
@@ -37,7 +38,7 @@ def _alone(u: UOp) -> list[UOp] | None:
 def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     """The values with sorts and scans for the threads of a grid, or of a processor."""
     order = [*walk(outputs)]
-    ops = {*SHARED, Op.SCATTER} if target.grid else {Op.SORT}
+    ops = {*SHARED, Op.SCATTER} if target.grid else {*SHARED}
     if not any(u.op in ops for u in order):
         return [*outputs]
     new: dict[UOp, UOp] = {}

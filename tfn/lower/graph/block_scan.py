@@ -1,4 +1,4 @@
-"""Scans of associative functions in blocks, for machines that run many threads.
+"""Scans of associative functions where their lines lie, in blocks for machines of many threads.
 
 A scan is a loop: each line of elements takes one thread, or on a grid a group.  Where lines are few
 they are cut into blocks, which are scanned at the same time after what precedes them is known.
@@ -10,9 +10,9 @@ Before -> after, on sums::
                    ->  1 3 6 | 10 15 21 | 28 a scan of each block from there on
 
 Each step is a kernel over ranges that reads and writes lines where they lie in memory, along
-whatever axis, so that nothing is transposed.  Totals of a monoid are a reduction, and its blocks
-are long enough for a group of threads each (`codegen.group_scan`); those of another function are
-scanned by a thread each, twice.
+whatever axis, so that nothing is transposed.  A processor runs one such kernel, of whole lines.
+Totals of a monoid are a reduction, and its blocks are long enough for a group of threads each
+(`codegen.group_scan`); those of another function are scanned by a thread each, twice.
 
 Source: Blelloch 1990, "Prefix sums and their applications".
 """
@@ -20,10 +20,12 @@ Source: Blelloch 1990, "Prefix sums and their applications".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64, DType
+from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Carry, CustomKernel, Fold, Param, Range, Recur, Scan
@@ -55,13 +57,17 @@ more steps, of 32,768, 1,024 and 32, and a thread reads whole sectors of memory.
 MIN_THREAD_ELEMENTS = 128
 """Shorter lines are scanned by a thread, in less time than three kernels take to follow another."""
 
+MIN_SQUARES = 2
+"""Squares of a line, as many elements as a vector has lanes, from which on a processor scans lines
+where they lie.  Not measured: of fewer, half may be left over for single elements."""
+
 Values = list[UOp]
 
 
 def scan_in_blocks(u: UOp, target: Target) -> Values | None:
     """The results of a SCAN as those of its blocks; None if it is not associative, or short."""
     arg: Scan = u.arg
-    if target.grid is None or arg.consts or not _is_associative(u):
+    if arg.consts or not _is_associative(u):
         return None
     firsts, arrays = u.src[1 : 1 + arg.carries], u.src[1 + arg.carries :]
     is_flipped = all(x.op is Op.FLIP and x.arg == (0,) for x in arrays)
@@ -69,7 +75,11 @@ def scan_in_blocks(u: UOp, target: Target) -> Values | None:
         arrays = tuple(x.src[0] for x in arrays)
     axis, reverse = _axis(arrays), arg.reverse is not is_flipped
     line = _Lines.of(u, axis, reverse)
-    if line is None or not _is_worth_it(line):
+    if line is None:
+        return None
+    if target.grid is None:
+        line = replace(line, is_cut=False)
+    if not (_is_worth_it(line) if target.grid else _spares_copies(line, axis, target)):
         return None
     results = _prefixes(line, firsts, [_in_memory(x, axis) for x in arrays])
     outs = [build.moveaxis(y, axis, 0) for y in results]
@@ -89,6 +99,17 @@ def _is_worth_it(line: _Lines) -> bool:
     if lines > MAX_LINES:  # a loop around slices would have another axis transposed, there and back
         return line.inner >= MAX_NEIGHBOURS_APART
     return line.size > MIN_THREAD_ELEMENTS
+
+
+def _spares_copies(line: _Lines, axis: int, target: Target) -> bool:
+    """Whether a processor scans lines where they lie, instead of copies with the axis in front.
+
+    By vectors along neighbouring lines, or in squares that are transposed in registers.
+    """
+    lanes = target.vector_bytes // max(target.lane_bytes, *(d.itemsize for d in line.dtypes))
+    if not axis or not line.outer or line.size < MIN_SQUARES * lanes:
+        return False
+    return line.inner >= lanes or (line.inner == 1 and 1 < lanes <= MAX_LANES_TO_TRANSPOSE)
 
 
 def monoid(u: UOp) -> Op | None:
@@ -145,6 +166,7 @@ class _Lines:
         dtypes: of the carries.
         outer, size, inner: lines before and after the axis, and elements along it.
         reverse: whether the last element comes first.
+        is_cut: whether lines are cut into blocks.
     """
 
     body: UOp
@@ -154,6 +176,7 @@ class _Lines:
     size: int
     inner: int
     reverse: bool
+    is_cut: bool = True
 
     @staticmethod
     def of(u: UOp, axis: int, reverse: bool) -> _Lines | None:
@@ -174,7 +197,7 @@ class _Lines:
     @property
     def block(self) -> int:
         """The elements of a block: all of a line that is not cut."""
-        if self.outer * self.inner > MAX_LINES:
+        if not self.is_cut or self.outer * self.inner > MAX_LINES:
             return self.size
         if self.by_group:
             is_long = self.size > MIN_GROUP_BLOCKS * GROUP_BLOCK_ELEMENTS
