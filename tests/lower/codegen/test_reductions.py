@@ -9,7 +9,7 @@ import pytest
 
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_close, draw, jaxpr, p
-from tfn.dtypes import FLOAT32, INT32
+from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.loops import loop_nest
@@ -112,6 +112,19 @@ def test_argmax_with_lanes_along_the_output() -> None:
     n = Tile(n.loops[0].arg.number, 2, 8).apply(n)
     assert count(n, Op.ACROSS) == 0
     run(n)
+
+
+def test_argmax_of_wide_values_has_masks_of_one_width() -> None:
+    """Indices beside vectors of 64-bit values have 64 bits until the end."""
+    x = p(0, 6, 64, dtype=FLOAT64)
+    n = nest(build.reduce(x, Op.MAX, (1,), index=INT32))
+    n = Tile(fold_range(n).arg.number, 2, 4).apply(n)
+    selected = [u for u in linearize(n) if u.op is Op.WHERE]
+    assert {u.dtype for u in selected} == {FLOAT64, INT64}
+    items = linearize(n)
+    x, got = draw((6 * 64,), FLOAT64, 0), np.zeros(6, np.int32)
+    interpreter.instructions(items, 0, 1, [got, x])
+    assert got.tolist() == x.reshape(6, 64).argmax(1).tolist()
 
 
 def test_argmax_of_nested_splits() -> None:

@@ -44,7 +44,8 @@ class Reduction:
 
     An argmax or argmin has a second accumulator, for what the loops alone add to the index: that is
     the same for all coordinates, so it is one instruction beside them.  What coordinates and lanes
-    add follows after the loops; the least index with the best value is then the first.
+    add follows after the loops; the least index with the best value is then the first.  In vectors
+    of 64-bit values it has 64 bits meanwhile: masks then fit both.
 
     Args:
         emitter: of the kernel.
@@ -84,6 +85,8 @@ class Reduction:
         lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
         self.width = lanes[0].arg.size if lanes else 0
         self.shape: tuple[int, ...] = (self.width,) if self.width else ()
+        if self.index is not None and self.width and self.body.dtype.itemsize == INT64.itemsize:
+            self.index = INT64
         if rows is not None:
             self.shape = (rows.arg.size, self.width)
 
@@ -307,7 +310,7 @@ class Reduction:
                 equal = self.place(equal | self.place(build.ne(value, value)))
             index = self._add(index, self._index_along(self.own))
             indices.append(self.place(build.where(equal, index, none)))
-        return self._tree(Op.MIN, indices)
+        return self.place(build.cast(self._tree(Op.MIN, indices), self.node.arg.index))
 
     def _tree(self, op: Op, parts: list[UOp]) -> UOp:
         """Accumulators combined as a balanced tree, then their lanes, then those of all threads.
