@@ -85,9 +85,72 @@ def scan_in_blocks(u: UOp, target: Target) -> Values | None:
     outs = [build.moveaxis(y, axis, 0) for y in results]
     last = 0 if reverse else arg.length - 1
     ends = [
-        build.reshape(_slice(y, last), first.shape) for y, first in zip(outs, firsts, strict=True)
+        build.reshape(_row(y, last), first.shape) for y, first in zip(outs, firsts, strict=True)
     ]
     return [*ends, *(build.flip(y, (0,) if is_flipped else ()) for y in outs)]
+
+
+def scan_after_first(u: UOp, target: Target) -> tuple[Values, dict[tuple[UOp, UOp], UOp]] | None:
+    """The results of a SCAN of all rows but the first, which a processor writes behind that::
+
+        x[0], scan f x[0] x[1:]   ->   y[0] = c = x[0]; for i: c = f(c, x[i + 1]); y[i + 1] = c
+
+    Returns:
+        The results, as parts of these arrays; and the arrays themselves, by their first row, of any
+        shape, and the others.  None if there are no such arrays.
+    """
+    arg: Scan = u.arg
+    body, n = u.src[0], arg.carries
+    firsts, slices = u.src[1 : 1 + n], u.src[1 + n :]
+    wholes = [x.src[0] for x in slices if x.op is Op.SHRINK and x.arg == _all_but_first(x.src[0])]
+    carried = [body.src[:n].index(y) for y in body.src[n:] if y in body.src[:n]]
+    if arg.consts or arg.reverse or arg.length < 2 or not 0 < len(wholes) == len(slices):
+        return None
+    if len(carried) < len(body.src) - n or wholes[0].shape[0] != arg.length + 1:
+        return None
+    axis = _axis(wholes)
+    line = _Lines.of(u, axis, reverse=False)
+    if line is None:
+        return None
+    line = replace(line, size=line.size + 1, is_cut=False)
+    if not line.outer * line.inner or (axis and not _spares_copies(line, axis, target)):
+        return None
+    k = _Kernel(line, 1, line.size - 1)
+    shape = _in_memory(wholes[0], axis).shape
+    outs = [k.result(shape, line.dtypes[i]) for i in carried]
+    xs = k.operands([_in_memory(x, axis) for x in wholes])
+    start, index = k.index(const(0, INT64)), k.index(k.r + 1)
+    rows = {_row(x, 0): load for x, load in zip(wholes, (UOp(Op.LOAD, (x, start)) for x in xs))}
+    begin = [
+        rows[c] if (c := unshaped(first)) in rows else k.scalar(first, k.o * line.inner + k.j)
+        for first in firsts
+    ]
+    following = line.combine(k.carries, [UOp(Op.LOAD, (x, index)) for x in xs])
+    stores = [UOp(Op.STORE, (out, index, following[i])) for out, i in zip(outs, carried)]
+    initial = [UOp(Op.STORE, (out, start, begin[i])) for out, i in zip(outs, carried)]
+    recur = UOp(Op.RECUR, (k.r, *begin, *following, *stores), Recur(n, len(outs), False))
+    results = [build.moveaxis(y, axis, 0) for y in k.made("prefixes", *initial, recur)]
+    later = [build.shrink(y, (1, *(0,) * (y.ndim - 1)), y.shape) for y in results]
+    of_carry = dict(zip(carried, results))
+    if len(of_carry) < n:  # a last carry that is no prefix is computed by the loop alone
+        return None
+    ends = [
+        build.reshape(_row(of_carry[i], arg.length), first.shape) for i, first in enumerate(firsts)
+    ]
+    parts = {(unshaped(firsts[i]), y): whole for i, y, whole in zip(carried, later, results)}
+    return [*ends, *later], parts
+
+
+def _all_but_first(x: UOp) -> object:
+    """The argument of a SHRINK to all rows but the first."""
+    return build.shrink(x, (1, *(0,) * (x.ndim - 1)), x.shape).arg if x.shape[0] > 1 else None
+
+
+def unshaped(x: UOp) -> UOp:
+    """A value before it was reshaped, whose elements are in the same order."""
+    while x.op is Op.RESHAPE:
+        x = x.src[0]
+    return x
 
 
 def _is_worth_it(line: _Lines) -> bool:
@@ -152,7 +215,7 @@ def _in_memory(x: UOp, axis: int) -> UOp:
     return x.src[0] if axis else x
 
 
-def _slice(y: UOp, i: int) -> UOp:
+def _row(y: UOp, i: int) -> UOp:
     return build.shrink(y, (i, *(0,) * (y.ndim - 1)), (i + 1, *y.shape[1:]))
 
 
@@ -323,7 +386,8 @@ class _Kernel:
         return UOp(Op.PARAM, (), Param(len(self._results) - 1, (prod(shape),), dtype))
 
     def operands(self, values: Sequence[UOp]) -> Values:
-        """The buffers of further operands."""
+        """The buffers of further operands: in memory they may have another shape."""
+        values = [u if (v := unshaped(u)).op is Op.CONST else v for u in values]
         first = len(self._results) + len(self._takes)
         self._takes += values
         return [
