@@ -72,6 +72,12 @@ SOURCES = [
         "    return y.max(0), y.argmin(), z, (x > 0).any(1), xp.round(x * 7), xp.log1p(abs(x))\n",
         (rows(1, 33, 3), rows(2, 33, 3) > 0),
     ),
+    (
+        "def f(x):\n"
+        "    sums = xp.flip(xp.cumsum(xp.flip(x, 1), 1), 1)\n"
+        "    return sums, xp.cumsum(x.astype('int64'), 1), (x * 1e19).astype('uint64')\n",
+        (1000 * rows(0, 13, 67),),
+    ),
 ]
 """Programs with much in them, and what they are called with."""
 

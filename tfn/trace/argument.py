@@ -475,7 +475,7 @@ class Recur:
     then elements go on until none of those in their vector does.
 
     A loop that carries one reduction may be shared by the `threads` of a group, each of which has
-    some `elements` at a time.
+    some `elements` at a time.  A loop of one thread takes so many iterations at a time.
     """
 
     carries: int

@@ -124,3 +124,15 @@ def test_mask_offsets_may_be_loaded(start: int) -> None:
         visible = columns <= rows[:, None] + values[2]
     want = np.where(visible, x @ y, np.float32(-1e9))
     np.testing.assert_allclose(run_compiled([output], values)[0], want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("end", [90, LOADED_BOUND, -LOADED_BOUND, 2**31 - 1])
+@pytest.mark.parametrize("size", [40, 0, -LOADED_BOUND])
+def test_masks_between_loaded_ends_skip_on_both_sides(end: int, size: int) -> None:
+    """As groups of ragged products are, from the end less the size to the end."""
+    last, length = (build.broadcast_in_dim(p(i, dtype=INT32), (96, 128), ()) for i in (2, 3))
+    output = masked(lambda i, j: (last - length <= j) & (j < last))
+    (masks,) = tile_masks(chosen(output, HOST).body).values()
+    assert len(masks) == 2
+    x, y, *_ = inputs([output])
+    check_passes(jaxpr([output]), [x, y, np.array(end, np.int32), np.array(size, np.int32)])

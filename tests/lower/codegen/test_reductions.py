@@ -1,4 +1,4 @@
-"""Reductions and loop-carried values: accumulators, partial blocks, argmax, recurrences."""
+"""Reductions: accumulators, partial blocks, argmax."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_close, draw, jaxpr, p
-from tfn.dtypes import FLOAT32, INT32
+from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.loops import loop_nest
@@ -18,7 +18,6 @@ from tfn.lower.loops.opt_ops import Split, Tile
 from tfn.lower.math import decompose
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Place
-from tfn.trace.jaxpr import function
 from tfn.trace.op import MONOIDS, Op
 from tfn.trace.uop import UOp, walk
 
@@ -115,6 +114,19 @@ def test_argmax_with_lanes_along_the_output() -> None:
     run(n)
 
 
+def test_argmax_of_wide_values_has_masks_of_one_width() -> None:
+    """Indices beside vectors of 64-bit values have 64 bits until the end."""
+    x = p(0, 6, 64, dtype=FLOAT64)
+    n = nest(build.reduce(x, Op.MAX, (1,), index=INT32))
+    n = Tile(fold_range(n).arg.number, 2, 4).apply(n)
+    selected = [u for u in linearize(n) if u.op is Op.WHERE]
+    assert {u.dtype for u in selected} == {FLOAT64, INT64}
+    items = linearize(n)
+    x, got = draw((6 * 64,), FLOAT64, 0), np.zeros(6, np.int32)
+    interpreter.instructions(items, 0, 1, [got, x])
+    assert got.tolist() == x.reshape(6, 64).argmax(1).tolist()
+
+
 def test_argmax_of_nested_splits() -> None:
     """With partial blocks and partial vectors."""
     n = nest(build.cast(build.reduce(p(0, 3, 60), Op.MIN, (1,), index=INT32), FLOAT32))
@@ -159,30 +171,3 @@ def test_nested_reductions() -> None:
     top = build.reduce(x, Op.MAX, (1,), keepdims=True)
     n = nest(build.add_up(x - build.expand(top, x.shape), (0, 1)))
     run(n)
-
-
-# Recurrences.
-
-
-def recurrence(size: int, length: int) -> Nest:
-    c, x = p(0, size), p(1, size)
-    step = function([c * 0.5 + x, c], (c.arg, x.arg))
-    return nest(*build.scan(step, [], [c], [p(1, length, size)], length))
-
-
-def test_recurrences_have_an_accumulator_per_coordinate() -> None:
-    n = recurrence(32, 6)
-    plain = count(n, Op.ACCUMULATOR)
-    assert plain == 1
-    loop = next(r for r in n.loops if r.arg.size == 32)
-    unrolled = Tile(loop.arg.number, 2, 8).apply(n)
-    assert count(unrolled, Op.ACCUMULATOR) == 2
-
-
-@pytest.mark.parametrize("size", [1, 7, 32, 33])
-def test_recurrences_in_partial_vectors(size: int) -> None:
-    n = recurrence(size, 5)
-    run(n)
-    if size > 1:
-        loop = next(r for r in n.loops if r.arg.size == size)
-        run(Tile(loop.arg.number, 2, 8).apply(n))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.lower.check_passes import GRID, HOST, check_passes
+from tests.lower.check_passes import GRID, HOST, SMALL, check_passes
 from tests.lower.graphs import draw, inputs, jaxpr, p, run_oracle
-from tfn.dtypes import FLOAT32, INT32
+from tfn.dtypes import FLOAT32, FLOAT64, INT32
 from tfn.lower import pipeline
 from tfn.lower.graph import block_scan
 from tfn.lower.graph.block_scan import monoid, scan_in_blocks
@@ -97,6 +97,66 @@ def test_lines_are_read_and_written_where_they_lie() -> None:
             program = pipeline.lower(jaxpr([along(x, axis, reverse=reverse)]), GRID)
             kinds = [k.kernel.body.src[0].op for k in program.launches]
             assert kinds == [Op.RECUR], (axis, reverse, kinds)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((5, 40), 1), ((33, 37), 1), ((2, 33, 20), 1), ((3, 4, 35), 2)]
+)
+def test_a_processor_reads_lines_where_they_lie(
+    shape: tuple[int, ...], axis: int, reverse: bool
+) -> None:
+    for target in (HOST, SMALL):
+        for op, dtype in ((Op.ADD, FLOAT32), (Op.MAX, INT32), (Op.MUL, FLOAT64)):
+            outputs = [along(p(0, *shape, dtype=dtype), axis, op, reverse)]
+            kernels = check_passes(jaxpr(outputs), inputs(outputs), target, tolerance=1e-4)
+            assert [k.body.src[0].op for k in kernels] == [Op.RECUR], (target.cpu, dtype)
+
+
+def test_short_lines_of_a_processor_are_copied() -> None:
+    def stays(u: UOp) -> bool:
+        return scan_in_blocks(node_of(u), HOST) is None
+
+    assert stays(along(p(0, 50, 31), 1)) and not stays(along(p(0, 50, 32), 1))
+    # Lines a few elements apart fill no vectors, and are no squares.
+    assert stays(along(p(0, 50, 64, 3), 1)) and not stays(along(p(0, 50, 64, 16), 1))
+    assert stays(along(p(0, 0, 64), 1))
+
+
+def prefixes(*arrays: UOp, axis: int) -> list[UOp]:
+    """All prefixes of ``y = a * y + b`` as `lax.associative_scan` makes them, from the first on."""
+    a, b = (build.moveaxis(x, axis, 0) for x in arrays)
+
+    def rows(x: UOp, start: int, stop: int) -> UOp:
+        return build.shrink(x, (start, *(0,) * (x.ndim - 1)), (stop, *x.shape[1:]))
+
+    n, shape = a.shape[0], a.shape[1:]
+    params = tuple(Param(i, shape, FLOAT32) for i in range(4))
+    a0, b0, a1, b1 = map(param, params)
+    pair = [a0 * a1, a1 * b0 + b1]
+    firsts = [build.reshape(rows(x, 0, 1), shape) for x in (a, b)]
+    later = [rows(x, 1, n) for x in (a, b)]
+    arg = Scan(n - 1, False, 0, 2, associative=True)
+    results = build.several(UOp(Op.SCAN, (function([*pair, *pair], params), *firsts, *later), arg))
+    whole = [
+        UOp(Op.CONCAT, (build.reshape(first, (1, *shape)), y), 0)
+        for first, y in zip(firsts, results[2:], strict=True)
+    ]
+    return [build.moveaxis(UOp(Op.GBARRIER, (y,)), 0, axis) for y in whole] + results[:2]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((40, 33), 0), ((3, 9), 0), ((5, 33, 20), 1), ((13, 35), 1)]
+)
+def test_a_processor_writes_prefixes_behind_the_first(shape: tuple[int, ...], axis: int) -> None:
+    outputs = prefixes(p(0, *shape), p(1, *shape), axis=axis)
+    values = [draw(shape, FLOAT32, i) * 0.5 for i in range(2)]
+    for target in (HOST, SMALL):
+        program = pipeline.lower(jaxpr(outputs[:2]), target)
+        # The first elements, then the others: parts of one kernel that is not copied.
+        takes = [k.kernel.body for k in program.launches]
+        assert {u.op for u in takes} == {Op.SINK} and len(takes) == 2, target.cpu
+        check_passes(jaxpr(outputs), values, target, tolerance=1e-4)
 
 
 def test_columns_side_by_side_are_left_to_threads() -> None:

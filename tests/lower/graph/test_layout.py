@@ -36,7 +36,9 @@ def test_strides_of_views() -> None:
         assert np.shares_memory(view, a)
         assert strides(u) == tuple(n // 4 for n in view.strides)
     assert strides(build.reshape(build.permute(x, (2, 0, 1)), (10, 24))) == (1, 10)
-    assert strides(build.reshape(build.permute(x, (1, 0, 2)), (24, 10))) is None
+    merged = build.reshape(build.permute(x, (1, 0, 2)), (24, 10))
+    assert strides(merged) is None and strides(merged, innermost=True) == (60, 1)
+    assert strides(build.reshape(build.permute(x, (1, 0, 2)), (12, 20)), innermost=True) is None
     assert strides(build.unary(Op.SIN, build.permute(x, (2, 0, 1)))) == (24, 6, 1)
 
 

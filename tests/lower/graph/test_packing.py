@@ -248,6 +248,28 @@ def test_a_transposed_first_operand_is_packed() -> None:
     assert not ops([pack_panels(pack_b(plain, HOST), HOST)], Op.GBARRIER)
 
 
+@pytest.mark.parametrize("columns", [64, 63])
+def test_a_first_operand_is_packed_for_some_columns(columns: int) -> None:
+    """A copy pays where it is read again often enough, as in the gradient to a narrow layer."""
+    u = build.dot(p(0, 520, 70), p(1, 520, columns), ((0,), (0,)))
+    panels = ops([pack_panels(pack_b(u, HOST), HOST)], Op.GBARRIER)
+    assert [v.shape[1] for v in panels] == ([520] if columns == 64 else [])
+    assert_matches_oracle([u], rtol=1e-4, atol=1e-3)
+
+
+def test_heads_of_positions_are_packed_for_the_gradient_behind_attention() -> None:
+    """Neither the sums nor the rows are along one axis of memory: in the copy they are."""
+    batch, heads, length, size = 2, 4, 260, 20
+    a = build.permute(p(0, batch, heads, length, size), (0, 2, 1, 3))
+    a = build.reshape(a, (batch, length, heads * size))
+    u = build.dot(a, p(1, batch, length, 300), ((0, 1), (0, 1)))
+    assert any(v.shape[1] == 520 for v in ops([pack_panels(pack_b(u, HOST), HOST)], Op.GBARRIER))
+    assert_matches_oracle([u], rtol=1e-4, atol=1e-3)
+    # One that is not copied stays as it is, with two loops of sums.
+    few = build.dot(a, p(1, batch, length, 20), ((0, 1), (0, 1)))
+    assert pack_panels(few, HOST) is few
+
+
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16, INT32], ids=lambda d: d.name)
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("columns", [256, 300])

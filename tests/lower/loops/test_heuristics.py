@@ -22,6 +22,7 @@ from tfn.lower.loops.loop_nest import Nest, folds, in_order, nest
 from tfn.lower.math import decompose
 from tfn.lower.pipeline import lower
 from tfn.lower.target.target import Target
+from tfn.numpy.cumulative import running
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -244,6 +245,32 @@ def test_rows_are_reduced_in_four_streams(rows: int, size: int) -> None:
     several = rows % 4 == 0 and rows >= 64 and size >= 256
     assert streams == ([4] if several else [])
     assert n.loops[0].arg.size == rows // (4 if several else 1)
+
+
+@both_targets
+@pytest.mark.parametrize("shape", [(64, 614), (1 << 16,)], ids=str)
+def test_rows_of_extremes_stay_in_registers(shape: tuple[int, ...], target: Target) -> None:
+    """The values and indices of all streams, and as many registers to compare in."""
+    x = p(0, *shape, dtype=FLOAT64)
+    for n in chosen(target, build.reduce(x, Op.MAX, (len(shape) - 1,), index=INT32)):
+        carried = sum(u.op is Op.ACCUMULATOR for u in linearize(n))
+        assert carried <= target.vector_registers // 2
+
+
+@both_targets
+def test_running_sums_of_rows_are_unrolled_by_lanes(target: Target) -> None:
+    """Squares are loaded and stored by rows; of columns each iteration takes vectors anyway."""
+    for dtype in (FLOAT32, FLOAT64):
+        x = p(0, 304, 208, dtype=dtype)
+        n = only(target, build.permute(running(build.permute(x, (1, 0)), Op.ADD), (1, 0)))
+        wide = LANES[target] * 4 // dtype.itemsize
+        (recurrence,) = n.body.src
+        assert recurrence.arg.elements == wide
+        squares = prod(r.arg.size for r in n.loops if r.arg.place is Place.UPCAST)
+        assert squares == max(1, target.vector_registers // (2 * wide)), "they stay in registers"
+        assert {u.arg.stride for u in linearize(n) if u.op is Op.LOAD and len(u.src) == 2} <= {0, 1}
+    (recurrence,) = only(target, running(p(0, 200, 300), Op.ADD)).body.src
+    assert recurrence.arg.elements == 1
 
 
 @both_targets

@@ -33,6 +33,7 @@ from tfn.lower.loops.opt_ops import (
     SplitAt,
     StageTile,
     Tile,
+    UnrollRecurrence,
     WarpProduct,
     from_rows,
     replay,
@@ -399,6 +400,7 @@ EXAMPLES = (
     StageTile(3, 1, 0, 4, swizzled=True),
     WarpProduct(0, 1, 2, 16),
     ShareScan(2, 8, 256),
+    UnrollRecurrence(1, 4),
     Pipeline(2),
 )
 

@@ -17,9 +17,11 @@ from tfn.dtypes import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INT64,
     INTEGERS,
     REALS,
     UINT32,
+    UINT64,
     DType,
 )
 from tfn.lower.math.decompose import BASIC, EMULATED, decompose
@@ -240,6 +242,35 @@ def test_rounding_by_arithmetic(op: Op, dtype: DType) -> None:
     got, expected = (oracle.evaluate(u, {root.src[0]: x})[0] for u in (new, [root]))
     number = ~np.isnan(expected)
     assert got[number].tobytes() == expected[number].tobytes() and np.isnan(got[~number]).all()
+
+
+LONG = [
+    *NUMBERS,
+    *(s * (2.0**k + d) for s in (1, -1) for k in (31, 32, 33, 51, 52, 53, 62) for d in (-1, 0, 1)),
+    *(s * 2.0**k * (1 - d) for s in (1, -1) for k in (63, 64) for d in (-(2.0**-52), 0, 2.0**-53)),
+    -(2.0**63),
+    4294967295.5,
+    -4294967296.5,
+    1.7e308,
+]
+
+
+@pytest.mark.parametrize("dtype", [INT64, UINT64], ids=str)
+@pytest.mark.parametrize("source", [FLOAT32, FLOAT64, BFLOAT16], ids=str)
+@pytest.mark.parametrize("lacks", [frozenset({Op.CAST}), frozenset(EMULATED)], ids=len)
+def test_long_integers_by_arithmetic(lacks: frozenset[Op], source: DType, dtype: DType) -> None:
+    """Truncated, saturated, NaN to 0, in any magnitude; in float64 each bit of the integer."""
+    random = np.random.default_rng(0)
+    bits = random.integers(0, 1 << 63, 4000, dtype=np.int64) * 2 + random.integers(0, 2, 4000)
+    with np.errstate(all="ignore"):
+        x = np.concatenate([np.array(LONG), bits.view(FLOAT64), bits.astype(FLOAT64)])
+        x = np.concatenate([x, x / 2.0**40]).astype(source)
+    root = UOp(Op.CAST, (param(0, source, x.shape),), dtype)
+    with np.errstate(all="ignore"):
+        new = decompose([root], lacks)
+        got, expected = (oracle.evaluate(u, {root.src[0]: x})[0] for u in (new, [root]))
+    assert not [u for u in walk(new) if u.op is Op.CAST and u.dtype == dtype]
+    assert np.array_equal(got, expected)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)

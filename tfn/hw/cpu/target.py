@@ -33,6 +33,7 @@ _ROUNDS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
 _FUSES = frozenset({Op.FMA})
 _SCALES = frozenset({Op.LDEXP})
 _MULTIPLIES = frozenset({Op.MMA})
+_CONVERTS = frozenset({Op.CAST})
 _SYS_ARCH_PRCTL = 158  # the number of the system call
 _ARCH_REQ_XCOMP_PERM = 0x1023
 _XTILEDATA = 18
@@ -55,7 +56,8 @@ TARGETS: dict[str, Target] = {
     "x86-64":    Target(_X86, "x86-64", "", 16, 16,
                         lacks=_ROUNDS | _FUSES | _SCALES),
     "x86-64-v2": Target(_X86, "x86-64-v2", _V2, 16, 16, lacks=_FUSES | _SCALES),
-    "x86-64-v3": Target(_X86, "x86-64-v3", _V3, 32, 16, lane_bytes=2),
+    "x86-64-v3": Target(_X86, "x86-64-v3", _V3, 32, 16,
+                        lacks=_SCALES | _CONVERTS, lane_bytes=2),
     "x86-64-v4": Target(_X86, "x86-64-v4", _V4, 64, 32, lacks=frozenset()),
     "aarch64":   Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
     "riscv64":   Target("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", 16, 16,
@@ -221,4 +223,6 @@ def _lacks(architecture: str, features: dict[str, bool]) -> frozenset[Op]:
     rows = needs.get(architecture, (("", _SCALES),))
     if not (features.get("amx-tile") and architecture == "x86_64" and _may_use_tiles()):
         rows = (*rows, ("", _MULTIPLIES))
+    if features.get("avx2") and architecture == "x86_64":  # two lanes of SSE gain nothing
+        rows = (*rows, ("avx512dq", _CONVERTS))
     return frozenset().union(*(ops for feature, ops in rows if not features.get(feature)))

@@ -5,7 +5,8 @@ Files in reading order:
     coordinates         iteration state: values of ranges, trip counts, peeling
     emitter             instruction selection: scalars, vectors, addresses, loads, stores
     selected_loads      of two loads that a condition chooses between, one is done
-    reductions          reductions and loop-carried values
+    reductions          reductions, by accumulators
+    recurrence          loops that carry values, several iterations at a time
     amx                 contractions on a matrix unit (AMX)
     warp_product        contractions on the matrix unit of warps
     group_product       contractions on the matrix unit of four warps

@@ -25,7 +25,7 @@ from tfn.errors import SplitError
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.group_scan import emit_shared
 from tfn.lower.codegen.linearize import BEGIN
-from tfn.lower.codegen.reductions import Recurrence
+from tfn.lower.codegen.recurrence import Recurrence
 from tfn.lower.codegen.staged_tiles import StagedTiles, coordinates, swizzled_index
 from tfn.lower.codegen.warp_product import emit_reduction
 from tfn.lower.loops import loop_nest

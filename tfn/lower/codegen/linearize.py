@@ -13,7 +13,7 @@ cease to hold, as at the ends of rows that are rolled or padded; what is between
     loop i in 0..40: where(i*8 + lane < 1, a, b)   ->   loop i in 0..1: where(..., a, b)
                                                         loop i in 1..40: b
 
-Accumulators are values that a loop carries (`reductions`).
+Accumulators are values that a loop carries (`reductions`, `recurrence`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tfn.dtypes import INT64
 from tfn.lower.codegen.amx import emit_reduction, unrolled
 from tfn.lower.codegen.deinterleave import deinterleave
 from tfn.lower.codegen.emitter import Emitter
-from tfn.lower.codegen.reductions import Recurrence
+from tfn.lower.codegen.recurrence import Recurrence
 from tfn.lower.index.affine import affine, sum_interval
 from tfn.lower.index.intervals import Facts
 from tfn.lower.loops.loop_nest import Nest, in_order

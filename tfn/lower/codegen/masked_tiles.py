@@ -28,10 +28,10 @@ from tfn.trace.uop import UOp, nodes, walk
 TILE_PLACES = frozenset({Place.UPCAST, Place.LANE, Place.UNIT})
 """The places of ranges within a tile; all others are loops over tiles."""
 
-LOADED_BOUND = 1 << 30
-"""Magnitude that integers from memory are assumed to stay below, and are tested for at run time.
+LOADED_BOUND = (1 << 30) - 1
+"""Magnitude that integers from memory are assumed to have at most, and are tested for at run time.
 
-A quarter of the range of 32 bits: the sum of two such numbers does not wrap around.
+A quarter of the range of 32 bits: neither sum nor difference of two such numbers wraps around.
 """
 
 
@@ -42,7 +42,7 @@ class TileMask:
     Attributes:
         terms: values that vary from tile to tile, with coefficients.
         bound: the largest sum with which the tile is not hidden.
-        loaded: integers from memory among the terms; the tile is run if one is not below
+        loaded: integers from memory among the terms; the tile is run if one is above
             `LOADED_BOUND`.
     """
 

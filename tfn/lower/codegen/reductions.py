@@ -1,7 +1,7 @@
-"""Reductions and loop-carried values: accumulators of FOLD and RECUR.
+"""Reductions: accumulators of FOLD.
 
-Both emit their loop once for all unrolled coordinates around it, with an accumulator for each, so
-that independent sums run side by side and hide the latency of additions::
+A loop is emitted once for all unrolled coordinates around it, with an accumulator for each, so that
+independent sums run side by side and hide the latency of additions::
 
     for u in 4 (upcast): sum(a[u, k] for k in 100)    ->    loop k: s0 += a[0, k]; ... s3 += a[3, k]
 """
@@ -44,7 +44,8 @@ class Reduction:
 
     An argmax or argmin has a second accumulator, for what the loops alone add to the index: that is
     the same for all coordinates, so it is one instruction beside them.  What coordinates and lanes
-    add follows after the loops; the least index with the best value is then the first.
+    add follows after the loops; the least index with the best value is then the first.  In vectors
+    of 64-bit values it has 64 bits meanwhile: masks then fit both.
 
     Args:
         emitter: of the kernel.
@@ -84,6 +85,8 @@ class Reduction:
         lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
         self.width = lanes[0].arg.size if lanes else 0
         self.shape: tuple[int, ...] = (self.width,) if self.width else ()
+        if self.index is not None and self.width and self.body.dtype.itemsize == INT64.itemsize:
+            self.index = INT64
         if rows is not None:
             self.shape = (rows.arg.size, self.width)
 
@@ -307,7 +310,7 @@ class Reduction:
                 equal = self.place(equal | self.place(build.ne(value, value)))
             index = self._add(index, self._index_along(self.own))
             indices.append(self.place(build.where(equal, index, none)))
-        return self._tree(Op.MIN, indices)
+        return self.place(build.cast(self._tree(Op.MIN, indices), self.node.arg.index))
 
     def _tree(self, op: Op, parts: list[UOp]) -> UOp:
         """Accumulators combined as a balanced tree, then their lanes, then those of all threads.
@@ -325,67 +328,3 @@ class Reduction:
         if self.is_shared and self.emitter.threads is not None:
             return self.emitter.threads.combine(self.emitter, op, parts[0])
         return parts[0]
-
-
-class Recurrence:
-    """One RECUR: a loop in order, with an accumulator for each carry and unrolled coordinate."""
-
-    def __init__(self, emitter: Emitter, node: UOp) -> None:
-        self.emitter, self.at = emitter, emitter.at
-        arg = node.arg
-        n, self.range = arg.carries, node.src[0]
-        self.first, self.next = node.src[1 : 1 + n], node.src[1 + n : 1 + 2 * n]
-        rest = node.src[1 + 2 * n :]
-        self.condition = rest[0] if arg.conditional else None
-        rest = rest[1:] if arg.conditional else rest
-        self.stores, self.last_stores = rest[: arg.stores], rest[arg.stores :]
-        self.carries: dict[int, UOp] = {
-            u.arg.number: u for u in self.at.depends if u.op is Op.CARRY
-        }
-
-    def run(self, around: Sequence[UOp]) -> None:
-        """Emit the loop, for all coordinates of the unrolled ranges around it."""
-        emitter, at, code, r = self.emitter, self.at, self.emitter.code, self.range
-        first: dict[int, list[UOp]] = {}
-        for _ in at.unrolled(around):
-            for i, carry in self.carries.items():
-                value = self._along_lanes(carry, emitter.emit(self.first[i]))
-                first.setdefault(i, []).append(value)
-        trips = () if self.condition is not None else (const(r.arg.size, INT64),)
-        loop = code.open(ZERO, *trips)
-        with at.looping(r, loop):
-            # Carries that do not depend on an unrolled range share one accumulator.
-            accumulators: dict[Key, UOp] = {}
-            for point, _ in enumerate(at.unrolled(around)):
-                for i, carry in self.carries.items():
-                    key = at.key(carry)
-                    if key not in accumulators:
-                        u = UOp(Op.ACCUMULATOR, (loop, first[i][point]), len(accumulators))
-                        accumulators[key] = emitter.values[key] = code.append(u)
-            if self.condition is not None:
-                conditions: dict[UOp, None] = {}
-                for _ in at.unrolled(around):
-                    lanes = build.count(emitter.emit(self.condition).shape)
-                    alive = emitter.predicate(self.condition, self.condition, lanes)
-                    assert alive is not None
-                    conditions[alive] = None
-                some = reduce(lambda x, y: code.place(x | y), conditions)
-                if some.shape:
-                    some = code.place(UOp(Op.ACROSS, (some,), Op.MAX))
-                code.append(UOp(Op.LEAVE, (loop, some)))
-            following: dict[Key, UOp] = {}
-            for _ in at.unrolled(around):
-                for i, carry in self.carries.items():
-                    value = self._along_lanes(carry, emitter.emit(self.next[i]))
-                    following[at.key(carry)] = value
-                for store in self.stores:
-                    emitter.store(store)
-            code.close(loop, [*accumulators.values()], [following[key] for key in accumulators])
-            for _ in at.unrolled(around):
-                for store in self.last_stores:
-                    emitter.store(store)
-
-    def _along_lanes(self, carry: UOp, value: UOp) -> UOp:
-        """The value of a carry, as a vector where the carry varies along lanes."""
-        lanes = [r for r in self.at.depends[carry] if r.arg.place is Place.LANE]
-        return self.emitter.splat(value, lanes[0].arg.size) if lanes else value

@@ -1,4 +1,4 @@
-"""Scans of associative functions in blocks, for machines that run many threads.
+"""Scans of associative functions where their lines lie, in blocks for machines of many threads.
 
 A scan is a loop: each line of elements takes one thread, or on a grid a group.  Where lines are few
 they are cut into blocks, which are scanned at the same time after what precedes them is known.
@@ -10,9 +10,9 @@ Before -> after, on sums::
                    ->  1 3 6 | 10 15 21 | 28 a scan of each block from there on
 
 Each step is a kernel over ranges that reads and writes lines where they lie in memory, along
-whatever axis, so that nothing is transposed.  Totals of a monoid are a reduction, and its blocks
-are long enough for a group of threads each (`codegen.group_scan`); those of another function are
-scanned by a thread each, twice.
+whatever axis, so that nothing is transposed.  A processor runs one such kernel, of whole lines.
+Totals of a monoid are a reduction, and its blocks are long enough for a group of threads each
+(`codegen.group_scan`); those of another function are scanned by a thread each, twice.
 
 Source: Blelloch 1990, "Prefix sums and their applications".
 """
@@ -20,10 +20,12 @@ Source: Blelloch 1990, "Prefix sums and their applications".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64, DType
+from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Carry, CustomKernel, Fold, Param, Range, Recur, Scan
@@ -55,13 +57,17 @@ more steps, of 32,768, 1,024 and 32, and a thread reads whole sectors of memory.
 MIN_THREAD_ELEMENTS = 128
 """Shorter lines are scanned by a thread, in less time than three kernels take to follow another."""
 
+MIN_SQUARES = 2
+"""Squares of a line, as many elements as a vector has lanes, from which on a processor scans lines
+where they lie.  Not measured: of fewer, half may be left over for single elements."""
+
 Values = list[UOp]
 
 
 def scan_in_blocks(u: UOp, target: Target) -> Values | None:
     """The results of a SCAN as those of its blocks; None if it is not associative, or short."""
     arg: Scan = u.arg
-    if target.grid is None or arg.consts or not _is_associative(u):
+    if arg.consts or not _is_associative(u):
         return None
     firsts, arrays = u.src[1 : 1 + arg.carries], u.src[1 + arg.carries :]
     is_flipped = all(x.op is Op.FLIP and x.arg == (0,) for x in arrays)
@@ -69,15 +75,82 @@ def scan_in_blocks(u: UOp, target: Target) -> Values | None:
         arrays = tuple(x.src[0] for x in arrays)
     axis, reverse = _axis(arrays), arg.reverse is not is_flipped
     line = _Lines.of(u, axis, reverse)
-    if line is None or not _is_worth_it(line):
+    if line is None:
+        return None
+    if target.grid is None:
+        line = replace(line, is_cut=False)
+    if not (_is_worth_it(line) if target.grid else _spares_copies(line, axis, target)):
         return None
     results = _prefixes(line, firsts, [_in_memory(x, axis) for x in arrays])
     outs = [build.moveaxis(y, axis, 0) for y in results]
     last = 0 if reverse else arg.length - 1
     ends = [
-        build.reshape(_slice(y, last), first.shape) for y, first in zip(outs, firsts, strict=True)
+        build.reshape(_row(y, last), first.shape) for y, first in zip(outs, firsts, strict=True)
     ]
     return [*ends, *(build.flip(y, (0,) if is_flipped else ()) for y in outs)]
+
+
+def scan_after_first(u: UOp, target: Target) -> tuple[Values, dict[tuple[UOp, UOp], UOp]] | None:
+    """The results of a SCAN of all rows but the first, which a processor writes behind that::
+
+        x[0], scan f x[0] x[1:]   ->   y[0] = c = x[0]; for i: c = f(c, x[i + 1]); y[i + 1] = c
+
+    Returns:
+        The results, as parts of these arrays; and the arrays themselves, by their first row, of any
+        shape, and the others.  None if there are no such arrays.
+    """
+    arg: Scan = u.arg
+    body, n = u.src[0], arg.carries
+    firsts, slices = u.src[1 : 1 + n], u.src[1 + n :]
+    wholes = [x.src[0] for x in slices if x.op is Op.SHRINK and x.arg == _all_but_first(x.src[0])]
+    carried = [body.src[:n].index(y) for y in body.src[n:] if y in body.src[:n]]
+    if arg.consts or arg.reverse or arg.length < 2 or not 0 < len(wholes) == len(slices):
+        return None
+    if len(carried) < len(body.src) - n or wholes[0].shape[0] != arg.length + 1:
+        return None
+    axis = _axis(wholes)
+    line = _Lines.of(u, axis, reverse=False)
+    if line is None:
+        return None
+    line = replace(line, size=line.size + 1, is_cut=False)
+    if not line.outer * line.inner or (axis and not _spares_copies(line, axis, target)):
+        return None
+    k = _Kernel(line, 1, line.size - 1)
+    shape = _in_memory(wholes[0], axis).shape
+    outs = [k.result(shape, line.dtypes[i]) for i in carried]
+    xs = k.operands([_in_memory(x, axis) for x in wholes])
+    start, index = k.index(const(0, INT64)), k.index(k.r + 1)
+    rows = {_row(x, 0): load for x, load in zip(wholes, (UOp(Op.LOAD, (x, start)) for x in xs))}
+    begin = [
+        rows[c] if (c := unshaped(first)) in rows else k.scalar(first, k.o * line.inner + k.j)
+        for first in firsts
+    ]
+    following = line.combine(k.carries, [UOp(Op.LOAD, (x, index)) for x in xs])
+    stores = [UOp(Op.STORE, (out, index, following[i])) for out, i in zip(outs, carried)]
+    initial = [UOp(Op.STORE, (out, start, begin[i])) for out, i in zip(outs, carried)]
+    recur = UOp(Op.RECUR, (k.r, *begin, *following, *stores), Recur(n, len(outs), False))
+    results = [build.moveaxis(y, axis, 0) for y in k.made("prefixes", *initial, recur)]
+    later = [build.shrink(y, (1, *(0,) * (y.ndim - 1)), y.shape) for y in results]
+    of_carry = dict(zip(carried, results))
+    if len(of_carry) < n:  # a last carry that is no prefix is computed by the loop alone
+        return None
+    ends = [
+        build.reshape(_row(of_carry[i], arg.length), first.shape) for i, first in enumerate(firsts)
+    ]
+    parts = {(unshaped(firsts[i]), y): whole for i, y, whole in zip(carried, later, results)}
+    return [*ends, *later], parts
+
+
+def _all_but_first(x: UOp) -> object:
+    """The argument of a SHRINK to all rows but the first."""
+    return build.shrink(x, (1, *(0,) * (x.ndim - 1)), x.shape).arg if x.shape[0] > 1 else None
+
+
+def unshaped(x: UOp) -> UOp:
+    """A value before it was reshaped, whose elements are in the same order."""
+    while x.op is Op.RESHAPE:
+        x = x.src[0]
+    return x
 
 
 def _is_worth_it(line: _Lines) -> bool:
@@ -89,6 +162,17 @@ def _is_worth_it(line: _Lines) -> bool:
     if lines > MAX_LINES:  # a loop around slices would have another axis transposed, there and back
         return line.inner >= MAX_NEIGHBOURS_APART
     return line.size > MIN_THREAD_ELEMENTS
+
+
+def _spares_copies(line: _Lines, axis: int, target: Target) -> bool:
+    """Whether a processor scans lines where they lie, instead of copies with the axis in front.
+
+    By vectors along neighbouring lines, or in squares that are transposed in registers.
+    """
+    lanes = target.vector_bytes // max(target.lane_bytes, *(d.itemsize for d in line.dtypes))
+    if not axis or not line.outer or line.size < MIN_SQUARES * lanes:
+        return False
+    return line.inner >= lanes or (line.inner == 1 and 1 < lanes <= MAX_LANES_TO_TRANSPOSE)
 
 
 def monoid(u: UOp) -> Op | None:
@@ -131,7 +215,7 @@ def _in_memory(x: UOp, axis: int) -> UOp:
     return x.src[0] if axis else x
 
 
-def _slice(y: UOp, i: int) -> UOp:
+def _row(y: UOp, i: int) -> UOp:
     return build.shrink(y, (i, *(0,) * (y.ndim - 1)), (i + 1, *y.shape[1:]))
 
 
@@ -145,6 +229,7 @@ class _Lines:
         dtypes: of the carries.
         outer, size, inner: lines before and after the axis, and elements along it.
         reverse: whether the last element comes first.
+        is_cut: whether lines are cut into blocks.
     """
 
     body: UOp
@@ -154,6 +239,7 @@ class _Lines:
     size: int
     inner: int
     reverse: bool
+    is_cut: bool = True
 
     @staticmethod
     def of(u: UOp, axis: int, reverse: bool) -> _Lines | None:
@@ -174,7 +260,7 @@ class _Lines:
     @property
     def block(self) -> int:
         """The elements of a block: all of a line that is not cut."""
-        if self.outer * self.inner > MAX_LINES:
+        if not self.is_cut or self.outer * self.inner > MAX_LINES:
             return self.size
         if self.by_group:
             is_long = self.size > MIN_GROUP_BLOCKS * GROUP_BLOCK_ELEMENTS
@@ -300,7 +386,8 @@ class _Kernel:
         return UOp(Op.PARAM, (), Param(len(self._results) - 1, (prod(shape),), dtype))
 
     def operands(self, values: Sequence[UOp]) -> Values:
-        """The buffers of further operands."""
+        """The buffers of further operands: in memory they may have another shape."""
+        values = [u if (v := unshaped(u)).op is Op.CONST else v for u in values]
         first = len(self._results) + len(self._takes)
         self._takes += values
         return [

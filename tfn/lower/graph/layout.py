@@ -30,16 +30,17 @@ set, and those 2048 bytes apart share two sets between them.
 """
 
 
-def strides(u: UOp) -> tuple[int, ...] | None:
+def strides(u: UOp, innermost: bool = False) -> tuple[int, ...] | None:
     """Returns the distance in memory of neighbours along each axis of a value, in elements.
 
-    None if its axes will not be strides: a reshape that merges axes which are not contiguous.
+    None if its axes will not be strides: a reshape that merges axes which are not contiguous.  With
+    `innermost`, such an axis has the stride of the last that it merges, if it merges whole axes.
     """
     if u.op is Op.CAST:
-        return strides(u.src[0])
+        return strides(u.src[0], innermost)
     if u.op not in (Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.RESHAPE) or 0 in u.src[0].shape:
         return _dense(u.shape)
-    inner = strides(u.src[0])
+    inner = strides(u.src[0], innermost)
     if inner is None:
         return None
     if u.op is Op.PERMUTE:
@@ -48,7 +49,7 @@ def strides(u: UOp) -> tuple[int, ...] | None:
         return tuple(n * step for n, step in zip(inner, u.arg.step, strict=True))
     if u.op is Op.FLIP:
         return inner
-    return _reshaped(u.src[0].shape, inner, u.shape)
+    return _reshaped(u.src[0].shape, inner, u.shape, innermost)
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
@@ -57,9 +58,9 @@ def _dense(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _reshaped(
-    old: Sequence[int], steps: Sequence[int], new: Sequence[int]
+    old: Sequence[int], steps: Sequence[int], new: Sequence[int], innermost: bool
 ) -> tuple[int, ...] | None:
-    """The strides of a reshape, if the axes that are merged into one are contiguous."""
+    """The strides of a reshape, if the axes that are merged into one are contiguous, or any."""
     axes = [(n, step) for n, step in zip(old, steps, strict=True) if n != 1]
     reversed_strides: list[int] = []
     remaining = 1  # elements of the present group of old axes that no new axis has used
@@ -69,7 +70,7 @@ def _reshaped(
                 return None
             remaining, step = axes.pop()
             # Axes of which each steps over the whole of the next are one axis in memory.
-            while remaining % n and axes and axes[-1][1] == remaining * step:
+            while remaining % n and axes and (innermost or axes[-1][1] == remaining * step):
                 remaining *= axes.pop()[0]
         if n == 1:
             reversed_strides.append(0)

@@ -76,10 +76,12 @@ REORDERING_OPS = MOVEMENT - {Op.RESHAPE} | {Op.IOTA, Op.GATHER}
 """Ops that read elements in another order, or compute them of their position."""
 
 
-def collapse_k(u: UOp) -> UOp:
+def collapse_k(u: UOp, copied: bool = False) -> UOp:
     """A contraction over neighbouring axes as one over a single axis::
 
     dot[contract ((0, 1), (0, 1))] a b   ->   dot[contract ((0,), (0,))] (reshape a) (reshape b)
+
+    Where an operand is to be `copied`, its reshape may be no view of memory.
     """
     sums = u.arg.contract_a, u.arg.contract_b
     if len(sums[0]) < 2 or any(axes != tuple(range(axes[0], axes[-1] + 1)) for axes in sums):
@@ -89,7 +91,7 @@ def collapse_k(u: UOp) -> UOp:
         depth = build.count(tuple(s.shape[i] for i in axes))
         src.append(build.reshape(s, (*s.shape[: axes[0]], depth, *s.shape[axes[-1] + 1 :])))
     # A reshape that is no view of memory would cost divisions in the inner loop.
-    if any(strides(s) is None for s in src):
+    if not copied and any(strides(s) is None for s in src):
         return u
     merged = len(sums[0]) - 1
     batch_a, batch_b = (

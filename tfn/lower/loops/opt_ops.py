@@ -351,6 +351,39 @@ class Fuse:
         return substituted(n, values, {a: (), b: (m,)}, self)
 
 
+@frozen
+class UnrollRecurrence:
+    """Takes several iterations of a loop that carries values at a time, in order::
+
+        for r in N: c = f(c, x[r]); y[r] = c
+
+        ->  for a in N / 4: c = f(c, x[4 a]); y[4 a] = c; c = f(c, x[4 a + 1]); ...
+
+    As many as vectors have lanes are squares, transposed in registers: see `codegen.recurrence`.
+    """
+
+    loop: int
+    elements: int
+
+    def apply(self, n: Nest) -> Nest:
+        """The nest with the loop unrolled.
+
+        Raises:
+            SplitError: if it carries no values, ends by a condition, or is unrolled already.
+        """
+        r = n.loop(self.loop)
+        node = next((u for u in n.body.src if u.op is Op.RECUR and u.src[0] is r), None)
+        if node is None or node.arg.conditional or node.arg.elements > 1 or self.elements < 1:
+            raise SplitError(
+                f"cannot unroll {name(r)} by {self.elements}",
+                hint="a loop that carries values is unrolled once, by a positive amount",
+            )
+        new = UOp(Op.RECUR, node.src, replace(node.arg, elements=self.elements))
+        statements = tuple(new if u is node else u for u in n.body.src)
+        body = UOp(Op.SINK, statements, n.body.arg)
+        return replace(n, body=body, opts=(*n.opts, self))
+
+
 MAX_STAGES = 3
 """Iterations of a pipelined loop side by side, at the most: on machines whose results are there
 after one or two cycles more gain nothing, and each is a copy before the loop and one after it."""
@@ -405,6 +438,7 @@ OPT_OPS: dict[str, type[Any]] = {
     "stage":              StageTile,
     "warp_product":       WarpProduct,
     "share_scan":         ShareScan,
+    "unroll_recurrence":  UnrollRecurrence,
     "pipeline":           Pipeline,
 }
 """Every opt-op, by the name under which it is printed and kept on disk."""

@@ -178,6 +178,7 @@ EMULATED: dict[Op, Rule] = {
     Op.ROUND: missing_instructions.nearest,
     Op.FMA: missing_instructions.fma,
     Op.LDEXP: missing_instructions.ldexp,
+    Op.CAST: missing_instructions.convert,
 }
 """The rule of each basic op that a target may lack: its emulation by others."""
 
@@ -198,13 +199,18 @@ def decompose(roots: Sequence[UOp], lacks: frozenset[Op] = frozenset()) -> list[
     return _emulate(decomposed, lacks) if lacks else decomposed
 
 
-def _emulate(roots: Sequence[UOp], lacks: frozenset[Op]) -> list[UOp]:
-    new: dict[UOp, UOp] = {}
-    for node in walk(roots):
+def _emulate(roots: Sequence[UOp], lacks: frozenset[Op], known: Sequence[UOp] = ()) -> list[UOp]:
+    """The roots without ops that a target lacks; values that are `known` are without already."""
+    new: dict[UOp, UOp] = dict(zip(known, known))
+    for node in walk(roots, lambda u: u not in new):
+        if node in new:
+            continue
         src = tuple([new.get(s, s) for s in node.src])
         if node.op in lacks:
             known = () if node.arg is None else (node.arg,)
-            new[node] = EMULATED[node.op](*src, *known)
+            emulated = EMULATED[node.op](*src, *known)
+            # What it is made of may be lacking, too: down to the operands, which are done.
+            new[node] = _emulate([emulated], lacks - {node.op}, src)[0]
         else:
             new[node] = rebuild(node, src)
     return [new[root] for root in roots]

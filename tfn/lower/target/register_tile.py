@@ -35,6 +35,12 @@ Their latency is four cycles, and two begin in each.
 BODY_COST = 0.001
 """The relative cost of one more sum in the code of a kernel, which is to be compiled."""
 
+MAX_LANES_TO_TRANSPOSE = 16
+"""Lanes up to which squares of vectors are transposed in registers.
+
+A square of 32 vectors of 128 bytes takes LLVM half a minute, and more registers than there are.
+"""
+
 
 def accumulators(target: Target) -> int:
     """The number of vector registers in which a tile may keep sums."""

@@ -21,7 +21,7 @@ class Target:
         vector_registers: the number of vector registers.
         l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the last is shared by all cores.
         lacks: those of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA that it has no instruction for, or
-            none that the process may use.
+            none that the process may use; CAST, if no vectors of floats become 64-bit integers.
         grid: of a machine that runs groups of threads; None for cores with vectors.
         scalars: dtypes that no vector register holds: kernels with values of one are not
             vectorised.

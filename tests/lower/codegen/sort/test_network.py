@@ -11,7 +11,7 @@ import pytest
 from tests.lower.check_passes import GRID
 from tests.lower.codegen.sort.test_sort import HOST, REAL, check, draw, keys_only, sorting
 from tests.lower.graphs import p
-from tfn.dtypes import FLOAT32, UINT64, DType
+from tfn.dtypes import FLOAT32, FLOAT64, INT64, UINT64, DType
 from tfn.lower.codegen.sort import network
 from tfn.lower.codegen.sort.plan import plan_of, scratch
 from tfn.lower.codegen.sort.sort import instructions
@@ -76,3 +76,10 @@ def test_targets_without_vectors_of_words(target: object, rows: int, size: int) 
 def test_comparisons() -> None:
     """Knuth's count for powers of two, and one."""
     assert [network.comparisons(1 << t) - 1 for t in (2, 3, 4, 5)] == [5, 19, 63, 191]
+
+
+def test_words_of_64_bits_are_compared_as_signed_numbers() -> None:
+    """AVX2 has no other comparison: an unsigned one is five instructions, a signed one three."""
+    for outputs in (sorting(40, 50), keys_only(40, 50, dtype=FLOAT64)):
+        extremes = [u for u in instructions(outputs, HOST)[0] if u.op is Op.MAX and u.shape]
+        assert {u.src[0].dtype for u in extremes} == {INT64}

@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import INT64, UINT64, DType
+from tfn.dtypes import INT64, DType
 from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.register_transpose import transpose
+from tfn.lower.codegen.sort.network import comparable, exchanged
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.op import Op
@@ -65,29 +66,20 @@ class RowMerges:
         """Vectors of the row and of what is behind it up to a whole square."""
         return -(-self.size // self.lanes**2) * self.lanes
 
-    @property
-    def _signed(self) -> bool:
-        """Whether words are compared as signed ones: AVX2 has no other comparison of 64 bits."""
-        return self.scratch.dtype == UINT64
-
-    def _flipped(self, words: UOp) -> UOp:
-        """Words with the sign flipped, if they are compared as signed ones."""
-        return words ^ (1 << 63) if self._signed else words
-
     def read(self, word: Callable[[UOp], UOp]) -> None:
         """Write the words of a row: `word` gives a vector of them, from an index of the row on."""
         code, n, dtype = self.code, self.lanes, self.scratch.dtype
-        ones = self._flipped(const((1 << 8 * dtype.itemsize) - 1, dtype, (n,)))
+        ones = comparable(const((1 << 8 * dtype.itemsize) - 1, dtype, (n,)))
         for i in range(self._vectors - n, self._vectors):
             code.store(self.scratch, self.base + i * n, ones)
         for start in self._starts():
-            code.store(self.scratch, self.base + start, self._flipped(word(start)))
+            code.store(self.scratch, self.base + start, comparable(word(start)))
 
     def write(self, store: Callable[[UOp, UOp], None]) -> None:
         """Pass on the words in order: vectors of them, and the index in the row of each."""
         for start in self._starts():
             words = self.code.load(self.scratch, self.base + start, self.lanes)
-            store(self._flipped(words), start)
+            store(comparable(words), start)
 
     def _starts(self) -> Iterator[UOp]:
         """Inside a loop, the starts of vectors; the last may overlap the one before."""
@@ -196,12 +188,7 @@ class RowMerges:
             apart //= 2
 
     def _exchanged(self, a: UOp, b: UOp) -> tuple[UOp, UOp]:
-        """The smaller and the larger word of each lane."""
-        if self._signed:
-            a, b = (build.bitcast(u, INT64) for u in (a, b))
-        pair = build.minimum(a, b), build.maximum(a, b)
-        low, high = (self.code.place(build.bitcast(u, self.scratch.dtype)) for u in pair)
-        return low, high
+        return exchanged(self.code, a, b)
 
     def _reversed(self, u: UOp) -> UOp:
         return self.code.place(UOp(Op.SHUFFLE, (u, u), tuple(reversed(range(self.lanes)))))

@@ -139,7 +139,7 @@ def _sort_side_by_side(code: Builder, p: SortPlan, body: UOp, group: UOp, target
 
     def word(keys: UOp, number: UOp) -> UOp:
         numbers = UOp(Op.SPLAT, (number,), p.lanes) if keys.shape else number
-        return code.place(words_of(p, keys, numbers))
+        return code.place(network.comparable(words_of(p, keys, numbers)))
 
     with code.loop(group * per_group, end) as number:
         first = code.place(number * p.lanes)
@@ -154,7 +154,8 @@ def _sort_side_by_side(code: Builder, p: SortPlan, body: UOp, group: UOp, target
             def value(word: UOp, start: UOp, operand: UOp = operand) -> UOp:
                 if p.keys_only:
                     unsigned = np.dtype(f"uint{bit_width(operand.dtype)}")
-                    return from_total_order(build.cast(word, unsigned), operand.dtype)
+                    bits = build.cast(network.comparable(word), unsigned)
+                    return from_total_order(bits, operand.dtype)
                 place = code.place(build.cast(code.place(word & PAYLOAD_BITS), INT64))
                 return code.load(operand, start + place)
 
