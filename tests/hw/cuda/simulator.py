@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.hw.cuda.prototypes import mistake
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
@@ -326,6 +327,7 @@ class SimulatedCuda:
 
         def function(*arguments: Any) -> int:
             self.calls[name] += 1
+            assert not mistake(SYMBOLS[name], arguments), mistake(SYMBOLS[name], arguments)
             if name in self.fails:
                 return self.fails.pop(name)
             if self.lost and not name.startswith(("cuGetError", "cuEventDestroy", "cuGraphExecD")):

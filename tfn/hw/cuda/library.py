@@ -25,9 +25,9 @@ OUT_OF_MEMORY = 2
 NO_DEVICE = 100
 NOT_READY = 600
 PEER_ENABLED = 704
-LOST = frozenset({700, 701, 702, 710, 714, 715, 716, 717, 718, 719, 214})
+LOST = frozenset({700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 214, 220, 226, 911})
 """Errors after which the context can do nothing more: illegal addresses and instructions, failed
-assertions, launches that were ended, memory that has lost bits."""
+assertions, launches that were ended, memory and links that have lost bits."""
 
 # fmt: off
 SYMBOLS: dict[str, str] = {
