@@ -13,7 +13,8 @@ from typing import Any
 PROTOTYPES: dict[str, str] = {
     "cuInit": "i", "cuDriverGetVersion": "p", "cuGetErrorName": "ip", "cuGetErrorString": "ip",
     "cuDeviceGetCount": "p", "cuDeviceGet": "pi", "cuDeviceGetName": "pii",
-    "cuDeviceGetAttribute": "pii", "cuDeviceTotalMem_v2": "pi", "cuDevicePrimaryCtxRetain": "pi",
+    "cuDeviceGetAttribute": "pii", "cuDeviceTotalMem_v2": "pi", "cuDeviceGetUuid_v2": "pi",
+    "cuDevicePrimaryCtxRetain": "pi",
     "cuCtxSetCurrent": "p", "cuModuleLoadDataEx": "ppipp", "cuModuleUnload": "p",
     "cuModuleGetFunction": "ppp", "cuFuncGetAttribute": "pip", "cuFuncSetAttribute": "pii",
     "cuLinkCreate_v2": "ippp", "cuLinkAddData_v2": "pipqpipp", "cuLinkComplete": "ppp",

@@ -9,6 +9,7 @@ machine; `simulator.c` runs their threads.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import subprocess
 import tempfile
@@ -305,6 +306,7 @@ class SimulatedCuda:
         self.contexts = [Context(number) for number in range(count)]
         self.current = self.contexts[0] if count else Context(0)
         self.owners, self.links = dict[int, int](), True
+        self.machine = os.getpid()  # that has the GPUs
 
     def library(self) -> Library:
         """The table of functions."""
@@ -376,6 +378,9 @@ class SimulatedCuda:
 
     def cuDeviceTotalMem(self, out: Any, device: int) -> None:
         out._obj.value = self.limit_bytes
+
+    def cuDeviceGetUuid(self, out: Any, device: int) -> None:
+        out.raw = f"{self.machine:010}{device:06}".encode()
 
     def cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
         self._give(out, self.contexts[device])
