@@ -45,7 +45,7 @@ from tfn.trace.aval import Kind, kind_of
 from tfn.trace.bind import Entry
 from tfn.trace.build import several
 from tfn.trace.digest import digest
-from tfn.trace.inline import inspects, names_devices, runnable
+from tfn.trace.inline import for_grid, inspects, names_devices, runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.processes import Message, processes
@@ -163,7 +163,15 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
         on: the shardings that the user has asked for, a `Request`.
     """
     jaxpr, platform, _, _ = place(jaxpr, kinds, on)
-    return _loaded(runnable(jaxpr.function)[0], platform)
+    return _loaded(_runnable(jaxpr.function, platform)[0], platform)
+
+
+def _runnable(function: UOp, platform: str | None) -> tuple[UOp, tuple[Any, ...]]:
+    """See `trace.inline.runnable`; on a grid, a routine that has a program is that."""
+    plain, hosts = runnable(function)
+    if any(hasattr(h, "grid_program") for h in hosts) and device(platform).target.grid:
+        return runnable(for_grid(function) or function)
+    return plain, hosts
 
 
 def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
@@ -225,7 +233,7 @@ def ready(
     Raises:
         ProgramMismatchError: if it has messages, and other processes are about to run another one.
     """
-    function, hosts = runnable(jaxpr.function)
+    function, hosts = _runnable(jaxpr.function, platform)
     loaded = _loaded(function, platform, name)
     run = loaded.run
     if alone is not None and config.devices > 1:
