@@ -225,22 +225,101 @@ def test_without_a_gpu_nothing_is_measured_but_compilation(
 
 
 def test_times_stand_beside_targets_and_missing_peers_are_named(
-    gpu: Any,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    gpu: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(gpu, "absent", lambda name: f"{name} is not installed")
     path = tmp_path / "out.json"
     options = ["--device", "cpu", "--only", "tiny,process_first_result", "--json", str(path)]
     assert gpu.main([*options, "--peers", "jax"]) == 0
     said, found = capsys.readouterr().out, json.loads(path.read_text())
-    assert "jax is missing: jax is not installed" in said and "<= 5 us" in said
+    assert "jax is missing: jax" in said and "<= 5 us" in said
+    assert " of 2\n" in said and "of the time" in found["tiny"]["verdict"]
     assert [*found] == ["tiny", "process_first_result"] and found["tiny"]["seconds"]["tfn"] > 0
     assert found["process_first_result"]["seconds"]["tfn"] > 0.05
     for wrong in (["--only", "tiny,magic"], ["--peers", "matlab"]):
         with pytest.raises(SystemExit):
             gpu.main(wrong)
+
+
+def test_a_summary_names_what_is_met_what_is_not_and_what_failed(gpu: Any) -> None:
+    times = {
+        "copy": ({"tfn": 1.0, "torch": 0.98}, {}),
+        "gelu": ({"tfn": 1.0, "torch": 0.5, "jax": 2.0}, {}),
+        "sort": ({"tfn": 1.0, "torch": 3.0, "jax": 2.0}, {}),
+        "softmax": ({"tfn": 1.0}, {}),
+        "tiny": ({}, {"tfn": "DeviceError: lost"}),
+        "nbody": ({}, {"all": "signal SIGSEGV"}),
+    }
+    rows = {k: gpu.Found(gpu.ROWS[k].target, *both) for k, both in times.items()}
+    assert [gpu.verdict(row) for row in rows.values()] == [
+        "met: 0.98 x torch",
+        "NOT MET: 0.50 x torch",
+        "met: 2.00 x jax",
+        "no peer",
+        "failed",
+        "failed",
+    ]
+    assert [*gpu.summary(rows)] == [
+        "met: 2 of 6",
+        "not met: gelu",
+        "not known, for lack of a peer: softmax",
+        "failed: tiny (tfn): DeviceError: lost",
+        "failed: nbody (all): signal SIGSEGV",
+    ]
+
+
+def test_a_row_calls_no_more_often_than_a_round_is_long(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However fast calls return, what they have enqueued has to run."""
+    now, calls, enqueued = [0.0], [0], [0]
+
+    def step() -> None:
+        calls[0], enqueued[0], now[0] = calls[0] + 1, enqueued[0] + 1, now[0] + 1e-6
+
+    def wait(_: Any) -> None:
+        now[0], enqueued[0] = now[0] + 0.01 * enqueued[0], 0
+
+    monkeypatch.setattr(gpu.time, "perf_counter", lambda: now[0])
+    assert abs(gpu.seconds(step, wait) - 0.01) < 1e-4
+    assert calls[0] == 2 + gpu.ROUNDS
+
+
+WORKER = """
+import json, os, signal, sys, time
+names, descriptor = sys.argv[1:]
+report = os.fdopen(int(descriptor), "w")
+def say(**data): print(json.dumps(data), file=report, flush=True)
+if names.startswith("never"): sys.exit(3)
+say(name="", left=names)
+for name in names.split(","):
+    if name == "dies": os.kill(os.getpid(), signal.SIGKILL)
+    if name == "hangs": time.sleep(60)
+    say(name=name, fine=True)
+    if name == "last": break
+"""
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_row_that_takes_its_process_down_loses_no_other(tmp_path: Path) -> None:
+    from supervised import supervised
+
+    script, started = tmp_path / "worker.py", list[Any]()
+    script.write_text(WORKER)
+    command = [sys.executable, str(script)]
+    names = ["a", "dies", "b", "hangs", "last", "c"]
+    rows = [*supervised(command, names, 1.0, lambda data: started.append(data["left"]))]
+    fine = {"fine": True}
+    assert rows == [
+        ("a", fine),
+        ("dies", {"failed": "signal SIGKILL"}),
+        ("b", fine),
+        ("hangs", {"failed": "it said nothing for 1 s"}),
+        ("last", fine),
+        ("c", fine),
+    ]
+    assert started == ["a,dies,b,hangs,last,c", "b,hangs,last,c", "last,c", "c"]
+    none = {"failed": "at its start: exit status 3"}
+    assert [*supervised(command, ["never", "b"], 1.0)] == [("never", none), ("b", none)]
 
 
 def test_targets_of_gpu_rows(gpu: Any) -> None:

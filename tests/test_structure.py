@@ -77,7 +77,7 @@ UNMIRRORED = {
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         "distributed/test_namespaces",
         *("transforms/test_corners", "examples/test_scripts", "hw/opencl/test_sort_and_scan"),
-        "hw/cuda/test_main",
+        *("hw/cuda/test_main", "hw/cuda/test_header"),
         *("transforms/shard/test_guides", "transforms/shard/test_sharding_guides"),
     )
 }

@@ -13,6 +13,7 @@ from tfn import distributed as dist
 from tfn.errors import ArgumentError, DeviceError, DistributedError, ShapeError
 from tfn.sharding import Mesh, NamedSharding
 from tfn.sharding import PartitionSpec as P
+from tfn.trace.processes import processes
 
 
 def raises(kind: type[Exception], message: str, f: Any, *args: Any, **kwargs: Any) -> None:
@@ -139,6 +140,7 @@ def main() -> None:
     """Check all."""
     dist.initialize(deadline_s=60)
     me = tfn.process_index()
+    assert processes.host_index == me  # all are on this host
     for check in (check_devices, check_arrays, check_values, check_programs):
         check(me)
     dist.shutdown()

@@ -305,6 +305,7 @@ def _join(launcher: str, size: int, deadline_s: float) -> None:
     below.failure = own.failure
     own.deferring = SharedTransport(below, own.hosts, own.exchanged, below.alive)
     processes.index = transport.rank
+    processes.host_index = own.hosts[: transport.rank].count(host)
     processes.device_counts = tuple([int(row["devices"]) for row in rows])
     processes.bind, processes.agree = partial(messages.bind, own), _agree
     processes.begin, processes.end = partial(messages.begin, own), partial(messages.end, own)
@@ -478,6 +479,6 @@ def _leave() -> None:
         atexit.unregister(_leave)
         own.transport.close(0)
     _SESSION.clear()
-    processes.index, processes.device_counts = 0, None
+    processes.index, processes.host_index, processes.device_counts = 0, 0, None
     processes.bind = processes.agree = processes.clock = processes.check = None
     processes.begin = processes.end = processes.exchanged = processes.wait = None

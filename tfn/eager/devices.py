@@ -42,11 +42,29 @@ def devices(backend: str | None = None) -> list[Device]:
     if platform not in platforms.MAKERS:
         raise platforms.no_device(platform, f"devices({backend!r})")
     if platform in platforms.DRIVEN:
-        run.device(platform)
+        check_alone(run.device(platform).count)
     if processes.device_counts is not None:
         return list(_of_processes(platform, processes.rows))
     own = run.device(platform).count if memories.separate(platform) else config.devices
     return list(_of_platform(platform, own))
+
+
+def check_alone(count: int) -> None:
+    """Check that no process of several is to divide a mesh among GPUs of its own.
+
+    Args:
+        count: of the devices with memories of their own that this process sees.
+
+    Raises:
+        DeviceError: if each process has several devices, and this one sees several GPUs.
+    """
+    if processes.count > 1 and config.devices > 1 and count > 1:
+        raise DeviceError(
+            "each of several processes uses one GPU",
+            got=f"{config.devices} devices of each process, and {count} GPUs that this one sees",
+            hint=f"start a process for each GPU, mpirun -n {count} on a host, without TFN_DEVICES; "
+            "one process alone has all GPUs of its host as devices",
+        )
 
 
 def local_devices(

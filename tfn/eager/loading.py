@@ -25,7 +25,7 @@ from tfn.lower.program import Program
 from tfn.trace import runtime, traces
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.digest import digest
-from tfn.trace.inline import inspects, names_devices, runnable
+from tfn.trace.inline import for_grid, inspects, names_devices, runnable
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.processes import Message, processes
 from tfn.trace.uop import UOp
@@ -132,7 +132,15 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
         on: the shardings that the user has asked for, a `Request`.
     """
     jaxpr, platform, _, _ = place(jaxpr, kinds, on)
-    return _loaded(runnable(jaxpr.function)[0], platform)
+    return _loaded(_runnable(jaxpr.function, platform)[0], platform)
+
+
+def _runnable(function: UOp, platform: str | None) -> tuple[UOp, tuple[Any, ...]]:
+    """See `trace.inline.runnable`; on a grid, a routine that has a program is that."""
+    plain, hosts = runnable(function)
+    if any(hasattr(h, "grid_program") for h in hosts) and registry.device(platform).target.grid:
+        return runnable(for_grid(function) or function)
+    return plain, hosts
 
 
 def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
@@ -194,7 +202,7 @@ def ready(
     Raises:
         ProgramMismatchError: if it has messages, and other processes are about to run another one.
     """
-    function, hosts = runnable(jaxpr.function)
+    function, hosts = _runnable(jaxpr.function, platform)
     loaded = _loaded(function, platform, name)
     run = loaded.run
     if alone is not None and config.devices > 1:
@@ -247,7 +255,7 @@ def cache_info() -> CacheInfo:
 def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> runtime.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
     jaxpr, platform, _, _ = place(jaxpr, kinds, on)
-    loaded = _LOADED.get((runnable(jaxpr.function)[0], platform or config.device))
+    loaded = _LOADED.get((_runnable(jaxpr.function, platform)[0], platform or config.device))
     return loaded.compile_stats if loaded else runtime.CompileStats()
 
 

@@ -333,6 +333,8 @@ class Host:
     may only read, and only until it returns.  Equal calls may be merged into one.  If the function
     has a method ``bound(results, operands)``, that is called once for each set of buffers; the
     function of no arguments that it returns is then called whenever the same buffers are passed.
+    If it has a method ``grid_program(kinds)``, that gives a Jaxpr to be run in its place on a grid,
+    for operands of these shapes and dtypes, or None.
 
     Attributes:
         run: hashable; a function, or a frozen object that can be called.

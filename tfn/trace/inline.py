@@ -115,6 +115,29 @@ def _runnable(f: UOp) -> tuple[UOp, tuple[HostFunction, ...]] | None:
     return function(outputs, f.arg.params), tuple(slots)
 
 
+@remembered
+def for_grid(f: UOp) -> UOp | None:
+    """A FUNCTION whose functions of the host are programs, where they have one; None if none has.
+
+    ::
+
+        host[trtrs] a b   ->   reshape, dot, scan, ...
+    """
+    found = False
+
+    def replaced(u: UOp) -> Sequence[UOp]:
+        nonlocal found
+        of = getattr(u.arg.run, "grid_program", None)
+        program = of and of(tuple([(s.shape, s.dtype) for s in u.src]))
+        if program is None:
+            return several(u)
+        found = True
+        return inline(program, u.src)
+
+    outputs = unfold(plain(f).src, {Op.HOST: replaced})
+    return function(outputs, f.arg.params) if found else None
+
+
 def runnable_anew(f: UOp) -> UOp:
     """The function of `runnable`, made once more, so that lines of the source are inherited."""
     made = cast(Any, _runnable).__wrapped__(f)

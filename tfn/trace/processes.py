@@ -45,6 +45,7 @@ class Processes:
 
     Attributes:
         index: the number of this process.
+        host_index: its number among those of its host.
         device_counts: the number of devices of each process; None for one process alone.
         bind: ``(message, results, operands) -> call``: a message prepared for its memory.
         begin: as `bind`; the call returns before the message has arrived.
@@ -58,6 +59,7 @@ class Processes:
     """
 
     index: int = 0
+    host_index: int = 0
     device_counts: tuple[int, ...] | None = None
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
     begin: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None

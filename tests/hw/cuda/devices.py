@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,26 @@ from tfn.eager import operands, operators, registry, run
 from tfn.hw.cuda import device, driver
 from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver, opened
-from tfn.hw.cuda.library import checked
+from tfn.hw.cuda.library import checked, library
 from tfn.hw.device import Device
 
-needs_gpu = pytest.mark.skipif(bool(driver.available()), reason=f"no GPU: {driver.available()}")
+ON_GPU = (
+    pytest.mark.gpu,
+    pytest.mark.skipif(bool(driver.available()), reason=f"no GPU: {driver.available()}"),
+)
+"""The marks of a parameter that stands for a real GPU."""
+
+
+def needs_gpu(test: Any) -> Any:
+    """A test that needs a real GPU."""
+    for mark in ON_GPU:
+        test = mark(test)
+    return test
+
+
+def real_gpus() -> int:
+    """The number of GPUs of this machine."""
+    return 0 if driver.available() else library().integer("cuDeviceGetCount")
 
 
 def gpu(simulated: SimulatedCuda) -> Driver:

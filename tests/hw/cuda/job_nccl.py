@@ -1,6 +1,6 @@
 """Job: a process with a simulated GPU and a simulated NCCL, among others.
 
-    python job_nccl.py RANK SIZE FOLDER [collectives | absent | lost | fails]
+    python job_nccl.py RANK SIZE FOLDER [collectives | absent | shared | lost | fails]
 
 Processes write what they send to files of the folder.  The host carries nothing, except where it is
 said to.
@@ -208,6 +208,7 @@ def main(rank: int, size: int, folder: Path, what: str) -> None:
     simulated = SimulatedNccl(gpus, folder)
     functions = simulated.functions()
     has_nccl = what != "absent" or rank != 0
+    gpus.machine = 7 if what == "shared" else gpus.machine
     nccl.library = lambda: functions if has_nccl else None  # type: ignore[assignment]
     processes.index, processes.device_counts = rank, (1,) * size
     processes.exchanged = partial(exchanged, folder)
@@ -234,7 +235,7 @@ def main(rank: int, size: int, folder: Path, what: str) -> None:
             gathered(mesh)
         except (DistributedError, AssertionError) as error:
             print(f"{type(error).__name__}: {error}", flush=True)
-        if rank == 0 and what != "absent":
+        if rank == 0 and what not in ("absent", "shared"):
             assert not simulated.members and "ncclCommAbort" in simulated.calls
 
 

@@ -9,6 +9,7 @@ machine; `simulator.c` runs their threads.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import subprocess
 import tempfile
@@ -19,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.hw.cuda.prototypes import mistake
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
@@ -304,6 +306,7 @@ class SimulatedCuda:
         self.contexts = [Context(number) for number in range(count)]
         self.current = self.contexts[0] if count else Context(0)
         self.owners, self.links = dict[int, int](), True
+        self.machine = os.getpid()  # that has the GPUs
 
     def library(self) -> Library:
         """The table of functions."""
@@ -326,6 +329,7 @@ class SimulatedCuda:
 
         def function(*arguments: Any) -> int:
             self.calls[name] += 1
+            assert not mistake(SYMBOLS[name], arguments), mistake(SYMBOLS[name], arguments)
             if name in self.fails:
                 return self.fails.pop(name)
             if self.lost and not name.startswith(("cuGetError", "cuEventDestroy", "cuGraphExecD")):
@@ -374,6 +378,9 @@ class SimulatedCuda:
 
     def cuDeviceTotalMem(self, out: Any, device: int) -> None:
         out._obj.value = self.limit_bytes
+
+    def cuDeviceGetUuid(self, out: Any, device: int) -> None:
+        out.raw = f"{self.machine:010}{device:06}".encode()
 
     def cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
         self._give(out, self.contexts[device])

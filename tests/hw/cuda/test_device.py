@@ -5,7 +5,8 @@ Everything runs on the simulated GPU, and on a real one where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from hypothesis import given
 import tfn
 import tfn.numpy as tnp
 from tests.hw import op_table
-from tests.hw.cuda.devices import default, device_of, needs_gpu, simulated_device
+from tests.hw.cuda.devices import ON_GPU, default, device_of, needs_gpu, simulated_device
 from tests.hw.cuda.simulator import SimulatedCuda
+from tests.hw.training import char_gpt_losses, differs
 from tests.lower.graphs import assert_close, inputs, jaxpr, p, run_on, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.config import config
 from tfn.errors import DeviceError, OutOfMemoryError
-from tfn.hw.cuda import driver
 from tfn.hw.cuda.device import cuda
 from tfn.hw.device import Device
 from tfn.numpy.cumulative import running
@@ -30,14 +31,20 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
+@cache
+def real() -> Device:
+    """The GPU: one memory for all tests."""
+    return cuda()
+
+
 @pytest.fixture(autouse=True)
 def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "disk_cache", False)
 
 
-@pytest.fixture(params=["simulated", pytest.param("gpu", marks=needs_gpu)])
+@pytest.fixture(params=["simulated", pytest.param("gpu", marks=ON_GPU)])
 def device(request: pytest.FixtureRequest) -> Device:
-    return simulated_device(native=True) if request.param == "simulated" else cuda()
+    return simulated_device(native=True) if request.param == "simulated" else real()
 
 
 @pytest.fixture
@@ -66,14 +73,15 @@ def test_the_order_of_threads_makes_no_difference(start: int) -> None:
         np.testing.assert_array_equal(x, y, err_msg=name)
 
 
-@given(graphs(most=6, steps=(*STEPS, *LOOPS)))
-def test_random_programs_have_the_values_of_the_oracle(outputs: list[UOp]) -> None:
+@pytest.mark.parametrize("make", [simulated_device, pytest.param(real, marks=ON_GPU, id="gpu")])
+@given(outputs=graphs(most=6, steps=(*STEPS, *LOOPS)))
+def test_random_programs_have_the_values_of_the_oracle(
+    make: Callable[[], Device], outputs: list[UOp]
+) -> None:
     values = inputs(outputs)
-    gpus = [simulated_device()] + ([] if driver.available() else [cuda()])
-    for gpu in gpus:
-        got = run_on(gpu, jaxpr(outputs), values)
-        for i, (x, y) in enumerate(zip(got, run_oracle(outputs, values), strict=True)):
-            assert_close(x, y, 2e-3, 2e-3, f"output {i}")
+    got = run_on(make(), jaxpr(outputs), values)
+    for i, (x, y) in enumerate(zip(got, run_oracle(outputs, values), strict=True)):
+        assert_close(x, y, 2e-3, 2e-3, f"output {i}")
 
 
 @pytest.mark.usefixtures("on_cuda")
@@ -103,6 +111,18 @@ def test_a_network_trains_as_on_the_cpu() -> None:
         losses[name] = np.asarray(losses[name])
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
     assert losses["cuda"].mean() < 0.5
+
+
+SIZES = {"simulated": (3, 1, 16, 8), "gpu": (50, 4, 128, 128)}
+"""Steps, layers, width and length of a GPT: a simulated GPU is a thousand times slower."""
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_a_gpt_has_the_losses_of_the_cpu(request: pytest.FixtureRequest) -> None:
+    sizes = SIZES[request.node.callspec.params["device"]]
+    own, cpu = (char_gpt_losses(d, *sizes) for d in ("cuda", "cpu"))
+    assert not differs(own, cpu), (own, cpu)
+    assert len(cpu) < 10 or cpu[-1] < 0.8 * cpu[0]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -215,7 +235,7 @@ def test_without_a_driver_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @needs_gpu
-def test_the_debug_device_gives_the_same_values() -> None:
+def test_the_debug_device_of_a_gpu_gives_the_same_values() -> None:
     x = np.random.default_rng(0).normal(size=(7, 300)).astype(np.float32)
     results = []
     for name in ("cuda", "cuda-debug"):

@@ -272,3 +272,14 @@ def test_jitted_functions_follow_the_default_device(simulated: SimulatedCuda) ->
             y = f(x)
         assert frames(lambda: f(x)) == JIT  # noqa: B023
         assert np.asarray(y).tolist() == [1, 3, 5]
+
+
+def test_numbers_beside_arrays_are_those_of_each_operation() -> None:
+    """Operations run after their calls: none may find the number of a later one."""
+    with default(device_of(SimulatedCuda(), native=True)):
+        x = tnp.array([1.0, 2.0], "float32")
+        for results in ([x * (0.5 * k) for k in range(6)], [k + x for k in range(6)]):
+            got = [np.asarray(y).tolist() for y in results]
+        assert got == [[k + 1.0, k + 2.0] for k in range(6)]
+        got = [np.asarray(y).tolist() for y in [x * (0.5 * k) for k in range(6)]]
+        assert got == [[0.5 * k, float(k)] for k in range(6)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,3 +56,17 @@ def test_an_old_driver_and_no_device_are_refused() -> None:
         checked(SimulatedCuda(version=11080).library())
     with pytest.raises(DeviceError, match=r"does not start\n  got: CUDA_ERROR_NO_DEVICE"):
         checked(SimulatedCuda(count=0).library())
+
+
+def test_libraries_of_packages_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "nvidia" / "cusolver" / "lib"
+    folder.mkdir(parents=True)
+    (tmp_path / "empty.c").write_text("int made_here(void) { return 7; }\n")
+    name = "libtfn-that-no-system-has.so.11"
+    options = ["-shared", "-fPIC", str(tmp_path / "empty.c"), "-o", str(folder / name)]
+    subprocess.run(["gcc", *options], check=True)
+    names = ("libtfn-that-no-system-has.so.12", name)
+    assert library.package_library(names) is None
+    monkeypatch.syspath_prepend(tmp_path)
+    found = library.package_library(names)
+    assert found is not None and found.made_here() == 7

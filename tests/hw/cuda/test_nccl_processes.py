@@ -48,8 +48,11 @@ def test_collectives_go_from_gpu_to_gpu(tmp_path: Path, size: int) -> None:
     assert len({*said}) == 1 and int(said[0].split()[0]) > 50
 
 
-def test_if_one_process_has_no_nccl_the_host_carries_the_messages_of_all(tmp_path: Path) -> None:
-    for said in run(2, tmp_path, "absent"):
+@pytest.mark.parametrize("what", ["absent", "shared"])
+def test_if_one_process_has_no_nccl_or_a_gpu_of_others_the_host_carries_the_messages_of_all(
+    tmp_path: Path, what: str
+) -> None:
+    for said in run(2, tmp_path, what):
         assert "runs after initialize()" in said  # what carries them on the host is not there
 
 

@@ -14,11 +14,13 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.hw.cuda.devices import default, device_of
+from tests.distributed import job_collectives
+from tests.hw.cuda.devices import default, device_of, needs_gpu, real_gpus
 from tests.hw.cuda.simulator import SimulatedCuda
 from tfn import lax
 from tfn.config import config
 from tfn.errors import DeviceError, OutOfMemoryError
+from tfn.hw.cuda.device import cuda
 from tfn.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from tfn.sharding import PartitionSpec as P
 
@@ -312,3 +314,16 @@ def test_one_mesh_over_a_part_of_the_gpus(gpus: SimulatedCuda) -> None:
     assert [shard.device.id for shard in y.addressable_shards] == [3, 1]
     got = tfn.jit(lambda x: x - x.mean(0))(y)
     np.testing.assert_allclose(np.asarray(got), X - X.mean(0), rtol=1e-5, atol=1e-6)
+
+
+@needs_gpu
+@pytest.mark.skipif(real_gpus() < 2, reason=f"a mesh needs two GPUs, not {real_gpus()}")
+@pytest.mark.parametrize("nccl", ["as installed", "none"])
+def test_collectives_of_real_gpus(nccl: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, of values that are summed from a gather and in parts; without NCCL too."""
+    if nccl == "none":
+        monkeypatch.setattr("tfn.hw.cuda.nccl.library", lambda: None)
+    with default(cuda()):
+        mesh = tfn.make_mesh((real_gpus() // 2 * 2,), ("d",), (AUTO,))
+        for dtype in ("float32", "bfloat16", "int32"):
+            assert job_collectives.check(dtype, mesh, (0, 13, job_collectives.SUMMED_LATER)) > 30

@@ -14,6 +14,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.hw import op_table
 from tests.hw.opencl.devices import needs_opencl, quick
+from tests.hw.training import char_gpt_losses
 from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn import nn
@@ -86,6 +87,13 @@ def test_mnist_trains_as_on_the_cpu() -> None:
     np.testing.assert_allclose(losses["opencl"], losses["cpu"], rtol=1e-3)
     assert right["opencl"].mean() > 0.7
     assert (right["opencl"] == right["cpu"]).mean() > 0.99
+
+
+@pytest.mark.usefixtures("on_opencl")
+def test_a_gpt_has_the_losses_of_the_cpu() -> None:
+    own, cpu = (char_gpt_losses(d, 5, layers=1, width=16, length=12) for d in ("opencl", "cpu"))
+    np.testing.assert_allclose(own, cpu, rtol=1e-4)
+    assert cpu[-1] < cpu[0] - 0.05  # it learns: a loss that stays where it is shows little
 
 
 @pytest.mark.usefixtures("on_opencl")

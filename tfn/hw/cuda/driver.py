@@ -12,6 +12,7 @@ from tfn.errors import DeviceError
 from tfn.hw.cuda.library import Library, library
 from tfn.hw.cuda.target import of_capability
 from tfn.lower.target.target import Target
+from tfn.trace.processes import processes
 
 # fmt: off
 ATTRIBUTES = {
@@ -20,7 +21,7 @@ ATTRIBUTES = {
 }
 """Numbers of CUdevice_attribute."""
 # fmt: on
-NAME_BYTES = 128
+NAME_BYTES, UUID_BYTES = 128, 16
 NON_BLOCKING = 1  # a stream that does not wait for the default stream
 NO_TIMING = 2  # an event that is cheaper, since it has no time
 
@@ -39,6 +40,7 @@ class Driver:
         copy_stream: runs copies to the device beside them.
         target: what code is generated for.
         number: of the GPU among those that the process sees.
+        uuid: of the GPU among all.
     """
 
     library: Library
@@ -50,6 +52,7 @@ class Driver:
     copy_stream: Any
     target: Target
     number: int = 0
+    uuid: bytes = b""
 
     def event(self, flags: int = NO_TIMING) -> Event:
         """A new event."""
@@ -110,7 +113,10 @@ def opened(cuda: Library, number: int = 0) -> Driver:
     stream, copy_stream = (cuda.handle("cuStreamCreate", NON_BLOCKING) for _ in range(2))
     version = cuda.integer("cuDriverGetVersion")
     name = text.value.decode()
-    return Driver(cuda, name, version, total.value, context, stream, copy_stream, target, number)
+    uuid = ctypes.create_string_buffer(UUID_BYTES)
+    cuda("cuDeviceGetUuid", uuid, device)
+    streams = stream, copy_stream
+    return Driver(cuda, name, version, total.value, context, *streams, target, number, uuid.raw)
 
 
 def target_of(attributes: dict[str, int]) -> Target:
@@ -138,11 +144,32 @@ def available() -> str:
     return ""
 
 
+def own_number(count: int) -> int:
+    """The GPU of this process: the first; of several processes on a host each has one of its own.
+
+    Args:
+        count: of the GPUs that it sees; with one alone, that is the one.
+
+    Raises:
+        DeviceError: if there are fewer GPUs than processes.
+    """
+    number = processes.host_index if count > 1 else 0
+    if number >= count > 1:
+        raise DeviceError(
+            "this process has no GPU of its own",
+            got=f"process {number + 1} of its host, which has {count} GPUs",
+            hint="start no more processes on a host than it has GPUs; or let CUDA_VISIBLE_DEVICES "
+            "give each process one, which several may share",
+        )
+    return number
+
+
 @cache
 def driver() -> Driver:
-    """The driver of the first GPU that the process sees.
+    """The driver of the GPU of this process.
 
     Raises:
         DeviceError: if there is none.
     """
-    return opened(library())
+    cuda = library()
+    return opened(cuda, own_number(cuda.integer("cuDeviceGetCount")))

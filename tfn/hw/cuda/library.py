@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from glob import glob
+from itertools import chain
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -25,16 +27,16 @@ OUT_OF_MEMORY = 2
 NO_DEVICE = 100
 NOT_READY = 600
 PEER_ENABLED = 704
-LOST = frozenset({700, 701, 702, 710, 714, 715, 716, 717, 718, 719, 214})
+LOST = frozenset({700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 214, 220, 226, 911})
 """Errors after which the context can do nothing more: illegal addresses and instructions, failed
-assertions, launches that were ended, memory that has lost bits."""
+assertions, launches that were ended, memory and links that have lost bits."""
 
 # fmt: off
 SYMBOLS: dict[str, str] = {
     name.removesuffix("_v2"): name for name in (
         "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
         "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
-        "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
+        "cuDeviceTotalMem_v2", "cuDeviceGetUuid_v2", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
         "cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction",
         "cuFuncGetAttribute", "cuFuncSetAttribute",
         "cuLinkCreate_v2", "cuLinkAddData_v2", "cuLinkComplete", "cuLinkDestroy",
@@ -148,6 +150,24 @@ def checked(library: Library) -> Library:
 
 def _show(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def package_library(names: Sequence[str]) -> ctypes.CDLL | None:
+    """A library of NVIDIA's: that of the system, or of a package of PyPI; None if there is none.
+
+    The packages that jax and torch bring keep theirs in folders that no loader searches.
+
+    Args:
+        names: files, the preferred one first.
+    """
+    for name in names:
+        packaged = (p for root in sys.path for p in glob(f"{root}/nvidia/*/lib/{name}"))
+        for path in chain([name], packaged):
+            try:
+                return ctypes.CDLL(path)
+            except OSError:
+                continue
+    return None
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any
 from tfn.errors import DeviceError
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.exchange import Carrier, Move, PeerCopies, Place, enqueue, moves
+from tfn.hw.cuda.library import package_library
 from tfn.trace.processes import Message
 
 NAMES = ("libnccl.so.2", "libnccl.so")
@@ -42,15 +43,11 @@ Functions = Mapping[str, Callable[..., Any]]
 @cache
 def library() -> Functions | None:
     """The functions of the library of this machine; None where there is none."""
-    for name in NAMES:
-        try:
-            opened = ctypes.CDLL(name)
-        except OSError:
-            continue
-        if all(hasattr(opened, function) for function in FUNCTIONS):
-            opened.ncclGetErrorString.restype = ctypes.c_char_p
-            return {function: getattr(opened, function) for function in FUNCTIONS}
-    return None
+    opened = package_library(NAMES)
+    if opened is None or not all(hasattr(opened, function) for function in FUNCTIONS):
+        return None
+    opened.ncclGetErrorString.restype = ctypes.c_char_p
+    return {function: getattr(opened, function) for function in FUNCTIONS}
 
 
 def carrier(drivers: Sequence[Driver], nccl: Functions | None = None) -> Carrier:

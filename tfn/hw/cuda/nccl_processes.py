@@ -3,8 +3,9 @@
     all_gather over data   ncclAllGather on the communicator of the line of processes
 
 A line of processes makes its communicator at its first message: the first process makes an id,
-and the connection between the processes carries it.  If one of them has no NCCL, the host carries
-the messages of the line, as it does reductions that NCCL defines otherwise.
+and the connection between the processes carries it.  If one of them has no NCCL, or two of them
+share a GPU, the host carries the messages of the line, as it does reductions that NCCL defines
+otherwise.
 
 A message is enqueued in the stream of the program, and waited for: so a process that is gone is an
 error after the deadline, as of other transports, and no GPU waits for ever.
@@ -172,17 +173,17 @@ class Between:
                 self._driver.library("cuMemsetD8Async", *zeros, stream)
 
     def _joined(self, ranks: tuple[int, ...]) -> ctypes.c_void_p | None:
-        """The communicator of a line of processes; None if one of them has no NCCL."""
+        """The communicator of a line of processes; None if NCCL cannot join them."""
         assert processes.exchanged is not None, "the process has joined others"
         own, id_ = ranks.index(processes.index), UniqueId()
         if self._nccl is not None and own == 0:
             self._call("ncclGetUniqueId", ctypes.byref(id_))
-        said = b"" if self._nccl is None else bytes(id_)
+        said = b"" if self._nccl is None else bytes(id_) + self._driver.uuid
         listed = processes.exchanged(said, ranks, "the id of a communicator of NCCL")
-        if not all(listed):
+        if not all(listed) or len({x[ID_BYTES:] for x in listed}) < len(listed):
             return None
         config = Config(ctypes.sizeof(Config), MAGIC, VERSION, 0)
-        communicator, first = ctypes.c_void_p(), UniqueId.from_buffer_copy(listed[0])
+        communicator, first = ctypes.c_void_p(), UniqueId.from_buffer_copy(listed[0][:ID_BYTES])
         self._driver.enter()
         self._call(
             "ncclCommInitRankConfig",

@@ -23,6 +23,7 @@ from tfn.dtypes import DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.cuda.driver import Driver
+from tfn.hw.cuda.library import package_library
 from tfn.hw.cuda.memory import CudaMemory
 from tfn.trace.op import Shape
 
@@ -164,13 +165,8 @@ def function_name(step: str, dtype: DType) -> str:
 @cache
 def library() -> Callable[[str], Callable[..., int]] | None:
     """The functions of the library of this machine by name; None where there is none."""
-    for name in NAMES:
-        try:
-            opened = ctypes.CDLL(name)
-        except OSError:
-            continue
-        return lambda function: getattr(opened, function)
-    return None
+    opened = package_library(NAMES)
+    return None if opened is None else lambda function: getattr(opened, function)
 
 
 class Solver:

@@ -7,6 +7,7 @@ lapack          LAPACK routines on stacks of matrices, called from native code
 host_calls      functions of NumPy, called on the host
 stacks          checks of arguments: stacks of matrices, their shapes and dtypes
 elimination     systems of small matrices, along the stack
+block_triangular systems of triangles by blocks, for grids
 triangular      triangular_solve, lu, solve, cholesky, qr, with derivatives
 eigen           eigh, eig, svd and their values alone, with derivatives
 determinants    det, slogdet, adjugate, with derivatives

@@ -19,8 +19,12 @@ from typing import Any
 import numpy as np
 
 from tfn._support.frozen import frozen
+from tfn.dtypes import DType
 from tfn.hw.cpu.batched_call import each
 from tfn.lower.graph.host_libraries import lapack
+from tfn.numpy.linalg import block_triangular
+from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Shape
 
 Data = np.ndarray[Any, Any]
 
@@ -79,6 +83,11 @@ class Routine:
         ]
         copy = target.ctypes.data, source.ctypes.data, source.nbytes
         return each(lapack(name), count, addresses, copy, (memory, target, results, operands))
+
+    def grid_program(self, kinds: tuple[tuple[Shape, DType], ...]) -> Jaxpr | None:
+        """See `tfn.trace.argument.Host`."""
+        program = GRID_PROGRAMS.get(self.name)
+        return program and program(self.flags, kinds)
 
     def __str__(self) -> str:
         return self.name
@@ -246,3 +255,8 @@ CALLS: Mapping[str, Callable[[str, Sequence[Data], Sequence[Data]], Call]] = {
     "sytrd": _sytrd,  # a -> packed, diagonal, neighbours, scales, info; flags L or U
     "laswp": _laswp,  # pivots from 1, lines -> lines, in the order after all swaps
 }
+
+GRID_PROGRAMS: Mapping[str, Callable[[str, tuple[tuple[Shape, DType], ...]], Jaxpr]] = {
+    "trtrs": block_triangular.program,
+}
+"""Routines that a grid runs itself: products of matrices, of a few steps."""
