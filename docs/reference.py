@@ -83,7 +83,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 CHOSEN: dict[str, dict[str, str]] = {
     "tfn.config": {"tfn.config": "tfn.config.Config"},
     "tfn.run": {
-        "tfn.run.cache_info": "tfn.eager.run.cache_info",
+        "tfn.run.cache_info": "tfn.eager.loading.cache_info",
         "tfn.run.CacheInfo": "tfn._support.cache.CacheInfo",
     },
     "tfn.checkpoint_policies": {

@@ -22,6 +22,7 @@ from tfn.lower import pipeline
 from tfn.lower.graph import constants
 from tfn.lower.program import Program
 from tfn.profiler import tables
+from tfn.trace.inline import runnable
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +109,7 @@ def test_programs_that_call_the_host_are_not_stored(folder: Path) -> None:
         y = tfn.pure_callback(np.cumsum, tfn.ShapeDtypeStruct(x.shape, x.dtype), x)
         return tnp.tanh(y).sum(), y @ y, tnp.sort(y)
 
-    jaxpr = run.runnable(tfn.jit(f).trace(floats(5)).jaxpr.function)[0]
+    jaxpr = runnable(tfn.jit(f).trace(floats(5)).jaxpr.function)[0]
     program = pipeline.lower(run.Jaxpr(jaxpr), host(), hoist=True)
     assert program.host_calls
     program_cache.keep(program, host(), True)

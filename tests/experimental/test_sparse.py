@@ -390,3 +390,13 @@ def test_linear_solvers() -> None:
     )(mat.data)
     dense_slope = tfn.grad(lambda m: tnp.linalg.solve(m, tnp.asarray(b)).sum())(full)
     same(slope, np.asarray(dense_slope)[full != 0], 1e-4)
+
+
+def test_products_of_any_two_layouts() -> None:
+    a, b = np.array([[1.0, 0, 2], [0, 0, 3]]), np.array([[0, 4.0], [5, 0], [0, 6]])
+    layouts = sparse.BCOO, sparse.BCSR, sparse.COO, sparse.CSR, sparse.CSC
+    for one in layouts:
+        for other in layouts:
+            x, y = one.fromdense(a), other.fromdense(b)
+            assert np.array_equal((x @ y).todense(), a @ b), (one, other)
+            assert np.array_equal((x * other.fromdense(a)).todense(), a * a), (one, other)

@@ -12,7 +12,7 @@ from tfn import tree
 from tfn.array import Array
 from tfn.errors import ArgumentError, NotAvailableError, OutOfBoundsError
 from tfn.experimental.sparse import arithmetic, contraction, conversions, movement
-from tfn.experimental.sparse.coordinates import check, number_of_axes, parts, shown
+from tfn.experimental.sparse.coordinates import as_bcoo, check, number_of_axes, parts, shown
 from tfn.trace.op import Shape
 
 
@@ -312,6 +312,7 @@ class BCOO:
         return arithmetic.unary(abs, mat)
 
     def __mul__(self, other: Any) -> Any:
+        other = as_bcoo(other)
         if isinstance(other, BCOO):
             return arithmetic.bcoo_multiply_sparse(self, other)
         return self._with(arithmetic.bcoo_multiply_dense, other)
@@ -388,7 +389,7 @@ def matmul(a: Any, b: Any) -> Any:
         >>> matmul(tnp.ones(2), mat).tolist()
         [3.0, 2.0]
     """
-    a, b = (x if isinstance(x, BCOO) else tnp.asarray(x) for x in (a, b))
+    a, b = (x if isinstance(x, BCOO) else tnp.asarray(x) for x in map(as_bcoo, (a, b)))
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[max(0, b.ndim - 2)]:
         raise ArgumentError(
             "matmul needs a last axis that is as long as the last but one of the other",

@@ -19,7 +19,7 @@ from tfn.dtypes import INTEGERS
 from tfn.errors import NotAvailableError, ShapeError
 from tfn.experimental.sparse import bcoo, contraction, conversions, movement
 from tfn.experimental.sparse.bcoo import BCOO
-from tfn.experimental.sparse.coordinates import full_batch, over_batch, padding, shown
+from tfn.experimental.sparse.coordinates import as_bcoo, full_batch, over_batch, padding, shown
 from tfn.trace.op import Shape
 
 
@@ -209,23 +209,18 @@ class BCSR:
     T = property(transpose)
 
     def __matmul__(self, other: Any) -> Any:
-        return bcoo.matmul(self.to_bcoo(), _plain(other))
+        return bcoo.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return bcoo.matmul(_plain(other), self.to_bcoo())
+        return bcoo.matmul(other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return type(self).from_bcoo(self.to_bcoo() * _plain(other))
+        return type(self).from_bcoo(self.to_bcoo() * other)
 
     __rmul__ = __mul__
 
     def __neg__(self) -> Any:
         return self * -1
-
-
-def _plain(x: Any) -> Any:
-    """A BCSR as a BCOO, all else as it is."""
-    return x.to_bcoo() if isinstance(x, BCSR) else x
 
 
 def _flatten(mat: BCSR) -> Any:
@@ -298,8 +293,8 @@ def bcsr_dot_general(
         Array([1., 1.], dtype=float32)
     """
     return contraction.bcoo_dot_general(
-        _plain(lhs),
-        _plain(rhs),
+        as_bcoo(lhs),
+        as_bcoo(rhs),
         dimension_numbers=dimension_numbers,
         preferred_element_type=preferred_element_type,
     )

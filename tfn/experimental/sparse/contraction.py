@@ -32,7 +32,7 @@ LETTERS = "abcdfghijklmnopqrstuvwxyzABCDFGHIJKLMNOPQRSTUVWXYZ"  # e is for the e
 Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
-def is_sparse(x: object) -> bool:
+def has_coordinates(x: object) -> bool:
     """Whether a value has coordinates."""
     return hasattr(x, "n_sparse") and hasattr(x, "indices")
 
@@ -79,11 +79,11 @@ def bcoo_dot_general(
             "bcoo_dot_general needs axes of the same sizes",
             got=f"{lhs.shape} and {rhs.shape} with {dimension_numbers}",
         )
-    if is_sparse(lhs) and is_sparse(rhs):
+    if has_coordinates(lhs) and has_coordinates(rhs):
         out = _both_sparse(lhs, rhs, cl, cr, bl, br)
-    elif is_sparse(lhs):
+    elif has_coordinates(lhs):
         out = _one_sparse(lhs, tnp.asarray(rhs), cl, cr, bl, br)
-    elif is_sparse(rhs):
+    elif has_coordinates(rhs):
         turned = _one_sparse(rhs, tnp.asarray(lhs), cr, cl, br, bl)
         free = rhs.ndim - len(cr) - len(br)
         order = [*range(len(bl)), *range(len(bl) + free, turned.ndim)]

@@ -171,6 +171,11 @@ def number_of_axes(what: str, shape: Sequence[int], n_batch: int, n_dense: int) 
     return n_sparse
 
 
+def as_bcoo(x: Any) -> Any:
+    """A sparse array of another layout as a `BCOO`; all else as it is."""
+    return x.to_bcoo() if hasattr(x, "to_bcoo") else x
+
+
 def shown(mat: Any) -> str:
     """A sparse array in one line: ``BCOO(float32[2, 2], nse=3)``; its parts may be no arrays."""
     name, dtype = type(mat).__name__, getattr(mat.data, "dtype", None)

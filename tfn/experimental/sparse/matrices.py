@@ -49,24 +49,19 @@ def _check(mat: Any, lengths: Sequence[tuple[str, int]]) -> None:
 
 
 def _matmul(mat: Any, other: Any) -> Any:
-    return bcoo.matmul(mat.to_bcoo(), _plain(other))
+    return bcoo.matmul(mat, other)
 
 
 def _rmatmul(mat: Any, other: Any) -> Any:
-    return bcoo.matmul(_plain(other), mat.to_bcoo())
+    return bcoo.matmul(other, mat)
 
 
 def _times(mat: Any, other: Any) -> Any:
-    return mat.from_bcoo(mat.to_bcoo() * _plain(other))
+    return mat.from_bcoo(mat.to_bcoo() * other)
 
 
 def _negative(mat: Any) -> Any:
     return _times(mat, -1)
-
-
-def _plain(x: Any) -> Any:
-    """A matrix of this file as a BCOO, all else as it is."""
-    return x.to_bcoo() if isinstance(x, (COO, CSR, CSC)) else x
 
 
 def _todense(mat: Any) -> Array:
