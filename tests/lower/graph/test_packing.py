@@ -63,6 +63,15 @@ def test_contractions_of_every_layout(shape: tuple[int, int]) -> None:
         assert_close(run_oracle(rewritten, values)[0], run_oracle([u], values)[0], 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize(("rows", "depth", "copied"), [(8, 32, 1), (7, 32, 0), (8, 128, 0)])
+def test_few_rows_copy_a_transposed_operand_of_short_sums(
+    rows: int, depth: int, copied: int
+) -> None:
+    u = build.dot(p(0, rows, depth), p(1, 64, depth), ((1,), (1,)))
+    assert len(ops([pack_b(u, HOST)], Op.GBARRIER)) == copied
+    assert_matches_oracle([u], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("shape", [(64, 40, 64), (65, 40, 70), (200, 33, 129), (64, 64, 257)])
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16, INT32], ids=lambda d: d.name)
 def test_large_operands_are_packed_into_panels(

@@ -367,8 +367,8 @@ def _reduced_squares(model: Model, lane: UOp, sums: Sequence[UOp]) -> list[UOp]:
 def _recurrence_squares(model: Model, lane: UOp) -> list[UOp]:
     """The loops that carry values along memory while `lane` steps over it, from row to row.
 
-    Squares are transposed in registers: running sums of 50 rows of 1,024 float64 took 98 us by
-    way of two transposed copies, and take 26 so.
+    Squares are transposed in registers: running sums of 50 rows of 1,024 float64 took 74 us by
+    way of two transposed copies, and take 27 so.
     """
     lanes, found = model.lanes, list[UOp]()
     for u in model.nest.body.src:
@@ -475,7 +475,7 @@ def _vectorise_reductions(n: Nest, model: Model) -> Nest:
             side_by_side = row_vectors or (INTERLEAVED_VECTORS if small else 1)
             block, loops = model.registers * lanes, n.loops
             # argmax keeps two registers, the largest value and its index, and compares in two more:
-            # 39,350 float64 took 11.5 us with as many sums as for a sum, 6.6 without spills.
+            # 39,350 float64 took 12 us with as many sums as for a sum, 6.5 without spills.
             per_stream = model.registers // MEMORY_STREAMS // (1 if fold.arg.index is None else 4)
             if small and own.arg.size >= MIN_STREAMED_ELEMENTS and own.arg.size % block == 0:
                 n = Split(own.arg.number, own.arg.size // MEMORY_STREAMS, Place.LOOP).apply(n)
