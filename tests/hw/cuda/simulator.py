@@ -355,7 +355,8 @@ class SimulatedCuda:
         self.limit_bytes, self.version, self.count = limit_bytes, version, count
         self.reverse = False
         self.attributes = {
-            "group_threads": 1024, "warp_threads": 32, "cores": 132, "l2_bytes": 50 << 20,
+            "core_threads": 2048, "group_threads": 1024, "warp_threads": 32, "cores": 132,
+            "l2_bytes": 50 << 20,
             "major": 9, "minor": 0, "core_local_bytes": 228 << 10, "registers": 65536,
             "local_bytes": 227 << 10,
         }  # fmt: skip
