@@ -38,6 +38,8 @@ ON_GPU = (*PYTEST, "-p", "no:xdist", "--no-proofs", "tests/hw/cuda/test_device.p
 SANITIZER = ("{sanitizer}", "--error-exitcode", "9", "--target-processes", "all")
 USER_TESTS = ("numpy", "lax", "nn", "random", "scipy", "transforms")
 """Tests of what users call: their arrays are on the GPU where the device is cuda."""
+OF_A_PROCESSOR = "not alike_everywhere"
+"""Leaves out what compares the devices of a processor with each other, arrays of one in another."""
 LIMIT_S, LONG_S = 900, 3600
 """Seconds of a step, and of one under a tool that runs kernels a hundred times slower, or of a
 whole suite."""
@@ -93,7 +95,8 @@ STEPS: dict[str, Step] = {
         for tool in ("memcheck", "racecheck", "initcheck", "synccheck")
     },
     "suite": Step("tests of what users call, with arrays on the GPU",
-        (*PYTEST, "--no-proofs", *(f"tests/{name}" for name in USER_TESTS)), "cuda", ("gpu",),
+        (*PYTEST, "--no-proofs", *(f"tests/{name}" for name in USER_TESTS), "-k", OF_A_PROCESSOR),
+        "cuda", ("gpu",),
         LONG_S),
     "assembled": Step("PTX of the suite's kernels: spills, registers, products not serialised",
         (*PYTEST, "tests/hw/cuda/test_compiler.py", "tests/lower/codegen"), needs=("ptxas",)),

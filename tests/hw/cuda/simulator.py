@@ -1,20 +1,22 @@
 """A CUDA driver without hardware: libcuda's functions in Python, kernels on this processor.
 
-It holds the calls to their order and arguments, keeps the memory of the device on the host, and
-runs each stream as late as it may: so a copy that nothing waits for is seen, as is pinned memory
-that is written too early.  Kernels are the LLVM IR that is compiled for GPUs, compiled for this
-machine; `simulator.c` runs their threads.
+It holds the calls to their order and arguments, keeps the memory of the device on the host, where
+nothing but the driver may touch it, and runs each stream as late as it may: so a copy that nothing
+waits for is seen, as is pinned memory that is written too early.  Kernels are the LLVM IR that is
+compiled for GPUs, compiled for this machine; `simulator.c` runs their threads.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -223,18 +225,73 @@ class Context:
     peers: set[int] = field(default_factory=set)
 
 
+class DeviceMemory:
+    """Memory that the host reaches in the work of streams alone; else it is a segmentation fault.
+
+    Addresses are not used again, so that those of blocks that are gone are none.
+    """
+
+    BYTES = 16 << 30  # of addresses; pages are there when they are written
+    POISON = 0x71
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None)
+        self._libc.mmap.restype = ctypes.c_void_p
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+        zero, size = ctypes.c_void_p(), ctypes.c_size_t(self.BYTES)
+        self._begin = self._libc.mmap(zero, size, 0, flags, -1, ctypes.c_long(0))
+        self._used, self._depth = mmap.PAGESIZE, 0
+
+    def __del__(self) -> None:
+        self._libc.munmap(ctypes.c_void_p(self._begin), ctypes.c_size_t(self.BYTES))
+
+    def allocate(self, size: int) -> int:
+        """The address of new memory, a multiple of 256."""
+        address, self._used = self._begin + self._used, self._used + -(-size // 256) * 256 + 256
+        assert self._used <= self.BYTES, "a test allocates more than the simulated GPU has"
+        with self.reached():
+            ctypes.memset(address, self.POISON, size)
+        return address
+
+    def _protect(self, protection: int) -> None:
+        length = -(-self._used // mmap.PAGESIZE) * mmap.PAGESIZE
+        code = self._libc.mprotect(
+            ctypes.c_void_p(self._begin), ctypes.c_size_t(length), protection
+        )
+        assert code == 0
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """Let the host reach it."""
+        self._depth += 1
+        self._protect(mmap.PROT_READ | mmap.PROT_WRITE)
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._protect(0)
+
+
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which the module mmap does not name
+
+
 @dataclass
 class Stream:
     """Work that has not run yet."""
 
+    memory: DeviceMemory
     work: list[Callable[[], None]] = field(default_factory=list)
     device: int = 0
 
     def run(self, count: int | None = None) -> None:
         """Run what comes first."""
-        while self.work and count != 0:
-            self.work.pop(0)()
-            count = None if count is None else count - 1
+        if not self.work:
+            return
+        with self.memory.reached():
+            while self.work and count != 0:
+                self.work.pop(0)()
+                count = None if count is None else count - 1
 
 
 @dataclass
@@ -289,15 +346,17 @@ class SimulatedCuda:
     def __init__(self, limit_bytes: int = 1 << 30, version: int = 13000, count: int = 1) -> None:
         self.calls: Counter[str] = Counter()
         self.launched: list[str] = []
-        self.memory: dict[int, Any] = {}
-        self.pinned: dict[int, Any] = {}
+        self.memory: dict[int, int] = {}
+        self.blocks = DeviceMemory()
+        self.pinned: dict[int, int] = {}
         self.objects: dict[int, Any] = {}
         self.fails: dict[str, int] = {}
         self.fault = self.lost = 0
         self.limit_bytes, self.version, self.count = limit_bytes, version, count
         self.reverse = False
         self.attributes = {
-            "group_threads": 1024, "warp_threads": 32, "cores": 132, "l2_bytes": 50 << 20,
+            "core_threads": 2048, "group_threads": 1024, "warp_threads": 32, "cores": 132,
+            "l2_bytes": 50 << 20,
             "major": 9, "minor": 0, "core_local_bytes": 228 << 10, "registers": 65536,
             "local_bytes": 227 << 10,
         }  # fmt: skip
@@ -458,12 +517,11 @@ class SimulatedCuda:
     # Memory.
 
     def cuMemAlloc(self, out: Any, size: Any) -> int | None:
-        used = sum(len(block) for block in self.memory.values())
+        used = sum(self.memory.values())
         if used + size.value > self.limit_bytes:
             return library.OUT_OF_MEMORY
-        block = ctypes.create_string_buffer(b"\x71" * (size.value + 256), size.value + 256)
-        address = -(-ctypes.addressof(block) // 256) * 256
-        self.memory[address] = block
+        address = self.blocks.allocate(size.value)
+        self.memory[address] = size.value
         self.owners[address] = self.current.device
         out._obj.value = address
         return None
@@ -473,23 +531,24 @@ class SimulatedCuda:
 
     def cuMemGetInfo(self, free: Any, total: Any) -> None:
         total._obj.value = self.limit_bytes
-        free._obj.value = self.limit_bytes - sum(len(block) for block in self.memory.values())
+        free._obj.value = self.limit_bytes - sum(self.memory.values())
 
     def cuMemHostAlloc(self, out: Any, size: Any, flags: int) -> None:
         block = ctypes.create_string_buffer(size.value)
-        self.pinned[ctypes.addressof(block)] = block
-        out._obj.value = ctypes.addressof(block)
+        address = ctypes.addressof(block)
+        self.pinned[address], self.objects[-address] = size.value, block
+        out._obj.value = address
 
     def cuMemFreeHost(self, pointer: Any) -> None:
         del self.pinned[pointer.value]
 
-    def _inside(self, blocks: dict[int, Any], address: int, size: int) -> bool:
-        return any(at <= address and address + size <= at + len(b) for at, b in blocks.items())
+    def _inside(self, blocks: dict[int, int], address: int, size: int) -> bool:
+        return any(at <= address and address + size <= at + n for at, n in blocks.items())
 
     def _owner(self, address: int, size: int) -> int:
         """The device that has some memory."""
         at = max([begin for begin in self.memory if begin <= address], default=0)
-        assert at and address + size <= at + len(self.memory[at]), "no memory of a device"
+        assert at and address + size <= at + self.memory[at], "no memory of a device"
         return self.owners[at]
 
     def _copy(self, to: int, source: int, size: int, stream: Any) -> None:
@@ -534,7 +593,7 @@ class SimulatedCuda:
     # Streams and events.
 
     def cuStreamCreate(self, out: Any, flags: int) -> None:
-        self._give(out, Stream(device=self.current.device))
+        self._give(out, Stream(self.blocks, device=self.current.device))
 
     def cuStreamSynchronize(self, stream: Any) -> int:
         self._at(stream).run()

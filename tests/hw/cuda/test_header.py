@@ -95,6 +95,7 @@ ATTRIBUTES = {
     "warp_threads": "WARP_SIZE",
     "cores": "MULTIPROCESSOR_COUNT",
     "l2_bytes": "L2_CACHE_SIZE",
+    "core_threads": "MAX_THREADS_PER_MULTIPROCESSOR",
     "major": "COMPUTE_CAPABILITY_MAJOR",
     "minor": "COMPUTE_CAPABILITY_MINOR",
     "core_local_bytes": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",

@@ -39,3 +39,13 @@ def test_chips_that_no_code_is_for_are_refused(capability: tuple[int, int]) -> N
     with pytest.raises(DeviceError, match=r"no code for GPUs of compute capability") as raised:
         of_capability(*capability)
     assert f"{capability[0]}.{capability[1]}" in str(raised.value)
+
+
+def test_some_chips_run_fewer_threads_at_once() -> None:
+    threads = {name: t.grid.core_threads for name, t in TARGETS.items() if t.grid is not None}
+    assert [name for name, count in threads.items() if count == 1536] == [
+        "sm_86",
+        "sm_89",
+        "sm_120",
+    ]
+    assert {*threads.values()} == {1536, 2048}

@@ -16,8 +16,8 @@ from tfn.trace.processes import processes
 
 # fmt: off
 ATTRIBUTES = {
-    "group_threads": 1, "warp_threads": 10, "cores": 16, "l2_bytes": 38, "major": 75, "minor": 76,
-    "core_local_bytes": 81, "registers": 82, "local_bytes": 97,
+    "group_threads": 1, "warp_threads": 10, "cores": 16, "l2_bytes": 38, "core_threads": 39,
+    "major": 75, "minor": 76, "core_local_bytes": 81, "registers": 82, "local_bytes": 97,
 }
 """Numbers of CUdevice_attribute."""
 # fmt: on
@@ -129,7 +129,7 @@ def target_of(attributes: dict[str, int]) -> Target:
     assert row.grid is not None, "GPUs run groups of threads"
     said: dict[str, Any] = {
         name: attributes[name]
-        for name in ("warp_threads", "group_threads", "cores", "registers", "local_bytes")
+        for name in attributes.keys() - {"l2_bytes", "major", "minor", "core_local_bytes"}
     }
     l2_bytes = attributes["l2_bytes"] or row.l2_bytes
     return replace(row, l2_bytes=l2_bytes, l3_bytes=l2_bytes, grid=replace(row.grid, **said))

@@ -45,6 +45,7 @@ def _target(
     l2_bytes: int,
     local_bytes: int,
     units: tuple[GridMatrixUnit, ...] = _WARP_UNITS,
+    core_threads: int = 2048,
 ) -> Target:
     grid = Grid(
         "nvptx",
@@ -55,6 +56,7 @@ def _target(
         loads_matrices=True,
         exchanges=True,
         matrix_units=units,
+        core_threads=core_threads,
     )
     return Target(
         TRIPLE,
@@ -71,11 +73,11 @@ def _target(
 # fmt: off
 TARGETS: dict[str, Target] = {
     "sm_80":  _target("sm_80",  108, 2039, 40 << 20, 163 << 10),
-    "sm_86":  _target("sm_86",   84,  936,  6 << 20,  99 << 10),
-    "sm_89":  _target("sm_89",  128, 1008, 72 << 20,  99 << 10),
+    "sm_86":  _target("sm_86",   84,  936,  6 << 20,  99 << 10, core_threads=1536),
+    "sm_89":  _target("sm_89",  128, 1008, 72 << 20,  99 << 10, core_threads=1536),
     "sm_90":  _target("sm_90a", 132, 3352, 50 << 20, 227 << 10, (*_WARP_GROUP_UNITS, *_WARP_UNITS)),
     "sm_100": _target("sm_100", 148, 8000, 126 << 20, 227 << 10),
-    "sm_120": _target("sm_120", 170, 1792, 96 << 20,  99 << 10),
+    "sm_120": _target("sm_120", 170, 1792, 96 << 20,  99 << 10, core_threads=1536),
 }
 """By capability: A100, the cards of 30xx, of 40xx, H100 and H200, B200, the cards of 50xx."""
 # fmt: on
