@@ -5,20 +5,32 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
+from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT64
-from tfn.lower.fuse.analysis import MAX_SHARED_BUFFERS
+from tfn.lower.fuse import analysis
+from tfn.lower.fuse.analysis import (
+    MAX_RECOMPUTED_READS,
+    MAX_SHARED_BUFFERS,
+    MOVED,
+    REGROUPED,
+    FusionAnalysis,
+    output_in_memory,
+)
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Program
 from tfn.trace import build
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, walk
 
 X, Y = p(0, 30, 20), p(1, 30, 20)
 
@@ -90,3 +102,65 @@ def test_every_process_lowers_to_the_same_program() -> None:
         for _ in range(3)
     }
     assert len(texts) == 1
+
+
+def facts(found: FusionAnalysis) -> object:
+    """All that an analysis says, with the index behind each number of a moved one."""
+    moved = {number: key for key, number in found.moved_ids.items()}
+
+    def index(access: Any) -> Any:
+        if not isinstance(access, tuple) or access[:1] not in ((MOVED,), (REGROUPED,)):
+            return access
+        if access[0] == MOVED:
+            *key, place = cast(Any, moved[access[2]])
+            return (*access[:2], *key, tuple(map(index, place)))
+        return (*access[:2], tuple(map(index, access[2])))
+
+    def plain(maps: frozenset[analysis.AccessMap]) -> object:
+        many = len(maps) > MAX_RECOMPUTED_READS
+        return "many" if many else frozenset(tuple(map(index, place)) for place in maps)
+
+    maps = {
+        u: [(root, plain(each)) for root, each in readers.items()]
+        for u, readers in found.access_maps.items()
+    }
+    return found.kernel, found.kernel_readers, found.depth_cost, found.inputs, maps
+
+
+@settings(max_examples=50)
+@given(outputs=graphs(), data=st.data())
+def test_barriers_that_are_added_change_what_they_would_have_been_from_the_start(
+    outputs: list[UOp], data: st.DataObject
+) -> None:
+    order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
+    results = frozenset(map(output_in_memory, outputs))
+    barriers = {u for u in results if u.op is not Op.PARAM}
+    updated = FusionAnalysis(order, results, set(barriers), {}, HOST.l2_bytes)
+    computed = [u for u in order if u.src and u.op not in analysis.SEVERAL_RESULTS]
+    for _ in range(3 if computed else 0):
+        added = data.draw(st.lists(st.sampled_from(computed), max_size=3))
+        parts = {u: added[0] for u in added if data.draw(st.booleans())}
+        updated.add(added, parts)
+        fresh = FusionAnalysis(
+            order, results, set(updated.barriers), dict(updated.parts), HOST.l2_bytes
+        )
+        assert facts(updated) == facts(fresh)
+
+
+def test_only_what_new_barriers_change_is_analysed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Towers of sines beside each other: a barrier in one leaves the others as they are."""
+    towers = [X * float(i + 1) for i in range(20)]
+    for _ in range(10):
+        towers = [build.unary(Op.SIN, u) for u in towers]
+    order = list(walk(towers))
+    found = FusionAnalysis(order, frozenset(towers), set(towers), {}, HOST.l2_bytes)
+    visited: list[UOp] = []
+    through = FusionAnalysis._through
+
+    def visit(self: FusionAnalysis, node: UOp, index: int) -> object:
+        visited.append(node)
+        return through(self, node, index)
+
+    monkeypatch.setattr(FusionAnalysis, "_through", visit)
+    found.add([towers[7].src[0].src[0]], {})
+    assert 0 < len(visited) < 40, "of 220 nodes, those of one tower and the readers of X"

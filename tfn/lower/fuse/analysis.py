@@ -11,7 +11,8 @@ with its *access map* in each: for every axis of the node, the loops that index 
 Outputs share a kernel if one is read by the other element by element; if they are results of one
 sort, loop or branch; or if they are computed of the same inputs, side by side.
 
-These are facts under the barriers placed so far; `policies` decides on further ones by them.
+These are facts under the barriers placed so far; `policies` decides on further ones by them.  When
+these are placed, only what they change is analysed again: all but a few nodes are read as before.
 """
 
 from __future__ import annotations
@@ -162,8 +163,9 @@ class FusionAnalysis:
         parts: the part of an oversized kernel that a barrier ends, by the barrier.
         cache_bytes: size up to which a value stays in the cache from kernel to kernel.
         kernel: the root of the kernel that computes a barrier.
-        access_maps: for each node the roots of the kernels that read it, with its maps there.
-        consumers: the nodes that read a node.
+        reader_maps: for each node the roots of the kernels that read it, with its maps there.
+        access_maps: the same, but of a barrier the kernel that computes it.
+        consumers: the nodes that read a node, each with the number of the operand, last one first.
         kernel_readers: for each root the roots of kernels that read its outputs.
         part_kernel: the root of the kernel of a part.
         depth_cost: instructions on the longest path to a node from values in memory.
@@ -182,8 +184,9 @@ class FusionAnalysis:
     parts: dict[UOp, UOp]
     cache_bytes: int
     kernel: dict[UOp, UOp] = field(default_factory=dict)
-    access_maps: dict[UOp, dict[UOp, AccessMaps]] = field(default_factory=dict)
-    consumers: dict[UOp, set[UOp]] = field(default_factory=dict)
+    reader_maps: dict[UOp, Mapping[UOp, AccessMaps]] = field(default_factory=dict)
+    access_maps: dict[UOp, Mapping[UOp, AccessMaps]] = field(default_factory=dict)
+    consumers: dict[UOp, dict[UOp, tuple[int, ...]]] = field(default_factory=dict)
     kernel_readers: dict[UOp, set[UOp]] = field(default_factory=dict)
     part_kernel: dict[UOp, UOp] = field(default_factory=dict)
     depth_cost: dict[UOp, int] = field(default_factory=dict)
@@ -196,18 +199,52 @@ class FusionAnalysis:
     moved_ids: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        cost, barriers = self.depth_cost, self.barriers
-        for i, node in enumerate(self.order):
-            self.position[node] = i
-            deepest = max([cost.get(s, 0) for s in node.src if s not in barriers], default=0)
-            cost[node] = instruction_count(node) + deepest
-            self.inputs[node] = self._inputs(node)
+        self.position |= {node: i for i, node in enumerate(self.order)}
+        for node in reversed(self.order):
+            for index, s in enumerate(node.src):
+                if s.op is not Op.FUNCTION:
+                    users = self.consumers.setdefault(s, {})
+                    users[node] = (*users.get(node, ()), index)
+        self._analyse(set())
+
+    def add(self, barriers: Iterable[UOp], parts: Mapping[UOp, UOp]) -> None:
+        """Places further barriers, and brings all facts up to date."""
+        added = set(barriers) - self.barriers
+        self.barriers |= added
+        self.parts |= parts
+        for facts in (self.kernel, self.kernel_readers, self.part_kernel, self.first_position):
+            facts.clear()
+        self.groups.clear()
+        self.span_starts.clear()
+        self.span_ends.clear()
+        self._analyse(added)
+
+    def _analyse(self, added: set[UOp]) -> None:
+        """Finds what is unknown, and what is no longer true as some barriers were added."""
+        changed = set(added)
+        for node in self.order:
+            if node in self.inputs and changed.isdisjoint(node.src):
+                continue
+            sources = (self.depth_cost.get(s, 0) for s in node.src if s not in self.barriers)
+            cost = instruction_count(node) + max(sources, default=0)
+            inputs = self._inputs(node)
+            if cost != self.depth_cost.get(node) or inputs != self.inputs.get(node):
+                self.depth_cost[node], self.inputs[node] = cost, inputs
+                changed.add(node)
+        changed = set()
         # Users come first: when a node's turn comes, all kernels that read it are known.
         for node in reversed(self.order):
-            if node in barriers:
-                self._assign_kernel(node)
-            for index in range(len(node.src)):
-                self._propagate(node, index)
+            consumers = self.consumers.get(node, {})
+            if node not in self.reader_maps or not changed.isdisjoint(consumers):
+                self.reader_maps[node] = self._maps_of_readers(node, consumers)
+            maps = self.reader_maps[node]
+            if node in self.barriers:
+                maps = {self._assign_kernel(node, maps): frozenset({identity_map(node)})}
+            before = self.access_maps.get(node)
+            # Of several kernels that could take a barrier the first does, so their order counts.
+            if before is None or maps != before or list(maps) != list(before):
+                self.access_maps[node] = maps
+                changed.add(node)
 
     # Costs.
 
@@ -233,25 +270,25 @@ class FusionAnalysis:
 
     # Access maps.
 
-    def _propagate(self, node: UOp, index: int) -> None:
-        """A source is read by the kernels that read the node, through the node's op."""
-        source = node.src[index]
-        if source.op is Op.FUNCTION:
-            return
-        self.consumers.setdefault(source, set()).add(node)
-        through, maps = self._through(node, index), self.access_maps.get(source)
-        if maps is None:
-            self.access_maps[source] = dict(through)
-            return
-        for root, more in through.items():
-            before = maps.setdefault(root, more)
-            # One map more than the limit says "too many": no policy asks for the exact number.
-            if before is not more and len(before) <= MAX_RECOMPUTED_READS:
-                maps[root] = frozenset(islice(before | more, MAX_RECOMPUTED_READS + 1))
+    def _maps_of_readers(
+        self, node: UOp, consumers: Mapping[UOp, tuple[int, ...]]
+    ) -> Mapping[UOp, AccessMaps]:
+        """The kernels that read a node, through the ops of its consumers."""
+        several = [self._through(u, i) for u, operands in consumers.items() for i in operands]
+        if len(several) < 2:
+            return several[0] if several else {}
+        together = dict(several[0])
+        for maps in several[1:]:
+            for root, more in maps.items():
+                before = together.setdefault(root, more)
+                # One map more than the limit says "too many": no policy asks for the exact number.
+                if before is not more and len(before) <= MAX_RECOMPUTED_READS:
+                    together[root] = frozenset(islice(before | more, MAX_RECOMPUTED_READS + 1))
+        return together
 
     def _through(self, node: UOp, index: int) -> Mapping[UOp, AccessMaps]:
         """The access maps of a source in each kernel that reads the node."""
-        maps = self.access_maps.get(node, {})
+        maps = self.access_maps[node]
         if node.op in ELEMENTWISE:
             return maps
         # Kernels that read the node by equal maps read the source by equal maps.
@@ -312,9 +349,8 @@ class FusionAnalysis:
 
     # Outputs that share a kernel.
 
-    def _assign_kernel(self, node: UOp) -> None:
-        """Gives a barrier, all of whose readers are known, to a kernel, its own if no other."""
-        readers = self.access_maps.get(node, {})
+    def _assign_kernel(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp:
+        """The root of the kernel that takes a barrier with these readers, its own if no other."""
         root = self._kernel_of_same_loops(node, readers) or self._kernel_of_same_source(node)
         root = root or self._kernel_of_same_inputs(node, readers) or node
         self.kernel[node] = root
@@ -324,9 +360,9 @@ class FusionAnalysis:
         for reader in readers:
             if reader is not root:
                 self.kernel_readers.setdefault(root, set()).add(reader)
-        self.access_maps[node] = {root: frozenset({identity_map(node)})}
+        return root
 
-    def _kernel_of_same_loops(self, node: UOp, readers: dict[UOp, AccessMaps]) -> UOp | None:
+    def _kernel_of_same_loops(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp | None:
         """A kernel with the loops of the node that reads it element by element."""
         # The end of a part would join its reader at once, and undo the cut.
         if node in self.parts:
@@ -343,7 +379,7 @@ class FusionAnalysis:
                     return root
         return None
 
-    def _kernel_of_same_part(self, node: UOp, readers: dict[UOp, AccessMaps]) -> UOp | None:
+    def _kernel_of_same_part(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp | None:
         """The kernel of the part that ends here, which is cut from the kernels that read it."""
         root = self.part_kernel.setdefault(self.parts[node], node)
         joins = root is not node and root.shape == node.shape
@@ -353,10 +389,10 @@ class FusionAnalysis:
         """The kernel of another result of the same sort, loop or branch."""
         if node.op is not Op.GET:
             return None
-        others = self.consumers.get(node.src[0], set())
+        others = self.consumers[node.src[0]]
         return next((self.kernel[u] for u in others if u in self.kernel), None)
 
-    def _kernel_of_same_inputs(self, node: UOp, readers: dict[UOp, AccessMaps]) -> UOp | None:
+    def _kernel_of_same_inputs(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp | None:
         """Policy: outputs computed of the same inputs, element by element, take one pass over them.
 
         Only results that read and write at one index, and fit the registers together, share a

@@ -63,10 +63,9 @@ def insert_barriers(function: UOp, target: Target) -> UOp:
         sink += [Record("required", u, reason=reason) for u, reason in reasons.items()]
         more_reasons = {u: reason for u, reason in repeated.items() if u not in reasons}
         sink += [Record("repeated-operands", u, reason=r) for u, r in more_reasons.items()]
-    parts: dict[UOp, UOp] = {}
+    # Half of the cache: the other half is for all else that the kernels between read.
+    analysis = FusionAnalysis(order, results, barriers, {}, target.l2_bytes // 2)
     while True:
-        # Half of the cache: the other half is for all else that the kernels between read.
-        analysis = FusionAnalysis(order, results, barriers, parts, target.l2_bytes // 2)
         # Cheap questions about few nodes first; a barrier may change the answer of all later ones.
         more = (
             policies.unfused_reductions(analysis)
@@ -74,13 +73,10 @@ def insert_barriers(function: UOp, target: Target) -> UOp:
             or policies.expensive_to_recompute(analysis)
             or policies.loop_invariant(analysis)
         )
-        if not more:
-            ends = policies.oversized(analysis)
-            parts |= ends
-            more = set(ends)
-        if not more:
+        ends = {} if more else policies.oversized(analysis)
+        if not more and not ends:
             break
-        barriers |= more
+        analysis.add(more or ends, ends)
     return _number_barriers(outputs, analysis, function)
 
 

@@ -109,10 +109,13 @@ def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
     stored: dict[UOp, str] = {}
     ends: dict[UOp, set[UOp]] = {}  # kernels in which the node, or what it leads to, is stored
     for node in reversed(analysis.order):  # users first
+        readers = {r: maps for r, maps in analysis.access_maps[node].items() if len(maps) > 1}
+        if not readers:
+            continue
         found: dict[UOp, str] = {}
         cost = analysis.depth_cost[node]
         cached = MIN_CACHED_ELEMENTS <= node.size <= analysis.cache_bytes // node.dtype.itemsize
-        for root, maps in analysis.access_maps.get(node, {}).items():
+        for root, maps in readers.items():
             if len(maps) > MAX_RECOMPUTED_READS:
                 found[root] = (
                     f"one kernel reads it at more than {MAX_RECOMPUTED_READS} distinct indices"
@@ -127,7 +130,7 @@ def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
                     f"(limit {EXPENSIVE_INSTRUCTIONS} in all)"
                 )
         users = analysis.consumers.get(node, ())
-        later = {root for root in found if users and all(root in ends[u] for u in users)}
+        later = {root for root in found if users and all(root in ends.get(u, ()) for u in users)}
         can_end = node.op in ELEMENTWISE and node.op is not Op.CAST
         ends[node] = set(found) if can_end else later
         if can_end and node not in analysis.barriers:
@@ -346,7 +349,7 @@ def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
     """The last elementwise value that is computed of a reduction alone: the end of its epilogue."""
     remaining = MAX_EPILOGUE_INSTRUCTIONS
     while node not in analysis.barriers:
-        users = analysis.consumers.get(node, set())
+        users = analysis.consumers.get(node, {})
         if len(users) != 1:
             break
         user = next(iter(users))

@@ -83,16 +83,23 @@ def chunk_oversized(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 def _chunk(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
     """The same from `limit` bytes on: largest sizes first, since their loops hold smaller ones."""
     chunked = list(outputs)
+    order: list[UOp] = []
+    seen: list[UOp] = []
     for size in sorted(oversized_bytes(outputs, limit), reverse=True):
-        order = [u for u in walk(chunked) if u.op is not Op.FUNCTION]
-        replaced: dict[UOp, UOp] = {}
+        order = order or [u for u in walk(chunked) if u.op is not Op.FUNCTION]
         # From half the size on: values a little smaller than the largest belong to its loop.
+        large = [u for u in order if working_bytes(u) >= size // 2]
+        if large == seen:  # of the size before, and they stayed
+            continue
+        replaced: dict[UOp, UOp] = {}
         for segments in Intermediates(chunked, order, size // 2).components():
             for chunking in _chunkings(segments, target):
                 loops = _loops(chunking, target)
                 replaced |= loops
                 _record(chunking, loops, limit)
-        chunked = redirected(chunked, replaced) if replaced else chunked
+        seen = large
+        if replaced:
+            chunked, order, seen = redirected(chunked, replaced), [], []
     return chunked
 
 

@@ -156,8 +156,8 @@ class Intermediates:
                 sources = (index[s] if s in members else outside.get(s, 0) for s in u.src)
                 index[u] = max(sources, default=0)
                 outside[u] = index[u] + 1
-            else:
-                outside[u] = max((outside.get(s, 0) for s in u.src), default=0)
+            elif not outside.keys().isdisjoint(u.src):
+                outside[u] = max(outside.get(s, 0) for s in u.src)
         return index
 
     def components(self) -> list[list[Segment]]:
