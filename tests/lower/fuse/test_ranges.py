@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_close, draw, inputs, jaxpr, matmul, p, params, run_oracle
 from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT32, INT32
-from tfn.lower.fuse import boundaries
+from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.analysis import output_in_memory
 from tfn.lower.fuse.ranges import IndexedKernel, indexed_kernels
 from tfn.lower.loops import loop_nest
 from tfn.lower.report.print import nest as picture
-from tfn.trace import build, interpreter
+from tfn.trace import build, interpreter, records
 from tfn.trace.argument import Conv
 from tfn.trace.interpreter import _Grid
 from tfn.trace.op import Op
@@ -367,3 +367,48 @@ def test_equal_kernels_have_one_body() -> None:
 def test_the_same_element_is_loaded_once() -> None:
     shifted = build.shrink(p(0, 9), (1,), (9,)) + build.shrink(p(0, 9), (0,), (8,))
     assert len(loads(only(shifted * shifted))) == 2
+
+
+def chain(layers: int) -> UOp:
+    """Layers of a network whose weights are different parameters of one shape."""
+    x = p(0, 24, 32)
+    for i in range(layers):
+        x = build.unary(Op.TANH, matmul(x, p(1 + i, 32, 32)) + 1.0) * 0.5
+    return x
+
+
+def test_kernels_of_equal_layers_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Sequence[UOp]] = []
+    inlined = ranges._inlined
+
+    def inline(barriers: Sequence[UOp]) -> IndexedKernel:
+        made.append(barriers)
+        return inlined(barriers)
+
+    monkeypatch.setattr(ranges, "_inlined", inline)
+    kernels = kernels_of(chain(12))
+    assert len(made) <= 3 and len(kernels) >= 12
+    assert len({k.body for k in kernels}) == len(made)
+    weights = {u for k in kernels for u in k.operands if u.op is Op.PARAM}
+    assert len(weights) == 13, "each kernel reads its own operands"
+
+
+def test_equal_graphs_are_of_equal_operands_only() -> None:
+    """One reads an array twice and another two arrays; or arrays of another shape or dtype."""
+    x, y, z = p(0, 30), p(1, 30), p(2, 30, dtype=INT32)
+    results = [matmul_rows(u, v) for u, v in ((x, x), (x, y), (y, y), (y, x))]
+    bodies = [k.body for k in kernels_of(*results, build.add_up(z * z, (0,)))]
+    assert len(bodies) == 5 and len(set(bodies)) == 3
+
+
+def matmul_rows(x: UOp, y: UOp) -> UOp:
+    return build.add_up(x * y, (0,))
+
+
+@settings(max_examples=50)
+@given(outputs=graphs())
+def test_a_kernel_is_what_it_would_be_by_itself(outputs: list[UOp]) -> None:
+    cut = boundaries.insert_barriers(jaxpr(outputs).function, HOST)
+    with records.collecting():  # then each is indexed for itself
+        alone = indexed_kernels(cut)
+    assert indexed_kernels(cut) == alone

@@ -31,10 +31,14 @@ MASK_REGISTERS_VECTOR_BYTES = 64
 MASKED_LOAD_VECTOR_BYTES, MASKED_LOAD_ITEM_BYTES = 32, 4
 """Bytes of vectors and elements from which on masked loads are as fast as others: those of AVX."""
 
+_UNMASKED = {Op.LOAD: 2, Op.STORE: 3}
+"""The number of operands of an access without a mask, which comes after them."""
+
 
 def split_partial_vectors(items: Sequence[UOp], target: Target) -> tuple[UOp, ...]:
     """The same instructions, with accesses of the first lanes of a vector in parts."""
-    if target.vector_bytes >= MASK_REGISTERS_VECTOR_BYTES:
+    masked = any(len(u.src) > _UNMASKED.get(u.op, len(u.src)) for u in items)
+    if target.vector_bytes >= MASK_REGISTERS_VECTOR_BYTES or not masked:
         return tuple(items)
     new: dict[UOp, UOp] = {}
     out: list[UOp] = []
@@ -91,7 +95,7 @@ def _load_in_bounds(out: list[UOp], u: UOp, number: int) -> UOp:
 
 def _first_lanes(u: UOp) -> int:
     """The number of lanes of an access under a constant mask of the first; else 0."""
-    position = {Op.LOAD: 2, Op.STORE: 3}.get(u.op)
+    position = _UNMASKED.get(u.op)
     if position is None or len(u.src) <= position or u.arg.stride != 1 or u.src[1].shape:
         return 0
     mask = u.src[position]

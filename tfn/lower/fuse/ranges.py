@@ -8,11 +8,12 @@ Before -> after, for the kernel ``c = barrier[0] (reduce[add, (1,)] (transpose a
 A function becomes its kernels over ranges, in the order in which they run.  Scatters, sorts and the
 user's kernels have forms of their own.  Loops, branches and calls of the host are *regions*: steps
 that are no kernels.  A loop that can be fused into one kernel is that kernel: see `inner_loops`.
+Kernels of equal graphs on other operands, as equal layers have, are indexed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
@@ -24,17 +25,20 @@ from tfn.lower.fuse.kept_rows import keep_rows
 from tfn.lower.fuse.kernel_order import memory_aware_order
 from tfn.lower.fuse.shared_constants import share_constants
 from tfn.lower.index.simplify import simplify
-from tfn.trace import build
+from tfn.trace import build, records, source_lines
 from tfn.trace.argument import Param
 from tfn.trace.op import LOOPS, Op
 from tfn.trace.records import cached
-from tfn.trace.uop import UOp, const, walk
+from tfn.trace.uop import Key, UOp, const, walk
 
 __all__ = ["IndexedKernel", "Region", "indexed_kernels"]
 
 
 REGIONS = LOOPS | {Op.HOST}
 """Ops that run other steps, or the host, and so are no kernels."""
+
+Known = dict[Key, tuple[IndexedKernel, list[int]]]
+"""The kernels so far by their graphs, with the positions of their operands among its nodes."""
 
 
 @frozen
@@ -67,13 +71,17 @@ def indexed_kernels(function: UOp) -> tuple[IndexedKernel | Region, ...]:
     for node in walk(function.src):
         if node.op is Op.GBARRIER:
             members.setdefault(node.arg, []).append(node)
-    kernels = {number: _group_kernels(barriers) for number, barriers in members.items()}
+    # Records, and lines of the user, are those of each kernel.
+    known: Known | None = {} if records.sink() is None and not source_lines.enabled() else None
+    kernels = {number: _group_kernels(barriers, known) for number, barriers in members.items()}
     order = memory_aware_order(members, kernels, function.src)
     in_order = [kernel for number in order for kernel in kernels[number]]
     return tuple(share_constants(in_order, len(members)))
 
 
-def _group_kernels(barriers: Sequence[UOp]) -> Sequence[IndexedKernel | Region]:
+def _group_kernels(
+    barriers: Sequence[UOp], known: Known | None
+) -> Sequence[IndexedKernel | Region]:
     """The kernels of barriers with one number, mostly one."""
     first = barriers[0].src[0]
     if first.op is Op.GET and first.src[0].op in REGIONS:
@@ -86,10 +94,44 @@ def _group_kernels(barriers: Sequence[UOp]) -> Sequence[IndexedKernel | Region]:
         return _user_kernel(barriers) if first.src[0].op is Op.KERNEL else [_sort(barriers)]
     if first.op is Op.SCATTER:
         return _scatter(barriers[0])
+    if known is None:
+        return [_inlined(barriers)]
+    structure, order = _structure(barriers)
+    if structure not in known:
+        kernel = _inlined(barriers)
+        position = {u: i for i, u in enumerate(order)}
+        known[structure] = kernel, [position[u] for u in kernel.operands]
+        return [kernel]
+    kernel, operands = known[structure]
+    return [IndexedKernel(kernel.body, tuple([order[i] for i in operands]), kernel.written)]
+
+
+def _inlined(barriers: Sequence[UOp]) -> IndexedKernel:
+    """The kernel of values that are computed in the same loops."""
     indexer = Indexer(barriers)
-    index = indexer.axes(first.shape)
+    index = indexer.axes(barriers[0].src[0].shape)
     stores = [(b, indexer.value(b.src[0], index, None), index) for b in barriers]
-    return [indexer.finish(keep_rows(indexer, stores))]
+    return indexer.finish(keep_rows(indexer, stores))
+
+
+def _structure(barriers: Sequence[UOp]) -> tuple[Key, list[UOp]]:
+    """The graph of a kernel but for which values in memory it reads, and its nodes in order.
+
+    Kernels whose graphs are equal have equal bodies.  Their operands are at the same positions.
+    """
+    own = set(barriers)
+    order = list(walk(barriers, lambda u: u.op is not Op.GBARRIER or u in own))
+    position = {u: i for i, u in enumerate(order)}
+    rows: list[Hashable] = []
+    for u in order:
+        if u.op is Op.PARAM or (u.op is Op.GBARRIER and u not in own):
+            rows.append((u.shape, u.dtype))
+        elif u.op is Op.FUNCTION:
+            rows.append(u)
+        else:
+            arg = None if u.op is Op.GBARRIER else u.arg
+            rows.append((u.op, tuple([position[s] for s in u.src]), arg))
+    return (*rows, *[position[b] for b in barriers]), order
 
 
 def _scatter(barrier: UOp) -> list[IndexedKernel]:
