@@ -17,7 +17,7 @@ from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
 from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT64
-from tfn.lower.fuse import analysis
+from tfn.lower.fuse import analysis, boundaries
 from tfn.lower.fuse.analysis import (
     MAX_RECOMPUTED_READS,
     MAX_SHARED_BUFFERS,
@@ -124,7 +124,7 @@ def facts(found: FusionAnalysis) -> object:
         u: [(root, plain(each)) for root, each in readers.items()]
         for u, readers in found.access_maps.items()
     }
-    return found.kernel, found.kernel_readers, found.depth_cost, found.inputs, maps
+    return found.kernel, found.feeds, found.depth_cost, found.inputs, maps
 
 
 @settings(max_examples=50)
@@ -164,3 +164,64 @@ def test_only_what_new_barriers_change_is_analysed_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(FusionAnalysis, "_through", visit)
     found.add([towers[7].src[0].src[0]], {})
     assert 0 < len(visited) < 40, "of 220 nodes, those of one tower and the readers of X"
+
+
+@settings(max_examples=50)
+@given(outputs=graphs(), data=st.data())
+def test_a_kernel_feeds_its_readers_and_theirs(outputs: list[UOp], data: st.DataObject) -> None:
+    order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
+    results = frozenset(map(output_in_memory, outputs))
+    computed = [u for u in order if u.src and u.op not in analysis.SEVERAL_RESULTS]
+    stored = {u for u in computed if data.draw(st.booleans())}
+    barriers = stored | {u for u in results if u.op is not Op.PARAM}
+    found = FusionAnalysis(order, results, barriers, {}, HOST.l2_bytes)
+    readers: dict[UOp, set[UOp]] = {}
+    for u in found.kernel:
+        root = found.kernel[u]
+        readers.setdefault(root, set()).update(set(found.reader_maps[u]) - {root})
+    for start in readers:
+        reached: set[UOp] = set()
+        stack = [start]
+        while stack:
+            new = readers[stack.pop()] - reached
+            reached |= new
+            stack += new
+        assert {goal for goal in readers if found._feeds(start, goal)} == reached
+
+
+def test_updates_of_many_layers_are_analysed_in_linear_time() -> None:
+    """Whether kernels feed each other is looked up: paths between them were followed each time."""
+
+    def lines(layers: int) -> int:
+        """Lines of the analysis that run for a network whose gains are updated by shared rates."""
+        x = tfn.ShapeDtypeStruct((8, 16), "float32")
+        gain = tfn.ShapeDtypeStruct((16,), "float32")
+
+        def loss(gains: Any, x: Any, w: Any) -> Any:
+            for gain in gains:
+                x = tnp.tanh((x - tnp.mean(x, -1, keepdims=True)) * gain @ w)
+            return tnp.sum(x)
+
+        def step(gains: Any, rates: Any, x: Any, w: Any) -> Any:
+            g = tfn.grad(loss)(gains, x, w)
+            return [a - rates * b for a, b in zip(gains, g, strict=True)]
+
+        square = tfn.ShapeDtypeStruct((16, 16), "float32")
+        function = tfn.make_jaxpr(step)([gain] * layers, gain, x, square).function
+        count = 0
+
+        def trace(frame: Any, event: str, arg: object) -> Any:
+            nonlocal count
+            if frame.f_code.co_filename != analysis.__file__:
+                return None
+            count += event == "line"
+            return trace
+
+        sys.settrace(trace)
+        try:
+            boundaries.insert_barriers(function, HOST)
+        finally:
+            sys.settrace(None)
+        return count
+
+    assert lines(32) < 2.2 * lines(16)

@@ -17,7 +17,6 @@ these are placed, only what they change is analysed again: all but a few nodes a
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
@@ -166,14 +165,12 @@ class FusionAnalysis:
         reader_maps: for each node the roots of the kernels that read it, with its maps there.
         access_maps: the same, but of a barrier the kernel that computes it.
         consumers: the nodes that read a node, each with the number of the operand, last one first.
-        kernel_readers: for each root the roots of kernels that read its outputs.
+        bits: a bit for each root.
+        feeds: for each root the bits of those that read its outputs, maybe through others.
         part_kernel: the root of the kernel of a part.
         depth_cost: instructions on the longest path to a node from values in memory.
         inputs: the values in memory that a node is computed of, at least as large as itself.
         position: of a node in `order`.
-        first_position: of the first output of a kernel in `order`, by root, which is its last.
-        span_starts, span_ends: disjoint spans of `order`, ascending, that kernels of several
-            outputs reach over; a span is as many of them as overlap.
         groups: for each input the groups of results that share a kernel and read it.
         moved_ids: numbers of distinct other indices.
     """
@@ -187,14 +184,12 @@ class FusionAnalysis:
     reader_maps: dict[UOp, Mapping[UOp, AccessMaps]] = field(default_factory=dict)
     access_maps: dict[UOp, Mapping[UOp, AccessMaps]] = field(default_factory=dict)
     consumers: dict[UOp, dict[UOp, tuple[int, ...]]] = field(default_factory=dict)
-    kernel_readers: dict[UOp, set[UOp]] = field(default_factory=dict)
+    bits: dict[UOp, int] = field(default_factory=dict)
+    feeds: dict[UOp, int] = field(default_factory=dict)
     part_kernel: dict[UOp, UOp] = field(default_factory=dict)
     depth_cost: dict[UOp, int] = field(default_factory=dict)
     inputs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)
     position: dict[UOp, int] = field(default_factory=dict)
-    first_position: dict[UOp, int] = field(default_factory=dict)
-    span_starts: list[int] = field(default_factory=list)
-    span_ends: list[int] = field(default_factory=list)
     groups: dict[UOp, list[list[UOp]]] = field(default_factory=dict)
     moved_ids: dict[tuple[object, ...], int] = field(default_factory=dict)
 
@@ -212,11 +207,8 @@ class FusionAnalysis:
         added = set(barriers) - self.barriers
         self.barriers |= added
         self.parts |= parts
-        for facts in (self.kernel, self.kernel_readers, self.part_kernel, self.first_position):
+        for facts in (self.kernel, self.bits, self.feeds, self.part_kernel, self.groups):
             facts.clear()
-        self.groups.clear()
-        self.span_starts.clear()
-        self.span_ends.clear()
         self._analyse(added)
 
     def _analyse(self, added: set[UOp]) -> None:
@@ -354,12 +346,16 @@ class FusionAnalysis:
         root = self._kernel_of_same_loops(node, readers) or self._kernel_of_same_source(node)
         root = root or self._kernel_of_same_inputs(node, readers) or node
         self.kernel[node] = root
-        self.first_position[root] = self.position[node]
-        if root is not node:
-            self._join_spans(self.position[node], self.position[root])
+        bit = self.bits.setdefault(root, 1 << len(self.bits))
+        more, before = 0, self.feeds.setdefault(root, 0)
         for reader in readers:
             if reader is not root:
-                self.kernel_readers.setdefault(root, set()).add(reader)
+                more |= self.bits[reader] | self.feeds[reader]
+        if more & ~before:
+            self.feeds[root] |= more
+            # A kernel that gets one more output may have readers by now, and these others.
+            if root is not node:
+                self.feeds |= {r: fed | more for r, fed in self.feeds.items() if fed & bit}
         return root
 
     def _kernel_of_same_loops(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp | None:
@@ -429,29 +425,4 @@ class FusionAnalysis:
 
     def _feeds(self, start: UOp, goal: UOp) -> bool:
         """Whether a kernel computes what another one reads, maybe through others."""
-        seen, stack = {start}, [start]
-        while stack:
-            root = stack.pop()
-            # Readers come later in the order, or have other outputs that come earlier.
-            if self._earliest(self.first_position[root]) > self.position[goal]:
-                continue
-            for reader in self.kernel_readers.get(root, ()):
-                if reader is goal:
-                    return True
-                if reader not in seen:
-                    seen.add(reader)
-                    stack.append(reader)
-        return False
-
-    def _join_spans(self, first: int, last: int) -> None:
-        """Adds the span from one output of a kernel to another one."""
-        i, j = bisect_left(self.span_ends, first), bisect_right(self.span_starts, last)
-        if i < j:
-            first, last = min(first, self.span_starts[i]), max(last, self.span_ends[j - 1])
-        self.span_starts[i:j], self.span_ends[i:j] = [first], [last]
-
-    def _earliest(self, position: int) -> int:
-        """The earliest position of a kernel that one at this position may feed."""
-        i = bisect_left(self.span_ends, position)
-        start = self.span_starts[i] if i < len(self.span_starts) else position
-        return min(start, position)
+        return bool(self.feeds[start] & self.bits.get(goal, 0))
