@@ -417,7 +417,8 @@ class FusionAnalysis:
         """Whether a value is elementwise, of parameters of its shape, or a reduction of memory."""
         if node.op is Op.REDUCE:
             return node.src[0].op is Op.PARAM or node.src[0] in self.barriers
-        body = list(walk([node], lambda u: u.op in ELEMENTWISE))
+        nodes = walk([node], lambda u: u.op in ELEMENTWISE)
+        body = list(islice(nodes, MAX_NODES_TO_SHARE + 1))
         return len(body) <= MAX_NODES_TO_SHARE and all(
             u.op in ELEMENTWISE or (u.op in (Op.PARAM, Op.CONST) and u.shape == node.shape)
             for u in body

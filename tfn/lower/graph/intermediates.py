@@ -88,6 +88,7 @@ class Intermediates:
 
     def __init__(self, outputs: Sequence[UOp], order: Sequence[UOp], limit: int) -> None:
         self.order, self.outputs = order, set(outputs)
+        self.position = {u: i for i, u in enumerate(order)}
         self.users: dict[UOp, list[UOp]] = {}
         self.generated: set[UOp] = set()
         for u in order:
@@ -205,9 +206,8 @@ class Intermediates:
                     elif (s in self.oversized or s in self.reduced) and s not in interior:
                         interior.add(s)
                         stack.append(s)
-            segment.interior = {
-                u: None for u in self.order if u in interior and u not in segment.results
-            }
+            inside = sorted(interior - segment.results.keys(), key=self.position.__getitem__)
+            segment.interior = dict.fromkeys(inside)
             segment.recomputed = [
                 u for u in interior if u.op is Op.DOT and self.segment_index[u] < number
             ]
