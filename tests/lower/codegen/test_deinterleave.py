@@ -9,7 +9,7 @@ import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import assert_matches_oracle, inputs, jaxpr, p, run_compiled
-from tfn.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, DType, int8
+from tfn.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, DType, int8, int16
 from tfn.lower.codegen.deinterleave import deinterleave
 from tfn.lower.passes import passes
 from tfn.lower.target.target import Target
@@ -75,6 +75,21 @@ def test_real_pairs_of_rotary_embeddings() -> None:
     check_passes(jaxpr(outputs), values)
     (want,) = oracle.evaluate(outputs, {x: values[0], angle: values[1]})
     np.testing.assert_allclose(run_compiled(outputs, values)[0], want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [int8.dtype, int16.dtype, FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize(("repeats", "points"), [(3, 2), (4, 2), (5, 3), (7, 4), (13, 3)])
+def test_repeated_points_are_stored_as_vectors(repeats: int, points: int, dtype: DType) -> None:
+    """Points of few numbers, each several times: the parts of less than a vector are one store."""
+    x = p(0, 64, points, dtype=dtype)
+    outputs = [build.broadcast_in_dim(x, (64, repeats, points), (0, 2))]
+    if dtype.itemsize < 4 and 3 < repeats < 8:
+        assert all(stride <= 1 for _, stride, _ in strides(linear(outputs[0])))
+    values = [np.arange(64 * points).reshape(64, points).astype(dtype)]
+    for target in (HOST, SMALL):
+        check_passes(jaxpr(outputs), values, target)
+    want = oracle.evaluate(outputs, {x: values[0]})
+    np.testing.assert_array_equal(run_compiled(outputs, values)[0], want[0])
 
 
 BUFFER, OUT = p(0, 64, dtype=FLOAT64), p(1, 64, dtype=FLOAT64)

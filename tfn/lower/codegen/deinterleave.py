@@ -14,6 +14,11 @@ other parts becomes vectors and shuffles, too; the last vector ends where the lo
     x = load a[i + 2*lane]   ->   low = load a[i + lane];  high = load a[i + n - 1 + lane]
                                   x = shuffle low high, 0 2 4 ... n + 1, n + 3 ...
 
+Stores of the first lanes alone become one under a mask of as many lanes as they write together::
+
+    store y[i + 2*lane], x, lane < 2        low = shuffle x z, 0 n 1 n+1 ...
+    store y[i + 1 + 2*lane], z, lane < 2    store y[i + lane], low, lane < 4
+
 Nothing is read or written that lies outside of the stretch.
 
 Where all vectors of a run are halves of such stretches, and nothing asks for the number of a lane,
@@ -31,6 +36,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from tfn.dtypes import BOOL
+from tfn.lower.codegen.partial_vectors import first_lanes
 from tfn.lower.loops.cost_model import MAX_STRIDE
 from tfn.trace.argument import Access
 from tfn.trace.op import ELEMENTWISE, Op
@@ -98,7 +104,7 @@ def _groups(items: Sequence[UOp]) -> tuple[dict[UOp, Parts], set[UOp]]:
         if u.op in RUN_ENDS:
             seen = {}
         elif u.op in ACCESSES and u.src[0] not in updated and _is_strided(u):
-            others = seen.setdefault((u.op, *u.src[:2]), {})
+            others = seen.setdefault((u.op, *u.src[:2], *u.src[3:]), {})
             others[u.arg] = u
             loads += [u] if u.op is Op.LOAD else []
             for first in range(u.arg.offset - u.arg.stride + 1, u.arg.offset + 1):
@@ -154,7 +160,8 @@ def _any_order(u: UOp, groups: Mapping[UOp, Parts], run: AbstractSet[UOp], lanes
         return False
     if u in groups:
         block = BLOCK_BYTES // u.src[0].dtype.itemsize
-        return u.arg.stride == 2 and u.arg.lanes == lanes and block > 1 and lanes % block == 0
+        whole = u.arg.lanes == lanes and block > 1 and lanes % block == 0
+        return u.arg.stride == 2 and whole and len(u.src) <= 3
     scalar = not u.shape and not vectors
     return scalar or u.op in ELEMENTWISE or u.op is Op.SPLAT
 
@@ -171,10 +178,11 @@ def _within_blocks(u: UOp, part: int) -> list[int]:
 
 
 def _is_strided(u: UOp) -> bool:
-    """Whether an access of a vector has a small stride, and no predicate."""
+    """Whether an access of a vector has a small stride, and no predicate but for first lanes."""
     access, operands = u.arg, 2 if u.op is Op.LOAD else 3
     regular = 2 <= access.stride <= MAX_STRIDE and access.lanes > 1 and not u.src[1].shape
-    return regular and len(u.src) == operands and u.src[0].dtype != BOOL
+    whole = len(u.src) == operands or (u.op is Op.STORE and first_lanes(u.src[3]) > 0)
+    return regular and whole and u.src[0].dtype != BOOL
 
 
 def _load_whole(u: UOp, first: Access) -> list[UOp]:
@@ -199,14 +207,17 @@ def _store_whole(
 ) -> None:
     """Add instructions that interleave the parts and store them as a whole stretch."""
     n, count = first.lanes, len(values)
-    for i in range(count):
+    total = first_lanes(u.src[3]) * count if len(u.src) > 3 else n * count
+    for i in range(-(-total // n)):
         numbers = [e % count * n + e // count for e in range(i * n, i * n + n)]
         if unordered:
             half = BLOCK_BYTES // u.src[0].dtype.itemsize // 2
             starts = [b + i * half for b in range(0, n, 2 * half)]
             numbers = [part * n + b + j for b in starts for j in range(half) for part in (0, 1)]
-        vector = _picked(out, values, numbers)
-        out.append(UOp(Op.STORE, (*u.src[:2], vector), Access(first.offset + i * n, n, 1)))
+        vector, left = _picked(out, values, numbers), total - i * n
+        mask = [UOp(Op.LANES, (), n) < left] if left < n else []
+        store = UOp(Op.STORE, (*u.src[:2], vector, *mask), Access(first.offset + i * n, n, 1))
+        out += [*mask, store]
 
 
 def _picked(out: list[UOp], vectors: Sequence[UOp], numbers: Sequence[int]) -> UOp:

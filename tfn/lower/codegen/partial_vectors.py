@@ -98,11 +98,15 @@ def _first_lanes(u: UOp) -> int:
     position = _UNMASKED.get(u.op)
     if position is None or len(u.src) <= position or u.arg.stride != 1 or u.src[1].shape:
         return 0
-    mask = u.src[position]
+    lanes: int = u.arg.lanes
+    return min(first_lanes(u.src[position]), lanes - 1)
+
+
+def first_lanes(mask: UOp) -> int:
+    """The number of lanes of a constant mask of the first; 0 for other masks."""
     if mask.op is not Op.LT or mask.src[0].op is not Op.LANES or mask.src[1].op is not Op.CONST:
         return 0
-    lanes: int = u.arg.lanes
-    return max(0, min(int(mask.src[1].arg.value), lanes - 1))
+    return max(0, int(mask.src[1].arg.value))
 
 
 def _parts(lanes: int) -> list[tuple[int, int]]:
