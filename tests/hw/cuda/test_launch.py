@@ -283,3 +283,4 @@ def test_numbers_beside_arrays_are_those_of_each_operation() -> None:
         assert got == [[k + 1.0, k + 2.0] for k in range(6)]
         got = [np.asarray(y).tolist() for y in [x * (0.5 * k) for k in range(6)]]
         assert got == [[0.5 * k, float(k)] for k in range(6)]
+        assert frames(lambda: x * 0.25) == [] and frames(lambda: 3 + x) == []

@@ -114,7 +114,7 @@ class Dispatch:
         self.adopt: Callable[[int, int, Any], Buffer] = adopt
         self.buffers, self.pool = buffers, Pool(self.state, code, source)
         self._call = method("call", code.addresses["call"])
-        self._operators = Operators(code, reaches_memory=source is None)
+        self._operators = Operators(code)
         clock = Clock(code.addresses["read_counter"])
         self.log, self.kernels = CallLog(self.state, code, clock), KernelLog(code, clock)
         self.uses = UseLog(self.state, code, clock, buffers)

@@ -53,6 +53,8 @@ STATE = (
     "large_bytes",
     "unmap",
     "started",
+    "write_number",
+    "queue",
     "buffer_type",
     "array_type",
     "list_type",
@@ -82,6 +84,9 @@ STATE = (
 
 unmap: the address of the function that takes a block back from a free list, of (address, bytes).
 started: the programs that were started, where programs run after their calls.
+write_number: the address of the function that writes a number to the memory of a device before the
+programs that follow, of (queue, address, bits), and `queue` its first operand; 0 where native code
+stores it itself.
 """
 _STATE_INDEX = {name: index for index, name in enumerate(STATE)}
 

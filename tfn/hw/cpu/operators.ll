@@ -216,8 +216,17 @@ write:
   %address_at = getelementptr i8, ptr %buffer, i64 $BUFFER.address$
   %address = load ptr, ptr %address_at
   %value = load i64, ptr %bits
+  %writer = load ptr, ptr $STATE.write_number$
+  %reachable = icmp eq ptr %writer, null
+  br i1 %reachable, label %store, label %enqueue
+store:
   store i64 %value, ptr %address
   br label %arrange
+enqueue:
+  %queue = load ptr, ptr $STATE.queue$
+  %code = call i32 %writer(ptr %queue, ptr %address, i64 %value)
+  %enqueued = icmp eq i32 %code, 0
+  br i1 %enqueued, label %arrange, label %miss
 
 arrange:
   %second_argument = getelementptr ptr, ptr %arguments, i64 1

@@ -82,8 +82,8 @@ def _slots(array: type) -> list[tuple[native.Slot, ctypes.c_size_t]]:
 class Operators:
     """The table of one device."""
 
-    def __init__(self, code: Code, reaches_memory: bool = True) -> None:
-        self._code, self._reaches_memory = code, reaches_memory
+    def __init__(self, code: Code) -> None:
+        self._code = code
         address = code.addresses["operators"]
         self._words = (ctypes.c_int64 * native.OPERATORS_WORDS).from_address(address)
         self._rows: Any = ()
@@ -144,10 +144,7 @@ class Operators:
         ran = self._learn(*native.OPERATOR_METHODS[operator], left, right)
         key = _key(left, operator), 0 if right is None else _key(right, operator), operator
         if key not in self._kept:
-            # The array of a number is written by native code, before the programs that read it run.
-            is_python = ran.number is not None and not self._reaches_memory
-            entry = None if is_python else ran.entry
-            words = (*key, *_program_words(ran, entry, type(left) in (int, float)))
+            words = (*key, *_program_words(ran, type(left) in (int, float)))
             # The kinds and numbers whose addresses are in the key live as long as the row.
             keep = [x if type(x) is int else getattr(x, "kind", None) for x in (left, right)]
             self._kept[key] = words, (ran.entry, ran.number, keep)
@@ -158,12 +155,12 @@ class Operators:
         return ran.result
 
 
-def _program_words(ran: Operation, entry: Any, number_left: bool) -> tuple[int, ...]:
+def _program_words(ran: Operation, number_left: bool) -> tuple[int, ...]:
     """The words of a row behind its key; all 0 if Python has to run operations like this one."""
     number = (0, 0, 0) if ran.number is None else _number_words(ran.number.dtype)
-    if type(entry) is not BuiltinFunctionType or number is None:
+    if type(ran.entry) is not BuiltinFunctionType or number is None:
         return (0,) * (len(native.OPERATOR) - 3)
     sources = [native.SOURCE[name] for name in ran.operands]
     first, second = (*sources, 0)[:2]
     array = 0 if ran.number is None else id(ran.number)
-    return id(entry.__self__), len(sources), first, second, array, number_left, *number
+    return id(ran.entry.__self__), len(sources), first, second, array, number_left, *number

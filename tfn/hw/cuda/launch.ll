@@ -12,6 +12,7 @@
 ;   run            what the entry of a program calls, see `hw/cpu/entry.ll`; an error is kept in the
 ;                  words of the queue, where the next read finds it, and ends native calls
 ;   launch         the same for Python: the code of the driver's error, 0 for none
+;   write          a number to the device, before the programs that follow: the code of the error
 ;   matches        whether the table of a copy holds these addresses
 ;   fill           the words of a table from the addresses, which are remembered for a copy
 
@@ -139,6 +140,28 @@ start:
   %launch_graph = load ptr, ptr %launch_at
   %code = call i32 %launch_graph(ptr %executable, ptr %stream)
   ret i32 %code
+}
+
+; The driver has read memory that is not pinned when its call returns.
+define i32 @write(ptr %queue, i64 %place, i64 %bits) {
+  %word = alloca i64
+  store i64 %bits, ptr %word
+  %enter_at = getelementptr i64, ptr %queue, i64 $QUEUE.set_context$
+  %set_context = load ptr, ptr %enter_at
+  %context_at = getelementptr i64, ptr %queue, i64 $QUEUE.context$
+  %context = load ptr, ptr %context_at
+  %entered = call i32 %set_context(ptr %context)
+  %not_entered = icmp ne i32 %entered, 0
+  br i1 %not_entered, label %refuse, label %copy
+copy:
+  %stream_at = getelementptr i64, ptr %queue, i64 $QUEUE.stream$
+  %stream = load ptr, ptr %stream_at
+  %copy_at = getelementptr i64, ptr %queue, i64 $QUEUE.copy_to_device$
+  %copy_to_device = load ptr, ptr %copy_at
+  %written = call i32 %copy_to_device(i64 %place, ptr %word, i64 8, ptr %stream)
+  ret i32 %written
+refuse:
+  ret i32 %entered
 }
 
 define internal i1 @matches(ptr %known, ptr %addresses, ptr %arena, i64 %buffers) {

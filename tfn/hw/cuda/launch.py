@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.ir import read_ir
 from tfn.hw.cpu.loader import Loader
+from tfn.hw.cpu.native import State
 from tfn.hw.cpu.target import host
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.graph import Graph
@@ -88,7 +89,7 @@ def _code() -> Any:
     values |= {"COPY_WORDS": len(COPY), "RECENT_MASK": RECENT - 1}
     compiler = LlvmCompiler()
     data = compiler.compile(read_ir("launch", values, folder=os.path.dirname(__file__)), host())
-    return Loader(compiler).load(data, ("run", "note", "launch"))
+    return Loader(compiler).load(data, ("run", "note", "launch", "write"))
 
 
 class Call:
@@ -130,7 +131,7 @@ class Launcher:
         self._set("launch_graph", library.address("cuGraphLaunch"))
         self._set("context", driver.context.value or 0)
         self._set("stream", driver.stream.value or 0)
-        self.count_in(self._at("started"), self._at("enabled"))
+        self._count_in(self._at("started"), self._at("enabled"))
         code = _code()
         self.run: int = code.addresses["run"]
         # Functions that keep the interpreter's lock, as those of entries do.
@@ -147,7 +148,13 @@ class Launcher:
     def _set(self, name: str, word: int) -> None:
         self._words[QUEUE.index(name)] = word
 
-    def count_in(self, started_at: int, enabled_at: int) -> None:
+    def serve(self, state: State) -> None:
+        """Count programs in the words of native code, and write its numbers to the device."""
+        self._count_in(state.address("started"), state.address("enabled"))
+        state["queue"] = ctypes.addressof(self._words)
+        state["write_number"] = _code().addresses["write"]
+
+    def _count_in(self, started_at: int, enabled_at: int) -> None:
         """Use these words for the number of programs, and to end native calls."""
         self._set("started_at", started_at)
         self._set("enabled_at", enabled_at)

@@ -338,8 +338,7 @@ class CudaQueue:
         self.dispatch, self.others = dispatch, list[CudaQueue]()
         if dispatch:
             memory.use(dispatch.pool, dispatch.buffers)
-            words = [dispatch.state.address(name) for name in ("started", "enabled")]
-            memory.launcher.count_in(*words)
+            memory.launcher.serve(dispatch.state)
         self._control: dict[str, Function] = {}
         self._modules: dict[bytes, Any] = {}
         self._noted: set[str] = set()
