@@ -45,7 +45,6 @@ class Processes:
 
     Attributes:
         index: the number of this process.
-        host_index: its number among those of its host.
         device_counts: the number of devices of each process; None for one process alone.
         bind: ``(message, results, operands) -> call``: a message prepared for its memory.
         begin: as `bind`; the call returns before the message has arrived.
@@ -56,10 +55,10 @@ class Processes:
             about to run the same program, with the same messages in the same order.
         clock: of this process, compared with that of process 0; None for one process alone.
         check: raises if another process has died; None where nothing can tell.
+        host_index: the number of this process among those of its host.
     """
 
     index: int = 0
-    host_index: int = 0
     device_counts: tuple[int, ...] | None = None
     bind: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
     begin: Callable[[Message, Arrays, Arrays], Callable[[], None]] | None = None
@@ -69,6 +68,7 @@ class Processes:
     agree: Callable[[HostGrid, str, str, str], None] | None = None
     clock: Clock | None = None
     check: Callable[[], None] | None = None
+    host_index: int = 0
 
     @property
     def count(self) -> int:

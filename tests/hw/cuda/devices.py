@@ -17,6 +17,7 @@ from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver, opened
 from tfn.hw.cuda.library import checked, library
 from tfn.hw.device import Device
+from tfn.numpy import indexing
 
 ON_GPU = (
     pytest.mark.gpu,
@@ -65,6 +66,7 @@ def default(device: Device) -> Iterator[None]:
     registry.DEVICES["cuda"] = device
     device.queue.serve(Array, operators.learn)
     operands._scalar.cache_clear()  # they may be on another simulated GPU
+    indexing.starts_operand.cache_clear()
     config.device = "cuda"
     try:
         yield
