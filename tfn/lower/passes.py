@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn.dtypes import BFLOAT16
 from tfn.lower.codegen import grid, linearize, prefetch
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
@@ -20,6 +21,7 @@ from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.fourier import Products
 from tfn.lower.loops import grid_heuristics, heuristics, loop_nest, memos
 from tfn.lower.math import decompose
+from tfn.lower.target.matrix_units import matrix_units
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -68,7 +70,10 @@ def _real(function: UOp, target: Target) -> UOp:
     few = Products.NONE if target.batch_invariant else Products.FAST
     # A function of the host would end a graph, and take the value there and back.
     products = Products.ALL if Op.HOST in target.lacks or target.grid else few
-    return complex_pairs.lower_complex(function, products)
+    grid_units = target.grid.matrix_units if target.grid else ()
+    by_unit = any(unit.dtype == BFLOAT16.name for unit in grid_units)
+    by_unit = by_unit or any(unit.has_tiles for unit in matrix_units(target, BFLOAT16))
+    return complex_pairs.lower_complex(function, products, by_unit)
 
 
 def _decompose(body: UOp, target: Target) -> UOp:

@@ -13,7 +13,16 @@ from tests.hw.cuda.ptxas import assemble, needs_ptxas
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import inputs, jaxpr, matmul, p, run_on, run_oracle
 from tfn.config import config
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, int8
+from tfn.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    INT32,
+    DType,
+    float8_e4m3fn,
+    float8_e5m2,
+    int8,
+)
 from tfn.errors import SplitError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cuda.target import TARGETS
@@ -31,7 +40,7 @@ from tfn.trace.uop import UOp
 
 TARGET = TARGETS["sm_90"]
 ROW = SWIZZLE_BYTES // 2
-INT8 = int8.dtype
+INT8, FLOAT8 = int8.dtype, float8_e4m3fn.dtype
 
 
 def product(rows: int, depth: int, columns: int, dtype: DType = BFLOAT16) -> UOp:
@@ -54,6 +63,11 @@ def bytes_of(rows: int, depth: int, columns: int, turned: tuple[int, int]) -> li
 def of_bytes(rows: int, depth: int, columns: int, turned: tuple[int, int]) -> UOp:
     operands = bytes_of(rows, depth, columns, turned)
     return build.dot(*operands, ((turned[0],), (turned[1],)), ((), ()), INT32)
+
+
+def of_float8(rows: int, depth: int, columns: int) -> UOp:
+    a, b = p(0, rows, depth, dtype=FLOAT8), p(1, depth, columns, dtype=FLOAT8)
+    return build.dot(a, b, ((1,), (0,)), ((), ()), FLOAT32)
 
 
 def plain(output: UOp) -> Nest:
@@ -142,6 +156,24 @@ def test_bytes_are_multiplied_exactly_with_rows_along_the_sum(
     np.testing.assert_array_equal(got, expected)
     copies = lower(jaxpr([output]), TARGET).kernels[:-1]
     assert bool(copies) == (0 in turned)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT8, float8_e5m2.dtype], ids=str)
+@pytest.mark.parametrize("result", [FLOAT32, None], ids=str)
+def test_floats_of_8_bits_are_copied_as_bfloat16(
+    dtype: DType, result: DType | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their products are exact in it: here all sums are, and the results are the oracle's."""
+    monkeypatch.setattr(config, "disk_cache", False)
+    a, b = p(0, 128, 256, dtype=dtype), p(1, 256, 64, dtype=dtype)
+    output = build.dot(a, b, ((1,), (0,)), ((), ()), result or dtype)
+    copy, product = lower(jaxpr([output]), TARGET).kernels
+    assert "wgmma" not in copy.text and "wgmma" in product.text
+    rng = np.random.default_rng(0)
+    values = [rng.integers(-3, 4, x.shape).astype(np.float32).astype(dtype) for x in (a, b)]
+    (expected,) = run_oracle([output], values)
+    (got,) = run_on(simulated_device(), jaxpr([output]), values)
+    np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
@@ -257,8 +289,9 @@ def test_elements_that_cannot_be_swizzled_are_refused() -> None:
         (turned(4096, 4096, 4096), 0, b"m64n256k16.f32.bf16.bf16"),
         (product(4096, 4096, 4096, FLOAT32), 2, b"m64n256k8.f32.tf32.tf32"),
         (of_bytes(4096, 4096, 4096, (1, 0)), 1, b"m64n256k32.s32.s8.s8"),
+        (of_float8(4096, 4096, 4096), 1, b"m64n256k16.f32.bf16.bf16"),
     ],
-    ids=["bfloat16", "turned", "tf32", "int8"],
+    ids=["bfloat16", "turned", "tf32", "int8", "float8"],
 )
 def test_products_assemble_without_being_serialised(
     output: UOp, copies: int, instruction: bytes

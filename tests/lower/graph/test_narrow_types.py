@@ -14,7 +14,10 @@ from tests.lower.check_passes import HOST as TARGET
 from tests.lower.graphs import jaxpr, p
 from tfn import lax
 from tfn.dtypes import (
+    BFLOAT16,
     BOOL,
+    FLOAT32,
+    FLOAT64,
     FLOATS,
     INTEGERS,
     NARROW,
@@ -36,7 +39,7 @@ from tfn.lower.pipeline import lower
 from tfn.trace import build, casts, oracle
 from tfn.trace.op import BINARY, COMPARE, UNARY, Op
 from tfn.trace.primitives import _KINDS
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, walk
 
 NAMES = sorted(NARROW, key=str)
 WITH_ZERO = [d for d in NAMES if d != float8_e8m0fnu.dtype]
@@ -128,6 +131,29 @@ def test_ops_are_computed_in_a_wider_type_and_rounded_once(dtype: DType) -> None
     wants = oracle.evaluate(roots, dict(zip(params, (x, y), strict=True)))
     for root, got, want in zip(roots, oracle.evaluate(lowered.src, bits), wants, strict=True):
         same(got if root.op in COMPARE else got.view(dtype), want)
+
+
+@pytest.mark.parametrize("dtype", FORMATS, ids=str)
+def test_large_products_are_of_bfloat16_where_a_unit_multiplies_that(dtype: DType) -> None:
+    """All codes, infinities and NaN too; of few rows or in float64 they stay as they are."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.choice(codes(dtype), shape) for shape in ((64, 8), (8, 65)))
+    params = [p(i, *v.shape, dtype=dtype) for i, v in enumerate((x, y))]
+    root = build.dot(*params, ((1,), (0,)), ((), ()), FLOAT32)
+    plain, lowered = (lower_narrow(jaxpr([root]).function, by_unit=b) for b in (False, True))
+    found = {u.dtype for u in walk(lowered.src) if u.op is Op.GBARRIER}
+    assert found == {BFLOAT16} and not has_narrow(lowered)
+    with np.errstate(all="ignore"):
+        got, want = (
+            oracle.evaluate(f.src, dict(zip(_params(f), (x.view(np.uint8), y.view(np.uint8)))))[0]
+            for f in (lowered, plain)
+        )
+    np.testing.assert_array_equal(got, want)
+    few = build.dot(p(0, 63, 8, dtype=dtype), params[1], ((1,), (0,)), ((), ()), FLOAT32)
+    wide = build.dot(*params, ((1,), (0,)), ((), ()), FLOAT64)
+    for other in (few, wide):
+        function = jaxpr([other]).function
+        assert lower_narrow(function, by_unit=True) is lower_narrow(function)
 
 
 def _params(function: UOp) -> list[UOp]:

@@ -42,13 +42,14 @@ Rule = Callable[..., Value]
 
 
 @cached(maxsize=16)
-def lower_complex(function: UOp, products: Products = Products.FAST) -> UOp:
+def lower_complex(function: UOp, products: Products = Products.FAST, by_unit: bool = False) -> UOp:
     """Returns a closed function without complex or narrow values, and custom derivatives.
 
-    Fourier transforms that are no `products` are functions of the host.
+    Fourier transforms that are no `products` are functions of the host.  With `by_unit` large
+    products of narrow floats are of bfloat16, for a matrix unit.
     """
     # Custom derivatives have done their work by now, and their calls would hide complex values.
-    function = narrow_types.lower_narrow(plain(function))
+    function = narrow_types.lower_narrow(plain(function), by_unit)
     # Unchanged functions keep their identity, by which later passes are cached.
     if not has_complex(function):
         return function

@@ -9,6 +9,11 @@ A value is a byte in memory, with the bits of the type at its low end.  Ops that
 bytes; all others are computed in float32, int8 or uint8, and rounded or wrapped once.  Decoding and
 encoding are integer instructions, by a row of `FORMATS` for each floating type.
 
+Where a target multiplies bfloat16 by a matrix unit, so are large products of floats, whose values
+and products are exact in it and in float32: each element is decoded once, and copied::
+
+    dot a b   ->   dot (copy cast decode a) (copy cast decode b), with sums in float32
+
 No later pass and no kernel sees a narrow dtype.
 """
 
@@ -17,10 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import (
+    BFLOAT16,
     FLOAT32,
     FLOATS,
     INT32,
@@ -54,6 +61,13 @@ from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 BYTE = uint8.dtype
+
+MIN_COPIED_ROWS = 64
+"""Rows and columns of a product from which on its operands are decoded before, to bfloat16.
+
+A unit of four warps takes as many rows.  Fewer read each element few times, and a copy of two bytes
+for each byte would take longer than the product.  Not measured.
+"""
 
 
 @frozen
@@ -197,9 +211,12 @@ def _exponent(x: UOp) -> UOp:
 # The pass.
 
 
-def lower_narrow(function: UOp) -> UOp:
-    """Returns a closed function without narrow values: its buffers hold bytes."""
-    return _lower_body(function) if has_narrow(function) else function
+def lower_narrow(function: UOp, by_unit: bool = False) -> UOp:
+    """Returns a closed function without narrow values: its buffers hold bytes.
+
+    With `by_unit` large products of floats are of bfloat16.
+    """
+    return _lower_body(function, by_unit) if has_narrow(function) else function
 
 
 def has_narrow(function: UOp) -> bool:
@@ -222,30 +239,32 @@ def _gives_narrow(node: UOp) -> bool:
     return any(dtype in NARROW for _, dtype in results(node))
 
 
-def _lower_body(function: UOp) -> UOp:
+def _lower_body(function: UOp, by_unit: bool) -> UOp:
     params: list[Param] = []
     values: dict[UOp, UOp] = {}
     for p in function.arg.params:
         params.append(replace(p, dtype=BYTE) if p.dtype in NARROW else p)
         values[param(p)] = param(params[-1])
-    outputs = rewrite(function.src, values)
+    outputs = rewrite(function.src, values, by_unit)
     return make_function(outputs, tuple(params))
 
 
-def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, UOp]) -> list[UOp]:
+def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, UOp], by_unit: bool) -> list[UOp]:
     """Returns the outputs, narrow ones as bytes, from the values of the parameters."""
     values: dict[UOp, Any] = dict(params)
     for node in walk(outputs):
         if node in values:
             continue
         if node.op is Op.FUNCTION:
-            values[node] = lower_narrow(node)
+            values[node] = lower_narrow(node, by_unit)
             continue
         src = [values[s] for s in node.src]
         if node.op is Op.GET:
             values[node] = src[0][node.arg]
         elif node.op in SEVERAL:
             values[node] = _SEVERAL_RESULTS.get(node.op, _region)(node, src)
+        elif by_unit and _is_large_product(node):
+            values[node] = _of_bfloat16(node, *src)
         elif node.dtype in NARROW or any(s.dtype in NARROW for s in node.src):
             values[node] = _RULES.get(node.op, _widened)(node, *src)
         else:
@@ -270,6 +289,28 @@ def _widened(node: UOp, *src: UOp) -> UOp:
         arg = replace(arg, dtype=wide_type(arg.dtype))
     result = UOp(node.op, tuple(_values(node, src)), arg)
     return encode(result, node.dtype) if node.dtype in NARROW else result
+
+
+def _is_large_product(node: UOp) -> bool:
+    """Whether a node is a product of narrow floats that a matrix unit may multiply."""
+    if node.op is not Op.DOT or any(s.dtype not in FORMATS for s in node.src):
+        return False
+    arg = node.arg
+    if wide_type(arg.dtype) not in FLOATS or wide_type(arg.dtype).itemsize > FLOAT32.itemsize:
+        return False
+    used = (arg.batch_a, arg.contract_a), (arg.batch_b, arg.contract_b)
+    free = [
+        prod(n for i, n in enumerate(s.shape) if i not in (*batch, *sums))
+        for s, (batch, sums) in zip(node.src, used, strict=True)
+    ]
+    return min(free) >= MIN_COPIED_ROWS
+
+
+def _of_bfloat16(node: UOp, *src: UOp) -> UOp:
+    """A product of copies in bfloat16, with sums in float32, and its result encoded."""
+    copies = [UOp(Op.GBARRIER, (cast(x, BFLOAT16),)) for x in _values(node, src)]
+    result = UOp(Op.DOT, tuple(copies), replace(node.arg, dtype=FLOAT32))
+    return encode(result, node.dtype) if node.dtype in NARROW else cast(result, node.dtype)
 
 
 def _moved(node: UOp, *src: UOp) -> UOp:
