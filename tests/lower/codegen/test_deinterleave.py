@@ -93,6 +93,20 @@ def test_repeated_points_are_stored_as_vectors(repeats: int, points: int, dtype:
 
 
 BUFFER, OUT = p(0, 64, dtype=FLOAT64), p(1, 64, dtype=FLOAT64)
+
+
+def test_masks_of_first_lanes_come_once_and_before_loops() -> None:
+    """Four lanes of each of three parts: 8 elements, and 4 under the mask that was there."""
+    zero, end = (const(i, INT64) for i in (0, 2))
+    mask, value = UOp(Op.LANES, (), 8) < 4, const(1.0, FLOAT64, (8,))
+    loop = UOp(Op.LOOP, (zero, end), 0)
+    stores = [UOp(Op.STORE, (OUT, loop, value, mask), Access(i, 8, 3)) for i in range(3)]
+    items = deinterleave([mask, loop, *stores, UOp(Op.END, (loop,))])
+    assert len(items) == len(set(items)) and items.index(mask) < items.index(loop)
+    written = [(u.arg.offset, len(u.src) > 3) for u in items if u.op is Op.STORE]
+    assert written == [(0, False), (8, True)]
+
+
 BASE = const(0, INT64)
 
 

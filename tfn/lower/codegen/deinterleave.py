@@ -61,6 +61,7 @@ def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
     new: dict[UOp, UOp] = {}
     stored: set[UOp] = set()
     out: list[UOp] = []
+    masks: dict[UOp, None] = {}
     unordered = _unordered(items, groups)
     for u in items:
         rebuilt = rebuild(u, tuple([new.get(s, s) for s in u.src]))
@@ -89,8 +90,9 @@ def deinterleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
             stored.add(u)
             if stored >= set(parts):
                 values = [new.get(s.src[2], s.src[2]) for s in parts]
-                _store_whole(out, rebuilt, parts[0].arg, values, u in unordered)
-    return tuple(out)
+                _store_whole(out, masks, rebuilt, parts[0].arg, values, u in unordered)
+    # Masks are for all loops, and so come before them, once.
+    return (*masks, *(u for u in out if u not in masks))
 
 
 def _groups(items: Sequence[UOp]) -> tuple[dict[UOp, Parts], set[UOp]]:
@@ -203,11 +205,19 @@ def _load_span(u: UOp) -> list[UOp]:
 
 
 def _store_whole(
-    out: list[UOp], u: UOp, first: Access, values: Sequence[UOp], unordered: bool
+    out: list[UOp],
+    masks: dict[UOp, None],
+    u: UOp,
+    first: Access,
+    values: Sequence[UOp],
+    unordered: bool,
 ) -> None:
-    """Add instructions that interleave the parts and store them as a whole stretch."""
+    """Add instructions that interleave the parts and store them as a whole stretch.
+
+    The mask of the last vector, of which fewer lanes are left, is added to `masks`.
+    """
     n, count = first.lanes, len(values)
-    total = first_lanes(u.src[3]) * count if len(u.src) > 3 else n * count
+    total = (min(first_lanes(u.src[3]), n) if len(u.src) > 3 else n) * count
     for i in range(-(-total // n)):
         numbers = [e % count * n + e // count for e in range(i * n, i * n + n)]
         if unordered:
@@ -215,9 +225,10 @@ def _store_whole(
             starts = [b + i * half for b in range(0, n, 2 * half)]
             numbers = [part * n + b + j for b in starts for j in range(half) for part in (0, 1)]
         vector, left = _picked(out, values, numbers), total - i * n
-        mask = [UOp(Op.LANES, (), n) < left] if left < n else []
-        store = UOp(Op.STORE, (*u.src[:2], vector, *mask), Access(first.offset + i * n, n, 1))
-        out += [*mask, store]
+        mask = (UOp(Op.LANES, (), n) < left,) if left < n else ()
+        masks |= dict.fromkeys(mask)
+        access = Access(first.offset + i * n, n, 1)
+        out.append(UOp(Op.STORE, (*u.src[:2], vector, *mask), access))
 
 
 def _picked(out: list[UOp], vectors: Sequence[UOp], numbers: Sequence[int]) -> UOp:
