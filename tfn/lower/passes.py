@@ -70,10 +70,12 @@ def _real(function: UOp, target: Target) -> UOp:
     few = Products.NONE if target.batch_invariant else Products.FAST
     # A function of the host would end a graph, and take the value there and back.
     products = Products.ALL if Op.HOST in target.lacks or target.grid else few
-    grid_units = target.grid.matrix_units if target.grid else ()
-    by_unit = any(unit.dtype == BFLOAT16.name for unit in grid_units)
-    by_unit = by_unit or any(unit.has_tiles for unit in matrix_units(target, BFLOAT16))
-    return complex_pairs.lower_complex(function, products, by_unit)
+    has_unit = (
+        any(unit.has_tiles for unit in matrix_units(target, BFLOAT16))
+        if target.grid is None
+        else target.grid.unit(BFLOAT16.name) is not None
+    )
+    return complex_pairs.lower_complex(function, products, has_unit)
 
 
 def _decompose(body: UOp, target: Target) -> UOp:

@@ -140,7 +140,7 @@ def test_large_products_are_of_bfloat16_where_a_unit_multiplies_that(dtype: DTyp
     x, y = (rng.choice(codes(dtype), shape) for shape in ((64, 8), (8, 65)))
     params = [p(i, *v.shape, dtype=dtype) for i, v in enumerate((x, y))]
     root = build.dot(*params, ((1,), (0,)), ((), ()), FLOAT32)
-    plain, lowered = (lower_narrow(jaxpr([root]).function, by_unit=b) for b in (False, True))
+    plain, lowered = (lower_narrow(jaxpr([root]).function, bfloat16_unit=b) for b in (False, True))
     found = {u.dtype for u in walk(lowered.src) if u.op is Op.GBARRIER}
     assert found == {BFLOAT16} and not has_narrow(lowered)
     with np.errstate(all="ignore"):
@@ -153,7 +153,7 @@ def test_large_products_are_of_bfloat16_where_a_unit_multiplies_that(dtype: DTyp
     wide = build.dot(*params, ((1,), (0,)), ((), ()), FLOAT64)
     for other in (few, wide):
         function = jaxpr([other]).function
-        assert lower_narrow(function, by_unit=True) is lower_narrow(function)
+        assert lower_narrow(function, bfloat16_unit=True) is lower_narrow(function)
 
 
 def _params(function: UOp) -> list[UOp]:

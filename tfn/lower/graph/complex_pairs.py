@@ -42,14 +42,16 @@ Rule = Callable[..., Value]
 
 
 @cached(maxsize=16)
-def lower_complex(function: UOp, products: Products = Products.FAST, by_unit: bool = False) -> UOp:
+def lower_complex(
+    function: UOp, products: Products = Products.FAST, bfloat16_unit: bool = False
+) -> UOp:
     """Returns a closed function without complex or narrow values, and custom derivatives.
 
-    Fourier transforms that are no `products` are functions of the host.  With `by_unit` large
+    Fourier transforms that are no `products` are functions of the host.  With `bfloat16_unit` large
     products of narrow floats are of bfloat16, for a matrix unit.
     """
     # Custom derivatives have done their work by now, and their calls would hide complex values.
-    function = narrow_types.lower_narrow(plain(function), by_unit)
+    function = narrow_types.lower_narrow(plain(function), bfloat16_unit)
     # Unchanged functions keep their identity, by which later passes are cached.
     if not has_complex(function):
         return function

@@ -211,12 +211,12 @@ def _exponent(x: UOp) -> UOp:
 # The pass.
 
 
-def lower_narrow(function: UOp, by_unit: bool = False) -> UOp:
+def lower_narrow(function: UOp, bfloat16_unit: bool = False) -> UOp:
     """Returns a closed function without narrow values: its buffers hold bytes.
 
-    With `by_unit` large products of floats are of bfloat16.
+    With `bfloat16_unit`, for a target that has one, large products of floats are of bfloat16.
     """
-    return _lower_body(function, by_unit) if has_narrow(function) else function
+    return _lower_body(function, bfloat16_unit) if has_narrow(function) else function
 
 
 def has_narrow(function: UOp) -> bool:
@@ -239,31 +239,31 @@ def _gives_narrow(node: UOp) -> bool:
     return any(dtype in NARROW for _, dtype in results(node))
 
 
-def _lower_body(function: UOp, by_unit: bool) -> UOp:
+def _lower_body(function: UOp, bfloat16_unit: bool) -> UOp:
     params: list[Param] = []
     values: dict[UOp, UOp] = {}
     for p in function.arg.params:
         params.append(replace(p, dtype=BYTE) if p.dtype in NARROW else p)
         values[param(p)] = param(params[-1])
-    outputs = rewrite(function.src, values, by_unit)
+    outputs = rewrite(function.src, values, bfloat16_unit)
     return make_function(outputs, tuple(params))
 
 
-def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, UOp], by_unit: bool) -> list[UOp]:
+def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, UOp], bfloat16_unit: bool) -> list[UOp]:
     """Returns the outputs, narrow ones as bytes, from the values of the parameters."""
     values: dict[UOp, Any] = dict(params)
     for node in walk(outputs):
         if node in values:
             continue
         if node.op is Op.FUNCTION:
-            values[node] = lower_narrow(node, by_unit)
+            values[node] = lower_narrow(node, bfloat16_unit)
             continue
         src = [values[s] for s in node.src]
         if node.op is Op.GET:
             values[node] = src[0][node.arg]
         elif node.op in SEVERAL:
             values[node] = _SEVERAL_RESULTS.get(node.op, _region)(node, src)
-        elif by_unit and _is_large_product(node):
+        elif bfloat16_unit and _is_large_product(node):
             values[node] = _of_bfloat16(node, *src)
         elif node.dtype in NARROW or any(s.dtype in NARROW for s in node.src):
             values[node] = _RULES.get(node.op, _widened)(node, *src)

@@ -21,8 +21,7 @@ from tfn.trace.uop import UOp
 
 
 def _has_tf32(target: Target) -> bool:
-    units = target.grid.matrix_units if target.grid else ()
-    return any(unit.dtype == FLOAT32.name for unit in units)
+    return target.grid is not None and target.grid.unit(FLOAT32.name) is not None
 
 
 def rounded_conv(u: UOp, target: Target) -> UOp:
@@ -54,10 +53,9 @@ def rows_of_bytes(u: UOp, target: Target) -> UOp:
     Their unit takes no others.  A copy moves each byte once, and a product reads it for each 256
     columns or rows of the result.
     """
-    units = target.grid.matrix_units if target.grid else ()
     if {x.dtype for x in u.src} != {int8.dtype} or len(u.arg.contract_a) != 1:
         return u
-    if not any(unit.warps == 4 and unit.dtype == "int8" for unit in units):
+    if target.grid is None or target.grid.unit("int8", warps=4) is None:
         return u
     sides = _sides(u)
     free = [prod(x.shape[i] for i in others[len(u.arg.batch_a) :]) for x, others, _ in sides]

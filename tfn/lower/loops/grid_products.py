@@ -90,11 +90,10 @@ def product_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
 def _group_tiles(n: Nest, model: Model, grid: Grid) -> Nest | None:
     """Products of matrices by groups of four warps, where a tile divides the product."""
     found = _contraction(n, model)
-    units = [u for u in grid.matrix_units if u.warps == 4]
     if found is None:
         return None
     dtype, (_, (down, across), depth, operands) = unit_dtype(found[0]), found
-    unit = next((u for u in units if u.dtype == dtype), None)
+    unit = grid.unit(dtype, warps=4)
     left, right = operands
     if unit is None or left is None or right is None or left == right:
         return None
@@ -200,8 +199,7 @@ WARPS_OF_A_SIDE = 2
 def _warp_unit(fold: UOp, grid: Grid) -> GridMatrixUnit | None:
     """The unit of a single warp that multiplies the factors of a contraction."""
     dtype = unit_dtype(fold)
-    units = (u for u in grid.matrix_units if u.dtype == dtype and u.warps == 1)
-    return next(units, None) if grid.exchanges else None
+    return grid.unit(dtype) if grid.exchanges else None
 
 
 def _parts(n: Nest, r: UOp, warps: int, tile: int) -> tuple[Nest, tuple[UOp, UOp, UOp]]:

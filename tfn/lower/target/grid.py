@@ -68,6 +68,18 @@ class Grid:
     core_threads: int = 2048
     matrix_units: tuple[GridMatrixUnit, ...] = ()
 
+    def unit(self, dtype: str, warps: int = 1) -> GridMatrixUnit | None:
+        """The matrix unit of so many warps for a dtype; None if there is none.
+
+        Example:
+            >>> unit = GridMatrixUnit("int8", 16, 8, 32)
+            >>> grid = Grid("nvptx", matrix_units=(unit,))
+            >>> grid.unit("int8") is unit, grid.unit("int8", warps=4)
+            (True, None)
+        """
+        units = (u for u in self.matrix_units if u.dtype == dtype and u.warps == warps)
+        return next(units, None)
+
     def groups_at_once(self, threads: int, registers: int, local_bytes: int) -> int:
         """The groups of a kernel that a core runs at once, at most 32: its occupancy.
 
