@@ -8,6 +8,7 @@ ones.  ``--update-golden`` writes what a golden test got, to be read like code b
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A job in the background of a shell, and `nohup`, begin with interrupts ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("--no-proofs"):
         config.pluginmanager.register(Proofs())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -46,6 +48,9 @@ def simulated() -> Iterator[SimulatedCuda]:
         yield gpu
 
 
+SOURCES = f"{Path(tfn.__file__).parent}{os.sep}"
+"""Where tfn lies, which a clone in a folder called tfn is no part of."""
+
 JIT = ["__call__", "__bool__"]
 """What runs in Python before the entry of a jitted function, on any device."""
 
@@ -62,7 +67,7 @@ def frames(call: Any) -> list[str]:
     seen: list[str] = []
 
     def profile(frame: Any, event: str, arg: object) -> None:
-        if event == "call" and "/tfn/" in frame.f_code.co_filename:
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCES):
             seen.append(frame.f_code.co_name)
 
     sys.setprofile(profile)
