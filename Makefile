@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test test-lowest rows style fuzz replay lint docs bench bench-kernels
+.PHONY: mnist tour test test-lowest rows style size fuzz replay lint docs bench bench-kernels
 .PHONY: bench-sweep bench-leaks bench-devices soak gpu clean
 
 mnist: $(VENV)/.base
@@ -26,6 +26,9 @@ rows: $(VENV)/.dev
 
 style: $(VENV)/.dev
 	@$(VENV)/bin/python -m tests.style $(ARGS)
+
+size: $(VENV)/.dev
+	@$(VENV)/bin/python -m tests.size $(ARGS)
 
 fuzz: $(VENV)/.dev
 	@$(VENV)/bin/python -m tests.fuzz $(ARGS)

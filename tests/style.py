@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from tests import size
+
 ROOT = Path(__file__).parents[1]
 COMPILER = ("lower", "trace", "transforms", "hw")
 """The packages in which an engineer looks for terms of the field."""
@@ -114,16 +116,7 @@ class Source:
     @cached_property
     def code_lines(self) -> int:
         """Lines of code: no blank lines, comments or docstrings."""
-        lines: set[int] = set()
-        outside = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT}
-        outside |= {tokenize.DEDENT, tokenize.ENDMARKER}
-        for t in tokenize.generate_tokens(io.StringIO(self.text).readline):
-            if t.type not in outside:
-                lines |= set(range(t.start[0], t.end[0] + 1))
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                lines -= set(range(node.lineno, (node.end_lineno or 0) + 1))
-        return len(lines)
+        return size.count(self.text).lines
 
 
 def has_body(node: ast.AST) -> bool:
