@@ -101,13 +101,11 @@ tree.register_node(
 )
 
 
-def checkify(
-    function: Callable[P, R], errors: Checks = user_checks
-) -> Callable[P, tuple[Error, R]]:
-    """Returns a function that returns (error, result) for the arguments of `function`.
+def checkify(f: Callable[P, R], errors: Checks = user_checks) -> Callable[P, tuple[Error, R]]:
+    """Returns a function that returns (error, result) for the arguments of `f`.
 
     Args:
-        function: a function of arrays.
+        f: a function of arrays.
         errors: the checks: a union of `user_checks`, `nan_checks`, `div_checks`, `index_checks`.
 
     Example:
@@ -128,13 +126,13 @@ def checkify(
             hint="checks are " + ", ".join(sorted(all_checks)),
         )
 
-    a_function("checkify", "function", function)
-    untyped: Function = function
+    a_function("checkify", "f", f)
+    untyped: Function = f
 
-    @functools.wraps(function)
+    @functools.wraps(f)
     def run(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
         leaves, structure = tree.flatten((args, kwargs))
-        names = argument_names(function, structure)
+        names = argument_names(f, structure)
         values = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
 
         def call(xs: list[Any]) -> object:
@@ -142,7 +140,7 @@ def checkify(
             return untyped(*new_args, **new_kwargs)
 
         with source_lines.tracking():
-            recorded = record("checkify", function, call, values, names, known=False)
+            recorded = record("checkify", f, call, values, names, known=False)
             variables = [variable(value, value) for value in values]
             places = dict(zip(recorded.inputs, variables, strict=True))
             cells = recorded.cells
@@ -160,7 +158,9 @@ def checkify(
     return run
 
 
-def check(pred: ArrayLike, msg: str, *args: object, debug: bool = False, **kwargs: object) -> None:
+def check(
+    pred: ArrayLike, msg: str, *fmt_args: object, debug: bool = False, **kwargs: object
+) -> None:
     """Checks that a condition holds; `msg` is formatted with the values of arrays if it does not.
 
     Inside of `checkify` a failure is returned; elsewhere it is raised, when the program runs.
@@ -168,7 +168,7 @@ def check(pred: ArrayLike, msg: str, *args: object, debug: bool = False, **kwarg
     Args:
         pred: a boolean scalar.
         msg: a format string, as for `debug.print`.
-        args, kwargs: arrays, or trees of them, for the format.
+        fmt_args, kwargs: arrays, or trees of them, for the format.
         debug: whether the check counts only inside of `checkify`.
 
     Raises:
@@ -178,13 +178,13 @@ def check(pred: ArrayLike, msg: str, *args: object, debug: bool = False, **kwarg
     Example:
         >>> check(1 + 1 == 2, "arithmetic has changed")
     """
-    fits("check", msg, args, kwargs)
+    fits("check", msg, fmt_args, kwargs)
     holds = tnp.asarray(pred)
     if holds.shape or holds.dtype != bool:
         raise ArgumentError(
             "check needs a boolean scalar", got=show(holds), hint="compare, and reduce with .all()"
         )
-    leaves, structure = tree.flatten((args, kwargs))
+    leaves, structure = tree.flatten((fmt_args, kwargs))
     values = [tnp.asarray(leaf) for leaf in leaves]
     site = runtime_checks.Site(msg, user_line(), structure)
     effects.act(
@@ -192,13 +192,13 @@ def check(pred: ArrayLike, msg: str, *args: object, debug: bool = False, **kwarg
     )
 
 
-def debug_check(pred: ArrayLike, msg: str, *args: object, **kwargs: object) -> None:
+def debug_check(pred: ArrayLike, msg: str, *fmt_args: object, **kwargs: object) -> None:
     """Checks a condition inside of `checkify` only; elsewhere it costs nothing but a call.
 
     Args:
         pred: a boolean scalar.
         msg: a format string, as for `debug.print`.
-        args, kwargs: arrays, or trees of them, for the format.
+        fmt_args, kwargs: arrays, or trees of them, for the format.
 
     Raises:
         ArgumentError: as `check`.
@@ -206,7 +206,7 @@ def debug_check(pred: ArrayLike, msg: str, *args: object, **kwargs: object) -> N
     Example:
         >>> debug_check(1 + 1 == 3, "not checked here")
     """
-    check(pred, msg, *args, debug=True, **kwargs)
+    check(pred, msg, *fmt_args, debug=True, **kwargs)
 
 
 def check_error(error: Error) -> None:

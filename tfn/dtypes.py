@@ -485,20 +485,20 @@ class KeyType:
         return self.name
 
 
-def issubdtype(dtype: Any, kind: Any) -> bool:
-    """Whether `dtype` belongs to `kind`, an abstract NumPy type or a dtype; knows bfloat16.
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether `arg1` belongs to `arg2`, an abstract NumPy type or a dtype; knows bfloat16.
 
     Example:
         >>> issubdtype(bfloat16, np.floating), issubdtype(KeyType(), np.number)
         (True, False)
     """
-    if isinstance(dtype, KeyType) or kind in (extended, prng_key):
-        return isinstance(dtype, KeyType) and kind in (extended, prng_key)
-    if isinstance(dtype, type) and dtype in _ABSTRACT and dtype is not np.bool_:
-        return isinstance(kind, type) and issubclass(dtype, kind)
-    if isinstance(kind, type) and kind in _ABSTRACT:
-        return canonical(dtype) in _ABSTRACT[kind]
-    return canonical(dtype) == canonical(kind)
+    if isinstance(arg1, KeyType) or arg2 in (extended, prng_key):
+        return isinstance(arg1, KeyType) and arg2 in (extended, prng_key)
+    if isinstance(arg1, type) and arg1 in _ABSTRACT and arg1 is not np.bool_:
+        return isinstance(arg2, type) and issubclass(arg1, arg2)
+    if isinstance(arg2, type) and arg2 in _ABSTRACT:
+        return canonical(arg1) in _ABSTRACT[arg2]
+    return canonical(arg1) == canonical(arg2)
 
 
 def finfo(dtype: DTypeLike) -> Any:

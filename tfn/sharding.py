@@ -61,12 +61,12 @@ def typeof(x: Any) -> ShapeDtypeStruct:
 
 
 def auto_axes(
-    function: Callable[..., Any] | None = None, *, axes: Any = None, out_sharding: Any = None
+    f: Callable[..., Any] | None = None, *, axes: Any = None, out_sharding: Any = None
 ) -> Any:
     """A function in which explicit axes are the compiler's, with the sharding of its result given.
 
     Args:
-        function: the function; without one, a decorator.
+        f: the function; without one, a decorator.
         axes: the axes of the mesh that are the compiler's in the function: a name, or several; all
             if left out.
         out_sharding: the sharding of the result, or a tree of them; the function that is returned
@@ -83,17 +83,17 @@ def auto_axes(
         >>> double(tnp.ones(2)).tolist()
         [2.0, 2.0]
     """
-    if function is None:
+    if f is None:
         return lambda f: auto_axes(f, axes=axes, out_sharding=out_sharding)
 
-    @wraps(function)
+    @wraps(f)
     def call(*args: Any, out_sharding: Any = out_sharding, **kwargs: Any) -> Any:
         _check_given("auto_axes", out_sharding, "out_sharding", "sharding of the result")
         mesh = _mesh_of(args, out_sharding)
         free = _retyped("auto_axes", mesh, axes, AxisType.Auto)
         args, kwargs = tree.map(partial(_relabelled, mesh=free), (args, kwargs))
         with _within(free):
-            result = function(*args, **kwargs)
+            result = f(*args, **kwargs)
         return reshard(result, out_sharding)
 
     return call
@@ -114,12 +114,12 @@ def _check_given(what: str, sharding: Any, keyword: str, meaning: str) -> None:
 
 
 def explicit_axes(
-    function: Callable[..., Any] | None = None, *, axes: Any = None, in_sharding: Any = None
+    f: Callable[..., Any] | None = None, *, axes: Any = None, in_sharding: Any = None
 ) -> Any:
     """A function in which axes of the compiler are explicit, with the shardings of its arguments.
 
     Args:
-        function: the function; without one, a decorator.
+        f: the function; without one, a decorator.
         axes: the axes of the mesh that are explicit in the function: a name, or several; all if
             left out.
         in_sharding: the sharding of the arguments, or a tree of them that begins like the tuple of
@@ -136,10 +136,10 @@ def explicit_axes(
         >>> double(tnp.ones(2)).tolist()
         [2.0, 2.0]
     """
-    if function is None:
+    if f is None:
         return lambda f: explicit_axes(f, axes=axes, in_sharding=in_sharding)
 
-    @wraps(function)
+    @wraps(f)
     def call(*args: Any, in_sharding: Any = in_sharding, **kwargs: Any) -> Any:
         _check_given("explicit_axes", in_sharding, "in_sharding", "shardings of the arguments")
         mesh = _mesh_of(args, in_sharding)
@@ -150,7 +150,7 @@ def explicit_axes(
             is_leaf=_is_place,
         )
         with _within(typed):
-            result = function(*reshard(args, places), **kwargs)
+            result = f(*reshard(args, places), **kwargs)
         return tree.map(partial(_relabelled, mesh=mesh), result)
 
     return call

@@ -108,7 +108,7 @@ def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
         return optree.tree_flatten(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
-def unflatten(structure: Structure, values: Iterable[object]) -> Any:
+def unflatten(treedef: Structure, leaves: Iterable[object]) -> Any:
     """Returns the tree of a structure with these leaves.
 
     Raises:
@@ -118,21 +118,21 @@ def unflatten(structure: Structure, values: Iterable[object]) -> Any:
         >>> unflatten(structure({"a": 0, "b": (0, 0)}), [1, 2, 3])
         {'a': 1, 'b': (2, 3)}
     """
-    if not isinstance(structure, optree.PyTreeSpec):
+    if not isinstance(treedef, optree.PyTreeSpec):
         raise ArgumentError(
             "unflatten needs a structure",
-            got=f"structure={shown(structure)}",
+            got=f"treedef={shown(treedef)}",
             hint="tfn.tree.structure(tree) is that of a tree",
         )
-    listed = list(several("unflatten", "values", values))
-    if len(listed) != structure.num_leaves:
+    listed = list(several("unflatten", "leaves", leaves))
+    if len(listed) != treedef.num_leaves:
         raise TreeError(
-            f"a tree of {structure.num_leaves} leaves cannot be made of {len(listed)}",
-            got=show(structure),
+            f"a tree of {treedef.num_leaves} leaves cannot be made of {len(listed)}",
+            got=show(treedef),
             hint="pass the leaves that flatten gave, as many and in their order",
         )
     with section():
-        return _ordered(structure).unflatten(listed)
+        return _ordered(treedef).unflatten(listed)
 
 
 def _ordered(spec: Structure) -> Structure:
@@ -357,11 +357,11 @@ def leaves_with_path(
     return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
-def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
+def keystr(keys: Path, *, simple: bool = False, separator: str = "") -> str:
     """Returns a path as text.
 
     Args:
-        path: keys, as `flatten_with_path` gives them.
+        keys: keys, as `flatten_with_path` gives them.
         simple: whether to write the bare keys, ``a`` instead of ``['a']``.
         separator: text between the keys.
 
@@ -369,7 +369,7 @@ def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
         >>> keystr((DictKey("a"), SequenceKey(0))), keystr((DictKey("a"),), simple=True)
         ("['a'][0]", 'a')
     """
-    return separator.join([_bare(key) if simple else str(key) for key in path])
+    return separator.join([_bare(key) if simple else str(key) for key in keys])
 
 
 def _bare(key: object) -> str:
@@ -436,29 +436,32 @@ _NOTHING: Any = object()
 
 
 def reduce(
-    f: Callable[[Any, Any], Any], tree: object, initializer: Any = _NOTHING, is_leaf: _IsLeaf = None
+    function: Callable[[Any, Any], Any],
+    tree: object,
+    initializer: Any = _NOTHING,
+    is_leaf: _IsLeaf = None,
 ) -> Any:
     """Combines the leaves from left to right.
 
     Args:
-        f: takes the result so far and a leaf.
+        function: takes the result so far and a leaf.
         tree: any tree.
         initializer: the first result; the first leaf if it is left out.
         is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if there is neither a leaf nor an initializer.
-        ArgumentError: if `f` is not a function.
+        ArgumentError: if `function` is not a function.
 
     Example:
         >>> reduce(lambda x, y: x - y, {"a": 5, "b": 2}, initializer=10)
         3
     """
-    a_function("tree.reduce", "f", f)
+    a_function("tree.reduce", "function", function)
     items = [*(() if initializer is _NOTHING else (initializer,)), *leaves(tree, is_leaf)]
     if not items:
         raise _nothing(tree, "pass an initializer")
-    return functools.reduce(f, items)
+    return functools.reduce(function, items)
 
 
 def _nothing(tree: object, hint: str) -> TreeError:
@@ -466,7 +469,7 @@ def _nothing(tree: object, hint: str) -> TreeError:
 
 
 def reduce_associative(
-    f: Callable[[Any, Any], Any],
+    operation: Callable[[Any, Any], Any],
     tree: object,
     *,
     identity: object = _NOTHING,
@@ -475,7 +478,7 @@ def reduce_associative(
     """Combines the leaves in pairs, so that the graph is as deep as a balanced tree.
 
     Args:
-        f: an associative function of two leaves.
+        operation: an associative function of two leaves.
         tree: any tree.
         identity: the result without leaves.
         is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
@@ -491,7 +494,7 @@ def reduce_associative(
     if not values and identity is _NOTHING:
         raise _nothing(tree, "pass an identity")
     while len(values) > 1:
-        pairs = [f(*values[i : i + 2]) for i in range(0, len(values) - 1, 2)]
+        pairs = [operation(*values[i : i + 2]) for i in range(0, len(values) - 1, 2)]
         values = pairs + values[2 * len(pairs) :]
     return values[0] if values else identity
 
@@ -506,17 +509,18 @@ def all(tree: Any, *, is_leaf: _IsLeaf = None) -> bool:
     return builtins.all(leaves(tree, is_leaf))
 
 
-def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
-    """Exchanges the two levels of a tree of structure `outer` with trees of structure `inner` as
-    leaves.
+def transpose(
+    outer_treedef: Structure, inner_treedef: Structure | None, pytree_to_transpose: Any
+) -> Any:
+    """Exchange the two levels of a tree of one structure whose leaves are trees of another.
 
     Args:
-        outer: the structure of the tree above the inner ones.
-        inner: the structure of each leaf of that; taken from the first if None.
-        tree: the tree.
+        outer_treedef: the structure of the tree above the inner ones.
+        inner_treedef: the structure of each leaf of that; taken from the first if None.
+        pytree_to_transpose: the tree.
 
     Returns:
-        A tree of structure `inner` with trees of structure `outer` as leaves.
+        A tree of structure `inner_treedef` with trees of structure `outer_treedef` as leaves.
 
     Raises:
         TreeError: if the tree has another structure.
@@ -525,15 +529,18 @@ def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
         >>> transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
         {'a': [1, 2]}
     """
-    if inner is None:
-        inner = structure(flatten_up_to(outer, tree)[0])
+    if inner_treedef is None:
+        inner_treedef = structure(flatten_up_to(outer_treedef, pytree_to_transpose)[0])
     try:
         with section():
-            return optree.tree_transpose(_ordered(outer), _ordered(inner), tree)
+            return optree.tree_transpose(
+                _ordered(outer_treedef), _ordered(inner_treedef), pytree_to_transpose
+            )
     except (TypeError, ValueError):
         raise TreeError(
-            "transpose needs a tree of structure outer with trees inner as leaves",
-            got=f"{show(structure(tree))} for {show(outer)} and {show(inner)}",
+            "transpose needs a tree of structure outer_treedef with trees inner_treedef as leaves",
+            got=f"{show(structure(pytree_to_transpose))} for {show(outer_treedef)} and "
+            f"{show(inner_treedef)}",
             hint="pass tfn.tree.structure of both",
         ) from None
 
@@ -562,22 +569,24 @@ def show(spec: Structure) -> str:
     return inside.removesuffix(f", namespace={NAMESPACE!r}")
 
 
-def broadcast(prefix: object, tree: object, is_leaf: _IsLeaf = None) -> Any:
-    """Returns a tree of the structure of `tree` with the leaves of its prefix, repeated.
+def broadcast(prefix_tree: object, full_tree: object, is_leaf: _IsLeaf = None) -> Any:
+    """Returns a tree of the structure of `full_tree` with the leaves of its prefix, repeated.
 
     Args:
-        prefix: a tree that has a leaf where `tree` may have more of it.
-        tree: any tree.
+        prefix_tree: a tree that has a leaf where `full_tree` may have more of it.
+        full_tree: any tree.
         is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
-        TreeError: if `prefix` is not a prefix of the tree.
+        TreeError: if `prefix_tree` is not a prefix of the tree.
 
     Example:
         >>> broadcast([1, 2], [{"a": 0, "b": 0}, 3])
         [{'a': 1, 'b': 1}, 2]
     """
-    return unflatten(structure(tree, is_leaf), broadcast_prefix(prefix, tree, is_leaf))
+    return unflatten(
+        structure(full_tree, is_leaf), broadcast_prefix(prefix_tree, full_tree, is_leaf)
+    )
 
 
 def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
@@ -730,12 +739,12 @@ def register_with_keys_class(cls: C) -> C:
 
 
 def register_dataclass(
-    cls: C, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] = ()
+    nodetype: C, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] = ()
 ) -> C:
     """Makes a dataclass a node of trees.
 
     Args:
-        cls: the class.
+        nodetype: the class.
         data_fields: names of the fields that are children; if None, those whose metadata do not say
             ``static=True``.
         meta_fields: names of the fields that belong to the structure, hashable; ignored if
@@ -759,28 +768,28 @@ def register_dataclass(
         3.0
     """
     if data_fields is None:
-        if not is_dataclass(cls):
+        if not is_dataclass(nodetype):
             raise ArgumentError(
                 "register_dataclass needs a dataclass, or the names of fields",
-                got=shown(cls),
+                got=shown(nodetype),
                 hint="write @dataclass above it",
             )
-        meta_fields = [f.name for f in fields(cls) if f.metadata.get("static", False)]
-        data_fields = [f.name for f in fields(cls) if f.name not in meta_fields]
+        meta_fields = [f.name for f in fields(nodetype) if f.metadata.get("static", False)]
+        data_fields = [f.name for f in fields(nodetype) if f.name not in meta_fields]
     data, meta = tuple(data_fields), tuple(meta_fields)
 
     def take(x: object) -> tuple[tuple[Any, ...], Any]:
         return tuple(getattr(x, n) for n in data), tuple(getattr(x, n) for n in meta)
 
     def make(static: Any, children: Iterable[Any]) -> Any:
-        x: Any = object.__new__(cls)
+        x: Any = object.__new__(nodetype)
         for n, v in (*zip(data, children), *zip(meta, static)):
             object.__setattr__(x, n, v)
         return x
 
-    _register(cls, lambda x: (*take(x), data), make, optree.GetAttrEntry)
-    FIELDS[cls] = data, meta
-    return cls
+    _register(nodetype, lambda x: (*take(x), data), make, optree.GetAttrEntry)
+    FIELDS[nodetype] = data, meta
+    return nodetype
 
 
 FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}

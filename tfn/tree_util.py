@@ -80,17 +80,17 @@ def all_leaves(iterable: Iterable[Any]) -> bool:
         return optree.all_leaves(iterable, namespace=tree.NAMESPACE)
 
 
-def treedef_is_leaf(structure: tree.Structure) -> bool:
+def treedef_is_leaf(treedef: tree.Structure) -> bool:
     """Whether a structure is that of a single leaf."""
-    return bool(structure.is_leaf())
+    return bool(treedef.is_leaf())
 
 
-def treedef_children(structure: tree.Structure) -> list[tree.Structure]:
+def treedef_children(treedef: tree.Structure) -> list[tree.Structure]:
     """The structures one level below."""
-    return list(structure.children())
+    return list(treedef.children())
 
 
-def treedef_tuple(structures: Iterable[tree.Structure]) -> tree.Structure:
+def treedef_tuple(treedefs: Iterable[tree.Structure]) -> tree.Structure:
     """The structure of a tuple of trees with these structures.
 
     Example:
@@ -99,4 +99,4 @@ def treedef_tuple(structures: Iterable[tree.Structure]) -> tree.Structure:
         True
     """
     with section():
-        return optree.treespec_tuple(structures, namespace=tree.NAMESPACE)
+        return optree.treespec_tuple(treedefs, namespace=tree.NAMESPACE)

@@ -187,7 +187,8 @@ def a_function(function: str, argument: str, value: object) -> None:
     """
     if not callable(value):
         raise ArgumentError(
-            f"{function} needs a function" + ("" if argument == "function" else f" as {argument}"),
+            f"{function} needs a function"
+            + ("" if argument in ("fun", "function") else f" as {argument}"),
             got=f"{argument}={shown(value)}",
             hint="pass the function itself, such as a lambda or the name of a def, not its result",
         )

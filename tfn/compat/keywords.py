@@ -1,6 +1,6 @@
 """Keyword arguments under JAX's names: tables of those that tfn's functions call otherwise.
 
-    jnp.sum(a=x)  ->  tfn.numpy.sum(x=x)          RENAMED
+    gumbel_l.ppf(p=0.5)  ->  gumbel_l.ppf(q=0.5)  RENAMED
     jax.scipy.linalg.inv(x, check_finite=False)   IGNORED: advice that changes no result
 
 A function of these tables is wrapped when ``import jax`` finds it; all others are as they are.
@@ -22,76 +22,11 @@ from tfn.trace.named_sharding import PartitionSpec
 
 # fmt: off
 RENAMED: dict[str, dict[str, str]] = {
-    "jax": {
-        "fun=function": "grad hessian jacfwd jacrev jvp linear_transpose linearize "
-                        "value_and_grad vjp vmap",
-        "new_val=device": "default_device",
-        "xs=x": "reshard",
-    },
-    "jax.numpy": {
-        "A=x": "tile",
-        "a1=x a2=y": "array_equal array_equiv",
-        "a=object": "asarray",
-        "a=x": "all amax amin any argmax argmin argsort argwhere around array_str average copy "
-               "count_nonzero cumprod cumsum diagonal diff expand_dims flatnonzero full_like max "
-               "mean median min moveaxis nanmax nanmean nanmedian nanmin nanpercentile nanprod "
-               "nanquantile nanstd nansum nanvar nanargmax nanargmin nancumsum nancumprod "
-               "nonzero ones_like percentile permute_dims prod ptp quantile ravel repeat reshape "
-               "roll rollaxis round sort squeeze std sum swapaxes take trace transpose "
-               "var zeros_like",
-        "a=x b=y": "allclose cross dot inner isclose kron matmul outer tensordot vdot",
-        "ar1=a ar2=b": "intersect1d setdiff1d setxor1d union1d",
-        "ar=x": "unique",
-        "arg1=dtype arg2=kind": "issubdtype",
-        "arr=x": "append array_repr clip extract put_along_axis take_along_axis",
-        "array=x": "broadcast_to pad",
-        "int_type=dtype": "iinfo",
-        "ary=x": "array_split dsplit hsplit split vsplit",
-        "condlist=conditions choicelist=choices": "select",
-        "element=x": "isscalar",
-        "m=x": "flip fliplr flipud rot90",
-        "prototype=x": "empty_like",
-        "tup=arrays": "column_stack dstack hstack vstack",
-        "y=x": "iterable",
-        "z=x": "angle",
-        "val=x": "real imag",
-    },
-    "jax.numpy.linalg": {"M=x": "matrix_rank", "x1=x x2=y": "matmul tensordot"},
-    "jax.lax": {
-        "array=x": "expand_dims squeeze",
-        "operand=x": "argmax argmin broadcast broadcast_in_dim collapse convert_element_type "
-                     "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim "
-                     "dynamic_update_index_in_dim dynamic_update_slice "
-                     "dynamic_update_slice_in_dim index_in_dim pad reduce_and reduce_max "
-                     "reduce_min reduce_or reduce_prod reduce_sum reduce_window reduce_xor reshape "
-                     "rev slice slice_in_dim split tile top_k transpose",
-        "x1=x x2=y": "nextafter",
-    },
-    "jax.nn": {"a=x": "logsumexp"},
-    "jax.scipy.special": {"a=x": "logsumexp", "x=p": "logit"},
-    "jax.tree": {
-        "function=f": "reduce",
-        "operation=f": "reduce_associative",
-        "outer_treedef=outer inner_treedef=inner pytree_to_transpose=tree": "transpose",
-        "prefix_tree=prefix full_tree=tree": "broadcast",
-        "treedef=structure leaves=values": "unflatten",
-    },
-    "jax.tree_util": {
-        "function=f": "tree_reduce",
-        "keys=path": "keystr",
-        "nodetype=cls": "register_dataclass",
-        "operation=f": "tree_reduce_associative",
-        "outer_treedef=outer inner_treedef=inner pytree_to_transpose=tree": "tree_transpose",
-        "prefix_tree=prefix full_tree=tree": "tree_broadcast",
-        "treedef=structure": "treedef_children treedef_is_leaf",
-        "treedef=structure leaves=values": "tree_unflatten",
-        "treedefs=structures": "treedef_tuple",
-    },
     "jax.scipy.stats.gumbel_l": {"p=q": "ppf"},
     "jax.scipy.stats.gumbel_r": {"p=q": "ppf"},
     "jax.scipy.stats.logistic": {"x=q": "isf ppf"},
 }
-"""By module: JAX's names of arguments and tfn's, and the functions that have them."""
+"""By module: JAX's names of arguments and tfn's, which are SciPy's, and the functions."""
 
 _LINALG = ("cho_factor cho_solve cholesky det eigh inv lu lu_factor lu_solve qr solve "
            "solve_triangular svd")
@@ -256,7 +191,7 @@ def spellings(module: str, name: str) -> dict[str, str | None]:
 
     Example:
         >>> spellings("jax.numpy", "sort")
-        {'a': 'x', 'kind': None, 'order': None}
+        {'kind': None, 'order': None}
     """
     found: dict[str, str | None] = {}
     for pair in _keys(RENAMED, module, name):

@@ -160,13 +160,13 @@ def current_device() -> Device:
 
 
 @contextmanager
-def default_device(device: Device | str | None) -> Iterator[None]:
+def default_device(new_val: Device | str | None) -> Iterator[None]:
     """A block in which arrays are made, and uncommitted ones used, on another device.
 
     The setting holds for the whole process.
 
     Args:
-        device: the device, or the name of a platform; None for that of the configuration.
+        new_val: the device, or the name of a platform; None for that of the configuration.
 
     Raises:
         DeviceError: if there is no such device.
@@ -177,10 +177,10 @@ def default_device(device: Device | str | None) -> Iterator[None]:
         ...     tnp.ones(2).device
         python:0
     """
-    if device is None:
+    if new_val is None:
         yield
         return
-    chosen = as_device(device)
+    chosen = as_device(new_val)
     if chosen.id and memories.separate(chosen.platform):
         raise DeviceError(
             "arrays are made on the first device of a platform with memories of their own",

@@ -403,45 +403,45 @@ def not_in_place(name: str, inplace: bool) -> None:
         )
 
 
-def shape(x: ArrayLike) -> Shape:
+def shape(a: ArrayLike) -> Shape:
     """The sizes of the axes.
 
     Example:
         >>> shape(np.ones((2, 3)))
         (2, 3)
     """
-    return array_of("shape", x).shape
+    return array_of("shape", a).shape
 
 
-def ndim(x: ArrayLike) -> int:
+def ndim(a: ArrayLike) -> int:
     """The number of axes.
 
     Example:
         >>> ndim(np.ones((2, 3)))
         2
     """
-    return array_of("ndim", x).ndim
+    return array_of("ndim", a).ndim
 
 
-def size(x: ArrayLike, axis: int | None = None) -> int:
+def size(a: ArrayLike, axis: int | None = None) -> int:
     """The number of elements, or the size of an axis.
 
     Example:
         >>> size(np.ones((2, 3))), size(np.ones((2, 3)), 1)
         (6, 3)
     """
-    x = array_of("size", x)
-    return x.size if axis is None else x.shape[one_axis("size", axis, x.ndim)]
+    a = array_of("size", a)
+    return a.size if axis is None else a.shape[one_axis("size", axis, a.ndim)]
 
 
-def result_type(*arrays_and_dtypes: object) -> DType:
+def result_type(*args: object) -> DType:
     """The dtype that an operation on these arrays, numbers and dtypes gives.
 
     Example:
         >>> result_type(1.0, np.int8)
         dtype('float32')
     """
-    return promote(tuple([_kind_of(v) for v in arrays_and_dtypes]))[0]
+    return promote(tuple([_kind_of(v) for v in args]))[0]
 
 
 def _kind_of(value: Any) -> tuple[DType, bool]:

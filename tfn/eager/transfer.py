@@ -87,12 +87,12 @@ def _is_nowhere(place: object) -> bool:
     return place is None or (isinstance(place, NamedSharding) and not place.mesh.axis_names)
 
 
-def reshard(x: object, out_shardings: Any) -> Any:
+def reshard(xs: object, out_shardings: Any) -> Any:
     """Divides the arrays of a tree anew: `device_put` to shardings, eagerly and while tracing.
 
     Args:
-        x: a tree of arrays.
-        out_shardings: a sharding or a `PartitionSpec`, or a tree of them that begins like `x`.
+        xs: a tree of arrays.
+        out_shardings: a sharding or a `PartitionSpec`, or a tree of them that begins like `xs`.
 
     Raises:
         ShapeError: if a size does not divide.
@@ -104,7 +104,7 @@ def reshard(x: object, out_shardings: Any) -> Any:
             got="out_shardings=None",
             hint="pass a NamedSharding, or a PartitionSpec within `with tfn.set_mesh(mesh):`",
         )
-    return put_tree("reshard", x, out_shardings)
+    return put_tree("reshard", xs, out_shardings)
 
 
 def device_get(x: object) -> Any:

@@ -197,8 +197,8 @@ def _floats(name: str, *operands: ArrayLike) -> list[Array]:
     return xs
 
 
-def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
-    """Returns the next float after x towards y.
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """Returns the next float after x1 towards x2.
 
     Raises:
         DTypeError: unless both have one floating dtype and one shape.
@@ -207,7 +207,7 @@ def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
         >>> nextafter(1.0, 2.0).item() - 1
         1.1920928955078125e-07
     """
-    operands = _floats("nextafter", x, y)
+    operands = _floats("nextafter", x1, x2)
     return apply(neighbour, operands, weak=all(v.weak_type for v in operands))
 
 

@@ -33,19 +33,19 @@ T = TypeVar("T")
 Starts = Array | np.ndarray[Any, Any] | Sequence[ArrayLike]
 
 
-def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int]) -> Array:
+def dynamic_slice(operand: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int]) -> Array:
     """Returns a block of fixed size at starts that may be computed.
 
     Negative starts count from the end once; then a start is clamped, so that the block fits.
 
     Args:
-        x: array of any shape.
+        operand: array of any shape.
         start_indices: one integer scalar for each axis, in a sequence or a vector; a negative start
             has the size of its axis added, then it is clamped to [0, size - slice_size].
-        slice_sizes: static size of the block along each axis, at most that of x.
+        slice_sizes: static size of the block along each axis, at most that of operand.
 
     Returns:
-        An array of shape `slice_sizes` and the dtype of x.
+        An array of shape `slice_sizes` and the dtype of operand.
 
     Raises:
         ShapeError: unless there is a start and a size for each axis, and the size fits.
@@ -56,30 +56,32 @@ def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int
         >>> dynamic_slice(broadcasted_iota("int32", (4,), 0), (3,), (2,)).tolist()
         [2, 3]
     """
-    x, sizes = array(x), a_shape("dynamic_slice", slice_sizes)
-    if len(sizes) != len(x.shape) or any(s > n for s, n in zip(sizes, x.shape, strict=True)):
+    operand, sizes = array(operand), a_shape("dynamic_slice", slice_sizes)
+    if len(sizes) != len(operand.shape) or any(
+        s > n for s, n in zip(sizes, operand.shape, strict=True)
+    ):
         raise ShapeError(
             "dynamic_slice needs a size for each axis, that fits into it",
-            got=f"{show(x)}, slice_sizes={sizes}",
+            got=f"{show(operand)}, slice_sizes={sizes}",
             hint="dynamic_slice_in_dim cuts along one axis",
         )
-    starts = _starts(x, start_indices, sizes)
+    starts = _starts(operand, start_indices, sizes)
     if isinstance(starts, tuple):
-        return static_slice(x, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
-    out: Array = bind(Op.GATHER, x, starts, arg=Gather(0, sizes), weak=x.weak_type)
+        return static_slice(operand, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
+    out: Array = bind(Op.GATHER, operand, starts, arg=Gather(0, sizes), weak=operand.weak_type)
     return out
 
 
-def dynamic_update_slice(x: ArrayLike, update: ArrayLike, start_indices: Starts) -> Array:
-    """Returns x with a block replaced at starts that may be computed.
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Starts) -> Array:
+    """Returns operand with a block replaced at starts that may be computed.
 
     Args:
-        x: array of any shape.
-        update: the block, of the dtype of x, with as many axes, none of them longer.
+        operand: array of any shape.
+        update: the block, of the dtype of operand, with as many axes, none of them longer.
         start_indices: one integer scalar for each axis, as for `dynamic_slice`.
 
     Raises:
-        ShapeError: if the block is larger than x or has another number of axes.
+        ShapeError: if the block is larger than operand or has another number of axes.
         DTypeError: if the dtypes differ, or a start is not an integer.
 
     Example:
@@ -88,22 +90,24 @@ def dynamic_update_slice(x: ArrayLike, update: ArrayLike, start_indices: Starts)
         >>> dynamic_update_slice(x, x[:2], (3,)).tolist()
         [0, 1, 0, 1]
     """
-    x, update = array(x), array(update)
+    operand, update = array(operand), array(update)
     sizes = update.shape
-    if len(sizes) != len(x.shape) or any(s > n for s, n in zip(sizes, x.shape, strict=True)):
+    if len(sizes) != len(operand.shape) or any(
+        s > n for s, n in zip(sizes, operand.shape, strict=True)
+    ):
         raise unfit(
-            "dynamic_update_slice needs an update that fits into x",
-            (x, update),
+            "dynamic_update_slice needs an update that fits into operand",
+            (operand, update),
             "an update has as many axes, none of them longer",
         )
-    if update.dtype != x.dtype:
-        raise unlike("dynamic_update_slice", (x, update), "one dtype")
-    starts = _starts(x, start_indices, sizes)
+    if update.dtype != operand.dtype:
+        raise unlike("dynamic_update_slice", (operand, update), "one dtype")
+    starts = _starts(operand, start_indices, sizes)
     if isinstance(starts, tuple):
         dtype = index_dtype(max((0, *starts)))
-        starts = _vector([literal(s, dtype, (), [x, update]) for s in starts], dtype)
-    out: Array = bind(Op.SCATTER, x, starts, update, arg=Scatter(0, Op.WHERE))
-    return out if x.shape else update
+        starts = _vector([literal(s, dtype, (), [operand, update]) for s in starts], dtype)
+    out: Array = bind(Op.SCATTER, operand, starts, update, arg=Scatter(0, Op.WHERE))
+    return out if operand.shape else update
 
 
 def _starts(x: Array, start_indices: Starts, sizes: Shape) -> Shape | Array:
@@ -163,14 +167,14 @@ def _along(x: Array, axis: int, start: ArrayLike) -> list[ArrayLike]:
 
 
 def dynamic_slice_in_dim(
-    x: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0
+    operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0
 ) -> Array:
     """Returns a block of fixed size along one axis, whole along the others; see `dynamic_slice`.
 
     Args:
-        x: array of at least one axis.
+        operand: array of at least one axis.
         start_index: integer scalar; negative ones count from the end, then it is clamped to fit.
-        slice_size: static size of the block along the axis, at most that of x.
+        slice_size: static size of the block along the axis, at most that of operand.
         axis: integer in [-ndim, ndim); negative axes count from the end.
 
     Raises:
@@ -182,19 +186,19 @@ def dynamic_slice_in_dim(
         >>> dynamic_slice_in_dim(tnp.arange(5), 1, 3)
         Array([1, 2, 3], dtype=int32)
     """
-    x = array(x)
-    axis = one_axis("dynamic_slice_in_dim", axis, len(x.shape))
-    sizes = (*x.shape[:axis], slice_size, *x.shape[axis + 1 :])
-    return dynamic_slice(x, _along(x, axis, start_index), sizes)
+    operand = array(operand)
+    axis = one_axis("dynamic_slice_in_dim", axis, len(operand.shape))
+    sizes = (*operand.shape[:axis], slice_size, *operand.shape[axis + 1 :])
+    return dynamic_slice(operand, _along(operand, axis, start_index), sizes)
 
 
 def dynamic_index_in_dim(
-    x: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True
+    operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True
 ) -> Array:
     """Returns the elements at one index of an axis, which may be computed.
 
     Args:
-        x: array of at least one axis.
+        operand: array of at least one axis.
         index: integer scalar; negative ones count from the end, then it is clamped to the axis.
         axis: integer in [-ndim, ndim); negative axes count from the end.
         keepdims: whether the axis stays, with size 1.
@@ -208,18 +212,18 @@ def dynamic_index_in_dim(
         >>> dynamic_index_in_dim(broadcasted_iota("int32", (4,), 0), 2, keepdims=False).tolist()
         2
     """
-    out = dynamic_slice_in_dim(x, index, 1, axis)
+    out = dynamic_slice_in_dim(operand, index, 1, axis)
     return out if keepdims else squeeze(out, axis)
 
 
 def dynamic_update_slice_in_dim(
-    x: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
+    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
 ) -> Array:
-    """Returns x with a block replaced along one axis; see `dynamic_update_slice`.
+    """Returns operand with a block replaced along one axis; see `dynamic_update_slice`.
 
     Args:
-        x: array of at least one axis.
-        update: the block, of the dtype of x, with as many axes.
+        operand: array of at least one axis.
+        update: the block, of the dtype of operand, with as many axes.
         start_index: integer scalar; negative ones count from the end, then it is clamped to fit.
         axis: integer in [-ndim, ndim); negative axes count from the end.
 
@@ -232,19 +236,19 @@ def dynamic_update_slice_in_dim(
         >>> dynamic_update_slice_in_dim(tnp.zeros(4), tnp.ones(2), 1, 0)
         Array([0., 1., 1., 0.], dtype=float32)
     """
-    x = array(x)
-    axis = one_axis("dynamic_update_slice_in_dim", axis, len(x.shape))
-    return dynamic_update_slice(x, update, _along(x, axis, start_index))
+    operand = array(operand)
+    axis = one_axis("dynamic_update_slice_in_dim", axis, len(operand.shape))
+    return dynamic_update_slice(operand, update, _along(operand, axis, start_index))
 
 
 def dynamic_update_index_in_dim(
-    x: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int
+    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int
 ) -> Array:
-    """Returns x with the elements at one index of an axis replaced.
+    """Returns operand with the elements at one index of an axis replaced.
 
     Args:
-        x: array of at least one axis.
-        update: the elements, of the dtype of x, with the axis of size 1, or without it.
+        operand: array of at least one axis.
+        update: the elements, of the dtype of operand, with the axis of size 1, or without it.
         index: integer scalar; negative ones count from the end, then it is clamped to the axis.
         axis: integer in [-ndim, ndim); negative axes count from the end.
 
@@ -257,11 +261,11 @@ def dynamic_update_index_in_dim(
         >>> dynamic_update_index_in_dim(tnp.zeros(3), 5.0, 1, 0)
         Array([0., 5., 0.], dtype=float32)
     """
-    x, update = array(x), array(update)
-    axis = one_axis("dynamic_update_index_in_dim", axis, len(x.shape))
-    if len(update.shape) < len(x.shape):
+    operand, update = array(operand), array(update)
+    axis = one_axis("dynamic_update_index_in_dim", axis, len(operand.shape))
+    if len(update.shape) < len(operand.shape):
         update = reshape(update, (*update.shape[:axis], 1, *update.shape[axis:]))
-    return dynamic_update_slice_in_dim(x, update, index, axis)
+    return dynamic_update_slice_in_dim(operand, update, index, axis)
 
 
 # Order.

@@ -480,14 +480,14 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 # Types.
 
 
-def convert_element_type(x: ArrayLike, new_dtype: Any) -> Array:
+def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """Converts to another dtype; float to integer truncates and saturates, and NaN becomes 0.
 
     Example:
         >>> convert_element_type(2.7, "int8").tolist()
         2
     """
-    return weaken(cast(array(x), dtypes.canonical(new_dtype)), False)
+    return weaken(cast(array(operand), dtypes.canonical(new_dtype)), False)
 
 
 def bitcast_convert_type(x: ArrayLike, new_dtype: Any) -> Array:

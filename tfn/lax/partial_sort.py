@@ -15,13 +15,13 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
+def top_k(operand: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """Returns the k largest elements along an axis, the largest first, and their indices.
 
     Of equal elements the first comes first; NaN is larger than all.
 
     Args:
-        x: array with at least one axis; NaN is larger than all.
+        operand: array with at least one axis; NaN is larger than all.
         k: number of elements, from 0 to the size of the axis.
         axis: integer in [-ndim, ndim); negative axes count from the end.
 
@@ -39,9 +39,9 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
         >>> values.tolist(), places.tolist()
         ([3.0, 2.0], [1, 2])
     """
-    x, axis = _checked("top_k", x, k, axis)
-    places = apply(_largest, (x,), k, axis)
-    return apply(_at, (x, places), axis, weak=x.weak_type), places
+    operand, axis = _checked("top_k", operand, k, axis)
+    places = apply(_largest, (operand,), k, axis)
+    return apply(_at, (operand, places), axis, weak=operand.weak_type), places
 
 
 def approx_max_k(

@@ -49,7 +49,7 @@ def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
     return bind(Op.REDUCE, x, arg=Reduce(op, over), weak=x.weak_type) if over else x
 
 
-def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
+def reduce_sum(operand: ArrayLike, axes: Axes = None) -> Array:
     """Returns the sum over axes, all for None; 16-bit floats are summed in 32 bits.
 
     Raises:
@@ -60,10 +60,10 @@ def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
         >>> reduce_sum(iota("int32", 4), (0,)).tolist()
         6
     """
-    return fold(Op.ADD, x, axes)
+    return fold(Op.ADD, operand, axes)
 
 
-def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
+def reduce_prod(operand: ArrayLike, axes: Axes = None) -> Array:
     """Returns the product over axes, all for None; 1 of no elements.
 
     Raises:
@@ -74,10 +74,10 @@ def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
         >>> reduce_prod(tnp.array([[1, 5], [7, 2]]), (1,))
         Array([ 5, 14], dtype=int32)
     """
-    return fold(Op.MUL, x, axes)
+    return fold(Op.MUL, operand, axes)
 
 
-def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
+def reduce_max(operand: ArrayLike, axes: Axes = None) -> Array:
     """Returns the largest element over axes, NaN if there is one; -inf or the smallest integer of
     none.
 
@@ -89,10 +89,10 @@ def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
         >>> reduce_max(tnp.array([[1, 5], [7, 2]]), (1,))
         Array([5, 7], dtype=int32)
     """
-    return fold(Op.MAX, x, axes)
+    return fold(Op.MAX, operand, axes)
 
 
-def reduce_min(x: ArrayLike, axes: Axes = None) -> Array:
+def reduce_min(operand: ArrayLike, axes: Axes = None) -> Array:
     """Returns the smallest element over axes, NaN if there is one; inf or the largest integer of
     none.
 
@@ -104,35 +104,35 @@ def reduce_min(x: ArrayLike, axes: Axes = None) -> Array:
         >>> reduce_min(tnp.array([[1, 5], [7, 2]]), (1,))
         Array([1, 2], dtype=int32)
     """
-    return fold(Op.MIN, x, axes)
+    return fold(Op.MIN, operand, axes)
 
 
-def reduce_or(x: ArrayLike, axes: Axes = None) -> Array:
+def reduce_or(operand: ArrayLike, axes: Axes = None) -> Array:
     """Whether any element over axes is true.
 
     Raises:
-        DTypeError: unless x is bool.
+        DTypeError: unless operand is bool.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> reduce_or(tnp.array([[False, False], [False, True]]), (1,))
         Array([False,  True], dtype=bool)
     """
-    return fold(Op.MAX, _boolean(x), axes)
+    return fold(Op.MAX, _boolean(operand), axes)
 
 
-def reduce_and(x: ArrayLike, axes: Axes = None) -> Array:
+def reduce_and(operand: ArrayLike, axes: Axes = None) -> Array:
     """Whether all elements over axes are true.
 
     Raises:
-        DTypeError: unless x is bool.
+        DTypeError: unless operand is bool.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> reduce_and(tnp.array([[True, False], [True, True]]), (1,))
         Array([False,  True], dtype=bool)
     """
-    return fold(Op.MIN, _boolean(x), axes)
+    return fold(Op.MIN, _boolean(operand), axes)
 
 
 def _boolean(x: ArrayLike) -> Array:
@@ -216,36 +216,36 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
     return reduce_pairs(computation, operands, init_values, dimensions)
 
 
-def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
+def reduce_xor(operand: ArrayLike, axes: Axes = None) -> Array:
     """Returns the bits that are set in an odd number of the elements over axes.
 
     Raises:
         AxisError: if an axis does not exist or is named twice.
-        DTypeError: unless x is integer or boolean.
+        DTypeError: unless operand is integer or boolean.
 
     Example:
         >>> from tfn.lax.movement import iota
         >>> reduce_xor(iota("int32", 4), (0,)).tolist()
         0
     """
-    x = array(x)
-    over = some_axes("reduce_xor", axes, len(x.shape))
-    if x.dtype == BOOL:
-        odd = fold(Op.ADD, elementwise.cast(x, dtypes.INT32), over)
+    operand = array(operand)
+    over = some_axes("reduce_xor", axes, len(operand.shape))
+    if operand.dtype == BOOL:
+        odd = fold(Op.ADD, elementwise.cast(operand, dtypes.INT32), over)
         return elementwise.eq(elementwise.rem(odd, 2), 1)
-    out: Array = reduce_pairs(elementwise.bitwise_xor, x, 0, over)
+    out: Array = reduce_pairs(elementwise.bitwise_xor, operand, 0, over)
     return out
 
 
 # Indices of extremes.
 
 
-def argmax(x: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
     """Returns the first index of the largest element along an axis, or of the first NaN if there is
     one.
 
     Args:
-        x: array with at least one axis.
+        operand: array with at least one axis.
         axis: integer in [-ndim, ndim); negative axes count from the end.
         index_dtype: integer dtype of the result, in which all indices of the axis must fit.
 
@@ -263,15 +263,15 @@ def argmax(x: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
         >>> argmax(iota("int32", 3), 0).tolist()
         2
     """
-    return _where_best(Op.MAX, x, axis, index_dtype)
+    return _where_best(Op.MAX, operand, axis, index_dtype)
 
 
-def argmin(x: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
     """Returns the first index of the smallest element along an axis, or of the first NaN if there
     is one.
 
     Args:
-        x: array with at least one axis.
+        operand: array with at least one axis.
         axis: integer in [-ndim, ndim); negative axes count from the end.
         index_dtype: integer dtype of the result, in which all indices of the axis must fit.
 
@@ -286,7 +286,7 @@ def argmin(x: ArrayLike, axis: int, index_dtype: DTypeLike = "int32") -> Array:
         >>> argmin(tnp.array([3, 1, 2]), 0, "int32").tolist()
         1
     """
-    return _where_best(Op.MIN, x, axis, index_dtype)
+    return _where_best(Op.MIN, operand, axis, index_dtype)
 
 
 def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
@@ -322,7 +322,7 @@ fuse into one kernel; larger ones by doubling, which materialises log2(window) a
 
 
 def reduce_window(
-    x: ArrayLike,
+    operand: ArrayLike,
     init_value: ArrayLike,
     computation: Computation,
     window_dimensions: Sequence[int],
@@ -336,18 +336,18 @@ def reduce_window(
     The window is a product of intervals, so it is reduced one axis after the other.
 
     Args:
-        x: array of any shape.
+        operand: array of any shape.
         init_value: a scalar combined with every result.
         computation: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.mul``; on bool also the bitwise
             functions.
         window_dimensions: size of the window along every axis, at least 1.
         window_strides: steps of the window along every axis, at least 1; 1 if None.
         padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis; negative numbers crop.
-        base_dilation: distance of neighbouring elements of x, per axis; 1 if None.
+        base_dilation: distance of neighbouring elements of operand, per axis; 1 if None.
         window_dilation: distance of neighbouring elements of the window, per axis; 1 if None.
 
     Returns:
-        An array of the dtype of x, with one element for each position of the window.
+        An array of the dtype of operand, with one element for each position of the window.
 
     Raises:
         ArgumentError, ShapeError: for another computation, or sizes that do not fit.
@@ -359,8 +359,8 @@ def reduce_window(
         >>> reduce_window(image, -float("inf"), elementwise.max, window, window, "VALID").tolist()
         [[[[3.0]]]]
     """
-    x = array(x)
-    op, ndim = monoid(computation, x), len(x.shape)
+    operand = array(operand)
+    op, ndim = monoid(computation, operand), len(operand.shape)
     window, strides, spread, between = (
         of_each_axis("reduce_window", argument, value, ndim)
         for argument, value in (
@@ -372,16 +372,18 @@ def reduce_window(
     )
     reach = dilated(window, spread)
     if isinstance(padding, str):
-        padding = padtype_to_pads(dilated(x.shape, between), reach, strides, padding)
+        padding = padtype_to_pads(dilated(operand.shape, between), reach, strides, padding)
     pads = pairs_of("reduce_window", padding, ndim)
     config = [(low, high, d - 1) for (low, high), d in zip(pads, between, strict=True)]
-    dtype, x = x.dtype, pad(x, identity(op, x.dtype), config)
+    dtype, operand = operand.dtype, pad(operand, identity(op, operand.dtype), config)
     if op in (Op.ADD, Op.MUL):
-        x = elementwise.cast(x, accumulator(dtype))
+        operand = elementwise.cast(operand, accumulator(dtype))
     for axis in range(ndim):
-        places = max((x.shape[axis] - reach[axis]) // strides[axis] + 1, 0)
-        x = _fold_windows(x, op, axis, window[axis], strides[axis], spread[axis], places)
-    return _begin(elementwise.cast(x, dtype), init_value, computation, op)
+        places = max((operand.shape[axis] - reach[axis]) // strides[axis] + 1, 0)
+        operand = _fold_windows(
+            operand, op, axis, window[axis], strides[axis], spread[axis], places
+        )
+    return _begin(elementwise.cast(operand, dtype), init_value, computation, op)
 
 
 def _fold_windows(

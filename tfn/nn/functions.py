@@ -399,7 +399,7 @@ def _unmasked(out: Array, where: Array | None, value: float) -> Array:
 
 @overload
 def logsumexp(
-    x: Float[Array, "*axes"],
+    a: Float[Array, "*axes"],
     axis: Axes = None,
     b: ArrayLike | None = None,
     keepdims: bool = False,
@@ -408,7 +408,7 @@ def logsumexp(
 ) -> Float[Array, "*rest"]: ...
 @overload
 def logsumexp(
-    x: Float[Array, "*axes"],
+    a: Float[Array, "*axes"],
     axis: Axes = None,
     b: ArrayLike | None = None,
     keepdims: bool = False,
@@ -417,22 +417,22 @@ def logsumexp(
     where: Bool[Array, "*#axes"] | None = None,
 ) -> tuple[Float[Array, "*rest"], Float[Array, "*rest"]]: ...
 def logsumexp(
-    x: Float[Array, "*axes"],
+    a: Float[Array, "*axes"],
     axis: Axes = None,
     b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
     where: Bool[Array, "*#axes"] | None = None,
 ) -> Any:
-    """Returns ``log(sum(b * exp(x)))`` over axes, without overflow.
+    """Returns ``log(sum(b * exp(a)))`` over axes, without overflow.
 
     Args:
-        x: floats of any shape; integers become float32.
+        a: floats of any shape; integers become float32.
         axis: one or several axes, negative ones count from the end; None for all.
-        b: factors of the terms, which broadcast to x and may be negative; 1 if None.
+        b: factors of the terms, which broadcast to a and may be negative; 1 if None.
         keepdims: whether the axes stay, with size 1.
         return_sign: whether to return the logarithm of the magnitude of the sum, and its sign.
-        where: booleans that broadcast to x, True for the elements that take part; all if None.
+        where: booleans that broadcast to a, True for the elements that take part; all if None.
 
     Returns:
         Floats; -inf where no element takes part, and NaN where a sum is negative, unless
@@ -442,19 +442,19 @@ def logsumexp(
         >>> logsumexp(jnp.array([1000.0, 1000.0])).item() - 1000
         0.693...
     """
-    x = _masked(_floating(x), where)
+    a = _masked(_floating(a), where)
     if b is not None:
-        x = jnp.where(jnp.asarray(b) == 0, -jnp.inf, x)
-    largest = _largest(x, axis)
+        a = jnp.where(jnp.asarray(b) == 0, -jnp.inf, a)
+    largest = _largest(a, axis)
     largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
-    terms = jnp.exp(x - largest)
+    terms = jnp.exp(a - largest)
     total = jnp.sum(terms if b is None else b * terms, axis, keepdims=True)
     sign = jnp.sign(total)
     if return_sign:
         total = jnp.abs(total)
     out = jnp.log(total) + largest
     if not keepdims:
-        out, sign = (jnp.squeeze(v, _axes(axis, x.ndim)) for v in (out, sign))
+        out, sign = (jnp.squeeze(v, _axes(axis, a.ndim)) for v in (out, sign))
     return (out, sign) if return_sign else out
 
 

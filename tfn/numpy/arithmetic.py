@@ -153,7 +153,7 @@ def _both_bool(x: ArrayLike, y: ArrayLike) -> bool:
     return is_bool(x) and is_bool(y)
 
 
-def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The quotient of two arrays or numbers, always floating.
 
     Raises:
@@ -163,16 +163,16 @@ def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> divide(1, 2)
         Array(0.5, dtype=float32, weak_type=True)
     """
-    if type(x) is Array and type(y) is Array and x.dtype in INEXACT:
-        return binary(Op.DIV, "divide", x, y, INEXACT)
-    return composed(_divide, "divide", x, y, floating=True)
+    if type(x1) is Array and type(x2) is Array and x1.dtype in INEXACT:
+        return binary(Op.DIV, "divide", x1, x2, INEXACT)
+    return composed(_divide, "divide", x1, x2, floating=True)
 
 
 def _divide(x: UOp, y: UOp) -> UOp:
     return x / y
 
 
-def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The quotient rounded towards minus infinity.
 
     Raises:
@@ -183,7 +183,7 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> floor_divide(-7, 2)
         Array(-4, dtype=int32, weak_type=True)
     """
-    return composed(_floor_divide, "floor_divide", *counted(x, y), real=True)
+    return composed(_floor_divide, "floor_divide", *counted(x1, x2), real=True)
 
 
 def _floor_divide(x: UOp, y: UOp) -> UOp:
@@ -199,8 +199,8 @@ def _floor_divide(x: UOp, y: UOp) -> UOp:
     return choose(far, choose(x * y < 0, full_like(x, -1), quotient), whole)
 
 
-def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The remainder of floor division, which has the sign of `y`.
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The remainder of floor division, which has the sign of `x2`.
 
     Raises:
         DTypeError: for complex numbers.
@@ -210,12 +210,12 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> remainder(-7, 3)
         Array(2, dtype=int32, weak_type=True)
     """
-    x, y = counted(x, y)
-    return binary(Op.MOD, "remainder", x, y, REAL, "real numbers")
+    x1, x2 = counted(x1, x2)
+    return binary(Op.MOD, "remainder", x1, x2, REAL, "real numbers")
 
 
-def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The remainder of truncating division, which has the sign of `x`.
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The remainder of truncating division, which has the sign of `x1`.
 
     Raises:
         DTypeError: for complex numbers.
@@ -225,7 +225,7 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> fmod(-7, 3).item()
         -1
     """
-    return composed(truncated_rest, "fmod", *counted(x, y), real=True)
+    return composed(truncated_rest, "fmod", *counted(x1, x2), real=True)
 
 
 def truncated_rest(x: UOp, y: UOp) -> UOp:
@@ -242,7 +242,7 @@ def unsigned_abs(x: UOp) -> UOp:
     return bitcast(unary(Op.ABS, x), np.dtype(f"u{x.dtype.itemsize}"))
 
 
-def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """Floor division and its remainder.
 
     Raises:
@@ -253,11 +253,11 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
         >>> [x.item() for x in divmod(-7, 2)]
         [-4, 1]
     """
-    return floor_divide(x, y), remainder(x, y)
+    return floor_divide(x1, x2), remainder(x1, x2)
 
 
-def power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The power ``x**y``; a Python integer `y` becomes multiplications.
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The power ``x1**x2``; a Python integer `x2` becomes multiplications.
 
     Raises:
         ArgumentError: for an integer to a negative Python integer.
@@ -270,16 +270,21 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> power(2.0, -1).item()
         0.5
     """
-    if type(y) is int and isinstance(x, (Array, np.ndarray)) and -64 <= y <= 64 and not is_bool(x):
-        base = array_of("power", x)
-        if y < 0 and base.dtype not in INEXACT:
+    if (
+        type(x2) is int
+        and isinstance(x1, (Array, np.ndarray))
+        and -64 <= x2 <= 64
+        and not is_bool(x1)
+    ):
+        base = array_of("power", x1)
+        if x2 < 0 and base.dtype not in INEXACT:
             raise ArgumentError(
-                f"integers cannot be raised to the power {y}",
-                got=f"{shown(base)} ** {y}",
+                f"integers cannot be raised to the power {x2}",
+                got=f"{shown(base)} ** {x2}",
                 hint="convert the base to floats with .astype",
             )
-        return apply(_integer_power, (base,), y, weak=base.weak_type)
-    return composed(_power, "power", *counted(x, y))
+        return apply(_integer_power, (base,), x2, weak=base.weak_type)
+    return composed(_power, "power", *counted(x1, x2))
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -422,8 +427,8 @@ def _fmin(x: UOp, y: UOp) -> UOp:
     return choose(ne(x, x), y, choose(ne(y, y), x, UOp(Op.MIN, (x, y))))
 
 
-def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
-    """The angle in radians of the point (x, y), between -pi and pi.
+def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The angle in radians of the point (x2, x1), between -pi and pi.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -433,15 +438,15 @@ def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
         >>> arctan2(0.0, -1.0).item()
         3.1415927410125732
     """
-    return composed(_arctan2, "arctan2", y, x, floating=True, real=True)
+    return composed(_arctan2, "arctan2", x1, x2, floating=True, real=True)
 
 
 def _arctan2(y: UOp, x: UOp) -> UOp:
     return UOp(Op.ATAN2, (y, x))
 
 
-def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The hypotenuse ``sqrt(x**2 + y**2)`` of real numbers, without intermediate overflow.
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The hypotenuse ``sqrt(x1**2 + x2**2)`` of real numbers, without intermediate overflow.
 
     Raises:
         DTypeError: for complex numbers.
@@ -451,7 +456,7 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> hypot(3e30, 4e30).item() < float("inf")
         True
     """
-    return weaken(composed(_hypot, "hypot", x, y, floating=True, real=True), False)
+    return weaken(composed(_hypot, "hypot", x1, x2, floating=True, real=True), False)
 
 
 def _hypot(x: UOp, y: UOp) -> UOp:
@@ -466,8 +471,8 @@ def _hypot(x: UOp, y: UOp) -> UOp:
     return choose(eq(x, infinite) | eq(y, infinite), infinite, length)
 
 
-def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The logarithm ``log(exp(x) + exp(y))``, without intermediate overflow.
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The logarithm ``log(exp(x1) + exp(x2))``, without intermediate overflow.
 
     Of complex numbers it is the principal one, whose imaginary part is within pi.
 
@@ -478,7 +483,7 @@ def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> logaddexp(100.0, 100.0)
         Array(100.693146, dtype=float32, weak_type=True)
     """
-    return composed(_logaddexp, "logaddexp", x, y, floating=True)
+    return composed(_logaddexp, "logaddexp", x1, x2, floating=True)
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
@@ -509,8 +514,8 @@ def _complex_logaddexp(x: UOp, y: UOp) -> UOp:
     return complex_(real(total), angle - UOp(Op.DETACH, (turns,)) * turn)
 
 
-def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The logarithm ``log2(2**x + 2**y)``, without intermediate overflow.
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The logarithm ``log2(2**x1 + 2**x2)``, without intermediate overflow.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -519,7 +524,7 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
     """
-    return weaken(composed(_logaddexp2, "logaddexp2", x, y, floating=True), False)
+    return weaken(composed(_logaddexp2, "logaddexp2", x1, x2, floating=True), False)
 
 
 def _logaddexp2(x: UOp, y: UOp) -> UOp:
@@ -527,8 +532,8 @@ def _logaddexp2(x: UOp, y: UOp) -> UOp:
     return _logaddexp(x * scale, y * scale) / scale
 
 
-def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The absolute value of `x` with the sign of `y`.
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The absolute value of `x1` with the sign of `x2`.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -538,7 +543,7 @@ def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> copysign(3.0, -0.0).item()
         -3.0
     """
-    return composed(_copysign, "copysign", x, y, floating=True, real=True)
+    return composed(_copysign, "copysign", x1, x2, floating=True, real=True)
 
 
 def _copysign(x: UOp, y: UOp) -> UOp:
@@ -648,12 +653,12 @@ def _reciprocal(x: UOp) -> UOp:
     return full_like(x, 1) / x
 
 
-def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """The elements moved into a range: not below `min`, and not above `max`; NaN stays.
 
     Args:
-        x: array or number.
-        min: lower bound, array or number, broadcast with `x`; None for no bound.
+        arr: array or number.
+        min: lower bound, array or number, broadcast with `arr`; None for no bound.
         max: upper bound, likewise; it wins where it is below `min`.
 
     Returns:
@@ -667,11 +672,11 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
         >>> clip(7, max=5)
         Array(5, dtype=int32, weak_type=True)
     """
-    need_real("clip", x)
-    x = array_of("clip", x)
+    need_real("clip", arr)
+    arr = array_of("clip", arr)
     if min is not None:
-        x = maximum(x, min)
-    return x if max is None else minimum(x, max)
+        arr = maximum(arr, min)
+    return arr if max is None else minimum(arr, max)
 
 
 absolute, mod, true_divide, pow = abs, remainder, divide, power

@@ -15,26 +15,26 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 
-def real(x: ArrayLike, /) -> Array:
+def real(val: ArrayLike, /) -> Array:
     """The real part; a real array itself.
 
     Example:
         >>> real(3 + 4j)
         Array(3., dtype=float32, weak_type=True)
     """
-    x = array_of("real", x)
-    return apply(build.real, (x,), weak=x.weak_type) if x.dtype in COMPLEXES else x
+    val = array_of("real", val)
+    return apply(build.real, (val,), weak=val.weak_type) if val.dtype in COMPLEXES else val
 
 
-def imag(x: ArrayLike, /) -> Array:
+def imag(val: ArrayLike, /) -> Array:
     """The imaginary part, zeros of a real array.
 
     Example:
         >>> imag(3 + 4j)
         Array(4., dtype=float32, weak_type=True)
     """
-    x = array_of("imag", x)
-    return apply(build.imag, (x,), weak=x.weak_type)
+    val = array_of("imag", val)
+    return apply(build.imag, (val,), weak=val.weak_type)
 
 
 def conj(x: ArrayLike, /) -> Array:
@@ -48,16 +48,16 @@ def conj(x: ArrayLike, /) -> Array:
     return apply(build.conj, (x,), weak=x.weak_type) if x.dtype in COMPLEXES else x
 
 
-def angle(x: ArrayLike, deg: bool = False) -> Array:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle between a number and the positive real axis, in radians or degrees.
 
     Example:
         >>> angle(-1.0)
         Array(3.1415927, dtype=float32, weak_type=True)
     """
-    x = array_of("angle", x)
-    weak = x.weak_type and x.dtype in INEXACT
-    return apply(_angle, (x,), inexact((x.dtype, False))[0], bool(deg), weak=weak)
+    z = array_of("angle", z)
+    weak = z.weak_type and z.dtype in INEXACT
+    return apply(_angle, (z,), inexact((z.dtype, False))[0], bool(deg), weak=weak)
 
 
 def _angle(x: UOp, kind: DType, deg: bool) -> UOp:

@@ -157,7 +157,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     )
 
 
-def vstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
+def vstack(tup: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """The arrays joined along the first axis, in `dtype` or the promoted one; vectors become rows.
 
     Raises:
@@ -169,10 +169,10 @@ def vstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array
         >>> vstack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 2], [3, 4]]
     """
-    return concatenate([atleast_2d(x) for x in arrays_of("vstack", arrays)], 0, dtype=dtype)
+    return concatenate([atleast_2d(x) for x in arrays_of("vstack", tup)], 0, dtype=dtype)
 
 
-def hstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
+def hstack(tup: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """The arrays joined along the second axis, vectors along their only one; see `vstack`.
 
     Raises:
@@ -184,11 +184,11 @@ def hstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array
         >>> hstack([tnp.array([1, 2]), tnp.array([3])])
         Array([1, 2, 3], dtype=int32)
     """
-    rows = [atleast_1d(x) for x in arrays_of("hstack", arrays)]
+    rows = [atleast_1d(x) for x in arrays_of("hstack", tup)]
     return concatenate(rows, 0 if rows[0].ndim == 1 else 1, dtype=dtype)
 
 
-def dstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
+def dstack(tup: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """The arrays joined along the third axis, which is added where it is missing; see `vstack`.
 
     Raises:
@@ -200,10 +200,10 @@ def dstack(arrays: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array
         >>> dstack([tnp.ones((2, 3)), tnp.zeros((2, 3))]).shape
         (2, 3, 2)
     """
-    return concatenate([atleast_3d(x) for x in arrays_of("dstack", arrays)], 2, dtype=dtype)
+    return concatenate([atleast_3d(x) for x in arrays_of("dstack", tup)], 2, dtype=dtype)
 
 
-def column_stack(arrays: Sequence[ArrayLike]) -> Array:
+def column_stack(tup: Sequence[ArrayLike]) -> Array:
     """The matrix whose columns are vectors, or those of matrices.
 
     Raises:
@@ -215,17 +215,17 @@ def column_stack(arrays: Sequence[ArrayLike]) -> Array:
         >>> column_stack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 3], [2, 4]]
     """
-    columns = [array_of("column_stack", x) for x in arrays_of("column_stack", arrays)]
+    columns = [array_of("column_stack", x) for x in arrays_of("column_stack", tup)]
     for x in columns:
         rank("column_stack", x, 0, 2)
     return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in columns], 1)
 
 
-def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Two arrays joined along an axis, in a new array.
 
     Args:
-        x: first array.
+        arr: first array.
         values: second array.
         axis: axis along which they are joined, counted from the end if negative; None flattens both
             first.
@@ -239,14 +239,14 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
         >>> append(tnp.array([1, 2]), tnp.array([3]))
         Array([1, 2, 3], dtype=int32)
     """
-    return concatenate([x, values], axis)
+    return concatenate([arr, values], axis)
 
 
-def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """The parts of an axis: a number of equal ones, or cut at indices.
 
     Args:
-        x: array or number.
+        ary: array or number.
         indices_or_sections: number of parts, or the indices at which a new part begins; negative
             ones count from the end.
         axis: axis that is cut, counted from the end if negative.
@@ -261,28 +261,28 @@ def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
         >>> [x.tolist() for x in split(tnp.arange(5), [1, 3])]
         [[0], [1, 2], [3, 4]]
     """
-    x = array_of("split", x)
-    size = x.shape[one_axis("split", axis, x.ndim)]
+    ary = array_of("split", ary)
+    size = ary.shape[one_axis("split", axis, ary.ndim)]
     if _is_number(indices_or_sections):
         parts = integer("split", "indices_or_sections", indices_or_sections, 1)
         if size % parts:
             raise ShapeError(
                 f"split cannot cut {size} elements into {parts} equal parts",
-                got=f"{shown(x)}, axis={axis}",
+                got=f"{shown(ary)}, axis={axis}",
                 hint="array_split makes parts of unequal size",
             )
-    return array_split(x, indices_or_sections, axis)
+    return array_split(ary, indices_or_sections, axis)
 
 
 def _is_number(value: object) -> bool:
     return not isinstance(value, (list, tuple)) and getattr(value, "ndim", 0) == 0
 
 
-def array_split(x: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Array]:
+def array_split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Array]:
     """The parts of an axis: a number of nearly equal ones, the larger first, or cut at indices.
 
     Args:
-        x: array or number.
+        ary: array or number.
         indices_or_sections: number of parts, or the indices at which a new part begins; negative
             ones count from the end.
         axis: axis that is cut, counted from the end if negative.
@@ -296,9 +296,9 @@ def array_split(x: ArrayLike, indices_or_sections: object, axis: int = 0) -> lis
         >>> [x.tolist() for x in array_split(tnp.arange(5), 2)]
         [[0, 1, 2], [3, 4]]
     """
-    x = array_of("array_split", x)
-    axis = one_axis("array_split", axis, x.ndim)
-    size = x.shape[axis]
+    ary = array_of("array_split", ary)
+    axis = one_axis("array_split", axis, ary.ndim)
+    size = ary.shape[axis]
     if _is_number(indices_or_sections):
         parts = integer("array_split", "indices_or_sections", indices_or_sections, 1)
         size_limit("array_split", (parts,))
@@ -308,7 +308,9 @@ def array_split(x: ArrayLike, indices_or_sections: object, axis: int = 0) -> lis
     else:
         inner = integers("split", "indices_or_sections", indices_or_sections)
         cuts = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in inner], size]
-    return [apply(section, (x,), axis, a, max(a, b), weak=x.weak_type) for a, b in pairwise(cuts)]
+    return [
+        apply(section, (ary,), axis, a, max(a, b), weak=ary.weak_type) for a, b in pairwise(cuts)
+    ]
 
 
 def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
@@ -325,7 +327,7 @@ def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
     return shrink(x, first, last)
 
 
-def vsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
+def vsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
     """The parts of the first axis; see `split`.
 
     Raises:
@@ -336,11 +338,11 @@ def vsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
         >>> [x.shape for x in vsplit(tnp.ones((6, 2)), 3)]
         [(2, 2), (2, 2), (2, 2)]
     """
-    rank("vsplit", array_of("vsplit", x), 2)
-    return split(x, indices_or_sections, 0)
+    rank("vsplit", array_of("vsplit", ary), 2)
+    return split(ary, indices_or_sections, 0)
 
 
-def hsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
+def hsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
     """The parts of the second axis, or of the only one; see `split`.
 
     Raises:
@@ -351,12 +353,12 @@ def hsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
         >>> [x.shape for x in hsplit(tnp.ones((2, 6)), 3)]
         [(2, 2), (2, 2), (2, 2)]
     """
-    x = array_of("hsplit", x)
-    rank("hsplit", x, 1)
-    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
+    ary = array_of("hsplit", ary)
+    rank("hsplit", ary, 1)
+    return split(ary, indices_or_sections, 0 if ary.ndim == 1 else 1)
 
 
-def tile(x: ArrayLike, reps: object) -> Array:
+def tile(A: ArrayLike, reps: object) -> Array:
     """The array repeated side by side, a number of times along each axis.
 
     Raises:
@@ -367,10 +369,10 @@ def tile(x: ArrayLike, reps: object) -> Array:
         >>> tile(tnp.array([1, 2]), (2, 2)).tolist()
         [[1, 2, 1, 2], [1, 2, 1, 2]]
     """
-    x = array_of("tile", x)
+    A = array_of("tile", A)
     counts = integers("tile", "reps", listed(reps), 0)
-    counts = (1,) * (x.ndim - len(counts)) + counts
-    return apply(_tiled, (x,), counts, weak=x.weak_type)
+    counts = (1,) * (A.ndim - len(counts)) + counts
+    return apply(_tiled, (A,), counts, weak=A.weak_type)
 
 
 def _tiled(x: UOp, counts: Numbers) -> UOp:
@@ -382,7 +384,7 @@ def _tiled(x: UOp, counts: Numbers) -> UOp:
 
 
 def repeat(
-    x: ArrayLike,
+    a: ArrayLike,
     repeats: object,
     axis: int | None = None,
     *,
@@ -391,7 +393,7 @@ def repeat(
     """The array with each element along an axis repeated.
 
     Args:
-        x: array or number.
+        a: array or number.
         repeats: number of repetitions, or a vector of one for each element; not negative.
         axis: axis whose elements are repeated, counted from the end if negative; None takes the
             flat array.
@@ -399,7 +401,7 @@ def repeat(
             fills up; None takes the sum of `repeats`.
 
     Returns:
-        An array of the dtype of `x`, with ``sum(repeats)`` elements along the axis.
+        An array of the dtype of `a`, with ``sum(repeats)`` elements along the axis.
 
     Raises:
         ConcretizationTypeError: if `repeats` is being traced.
@@ -412,11 +414,11 @@ def repeat(
         >>> repeat(tnp.array([1, 2]), 2)
         Array([1, 1, 2, 2], dtype=int32)
     """
-    x, axis = flat_or_axis("repeat", x, axis)
-    size, total = x.shape[axis], total_repeat_length
+    a, axis = flat_or_axis("repeat", a, axis)
+    size, total = a.shape[axis], total_repeat_length
     counts = _counts(repeats, size)
     if len(counts) == 1 and total is None:
-        return apply(_repeated, (x,), axis, int(counts[0]), weak=x.weak_type)
+        return apply(_repeated, (a,), axis, int(counts[0]), weak=a.weak_type)
     size_limit("repeat", (int(counts.sum(dtype=np.float64)) * (size if len(counts) == 1 else 1),))
     places = np.repeat(np.arange(size), counts)
     if total is not None:
@@ -424,9 +426,9 @@ def repeat(
         size_limit("repeat", (missing,))
         places = np.pad(places, (0, missing), mode="edge")[:total]
     if not places.size:
-        return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
-    index = indices_of("repeat", places, x.shape[axis])
-    return apply(gather_along, (x, index), axis, weak=x.weak_type)
+        return apply(section, (a,), axis, 0, 0, weak=a.weak_type)
+    index = indices_of("repeat", places, a.shape[axis])
+    return apply(gather_along, (a, index), axis, weak=a.weak_type)
 
 
 def _counts(repeats: object, size: int) -> np.ndarray[Any, Any]:
@@ -466,17 +468,17 @@ def gather_along(x: UOp, index: UOp, axis: int) -> UOp:
     return build.moveaxis(reshaped(windows, (*index.shape, *front.shape[1:])), 0, axis)
 
 
-def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
+def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
     """The array with its elements moved along axes; those moved past the end come in at the front.
 
     Args:
-        x: array or number.
+        a: array or number.
         shift: number of places, negative to move to the front; or one for each axis. It may be
             traced.
         axis: axis or axes, counted from the end if negative; None moves in the flat array.
 
     Returns:
-        An array of the shape and dtype of `x`.
+        An array of the shape and dtype of `a`.
 
     Raises:
         ArgumentError: unless there is one shift, or one for each axis.
@@ -487,10 +489,10 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
         >>> roll(tnp.arange(4), 1)
         Array([3, 0, 1, 2], dtype=int32)
     """
-    x = array_of("roll", x)
+    a = array_of("roll", a)
     if axis is None:
-        return reshape(roll(ravel(x), shift, 0), x.shape)
-    axes = [one_axis("roll", a, x.ndim) for a in listed(axis)]
+        return reshape(roll(ravel(a), shift, 0), a.shape)
+    axes = [one_axis("roll", i, a.ndim) for i in listed(axis)]
     shifts = list(listed(shift))
     axes *= len(shifts) if len(axes) == 1 else 1
     shifts *= len(axes) if len(shifts) == 1 else 1
@@ -502,13 +504,13 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
         )
     moves: list[tuple[int, int | None]] = []
     unknown = []
-    for a, places in zip(axes, shifts):
+    for i, places in zip(axes, shifts):
         try:
-            moves.append((a, integer("roll", "shift", places) % max(x.shape[a], 1)))
+            moves.append((i, integer("roll", "shift", places) % max(a.shape[i], 1)))
         except ConcretizationTypeError:
-            moves.append((a, None))
+            moves.append((i, None))
             unknown.append(places)
-    return apply(_rolled, (x, *unknown), tuple(moves), weak=x.weak_type)
+    return apply(_rolled, (a, *unknown), tuple(moves), weak=a.weak_type)
 
 
 def _rolled(x: UOp, *shifts_and_moves: Any) -> UOp:

@@ -74,18 +74,18 @@ def _product(
 
 
 def dot(
-    x: ArrayLike,
-    y: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The sum of products over the last axis of `x` and the last but one, or the only one, of `y`.
+    """The sum of products over the last axis of `a` and the last but one, or the only one, of `b`.
 
     Args:
-        x: first operand, array or number.
-        y: second operand, array or number.
+        a: first operand, array or number.
+        b: second operand, array or number.
         precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
             multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
@@ -94,7 +94,7 @@ def dot(
             None leaves it to the compiler.
 
     Returns:
-        An array with the other axes of `x`, then those of `y`; a product of a number is
+        An array with the other axes of `a`, then those of `b`; a product of a number is
         elementwise.
 
     Raises:
@@ -108,12 +108,12 @@ def dot(
     if out_sharding is not None:
         return resolved(
             out_sharding,
-            lambda: dot(x, y, precision=precision, preferred_element_type=preferred_element_type),
+            lambda: dot(a, b, precision=precision, preferred_element_type=preferred_element_type),
         )
-    x, y = array_of("dot", x), array_of("dot", y)
-    if x.ndim and y.ndim:
-        _fits("dot", x, y, x.ndim - 1, max(y.ndim - 2, 0))
-    return _product("dot", _dot, x, y, is_tf32(precision), dtype=preferred_element_type)
+    a, b = array_of("dot", a), array_of("dot", b)
+    if a.ndim and b.ndim:
+        _fits("dot", a, b, a.ndim - 1, max(b.ndim - 2, 0))
+    return _product("dot", _dot, a, b, is_tf32(precision), dtype=preferred_element_type)
 
 
 def _fits(name: str, x: Array, y: Array, i: int, j: int) -> None:
@@ -133,18 +133,18 @@ def _dot(x: UOp, y: UOp, dtype: DType, result_dtype: DType, tf32: bool) -> UOp:
 
 
 def matmul(
-    x: ArrayLike,
-    y: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The matrix product ``x @ y``; axes before the last two are broadcast.
+    """The matrix product ``a @ b``; axes before the last two are broadcast.
 
     Args:
-        x: matrices, the last two axes, or one vector.
-        y: matrices, the last two axes, or one vector.
+        a: matrices, the last two axes, or one vector.
+        b: matrices, the last two axes, or one vector.
         precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
             multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
@@ -153,7 +153,7 @@ def matmul(
             None leaves it to the compiler.
 
     Returns:
-        An array of shape ``(*batch, rows of x, columns of y)``, without the axis of a vector.
+        An array of shape ``(*batch, rows of a, columns of b)``, without the axis of a vector.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -169,16 +169,16 @@ def matmul(
         return resolved(
             out_sharding,
             lambda: matmul(
-                x, y, precision=precision, preferred_element_type=preferred_element_type
+                a, b, precision=precision, preferred_element_type=preferred_element_type
             ),
         )
-    x, y = array_of("matmul", x), array_of("matmul", y)
-    if not x.ndim or not y.ndim:
+    a, b = array_of("matmul", a), array_of("matmul", b)
+    if not a.ndim or not b.ndim:
         hint = "use * for a product with a scalar"
-        raise unfit("matmul needs arrays, not scalars", (x, y), hint)
-    _fits("matmul", x, y, x.ndim - 1, max(y.ndim - 2, 0))
-    broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
-    return _product("matmul", _matmul, x, y, is_tf32(precision), dtype=preferred_element_type)
+        raise unfit("matmul needs arrays, not scalars", (a, b), hint)
+    _fits("matmul", a, b, a.ndim - 1, max(b.ndim - 2, 0))
+    broadcast_shape("matmul", a.shape[:-2], b.shape[:-2])
+    return _product("matmul", _matmul, a, b, is_tf32(precision), dtype=preferred_element_type)
 
 
 def _matmul(x: UOp, y: UOp, dtype: DType, result_dtype: DType, tf32: bool) -> UOp:
@@ -201,8 +201,8 @@ _PAIRS = "name as many axes of the first array as of the second, such as ((0,), 
 
 
 def tensordot(
-    x: ArrayLike,
-    y: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
     axes: object = 2,
     *,
     precision: object = None,
@@ -212,10 +212,10 @@ def tensordot(
     """The sum of products over pairs of axes of two arrays.
 
     Args:
-        x: first operand, array or number.
-        y: second operand, array or number.
-        axes: the number n of axes, the last n of `x` and the first n of `y`, 2 by default; or a
-            pair of the axes of `x` and the axes of `y`.
+        a: first operand, array or number.
+        b: second operand, array or number.
+        axes: the number n of axes, the last n of `a` and the first n of `b`, 2 by default; or a
+            pair of the axes of `a` and the axes of `b`.
         precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
             multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
@@ -224,7 +224,7 @@ def tensordot(
             None leaves it to the compiler.
 
     Returns:
-        An array with the other axes of `x`, then those of `y`.
+        An array with the other axes of `a`, then those of `b`.
 
     Raises:
         ShapeError: if paired axes differ in size.
@@ -242,27 +242,27 @@ def tensordot(
         return resolved(
             out_sharding,
             lambda: tensordot(
-                x, y, axes, precision=precision, preferred_element_type=preferred_element_type
+                a, b, axes, precision=precision, preferred_element_type=preferred_element_type
             ),
         )
-    x, y = array_of("tensordot", x), array_of("tensordot", y)
+    a, b = array_of("tensordot", a), array_of("tensordot", b)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
             raise ArgumentError("tensordot needs pairs of axes", got=f"axes={axes}", hint=_PAIRS)
-        first = some_axes("tensordot", axes[0], x.ndim)
-        second = some_axes("tensordot", axes[1], y.ndim)
+        first = some_axes("tensordot", axes[0], a.ndim)
+        second = some_axes("tensordot", axes[1], b.ndim)
     else:
         count = integer("tensordot", "axes", axes, 0)
-        if count > min(x.ndim, y.ndim):
+        if count > min(a.ndim, b.ndim):
             what = f"tensordot over {count} axes needs as many in both arrays"
-            raise unfit(what, (x, y), "axes=1 contracts the last axis with the first one")
-        first, second = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
+            raise unfit(what, (a, b), "axes=1 contracts the last axis with the first one")
+        first, second = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     if len(first) != len(second):
         raise ArgumentError("tensordot needs pairs of axes", got=f"axes={axes}", hint=_PAIRS)
     for i, j in zip(first, second):
-        _fits("tensordot", x, y, i, j)
+        _fits("tensordot", a, b, i, j)
     static = first, second, is_tf32(precision)
-    return _product("tensordot", _tensordot, x, y, *static, dtype=preferred_element_type)
+    return _product("tensordot", _tensordot, a, b, *static, dtype=preferred_element_type)
 
 
 def _tensordot(
@@ -277,7 +277,7 @@ def _tensordot(
     return contract(cast(x, dtype), cast(y, dtype), (first, second), ((), ()), result_dtype, tf32)
 
 
-def inner(x: ArrayLike, y: ArrayLike) -> Array:
+def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """The sum of products over the last axes of two arrays.
 
     Raises:
@@ -288,23 +288,23 @@ def inner(x: ArrayLike, y: ArrayLike) -> Array:
         >>> inner(tnp.array([1, 2, 3]), tnp.array([4, 5, 6])).item()
         32
     """
-    x, y = array_of("inner", x), array_of("inner", y)
-    if not x.ndim or not y.ndim:
-        return dot(x, y)
-    _fits("inner", x, y, x.ndim - 1, y.ndim - 1)
-    return _product("inner", _tensordot, x, y, (x.ndim - 1,), (y.ndim - 1,))
+    a, b = array_of("inner", a), array_of("inner", b)
+    if not a.ndim or not b.ndim:
+        return dot(a, b)
+    _fits("inner", a, b, a.ndim - 1, b.ndim - 1)
+    return _product("inner", _tensordot, a, b, (a.ndim - 1,), (b.ndim - 1,))
 
 
-def outer(x: ArrayLike, y: ArrayLike, *, out: None = None) -> Array:
-    """The matrix of all products of an element of `x` with one of `y`, both flattened.
+def outer(a: ArrayLike, b: ArrayLike, *, out: None = None) -> Array:
+    """The matrix of all products of an element of `a` with one of `b`, both flattened.
 
     Args:
-        x: array or number, of any shape, whose elements give the rows.
-        y: array or number, of any shape, whose elements give the columns.
+        a: array or number, of any shape, whose elements give the rows.
+        b: array or number, of any shape, whose elements give the columns.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of shape (x.size, y.size).
+        An array of shape (a.size, b.size).
 
     Example:
         >>> import tfn.numpy as tnp
@@ -312,13 +312,13 @@ def outer(x: ArrayLike, y: ArrayLike, *, out: None = None) -> Array:
         [[3, 4], [6, 8]]
     """
     no_out("outer", out)
-    x, y = array_of("outer", x), array_of("outer", y)
-    return x.reshape(x.size, 1) * y.reshape(1, y.size)
+    a, b = array_of("outer", a), array_of("outer", b)
+    return a.reshape(a.size, 1) * b.reshape(1, b.size)
 
 
 def vdot(
-    x: ArrayLike,
-    y: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
@@ -326,8 +326,8 @@ def vdot(
     """The sum of the products of all elements of two arrays, of which the first is conjugated.
 
     Args:
-        x: first array, which is flattened.
-        y: second array of as many elements, which is flattened.
+        a: first array, which is flattened.
+        b: second array of as many elements, which is flattened.
         precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
             multiply them on matrix units; all others of JAX are accepted, and exact.
         preferred_element_type: dtype of the result, in which products are added up; None takes the
@@ -344,17 +344,17 @@ def vdot(
         >>> vdot(tnp.array([1j, 2]), tnp.array([1j, 3])).item()
         (7+0j)
     """
-    x, y = array_of("vdot", x), array_of("vdot", y)
-    flat = conj(x.reshape(x.size)), y.reshape(y.size)
+    a, b = array_of("vdot", a), array_of("vdot", b)
+    flat = conj(a.reshape(a.size)), b.reshape(b.size)
     return dot(*flat, precision=precision, preferred_element_type=preferred_element_type)
 
 
-def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis, of which the first operand is conjugated.
 
     Args:
-        x: first operand, array or number.
-        y: second operand, array or number.
+        x1: first operand, array or number.
+        x2: second operand, array or number.
         axis: axis to sum over, counted from the end if negative; in both operands.
 
     Returns:
@@ -369,16 +369,16 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
         >>> vecdot(tnp.array([[1, 2], [3, 4]]), tnp.array([1, 1]))
         Array([3, 7], dtype=int32)
     """
-    x, y = array_of("vecdot", x), array_of("vecdot", y)
-    i, j = one_axis("vecdot", axis, x.ndim), one_axis("vecdot", axis, y.ndim)
-    if x.shape[i] != y.shape[j]:
-        raise unfit("vecdot needs vectors of one size", (x, y), "axis= says where they lie")
-    product = conj(moveaxis(x, i, -1)) * moveaxis(y, j, -1)
+    x1, x2 = array_of("vecdot", x1), array_of("vecdot", x2)
+    i, j = one_axis("vecdot", axis, x1.ndim), one_axis("vecdot", axis, x2.ndim)
+    if x1.shape[i] != x2.shape[j]:
+        raise unfit("vecdot needs vectors of one size", (x1, x2), "axis= says where they lie")
+    product = conj(moveaxis(x1, i, -1)) * moveaxis(x2, j, -1)
     return product.any(-1) if product.dtype == BOOL else product.sum(-1, product.dtype)
 
 
 def matvec(
-    x: Shaped[ArrayLike, "*#batch m n"], y: Shaped[ArrayLike, "*#batch n"], /
+    x1: Shaped[ArrayLike, "*#batch m n"], x2: Shaped[ArrayLike, "*#batch n"], /
 ) -> Shaped[Array, "*batch m"]:
     """The products of matrices and vectors, both in stacks: over the last axes of both.
 
@@ -390,12 +390,12 @@ def matvec(
         >>> matvec(tnp.ones((7, 2, 3)), tnp.ones((7, 3))).shape
         (7, 2)
     """
-    x, y = array_of("matvec", x), array_of("matvec", y)
-    return matmul(x, y[..., None])[..., 0]
+    x1, x2 = array_of("matvec", x1), array_of("matvec", x2)
+    return matmul(x1, x2[..., None])[..., 0]
 
 
 def vecmat(
-    x: Shaped[ArrayLike, "*#batch m"], y: Shaped[ArrayLike, "*#batch m n"], /
+    x1: Shaped[ArrayLike, "*#batch m"], x2: Shaped[ArrayLike, "*#batch m n"], /
 ) -> Shaped[Array, "*batch n"]:
     """The products of conjugated vectors and matrices, both in stacks.
 
@@ -407,29 +407,29 @@ def vecmat(
         >>> vecmat(tnp.ones((7, 2)), tnp.ones((7, 2, 3))).shape
         (7, 3)
     """
-    x, y = array_of("vecmat", x), array_of("vecmat", y)
-    return matmul(conj(x)[..., None, :], y)[..., 0, :]
+    x1, x2 = array_of("vecmat", x1), array_of("vecmat", x2)
+    return matmul(conj(x1)[..., None, :], x2)[..., 0, :]
 
 
-def kron(x: ArrayLike, y: ArrayLike) -> Array:
-    """The Kronecker product: each element of `x` replaced by its product with `y`.
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: each element of `a` replaced by its product with `b`.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> kron(tnp.array([1, 10]), tnp.array([1, 2]))
         Array([ 1,  2, 10, 20], dtype=int32)
     """
-    x, y = array_of("kron", x), array_of("kron", y)
-    ndim = max(x.ndim, y.ndim)
-    a, b = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
-    spaced_x = x.reshape(tuple(n for size in a for n in (size, 1)))
-    spaced_y = y.reshape(tuple(n for size in b for n in (1, size)))
-    return (spaced_x * spaced_y).reshape(tuple(i * j for i, j in zip(a, b)))
+    a, b = array_of("kron", a), array_of("kron", b)
+    ndim = max(a.ndim, b.ndim)
+    outer, inner = (1,) * (ndim - a.ndim) + a.shape, (1,) * (ndim - b.ndim) + b.shape
+    spaced_x = a.reshape(tuple(n for size in outer for n in (size, 1)))
+    spaced_y = b.reshape(tuple(n for size in inner for n in (1, size)))
+    return (spaced_x * spaced_y).reshape(tuple(i * j for i, j in zip(outer, inner)))
 
 
 def cross(
-    x: ArrayLike,
-    y: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
     axis: int | None = -1,
     *,
     axisa: int = -1,
@@ -439,12 +439,12 @@ def cross(
     """The vector products of vectors of three elements along an axis, or of two in a plane.
 
     Args:
-        x: first operand, array or number.
-        y: second operand, array or number.
+        a: first operand, array or number.
+        b: second operand, array or number.
         axis: axis of the vectors, counted from the end if negative; the last by default, None takes
             the three axes that follow.
-        axisa: axis of the vectors of `x`.
-        axisb: axis of the vectors of `y`.
+        axisa: axis of the vectors of `a`.
+        axisb: axis of the vectors of `b`.
         axisc: axis of those of the result.
 
     Returns:
@@ -460,24 +460,24 @@ def cross(
         >>> cross(tnp.array([1, 0, 0]), tnp.array([0, 1, 0]))
         Array([0, 0, 1], dtype=int32)
     """
-    x, y = array_of("cross", x), array_of("cross", y)
+    a, b = array_of("cross", a), array_of("cross", b)
     if axis is None or (axisa, axisb, axisc) != (-1, -1, -1):
         if axis is not None and axis != -1:
             axisa = axisb = axisc = axis
-        found = cross(moveaxis(x, axisa, -1), moveaxis(y, axisb, -1))
-        planar = found.ndim < max(x.ndim, y.ndim)
+        found = cross(moveaxis(a, axisa, -1), moveaxis(b, axisb, -1))
+        planar = found.ndim < max(a.ndim, b.ndim)
         return found if planar else moveaxis(found, -1, axisc)
-    sizes = [u.shape[one_axis("cross", axis, u.ndim)] for u in (x, y)]
+    sizes = [u.shape[one_axis("cross", axis, u.ndim)] for u in (a, b)]
     if 2 in sizes and all(n in (2, 3) for n in sizes):
-        x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
+        a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
         if sizes == [2, 2]:
-            return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
-        x, y = (apply(_in_space, (u,)) for u in (x, y))
-        return moveaxis(cross(x, y), -1, axis)
-    if any(u.shape[one_axis("cross", axis, u.ndim)] != 3 for u in (x, y)):
-        raise unfit("cross needs vectors of 3", (x, y), "axis= says where they lie")
-    operands, dtype, weak = together("cross", x, y)
-    shape = broadcast_shape("cross", x.shape, y.shape)
+            return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+        a, b = (apply(_in_space, (u,)) for u in (a, b))
+        return moveaxis(cross(a, b), -1, axis)
+    if any(u.shape[one_axis("cross", axis, u.ndim)] != 3 for u in (a, b)):
+        raise unfit("cross needs vectors of 3", (a, b), "axis= says where they lie")
+    operands, dtype, weak = together("cross", a, b)
+    shape = broadcast_shape("cross", a.shape, b.shape)
     return apply(_cross, operands, dtype, shape, axis % len(shape), weak=weak)
 
 

@@ -146,7 +146,7 @@ def array(
 
 
 def asarray(
-    object: Any,
+    a: Any,
     dtype: DTypeLike | None = None,
     order: str = "K",
     *,
@@ -158,7 +158,7 @@ def asarray(
     Later writes to a NumPy array are not seen, unless ``copy=False`` asks for its memory.
 
     Args:
-        object: number, Array, NumPy array, object with `__array__`, or nested lists and tuples of
+        a: number, Array, NumPy array, object with `__array__`, or nested lists and tuples of
             these.
         dtype: dtype of the result; None as for `array`.
         order: accepted as in NumPy, and changes nothing.
@@ -166,7 +166,7 @@ def asarray(
         device: a device, its name or a sharding; None for the default device.
 
     Returns:
-        An Array of the shape of `object`.
+        An Array of the shape of `a`.
 
     Raises:
         ArgumentError: as `array`.
@@ -179,7 +179,7 @@ def asarray(
         >>> x
         Array([0., 0., 0.], dtype=float64)
     """
-    return array(object, dtype, copy, device=device)
+    return array(a, dtype, copy, device=device)
 
 
 def _of_one(value: object, dtype: DType) -> Array:
@@ -262,7 +262,7 @@ def duplicate(x: Array) -> Array:
     return copied
 
 
-def copy(x: ArrayLike) -> Array:
+def copy(a: ArrayLike) -> Array:
     """The same values in memory of their own.
 
     Example:
@@ -270,7 +270,7 @@ def copy(x: ArrayLike) -> Array:
         >>> copy(tnp.array([1, 2]))
         Array([1, 2], dtype=int32)
     """
-    return duplicate(array_of("copy", x))
+    return duplicate(array_of("copy", a))
 
 
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
@@ -420,20 +420,20 @@ def empty(
 
 
 def full_like(
-    x: ArrayLike,
+    a: ArrayLike,
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     shape: Any = None,
     *,
     device: Any = None,
 ) -> Array:
-    """An array of the shape and dtype of `x` with one value everywhere, divided like `x`.
+    """An array of the shape and dtype of `a` with one value everywhere, divided like `a`.
 
     Args:
-        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        a: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
         fill_value: number, or array that broadcasts to the shape.
-        dtype: dtype of the result; None takes that of `x`.
-        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        dtype: dtype of the result; None takes that of `a`.
+        shape: tuple of sizes, or one size; None takes the shape of `a`.
         device: a device, its name or a sharding; None for the default device.
 
     Raises:
@@ -445,22 +445,22 @@ def full_like(
         >>> full_like(tnp.array([1, 2]), 7)
         Array([7, 7], dtype=int32)
     """
-    kind, sizes = _like("full_like", x, dtype, shape)
-    if device is None and isinstance(x, Array) and x.committed and sizes == x.shape:
-        device = x.sharding
-    weak = getattr(x, "weak_type", scalar_kind(x) not in (None, BOOL))
+    kind, sizes = _like("full_like", a, dtype, shape)
+    if device is None and isinstance(a, Array) and a.committed and sizes == a.shape:
+        device = a.sharding
+    weak = getattr(a, "weak_type", scalar_kind(a) not in (None, BOOL))
     return weaken(full(sizes, fill_value, kind, device=device), dtype is None and weak)
 
 
 def zeros_like(
-    x: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
+    a: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
 ) -> Array:
-    """An array of the shape and dtype of `x` with zeros everywhere.
+    """An array of the shape and dtype of `a` with zeros everywhere.
 
     Args:
-        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
-        dtype: dtype of the result; None takes that of `x`.
-        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        a: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `a`.
+        shape: tuple of sizes, or one size; None takes the shape of `a`.
         device: a device, its name or a sharding; None for the default device.
 
     Example:
@@ -468,18 +468,18 @@ def zeros_like(
         >>> zeros_like(tnp.array([2, 3]), shape=(1, 2))
         Array([[0, 0]], dtype=int32)
     """
-    return full_like(x, 0, dtype, shape, device=device)
+    return full_like(a, 0, dtype, shape, device=device)
 
 
 def ones_like(
-    x: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
+    a: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
 ) -> Array:
-    """An array of the shape and dtype of `x` with ones everywhere.
+    """An array of the shape and dtype of `a` with ones everywhere.
 
     Args:
-        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
-        dtype: dtype of the result; None takes that of `x`.
-        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        a: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `a`.
+        shape: tuple of sizes, or one size; None takes the shape of `a`.
         device: a device, its name or a sharding; None for the default device.
 
     Example:
@@ -487,18 +487,22 @@ def ones_like(
         >>> ones_like(tnp.array([2.5, 3.5]))
         Array([1., 1.], dtype=float32)
     """
-    return full_like(x, 1, dtype, shape, device=device)
+    return full_like(a, 1, dtype, shape, device=device)
 
 
 def empty_like(
-    x: ArrayLike, dtype: DTypeLike | None = None, shape: object = None, *, device: object = None
+    prototype: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: object = None,
+    *,
+    device: object = None,
 ) -> Array:
-    """An array of the shape and dtype of `x` with zeros everywhere.
+    """An array of the shape and dtype of `prototype` with zeros everywhere.
 
     Args:
-        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
-        dtype: dtype of the result; None takes that of `x`.
-        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        prototype: array or number, or an object with `shape` and `dtype`: a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `prototype`.
+        shape: tuple of sizes, or one size; None takes the shape of `prototype`.
         device: a device, its name or a sharding; None for the default device.
 
     Example:
@@ -506,7 +510,7 @@ def empty_like(
         >>> empty_like(tnp.ones((2, 3)), dtype="int8").dtype
         dtype('int8')
     """
-    return full_like(x, 0, dtype, shape, device=device)
+    return full_like(prototype, 0, dtype, shape, device=device)
 
 
 def _like(name: str, x: object, dtype: DTypeLike | None, shape: object) -> tuple[DType, Shape]:

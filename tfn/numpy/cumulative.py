@@ -19,20 +19,20 @@ from tfn.trace.uop import UOp
 
 
 def cumsum(
-    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
 ) -> Array:
     """The sum of the elements up to each one, along an axis or of the flat array.
 
     Args:
-        x: array or number.
+        a: array or number.
         axis: axis along which elements are combined, counted from the end if negative; None takes
             the flat array.
-        dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
+        dtype: dtype of the result, in which elements are combined; None takes that of `a`, int32
             for booleans.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the shape of `x`, or a vector of all elements.
+        An array of the shape of `a`, or a vector of all elements.
 
     Raises:
         AxisError: if the array has no such axis.
@@ -43,24 +43,24 @@ def cumsum(
         Array([1, 3, 6], dtype=int32)
     """
     no_out("cumsum", out)
-    return _accumulate("cumsum", Op.ADD, x, axis, dtype)
+    return _accumulate("cumsum", Op.ADD, a, axis, dtype)
 
 
 def cumprod(
-    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
 ) -> Array:
     """The product of the elements up to each one, along an axis or of the flat array.
 
     Args:
-        x: array or number.
+        a: array or number.
         axis: axis along which elements are combined, counted from the end if negative; None takes
             the flat array.
-        dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
+        dtype: dtype of the result, in which elements are combined; None takes that of `a`, int32
             for booleans.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the shape of `x`, or a vector of all elements.
+        An array of the shape of `a`, or a vector of all elements.
 
     Raises:
         AxisError: if the array has no such axis.
@@ -71,7 +71,7 @@ def cumprod(
         Array([ 1,  2,  6, 24], dtype=int32)
     """
     no_out("cumprod", out)
-    return _accumulate("cumprod", Op.MUL, x, axis, dtype)
+    return _accumulate("cumprod", Op.MUL, a, axis, dtype)
 
 
 def cumulative_sum(
@@ -188,7 +188,7 @@ def running(x: UOp, op: Op) -> UOp:
 
 
 def diff(
-    x: ArrayLike,
+    a: ArrayLike,
     n: int = 1,
     axis: int = -1,
     prepend: ArrayLike | None = None,
@@ -199,16 +199,16 @@ def diff(
     Of booleans, the result is whether two neighbours differ.
 
     Args:
-        x: array of one axis at least.
+        a: array of one axis at least.
         n: number of times, not negative; 1 by default.
         axis: axis of the neighbours, counted from the end if negative; the last by default.
-        prepend: number, or array that fits beside `x` along the axis, put before it first; None for
+        prepend: number, or array that fits beside `a` along the axis, put before it first; None for
             nothing.
-        append: number, or array that fits beside `x` along the axis, put after it first; None for
+        append: number, or array that fits beside `a` along the axis, put after it first; None for
             nothing.
 
     Returns:
-        An array of the dtype of `x`, with `n` elements less along the axis, none at least.
+        An array of the dtype of `a`, with `n` elements less along the axis, none at least.
 
     Raises:
         ShapeError: if the array has no axis.
@@ -220,14 +220,14 @@ def diff(
         >>> diff(tnp.array([1, 4, 9]))
         Array([3, 5], dtype=int32)
     """
-    x = array_of("diff", x)
-    rank("diff", x, 1)
+    a = array_of("diff", a)
+    rank("diff", a, 1)
     n = integer("diff", "n", n, 0)
-    at = one_axis("diff", axis, x.ndim)
-    ends = [None if end is None else _end(x, end, at) for end in (prepend, append)]
+    at = one_axis("diff", axis, a.ndim)
+    ends = [None if end is None else _end(a, end, at) for end in (prepend, append)]
     if n and any(end is not None for end in ends):
-        x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], at)
-    return apply(_difference, (x,), min(n, x.shape[at]), at, weak=x.weak_type)
+        a = concatenate([part for part in (ends[0], a, ends[1]) if part is not None], at)
+    return apply(_difference, (a,), min(n, a.shape[at]), at, weak=a.weak_type)
 
 
 def _end(x: Array, value: ArrayLike, axis: int) -> Array:

@@ -222,11 +222,11 @@ def _inside(line: Array, size: int, mode: str) -> Array:
     return line
 
 
-def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
+def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
     """The coordinate arrays of the grid that vectors span.
 
     Args:
-        *xs: vectors, or numbers.
+        *xi: vectors, or numbers.
         indexing: "xy" for the second vector along the first axis, "ij" for the vectors in the order
             of the axes.
         sparse: whether to leave size 1 along the axes of the other vectors.
@@ -245,7 +245,7 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list
         ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
     """
     one_of("meshgrid", "indexing", indexing, ("xy", "ij"))
-    lines = [array_of("meshgrid", x) for x in xs]
+    lines = [array_of("meshgrid", x) for x in xi]
     for x in lines:
         rank("meshgrid", x, 0, 1)
     order = [1, 0, *range(2, len(lines))] if indexing == "xy" and len(lines) > 1 else None
@@ -374,7 +374,7 @@ mgrid, ogrid = Grid(False), Grid(True)
 r_, c_ = Joiner(False), Joiner(True)
 
 
-def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """The vectors in shapes by which together they index a grid.
 
     Raises:
@@ -385,7 +385,7 @@ def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
         >>> tnp.arange(6).reshape(2, 3)[ix_(tnp.array([0, 1]), tnp.array([0, 2]))].tolist()
         [[0, 2], [3, 5]]
     """
-    vectors = [array_of("ix_", line) for line in lines]
+    vectors = [array_of("ix_", line) for line in args]
     for v in vectors:
         rank("ix_", v, 1, 1)
     return tuple(

@@ -490,7 +490,7 @@ def _filled(x: UOp, fill: UOp, *rest: Any) -> UOp:
 
 
 def take(
-    x: ArrayLike,
+    a: ArrayLike,
     indices: ArrayLike,
     axis: int | None = None,
     *,
@@ -501,7 +501,7 @@ def take(
     """The elements at indices along an axis, or of the flat array.
 
     Args:
-        x: array that is indexed.
+        a: array that is indexed.
         indices: array of integers, or one; negative ones count from the end.
         axis: axis that is indexed, counted from the end if negative; None takes the flat array.
         mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border, "wrap"
@@ -511,7 +511,7 @@ def take(
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the dtype of `x`, with the axes of `indices` in place of `axis`.
+        An array of the dtype of `a`, with the axes of `indices` in place of `axis`.
 
     Raises:
         DTypeError: unless `indices` holds integers.
@@ -525,16 +525,16 @@ def take(
     no_out("take", out)
     places = array_of("take", indices)
     element_type("take", places, INTEGERS, "integer indices")
-    x, axis = flat_or_axis("take", x, axis)
+    a, axis = flat_or_axis("take", a, axis)
     if mode == "wrap":
-        n = x.shape[axis]
+        n = a.shape[axis]
         places, mode = places.astype(build.index_dtype(n, places.dtype)) % n, "clip"
     index = (slice(None),) * axis + (places,)
-    return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
+    return getitem(a, index, mode=mode or "fill", fill_value=fill_value)
 
 
 def take_along_axis(
-    x: ArrayLike,
+    arr: ArrayLike,
     indices: ArrayLike,
     axis: int | None = -1,
     *,
@@ -545,8 +545,8 @@ def take_along_axis(
     """The elements at indices along an axis, for each position of the other axes.
 
     Args:
-        x: array that is indexed.
-        indices: integers, with as many axes as `x`; other axes have the size of `x`, or 1.
+        arr: array that is indexed.
+        indices: integers, with as many axes as `arr`; other axes have the size of `arr`, or 1.
         axis: axis that is indexed, counted from the end if negative; None takes the flat array.
         mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border.
         fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
@@ -554,8 +554,8 @@ def take_along_axis(
         wrap_negative_indices: whether negative indices count from the end; else they are outside.
 
     Returns:
-        An array of the dtype of `x`, of the size of `indices` along the axis, and of that of `x`
-        along others.
+        An array of the dtype of `arr`, of the size of `indices` along the axis, and of that of
+        `arr` along others.
 
     Raises:
         ShapeError: if the other axes do not broadcast.
@@ -568,27 +568,27 @@ def take_along_axis(
         >>> take_along_axis(x, tnp.argmax(x, 1, keepdims=True), 1).tolist()
         [[3], [5]]
     """
-    x, places = array_of("take_along_axis", x), array_of("take_along_axis", indices)
+    arr, places = array_of("take_along_axis", arr), array_of("take_along_axis", indices)
     element_type("take_along_axis", places, INTEGERS, "integer indices")
-    x, axis = flat_or_axis("take_along_axis", x, axis)
-    if places.ndim != x.ndim:
+    arr, axis = flat_or_axis("take_along_axis", arr, axis)
+    if places.ndim != arr.ndim:
         what = "take_along_axis needs indices with as many axes as the array"
-        raise unfit(what, (x, places), "argmax and argmin keep them with keepdims=True")
-    others = [n for a, n in enumerate(x.shape) if a != axis]
+        raise unfit(what, (arr, places), "argmax and argmin keep them with keepdims=True")
+    others = [n for a, n in enumerate(arr.shape) if a != axis]
     broadcast_shape(
         "take_along_axis", tuple(others), tuple(n for a, n in enumerate(places.shape) if a != axis)
     )
     mode = mode or "fill"
     check_mode(mode)
     if not wrap_negative_indices:  # what is below the axis goes beyond it, or to its border
-        edge = 0 if mode in ("clip", "promise_in_bounds") else x.shape[axis]
+        edge = 0 if mode in ("clip", "promise_in_bounds") else arr.shape[axis]
         places = apply(_not_below, (places,), edge)
     if others == [n for a, n in enumerate(places.shape) if a != axis]:
         if mode not in ("fill", "drop"):
-            return apply(_along, (x, places), axis, weak=x.weak_type)
-        return apply(_along, (x, places, _fill(x, fill_value)), axis, weak=x.weak_type)
-    index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
-    return getitem(x, index, mode=mode, fill_value=fill_value)
+            return apply(_along, (arr, places), axis, weak=arr.weak_type)
+        return apply(_along, (arr, places, _fill(arr, fill_value)), axis, weak=arr.weak_type)
+    index = tuple(places if a == axis else axis_coordinates(arr, a) for a in range(arr.ndim))
+    return getitem(arr, index, mode=mode, fill_value=fill_value)
 
 
 def _not_below(places: UOp, edge: int) -> UOp:

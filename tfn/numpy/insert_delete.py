@@ -235,7 +235,7 @@ def _gather(part: object, leaves: list[Array]) -> None:
         leaves.append(asarray(part))
 
 
-def dsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
+def dsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
     """The parts of the third axis; see `split`.
 
     Example:
@@ -243,7 +243,7 @@ def dsplit(x: ArrayLike, indices_or_sections: object) -> list[Array]:
         >>> [part.shape for part in dsplit(tnp.ones((2, 3, 4)), 2)]
         [(2, 3, 2), (2, 3, 2)]
     """
-    return split(x, indices_or_sections, 2)
+    return split(ary, indices_or_sections, 2)
 
 
 def choose(a: ArrayLike, choices: Any, mode: str = "raise", *, out: None = None) -> Array:

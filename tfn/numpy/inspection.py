@@ -243,20 +243,20 @@ def __array_namespace_info__() -> Namespace:
     return Namespace()
 
 
-def isscalar(x: object) -> bool:
+def isscalar(element: object) -> bool:
     """Whether a value is a number, of Python or of NumPy, or an array without axes.
 
     Example:
         >>> isscalar(1.5), isscalar([1.5])
         (True, False)
     """
-    if isinstance(x, (Array, np.ndarray)):
-        return x.ndim == 0
-    return scalar_kind(x) is not None or bool(np.isscalar(x))
+    if isinstance(element, (Array, np.ndarray)):
+        return element.ndim == 0
+    return scalar_kind(element) is not None or bool(np.isscalar(element))
 
 
-def iterable(x: Any) -> bool:
-    """Whether a value can be iterated over, by ``iter(x)``.
+def iterable(y: Any) -> bool:
+    """Whether a value can be iterated over, by ``iter(y)``.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -264,14 +264,14 @@ def iterable(x: Any) -> bool:
         (True, False)
     """
     try:
-        iter(x)
+        iter(y)
     except (TypeError, ArgumentError):
         return False
     return True
 
 
 def array_repr(
-    x: ArrayLike,
+    arr: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,
@@ -279,7 +279,7 @@ def array_repr(
     """The text of an array and its dtype; see `numpy.array_repr`.
 
     Args:
-        x: array or number, of any shape.
+        arr: array or number, of any shape.
         max_line_width: characters in a line; None takes NumPy's print options.
         precision: digits after the point; None takes NumPy's print options.
         suppress_small: whether to write no exponents; None takes NumPy's print options.
@@ -290,11 +290,11 @@ def array_repr(
         'Array([0, 1, 2], dtype=int32)'
     """
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):
-        return repr(x)
+        return repr(arr)
 
 
 def array_str(
-    x: ArrayLike,
+    a: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,
@@ -302,7 +302,7 @@ def array_str(
     """The text of the values of an array; see `numpy.array_str`.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         max_line_width: characters in a line; None takes NumPy's print options.
         precision: digits after the point; None takes NumPy's print options.
         suppress_small: whether to write no exponents; None takes NumPy's print options.
@@ -313,7 +313,7 @@ def array_str(
         '[0 1 2]'
     """
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):
-        return str(x)
+        return str(a)
 
 
 def _options(width: int | None, precision: int | None, suppress: bool | None) -> Any:

@@ -307,8 +307,8 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     return binary(Op.SHL, "left_shift", x, y, INTEGERS, "integers")
 
 
-def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits of x shifted down by y positions; the sign stays.
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The bits of x1 shifted down by x2 positions; the sign stays.
 
     Raises:
         DTypeError: unless both are integers or booleans.
@@ -318,8 +318,8 @@ def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> right_shift(-8, 1).item()
         -4
     """
-    x, y = counted(x, y)
-    return binary(Op.SHR, "right_shift", x, y, INTEGERS, "integers")
+    x1, x2 = counted(x1, x2)
+    return binary(Op.SHR, "right_shift", x1, x2, INTEGERS, "integers")
 
 
 def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -352,12 +352,12 @@ def _where(condition: UOp, x: UOp, y: UOp, dtype: DType, shape: Shape) -> UOp:
     return choose(fit(truth(condition), BOOL, shape), fit(x, dtype, shape), fit(y, dtype, shape))
 
 
-def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike = 0) -> Array:
+def select(condlist: list[Array], choicelist: list[ArrayLike], default: ArrayLike = 0) -> Array:
     """For each element the choice of the first condition that holds, else the default.
 
     Args:
-        conditions: list of boolean arrays.
-        choices: list of as many arrays or numbers, broadcast with them.
+        condlist: list of boolean arrays.
+        choicelist: list of as many arrays or numbers, broadcast with them.
         default: value where no condition holds, array or number; 0 by default.
 
     Returns:
@@ -373,14 +373,14 @@ def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike
         >>> select([x < 2, x > 3], [x, x * 10], -1)
         Array([ 0,  1, -1, -1, 40], dtype=int32)
     """
-    if len(conditions) != len(choices) or not choices:
+    if len(condlist) != len(choicelist) or not choicelist:
         raise ArgumentError(
             "select needs one choice for each condition, and one at least",
-            got=f"{len(conditions)} conditions, {len(choices)} choices",
+            got=f"{len(condlist)} conditions, {len(choicelist)} choices",
             hint="what no condition chooses is `default`",
         )
     result: ArrayLike = default
-    for condition, choice in zip(reversed(conditions), reversed(choices)):
+    for condition, choice in zip(reversed(condlist), reversed(choicelist)):
         result = where(condition, choice, result)
     return array_of("select", result)
 
@@ -527,14 +527,14 @@ def nan_to_num(
 
 
 def isclose(
-    x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether ``|x - y| <= atol + rtol * |y|``; equal infinities are close.
+    """Whether ``|a - b| <= atol + rtol * |b|``; equal infinities are close.
 
     Args:
-        x: array or number.
-        y: array or number, broadcast with `x`.
-        rtol: tolerance relative to `y`, a number or an array; 1e-5 by default.
+        a: array or number.
+        b: array or number, broadcast with `a`.
+        rtol: tolerance relative to `b`, a number or an array; 1e-5 by default.
         atol: absolute tolerance, a number or an array; 1e-8 by default.
         equal_nan: whether NaN counts as equal to NaN.
 
@@ -549,7 +549,7 @@ def isclose(
         >>> isclose(tnp.array([1.0, 1.1]), 1.0)
         Array([ True, False], dtype=bool)
     """
-    operands, dtype, _ = together("isclose", x, y, floating=True)
+    operands, dtype, _ = together("isclose", a, b, floating=True)
     shape = broadcast_shape("isclose", operands[0].shape, operands[1].shape)
     operands_and_limits = numbers_as([*operands, rtol, atol], part(dtype))
     return apply(_isclose, operands_and_limits, dtype, shape, bool(equal_nan))
@@ -566,14 +566,14 @@ def _isclose(
 
 
 def allclose(
-    x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
     """Whether all elements are close, as a boolean without axes; see `isclose`.
 
     Args:
-        x: array or number.
-        y: array or number, broadcast with `x`.
-        rtol: tolerance relative to `y`, a number or an array; 1e-5 by default.
+        a: array or number.
+        b: array or number, broadcast with `a`.
+        rtol: tolerance relative to `b`, a number or an array; 1e-5 by default.
         atol: absolute tolerance, a number or an array; 1e-8 by default.
         equal_nan: whether NaN counts as equal to NaN.
 
@@ -585,19 +585,19 @@ def allclose(
         >>> allclose(tnp.array([1.0, 2.0]), tnp.array([1.0, 2.0 + 1e-7])).item()
         True
     """
-    return apply(_all, (isclose(x, y, rtol, atol, equal_nan),))
+    return apply(_all, (isclose(a, b, rtol, atol, equal_nan),))
 
 
 def _all(x: UOp) -> UOp:
     return reduce(x, Op.MIN, range(x.ndim))
 
 
-def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Array:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements, as a boolean without axes.
 
     Args:
-        x: array or number.
-        y: array or number.
+        a1: array or number.
+        a2: array or number.
         equal_nan: whether NaN counts as equal to NaN.
 
     Example:
@@ -605,16 +605,16 @@ def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Array:
         >>> array_equal(tnp.array([1, 2]), tnp.array([1, 2])).item()
         True
     """
-    x, y = array_of("array_equal", x), array_of("array_equal", y)
-    if x.shape != y.shape:
+    a1, a2 = array_of("array_equal", a1), array_of("array_equal", a2)
+    if a1.shape != a2.shape:
         return array_of("array_equal", np.bool_(False))
-    same = equal(x, y)
+    same = equal(a1, a2)
     if equal_nan:
-        same = logical_or(same, logical_and(isnan(x), isnan(y)))
+        same = logical_or(same, logical_and(isnan(a1), isnan(a2)))
     return apply(_all, (same,))
 
 
-def array_equiv(x: ArrayLike, y: ArrayLike) -> Array:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays are equal when broadcast; false if they cannot be.
 
     Example:
@@ -622,12 +622,12 @@ def array_equiv(x: ArrayLike, y: ArrayLike) -> Array:
         >>> array_equiv(tnp.array([1, 1]), tnp.array([[1, 1], [1, 1]])).item()
         True
     """
-    x, y = array_of("array_equiv", x), array_of("array_equiv", y)
+    a1, a2 = array_of("array_equiv", a1), array_of("array_equiv", a2)
     try:
-        broadcast_shape("array_equiv", x.shape, y.shape)
+        broadcast_shape("array_equiv", a1.shape, a2.shape)
     except ShapeError:
         return array_of("array_equiv", np.bool_(False))
-    return apply(_all, (equal(x, y),))
+    return apply(_all, (equal(a1, a2),))
 
 
 bitwise_not, bitwise_invert = invert, invert

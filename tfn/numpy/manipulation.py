@@ -36,7 +36,7 @@ Numbers = tuple[int, ...]
 
 
 def reshape(
-    x: ArrayLike,
+    a: ArrayLike,
     shape: Any,
     order: str = "C",
     *,
@@ -49,7 +49,7 @@ def reshape(
     shared.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         shape: tuple of sizes, or one size; -1 for the one that follows from the others.
         order: "C" if the last axis runs fastest in both shapes, "F" if the first one does.
         copy: whether the result has memory of its own; None and False copy where they must.
@@ -57,7 +57,7 @@ def reshape(
             None leaves it to the compiler.
 
     Returns:
-        An array of the dtype of `x`.
+        An array of the dtype of `a`.
 
     Raises:
         ShapeError: if the number of elements differs.
@@ -69,14 +69,14 @@ def reshape(
         (2, 3)
     """
     if out_sharding is not None:
-        return resolved(out_sharding, lambda: reshape(x, shape, order, copy=copy))
-    x = array_of("reshape", x)
-    x = duplicate(x) if copy else x
-    sizes = _new_shape(x.shape, shape)
+        return resolved(out_sharding, lambda: reshape(a, shape, order, copy=copy))
+    a = array_of("reshape", a)
+    a = duplicate(a) if copy else a
+    sizes = _new_shape(a.shape, shape)
     if order == "C":
-        return x if sizes == x.shape else alias(x, sizes, x.weak_type)
+        return a if sizes == a.shape else alias(a, sizes, a.weak_type)
     one_of("reshape", "order", order, ("C", "F"))
-    return apply(_reshape_columns, (x,), sizes, weak=x.weak_type)
+    return apply(_reshape_columns, (a,), sizes, weak=a.weak_type)
 
 
 def _reshape_columns(x: UOp, shape: Shape) -> UOp:
@@ -112,7 +112,7 @@ def _new_shape(old: Shape, shape: object) -> Shape:
     return sizes
 
 
-def ravel(x: ArrayLike, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """The elements of the flat array, as a vector.
 
     Example:
@@ -120,10 +120,10 @@ def ravel(x: ArrayLike, order: str = "C") -> Array:
         >>> ravel(tnp.array([[1, 2], [3, 4]]))
         Array([1, 2, 3, 4], dtype=int32)
     """
-    return reshape(x, -1 if array_of("ravel", x).size else 0, order)
+    return reshape(a, -1 if array_of("ravel", a).size else 0, order)
 
 
-def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The array with its axes in another order, reversed if none is given.
 
     Raises:
@@ -135,18 +135,18 @@ def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
         >>> transpose(tnp.ones((2, 3, 5)), (1, 0, 2)).shape
         (3, 2, 5)
     """
-    x = array_of("transpose", x)
+    a = array_of("transpose", a)
     if axes is None:
-        order = tuple(range(x.ndim))[::-1]
+        order = tuple(range(a.ndim))[::-1]
     else:
-        order = some_axes("transpose", several("transpose", "axes", axes), x.ndim)
-        if len(order) != x.ndim:
+        order = some_axes("transpose", several("transpose", "axes", axes), a.ndim)
+        if len(order) != a.ndim:
             raise AxisError(
-                f"transpose needs all {x.ndim} axes",
+                f"transpose needs all {a.ndim} axes",
                 got=f"axes={axes}",
-                hint=f"name each axis from 0 to {x.ndim - 1} once; moveaxis moves one",
+                hint=f"name each axis from 0 to {a.ndim - 1} once; moveaxis moves one",
             )
-    return _permuted(x, order)
+    return _permuted(a, order)
 
 
 permute_dims = transpose
@@ -175,11 +175,11 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return swapaxes(x, -2, -1)
 
 
-def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """The array with two axes exchanged.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis1: an axis, counted from the end if negative.
         axis2: another axis, or the same.
 
@@ -191,18 +191,18 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
         >>> swapaxes(tnp.ones((2, 3, 5)), 0, 2).shape
         (5, 3, 2)
     """
-    x = array_of("swapaxes", x)
-    i, j = one_axis("swapaxes", axis1, x.ndim), one_axis("swapaxes", axis2, x.ndim)
-    order = list(range(x.ndim))
+    a = array_of("swapaxes", a)
+    i, j = one_axis("swapaxes", axis1, a.ndim), one_axis("swapaxes", axis2, a.ndim)
+    order = list(range(a.ndim))
     order[i], order[j] = j, i
-    return _permuted(x, tuple(order))
+    return _permuted(a, tuple(order))
 
 
-def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """The array with axes moved to other positions; the others keep their order.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         source: axis or axes, counted from the end if negative.
         destination: for each of them its position in the result.
 
@@ -215,26 +215,26 @@ def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Seque
         >>> moveaxis(tnp.ones((2, 3, 5)), 0, -1).shape
         (3, 5, 2)
     """
-    x = array_of("moveaxis", x)
-    origin = some_axes("moveaxis", source, x.ndim)
-    target = some_axes("moveaxis", destination, x.ndim)
+    a = array_of("moveaxis", a)
+    origin = some_axes("moveaxis", source, a.ndim)
+    target = some_axes("moveaxis", destination, a.ndim)
     if len(origin) != len(target):
         raise ArgumentError(
             "moveaxis needs as many sources as destinations",
             got=f"source={source}, destination={destination}",
             hint="name a destination for each source",
         )
-    order = [axis for axis in range(x.ndim) if axis not in origin]
+    order = [axis for axis in range(a.ndim) if axis not in origin]
     for to, axis in sorted(zip(target, origin)):
         order.insert(to, axis)
-    return _permuted(x, tuple(order))
+    return _permuted(a, tuple(order))
 
 
-def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """The array with one axis moved before the position `start`.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: the axis, counted from the end if negative.
         start: position from 0, the front and default, to the number of axes, the end; or counted
             from the end if negative.
@@ -248,20 +248,20 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
         >>> rollaxis(tnp.ones((2, 3, 5)), 2).shape
         (5, 2, 3)
     """
-    x = array_of("rollaxis", x)
-    axis = one_axis("rollaxis", axis, x.ndim)
+    a = array_of("rollaxis", a)
+    axis = one_axis("rollaxis", axis, a.ndim)
     start = integer("rollaxis", "start", start)
-    if not -x.ndim <= start <= x.ndim:
+    if not -a.ndim <= start <= a.ndim:
         raise AxisError(
             f"rollaxis cannot move an axis before position {start}",
-            got=f"start={start}, {shown(x)}",
-            hint=f"positions go from {-x.ndim} to {x.ndim}",
+            got=f"start={start}, {shown(a)}",
+            hint=f"positions go from {-a.ndim} to {a.ndim}",
         )
-    start = start + x.ndim if start < 0 else start
-    return moveaxis(x, axis, start - 1 if axis < start else start)
+    start = start + a.ndim if start < 0 else start
+    return moveaxis(a, axis, start - 1 if axis < start else start)
 
 
-def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """The array with axes of size 1 inserted; `axis` counts in the result.
 
     Raises:
@@ -272,15 +272,15 @@ def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
         >>> expand_dims(tnp.ones(3), (0, -1)).shape
         (1, 3, 1)
     """
-    x = array_of("expand_dims", x)
+    a = array_of("expand_dims", a)
     count = len(listed(axis))
-    new = some_axes("expand_dims", axis, x.ndim + count)
-    sizes = iter(x.shape)
-    shape = tuple(1 if i in new else next(sizes) for i in range(x.ndim + count))
-    return alias(x, shape, x.weak_type)
+    new = some_axes("expand_dims", axis, a.ndim + count)
+    sizes = iter(a.shape)
+    shape = tuple(1 if i in new else next(sizes) for i in range(a.ndim + count))
+    return alias(a, shape, a.weak_type)
 
 
-def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
+def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     """The array without axes of size 1: all of them, or those named.
 
     Raises:
@@ -292,20 +292,20 @@ def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
         >>> squeeze(tnp.ones((1, 3, 1))).shape
         (3,)
     """
-    x = array_of("squeeze", x)
+    a = array_of("squeeze", a)
     if axis is None:
-        return alias(x, tuple(n for n in x.shape if n != 1), x.weak_type)
-    axes = some_axes("squeeze", axis, x.ndim)
-    if any(x.shape[a] != 1 for a in axes):
+        return alias(a, tuple(n for n in a.shape if n != 1), a.weak_type)
+    axes = some_axes("squeeze", axis, a.ndim)
+    if any(a.shape[i] != 1 for i in axes):
         raise ShapeError(
             "squeeze needs axes of size 1",
-            got=f"{shown(x)}, axis={axis}",
-            hint="leave axis out to drop every axis of size 1; x[0] takes one element",
+            got=f"{shown(a)}, axis={axis}",
+            hint="leave axis out to drop every axis of size 1; a[0] takes one element",
         )
-    return alias(x, tuple(n for a, n in enumerate(x.shape) if a not in axes), x.weak_type)
+    return alias(a, tuple(n for i, n in enumerate(a.shape) if i not in axes), a.weak_type)
 
 
-def broadcast_to(x: ArrayLike, shape: Any) -> Array:
+def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     """The array with axes of size 1 repeated to the sizes of a shape, and new axes in front.
 
     Raises:
@@ -316,17 +316,17 @@ def broadcast_to(x: ArrayLike, shape: Any) -> Array:
         >>> broadcast_to(tnp.array([1, 2]), (2, 2)).tolist()
         [[1, 2], [1, 2]]
     """
-    x = array_of("broadcast_to", x)
+    array = array_of("broadcast_to", array)
     sizes = a_shape("broadcast_to", shape)
-    if sizes == x.shape:
-        return x
-    if broadcast_shape("broadcast_to", x.shape, sizes) != sizes:
+    if sizes == array.shape:
+        return array
+    if broadcast_shape("broadcast_to", array.shape, sizes) != sizes:
         raise ShapeError(
-            f"broadcast_to cannot make {x.shape} into {sizes}",
-            got=f"{shown(x)}, shape={sizes}",
+            f"broadcast_to cannot make {array.shape} into {sizes}",
+            got=f"{shown(array)}, shape={sizes}",
             hint="only axes of size 1 are repeated, and new ones come in front",
         )
-    return apply(spread, (x,), sizes, weak=x.weak_type)
+    return apply(spread, (array,), sizes, weak=array.weak_type)
 
 
 def broadcast_shapes(*shapes: object) -> Shape:
@@ -342,7 +342,7 @@ def broadcast_shapes(*shapes: object) -> Shape:
     return broadcast_shape("broadcast_shapes", *[a_shape("broadcast_shapes", s) for s in shapes])
 
 
-def broadcast_arrays(*xs: ArrayLike) -> list[Array]:
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """The arrays, broadcast to one shape.
 
     Raises:
@@ -353,7 +353,7 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Array]:
         >>> [x.shape for x in broadcast_arrays(tnp.ones((3, 1)), tnp.ones(2))]
         [(3, 2), (3, 2)]
     """
-    arrays = [array_of("broadcast_arrays", x) for x in xs]
+    arrays = [array_of("broadcast_arrays", x) for x in args]
     shape = broadcast_shape("broadcast_arrays", *[x.shape for x in arrays])
     return [broadcast_to(x, shape) for x in arrays]
 
@@ -375,7 +375,7 @@ def flat_or_axis(name: str, x: ArrayLike, axis: int | None) -> tuple[Array, int]
     return x, one_axis(name, axis, x.ndim)
 
 
-def flip(x: ArrayLike, axis: Axes = None) -> Array:
+def flip(m: ArrayLike, axis: Axes = None) -> Array:
     """The array with axes counted backwards: all of them, or those named.
 
     Raises:
@@ -386,11 +386,11 @@ def flip(x: ArrayLike, axis: Axes = None) -> Array:
         >>> flip(tnp.array([1, 2, 3]))
         Array([3, 2, 1], dtype=int32)
     """
-    x = array_of("flip", x)
-    return apply(turn, (x,), some_axes("flip", axis, x.ndim), weak=x.weak_type)
+    m = array_of("flip", m)
+    return apply(turn, (m,), some_axes("flip", axis, m.ndim), weak=m.weak_type)
 
 
-def fliplr(x: ArrayLike) -> Array:
+def fliplr(m: ArrayLike) -> Array:
     """The array with its second axis counted backwards.
 
     Raises:
@@ -401,10 +401,10 @@ def fliplr(x: ArrayLike) -> Array:
         >>> fliplr(tnp.array([[1, 2], [3, 4]])).tolist()
         [[2, 1], [4, 3]]
     """
-    return flip(x, 1)
+    return flip(m, 1)
 
 
-def flipud(x: ArrayLike) -> Array:
+def flipud(m: ArrayLike) -> Array:
     """The array with its first axis counted backwards.
 
     Raises:
@@ -415,14 +415,14 @@ def flipud(x: ArrayLike) -> Array:
         >>> flipud(tnp.array([[1, 2], [3, 4]])).tolist()
         [[3, 4], [1, 2]]
     """
-    return flip(x, 0)
+    return flip(m, 0)
 
 
-def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """The array turned by k quarter turns in the plane of two axes, from the first to the second.
 
     Args:
-        x: array of two axes at least.
+        m: array of two axes at least.
         k: number of quarter turns; negative ones turn the other way.
         axes: the two axes of the plane, the first two by default.
 
@@ -435,14 +435,14 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
         >>> rot90(tnp.array([[1, 2], [3, 4]])).tolist()
         [[2, 4], [1, 3]]
     """
-    x = array_of("rot90", x)
+    m = array_of("rot90", m)
     turns = integer("rot90", "k", k) % 4
-    i, j = two_axes("rot90", axes, x.ndim)
+    i, j = two_axes("rot90", axes, m.ndim)
     if turns == 0:
-        return x
+        return m
     if turns == 2:
-        return flip(x, (i, j))
-    return swapaxes(flip(x, j), i, j) if turns == 1 else flip(swapaxes(x, i, j), j)
+        return flip(m, (i, j))
+    return swapaxes(flip(m, j), i, j) if turns == 1 else flip(swapaxes(m, i, j), j)
 
 
 def atleast_1d(x: ArrayLike) -> Array:
@@ -482,18 +482,18 @@ def atleast_3d(x: ArrayLike) -> Array:
     return x if x.ndim > 2 else reshape(x, (*x.shape, 1))
 
 
-def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonals of two axes, as the last axis of the result.
 
     Args:
-        x: array of two axes at least.
+        a: array of two axes at least.
         offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
             below.
         axis1: axis of the rows, counted from the end if negative; the first by default.
         axis2: axis of the columns, counted from the end if negative; the second by default.
 
     Returns:
-        An array of the dtype of `x`; without the two axes, and with the diagonal, which may be
+        An array of the dtype of `a`; without the two axes, and with the diagonal, which may be
         empty, last.
 
     Raises:
@@ -506,11 +506,11 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         >>> diagonal(tnp.arange(6).reshape(2, 3), 1)
         Array([1, 5], dtype=int32)
     """
-    x = array_of("diagonal", x)
-    rank("diagonal", x, 2)
-    first, second = some_axes("diagonal", (axis1, axis2), x.ndim)
+    a = array_of("diagonal", a)
+    rank("diagonal", a, 2)
+    first, second = some_axes("diagonal", (axis1, axis2), a.ndim)
     offset = integer("diagonal", "offset", offset)
-    return apply(_diagonal, (x,), offset, first, second, weak=x.weak_type)
+    return apply(_diagonal, (a,), offset, first, second, weak=a.weak_type)
 
 
 def _diagonal(x: UOp, offset: int, axis1: int, axis2: int) -> UOp:
@@ -560,7 +560,7 @@ def _matrix(v: UOp, k: int) -> UOp:
 
 
 def trace(
-    x: ArrayLike,
+    a: ArrayLike,
     offset: int = 0,
     axis1: int = 0,
     axis2: int = 1,
@@ -571,12 +571,12 @@ def trace(
     """The sums of the diagonals of two axes.
 
     Args:
-        x: array of two axes at least.
+        a: array of two axes at least.
         offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
             below.
         axis1: axis of the rows, counted from the end if negative; the first by default.
         axis2: axis of the columns, counted from the end if negative; the second by default.
-        dtype: dtype of the sums, as for `sum`; None takes that of `x`, but 32 bits at least.
+        dtype: dtype of the sums, as for `sum`; None takes that of `a`, but 32 bits at least.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
@@ -592,7 +592,7 @@ def trace(
         5
     """
     no_out("trace", out)
-    return diagonal(x, offset, axis1, axis2).sum(-1, dtype)
+    return diagonal(a, offset, axis1, axis2).sum(-1, dtype)
 
 
 def fill_diagonal(

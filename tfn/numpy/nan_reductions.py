@@ -22,7 +22,7 @@ Numbers = tuple[int, ...]
 
 
 def nansum(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
@@ -34,12 +34,12 @@ def nansum(
     """The sum of the elements over axes that are not NaN, 0 of none.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        dtype: dtype of the result; None takes that of `a`, but 32 bits at least for integers.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
@@ -55,12 +55,12 @@ def nansum(
     """
     no_out("nansum", out)
     return reductions.sum(
-        _instead_of_nan("nansum", x, 0), axis, dtype, keepdims, initial=initial, where=where
+        _instead_of_nan("nansum", a, 0), axis, dtype, keepdims, initial=initial, where=where
     )
 
 
 def nanprod(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
@@ -72,12 +72,12 @@ def nanprod(
     """The product of the elements over axes that are not NaN, 1 of none.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        dtype: dtype of the result; None takes that of `a`, but 32 bits at least for integers.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
@@ -93,12 +93,12 @@ def nanprod(
     """
     no_out("nanprod", out)
     return reductions.prod(
-        _instead_of_nan("nanprod", x, 1), axis, dtype, keepdims, initial=initial, where=where
+        _instead_of_nan("nanprod", a, 1), axis, dtype, keepdims, initial=initial, where=where
     )
 
 
 def nanmax(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     keepdims: bool = False,
     *,
@@ -109,16 +109,16 @@ def nanmax(
     """The largest of the elements over axes that are not NaN; NaN if all are.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+        where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+        An array of the dtype of `a` without the reduced axes, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements.
@@ -131,11 +131,11 @@ def nanmax(
         1.0
     """
     no_out("nanmax", out)
-    return _nan_extreme("nanmax", Op.MAX, x, axis, keepdims, initial, where)
+    return _nan_extreme("nanmax", Op.MAX, a, axis, keepdims, initial, where)
 
 
 def nanmin(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     keepdims: bool = False,
     *,
@@ -146,16 +146,16 @@ def nanmin(
     """The smallest of the elements over axes that are not NaN; NaN if all are.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+        where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+        An array of the dtype of `a` without the reduced axes, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements.
@@ -168,11 +168,11 @@ def nanmin(
         1.0
     """
     no_out("nanmin", out)
-    return _nan_extreme("nanmin", Op.MIN, x, axis, keepdims, initial, where)
+    return _nan_extreme("nanmin", Op.MIN, a, axis, keepdims, initial, where)
 
 
 def nanmean(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
@@ -183,11 +183,11 @@ def nanmean(
     """The mean of the elements over axes that are not NaN; NaN of none.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
+        dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
@@ -202,12 +202,12 @@ def nanmean(
         2.0
     """
     no_out("nanmean", out)
-    x = array_of("nanmean", x)
-    return reductions.mean(x, axis, dtype, keepdims, where=_numbers("nanmean", x, where))
+    a = array_of("nanmean", a)
+    return reductions.mean(a, axis, dtype, keepdims, where=_numbers("nanmean", a, where))
 
 
 def nanvar(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     ddof: int = 0,
@@ -220,12 +220,12 @@ def nanvar(
     """The variance of the elements over axes that are not NaN; see `var`.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
+        dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `nanmean` gives it with ``keepdims=True``; None computes it.
         out: None, for NumPy's calls of it: an array never changes.
 
@@ -242,13 +242,13 @@ def nanvar(
         4.0
     """
     no_out("nanvar", out)
-    x = array_of("nanvar", x)
-    numbers = _numbers("nanvar", x, where)
-    return reductions.var(x, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
+    a = array_of("nanvar", a)
+    numbers = _numbers("nanvar", a, where)
+    return reductions.var(a, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
 
 
 def nanstd(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     ddof: int = 0,
@@ -261,12 +261,12 @@ def nanstd(
     """The standard deviation of the elements over axes that are not NaN; see `std`.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
+        dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `nanmean` gives it with ``keepdims=True``; None computes it.
         out: None, for NumPy's calls of it: an array never changes.
 
@@ -283,9 +283,9 @@ def nanstd(
         1.0
     """
     no_out("nanstd", out)
-    x = array_of("nanstd", x)
-    numbers = _numbers("nanstd", x, where)
-    return reductions.std(x, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
+    a = array_of("nanstd", a)
+    numbers = _numbers("nanstd", a, where)
+    return reductions.std(a, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
 
 
 def _numbers(name: str, x: Array, where: ArrayLike | None) -> Array:
@@ -344,19 +344,19 @@ def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
 
 
 def nancumsum(
-    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
 ) -> Array:
     """The sum of the elements up to each one, in which NaN counts as 0.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis along which elements are added, counted from the end if negative; None takes the
             flat array.
-        dtype: dtype of the result; None takes that of `x`, int32 for booleans.
+        dtype: dtype of the result; None takes that of `a`, int32 for booleans.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the shape of `x`, or a vector of all elements.
+        An array of the shape of `a`, or a vector of all elements.
 
     Raises:
         AxisError: if the array has no such axis.
@@ -367,23 +367,23 @@ def nancumsum(
         Array([2., 2., 5.], dtype=float32)
     """
     no_out("nancumsum", out)
-    return cumsum(_instead_of_nan("nancumsum", x, 0), axis, dtype)
+    return cumsum(_instead_of_nan("nancumsum", a, 0), axis, dtype)
 
 
 def nancumprod(
-    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
 ) -> Array:
     """The product of the elements up to each one, in which NaN counts as 1.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis along which elements are multiplied, counted from the end if negative; None takes
             the flat array.
-        dtype: dtype of the result; None takes that of `x`, int32 for booleans.
+        dtype: dtype of the result; None takes that of `a`, int32 for booleans.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the shape of `x`, or a vector of all elements.
+        An array of the shape of `a`, or a vector of all elements.
 
     Raises:
         AxisError: if the array has no such axis.
@@ -394,16 +394,16 @@ def nancumprod(
         Array([2., 2., 6.], dtype=float32)
     """
     no_out("nancumprod", out)
-    return cumprod(_instead_of_nan("nancumprod", x, 1), axis, dtype)
+    return cumprod(_instead_of_nan("nancumprod", a, 1), axis, dtype)
 
 
 def nanargmax(
-    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
 ) -> Array:
     """The first index of the largest element along an axis that is not NaN; -1 if all are.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
@@ -421,16 +421,16 @@ def nanargmax(
         2
     """
     no_out("nanargmax", out)
-    return _nan_place("nanargmax", x, axis, keepdims)
+    return _nan_place("nanargmax", a, axis, keepdims)
 
 
 def nanargmin(
-    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
 ) -> Array:
     """The first index of the smallest element along an axis that is not NaN; -1 if all are.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
@@ -448,7 +448,7 @@ def nanargmin(
         1
     """
     no_out("nanargmin", out)
-    return _nan_place("nanargmin", x, axis, keepdims)
+    return _nan_place("nanargmin", a, axis, keepdims)
 
 
 def _nan_place(name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Array:

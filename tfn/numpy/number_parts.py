@@ -47,8 +47,8 @@ from tfn.trace.uop import UOp
 Pair = tuple[Array, Array]
 
 
-def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
-    """The step function: 0 below zero, 1 above, `at_zero` at zero.
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The step function: 0 below zero, 1 above, `x2` at zero.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -59,7 +59,7 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
         >>> heaviside(tnp.array([-1.0, 0.0, 2.0]), 0.5)
         Array([0. , 0.5, 1. ], dtype=float32)
     """
-    step = composed(_heaviside, "heaviside", x, at_zero, floating=True, real=True)
+    step = composed(_heaviside, "heaviside", x1, x2, floating=True, real=True)
     return weaken(step, False)
 
 

@@ -38,7 +38,7 @@ MODES = ("constant", "empty", "linear_ramp", *MIRRORS, *STATISTICS)
 
 
 def pad(
-    x: ArrayLike,
+    array: ArrayLike,
     pad_width: object,
     mode: str = "constant",
     constant_values: object = 0,
@@ -55,7 +55,7 @@ def pad(
     "minimum", "mean" and "median" that of the axis.
 
     Args:
-        x: array or number, of any shape.
+        array: array or number, of any shape.
         pad_width: number of elements to add, a pair (before, after), or a pair for each axis; not
             negative.
         mode: name of a mode, "constant" by default.
@@ -66,7 +66,7 @@ def pad(
         reflect_type: "even", the only one that is supported.
 
     Returns:
-        An array of the dtype of `x`.
+        An array of the dtype of `array`.
 
     Raises:
         ArgumentError: for another mode, or widths that do not fit.
@@ -77,61 +77,69 @@ def pad(
         >>> pad(tnp.array([1, 2]), (1, 2), "edge")
         Array([1, 1, 2, 2, 2], dtype=int32)
     """
-    x = array_of("pad", x)
-    widths = _pairs("pad_width", pad_width, x)
+    array = array_of("pad", array)
+    widths = _pairs("pad_width", pad_width, array)
     if widths.size and widths.min() < 0:
         raise ArgumentError(
             "pad needs widths that are not negative",
             got=f"pad_width={shown(pad_width)}",
-            hint="cut with a slice, such as x[1:-1]",
+            hint="cut with a slice, such as array[1:-1]",
         )
-    size_limit("pad", [n + int(sum(w)) for n, w in zip(x.shape, widths.tolist())], x.itemsize)
+    size_limit(
+        "pad", [n + int(sum(w)) for n, w in zip(array.shape, widths.tolist())], array.itemsize
+    )
     one_of("pad", "mode", mode, MODES)
     if mode == "empty":
         mode, constant_values = "constant", 0
     one_of("pad", "reflect_type", reflect_type, ("even",))
     if mode == "constant" and _is_scalar(constant_values):
-        low, high = (tuple(column.tolist()) for column in widths.T) if x.ndim else ((), ())
-        value = _value(x, constant_values)
-        return apply(_padded, (x, value), low, high, weak=x.weak_type)
+        low, high = (tuple(column.tolist()) for column in widths.T) if array.ndim else ((), ())
+        value = _value(array, constant_values)
+        return apply(_padded, (array, value), low, high, weak=array.weak_type)
     for axis, (before, after) in enumerate(widths.tolist()):
         if not before and not after:
             continue
         if mode == "constant":
-            ends = _ends(x, constant_values, axis)
-            x = _with_ends(
-                x, axis, *(_filled_slab(x, axis, end, n) for end, n in zip(ends, (before, after)))
+            ends = _ends(array, constant_values, axis)
+            array = _with_ends(
+                array,
+                axis,
+                *(_filled_slab(array, axis, end, n) for end, n in zip(ends, (before, after))),
             )
             continue
-        if not x.shape[axis]:
+        if not array.shape[axis]:
             raise ShapeError(
                 f"pad cannot extend an empty axis by mode {mode!r}",
-                got=f"{shown(x)}, axis {axis}",
+                got=f"{shown(array)}, axis {axis}",
                 hint="mode='constant' needs no elements",
             )
         if mode in MIRRORS:
-            indices = np.pad(np.arange(x.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
+            indices = np.pad(np.arange(array.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
             runs = _runs(indices)
             if len(runs) <= MAX_RUNS_TO_CONCATENATE:
-                x = concatenate([_run(x, axis, *run) for run in runs], axis)
+                array = concatenate([_run(array, axis, *run) for run in runs], axis)
             else:
-                x = apply(gather_along, (x, array_of("pad", indices)), axis, weak=x.weak_type)
+                array = apply(
+                    gather_along, (array, array_of("pad", indices)), axis, weak=array.weak_type
+                )
         elif mode == "linear_ramp":
-            ends = _ends(x, end_values, axis)
-            x = _with_ends(
-                x,
+            ends = _ends(array, end_values, axis)
+            array = _with_ends(
+                array,
                 axis,
-                _ramp(x, axis, ends[0], before, False),
-                _ramp(x, axis, ends[1], after, True),
+                _ramp(array, axis, ends[0], before, False),
+                _ramp(array, axis, ends[1], after, True),
             )
         else:
-            lengths = None if stat_length is None else _lengths(x, stat_length)[axis]
-            parts = (_end_slice(x, axis, lengths, last) for last in (False, True))
-            stats = [_statistic(mode, part, axis).astype(x.dtype) for part in parts]
-            x = _with_ends(
-                x, axis, *(_filled_slab(x, axis, s, n) for s, n in zip(stats, (before, after)))
+            lengths = None if stat_length is None else _lengths(array, stat_length)[axis]
+            parts = (_end_slice(array, axis, lengths, last) for last in (False, True))
+            stats = [_statistic(mode, part, axis).astype(array.dtype) for part in parts]
+            array = _with_ends(
+                array,
+                axis,
+                *(_filled_slab(array, axis, s, n) for s, n in zip(stats, (before, after))),
             )
-    return x
+    return array
 
 
 def _runs(places: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:

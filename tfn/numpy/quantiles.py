@@ -36,11 +36,11 @@ METHODS: dict[str, tuple[float, float]] = {
 """The parameters (a, b) of each method."""
 
 
-def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+def median(a: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
     """The middle element of the sorted ones over axes, the mean of two if their number is even.
 
     Args:
-        x: real numbers or booleans, of any shape.
+        a: real numbers or booleans, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         out: None, for NumPy's calls of it: an array never changes.
@@ -58,11 +58,11 @@ def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None
         2.5
     """
     no_out("median", out)
-    return _apply("median", x, 0.5, axis, "linear", keepdims, False)
+    return _apply("median", a, 0.5, axis, "linear", keepdims, False)
 
 
 def percentile(
-    x: ArrayLike,
+    a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
     *,
@@ -73,7 +73,7 @@ def percentile(
     """The value below which `q` percent of the elements over axes lie; see `quantile`.
 
     Args:
-        x: real numbers or booleans, of any shape.
+        a: real numbers or booleans, of any shape.
         q: percentages from 0 to 100, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
@@ -95,11 +95,11 @@ def percentile(
         2.5
     """
     no_out("percentile", out)
-    return _apply("percentile", x, _fraction("percentile", q), axis, method, keepdims, False)
+    return _apply("percentile", a, _fraction("percentile", q), axis, method, keepdims, False)
 
 
 def quantile(
-    x: ArrayLike,
+    a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
     *,
@@ -110,7 +110,7 @@ def quantile(
     """The value below which a fraction `q` of the elements over axes lies; NaN if one is NaN.
 
     Args:
-        x: real numbers or booleans, of any shape.
+        a: real numbers or booleans, of any shape.
         q: fractions from 0 to 1, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         method: "linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf",
@@ -132,16 +132,16 @@ def quantile(
         Array(1., dtype=float32)
     """
     no_out("quantile", out)
-    return _apply("quantile", x, _within("quantile", q, 1), axis, method, keepdims, False)
+    return _apply("quantile", a, _within("quantile", q, 1), axis, method, keepdims, False)
 
 
 def nanmedian(
-    x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None
 ) -> Array:
     """The median of the elements over axes that are not NaN; NaN of none.
 
     Args:
-        x: real numbers or booleans, of any shape.
+        a: real numbers or booleans, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         out: None, for NumPy's calls of it: an array never changes.
@@ -159,11 +159,11 @@ def nanmedian(
         2.0
     """
     no_out("nanmedian", out)
-    return _apply("nanmedian", x, 0.5, axis, "linear", keepdims, True)
+    return _apply("nanmedian", a, 0.5, axis, "linear", keepdims, True)
 
 
 def nanpercentile(
-    x: ArrayLike,
+    a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
     *,
@@ -174,7 +174,7 @@ def nanpercentile(
     """The percentile of the elements over axes that are not NaN; NaN of none; see `percentile`.
 
     Args:
-        x: real numbers or booleans, of any shape.
+        a: real numbers or booleans, of any shape.
         q: percentages from 0 to 100, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
@@ -195,11 +195,11 @@ def nanpercentile(
         2.0
     """
     no_out("nanpercentile", out)
-    return _apply("nanpercentile", x, _fraction("nanpercentile", q), axis, method, keepdims, True)
+    return _apply("nanpercentile", a, _fraction("nanpercentile", q), axis, method, keepdims, True)
 
 
 def nanquantile(
-    x: ArrayLike,
+    a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
     *,
@@ -210,7 +210,7 @@ def nanquantile(
     """The quantile of the elements over axes that are not NaN; NaN of none; see `quantile`.
 
     Args:
-        x: real numbers or booleans, of any shape.
+        a: real numbers or booleans, of any shape.
         q: fractions from 0 to 1, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
@@ -231,7 +231,7 @@ def nanquantile(
         1.5
     """
     no_out("nanquantile", out)
-    return _apply("nanquantile", x, _within("nanquantile", q, 1), axis, method, keepdims, True)
+    return _apply("nanquantile", a, _within("nanquantile", q, 1), axis, method, keepdims, True)
 
 
 def _fraction(name: str, q: ArrayLike) -> ArrayLike:

@@ -132,7 +132,7 @@ def sum_dtype(x: Array, dtype: DTypeLike | None, promotes: bool = True) -> DType
 
 
 def sum(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
@@ -145,13 +145,13 @@ def sum(
     """The sum over axes, 0 of no elements.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype in which elements are combined, and of the result; None takes that of `x`, but
+        dtype: dtype in which elements are combined, and of the result; None takes that of `a`, but
             32 bits at least for integers and int32 for booleans.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
         promote_integers: whether integers have 32 bits at least, if `dtype` is None.
 
@@ -168,13 +168,13 @@ def sum(
         (2, 1)
     """
     no_out("sum", out)
-    x = array_of("sum", x)
-    kind = sum_dtype(x, dtype, promote_integers)
-    return _reduction("sum", Op.ADD, x, axis, kind, keepdims, initial, where)
+    a = array_of("sum", a)
+    kind = sum_dtype(a, dtype, promote_integers)
+    return _reduction("sum", Op.ADD, a, axis, kind, keepdims, initial, where)
 
 
 def prod(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
@@ -187,13 +187,13 @@ def prod(
     """The product over axes, 1 of no elements.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype in which elements are combined, and of the result; None takes that of `x`, but
+        dtype: dtype in which elements are combined, and of the result; None takes that of `a`, but
             32 bits at least for integers and int32 for booleans.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
         promote_integers: whether integers have 32 bits at least, if `dtype` is None.
 
@@ -210,13 +210,13 @@ def prod(
         24
     """
     no_out("prod", out)
-    x = array_of("prod", x)
-    kind = sum_dtype(x, dtype, promote_integers)
-    return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where)
+    a = array_of("prod", a)
+    kind = sum_dtype(a, dtype, promote_integers)
+    return _reduction("prod", Op.MUL, a, axis, kind, keepdims, initial, where)
 
 
 def max(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     keepdims: bool = False,
     *,
@@ -227,16 +227,16 @@ def max(
     """The largest element over axes, NaN if one is NaN.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+        where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+        An array of the dtype of `a` without the reduced axes, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements and no `initial`.
@@ -249,11 +249,11 @@ def max(
         Array([5, 7], dtype=int32)
     """
     no_out("max", out)
-    return _extreme("max", Op.MAX, x, axis, keepdims, initial, where)
+    return _extreme("max", Op.MAX, a, axis, keepdims, initial, where)
 
 
 def min(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     keepdims: bool = False,
     *,
@@ -264,16 +264,16 @@ def min(
     """The smallest element over axes, NaN if one is NaN.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
-        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+        where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+        An array of the dtype of `a` without the reduced axes, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements and no `initial`.
@@ -286,7 +286,7 @@ def min(
         Array([1, 2], dtype=int32)
     """
     no_out("min", out)
-    return _extreme("min", Op.MIN, x, axis, keepdims, initial, where)
+    return _extreme("min", Op.MIN, a, axis, keepdims, initial, where)
 
 
 def _extreme(
@@ -324,7 +324,7 @@ def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
 
 
 def any(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     keepdims: bool = False,
     *,
@@ -334,10 +334,10 @@ def any(
     """Whether one element over axes is true: not zero; NaN is true, and of no elements it is false.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
@@ -352,11 +352,11 @@ def any(
         Array([False,  True], dtype=bool)
     """
     no_out("any", out)
-    return _truths("any", Op.MAX, x, axis, keepdims, where)
+    return _truths("any", Op.MAX, a, axis, keepdims, where)
 
 
 def all(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     keepdims: bool = False,
     *,
@@ -366,10 +366,10 @@ def all(
     """Whether all elements over axes are true: not zero; NaN is true, and so are no elements.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
@@ -384,7 +384,7 @@ def all(
         Array([False,  True], dtype=bool)
     """
     no_out("all", out)
-    return _truths("all", Op.MIN, x, axis, keepdims, where)
+    return _truths("all", Op.MIN, a, axis, keepdims, where)
 
 
 def _truths(
@@ -393,11 +393,11 @@ def _truths(
     return _reduction(name, op, x, axis, BOOL, keepdims, None, where)
 
 
-def count_nonzero(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
     """The number of elements over axes that are not zero.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
 
@@ -413,8 +413,8 @@ def count_nonzero(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Ar
         >>> count_nonzero(tnp.array([0, 3, 4])).item()
         2
     """
-    x = array_of("count_nonzero", x)
-    return apply(_count, (x,), some_axes("count_nonzero", axis, x.ndim), bool(keepdims))
+    a = array_of("count_nonzero", a)
+    return apply(_count, (a,), some_axes("count_nonzero", axis, a.ndim), bool(keepdims))
 
 
 def _count(x: UOp, axes: Numbers, keepdims: bool) -> UOp:
@@ -423,7 +423,7 @@ def _count(x: UOp, axes: Numbers, keepdims: bool) -> UOp:
 
 
 def mean(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
@@ -434,11 +434,11 @@ def mean(
     """The mean over axes, always floating; NaN of no elements.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
+        dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
@@ -454,14 +454,14 @@ def mean(
         Array(1.5, dtype=float32)
     """
     no_out("mean", out)
-    x = array_of("mean", x)
-    kind = mean_dtype(x, dtype)
-    axes = some_axes("mean", axis, x.ndim)
+    a = array_of("mean", a)
+    kind = mean_dtype(a, dtype)
+    axes = some_axes("mean", axis, a.ndim)
     if where is None:
-        return apply(_mean, (x,), axes, kind, bool(keepdims))
+        return apply(_mean, (a,), axes, kind, bool(keepdims))
     mask = array_of("mean", where)
-    broadcast_shape("mean", x.shape, mask.shape)
-    return apply(_mean_where, (x, mask), axes, kind, bool(keepdims))
+    broadcast_shape("mean", a.shape, mask.shape)
+    return apply(_mean_where, (a, mask), axes, kind, bool(keepdims))
 
 
 def mean_dtype(x: Array, dtype: DTypeLike | None) -> DType:
@@ -487,7 +487,7 @@ def _mean_where(x: UOp, mask: UOp, axes: Numbers, dtype: DType, keepdims: bool) 
 
 
 def average(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     weights: ArrayLike | None = None,
     returned: bool = False,
@@ -496,9 +496,9 @@ def average(
     """The weighted mean over axes; with `returned`, also the sum of the weights.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        weights: array of the shape of `x`, or of its sizes along `axis`; None gives all elements
+        weights: array of the shape of `a`, or of its sizes along `axis`; None gives all elements
             the weight 1.
         returned: whether the sum of the weights is returned, too.
         keepdims: whether reduced axes stay, with size 1.
@@ -516,26 +516,26 @@ def average(
         >>> average(tnp.array([1.0, 4.0]), weights=tnp.array([3.0, 1.0])).item()
         1.75
     """
-    x = array_of("average", x)
-    axes = some_axes("average", axis, x.ndim)
+    a = array_of("average", a)
+    axes = some_axes("average", axis, a.ndim)
     if weights is None:
-        result = mean(x, axis, keepdims=keepdims)
-        count = math.prod(x.shape[a] for a in axes)
+        result = mean(a, axis, keepdims=keepdims)
+        count = math.prod(a.shape[i] for i in axes)
         return (result, apply(full_like, (result,), count)) if returned else result
     w = array_of("average", weights)
     w_shape = w.shape
-    if w.shape != x.shape:
-        if w.shape != tuple(x.shape[a] for a in axes) or axis is None:
+    if w.shape != a.shape:
+        if w.shape != tuple(a.shape[i] for i in axes) or axis is None:
             raise ShapeError(
                 "average needs weights of the array's shape, or of its axes",
-                got=f"weights={shown(w)} for {shown(x)}, axis={axis}",
+                got=f"weights={shown(w)} for {shown(a)}, axis={axis}",
                 hint="name the axes that the weights have with axis=",
             )
-        w_shape = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
-    kind = inexact((x.dtype, False))[0]
-    result = apply(_average, (x, w), w_shape, axes, kind, bool(keepdims))
+        w_shape = tuple(n if i in axes else 1 for i, n in enumerate(a.shape))
+    kind = inexact((a.dtype, False))[0]
+    result = apply(_average, (a, w), w_shape, axes, kind, bool(keepdims))
     return (
-        (result, apply(_weight, (x, w), w_shape, axes, kind, bool(keepdims)))
+        (result, apply(_weight, (a, w), w_shape, axes, kind, bool(keepdims)))
         if returned
         else result
     )
@@ -554,7 +554,7 @@ def _average(x: UOp, w: UOp, shape: Numbers, axes: Numbers, dtype: DType, keepdi
 
 
 def var(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     ddof: int = 0,
@@ -570,14 +570,14 @@ def var(
     The sum of squares is divided by the number of elements less `ddof`.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the mean, whose real part the result has; None takes that of `x`, float32
+        dtype: dtype of the mean, whose real part the result has; None takes that of `a`, float32
             for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `mean` gives it with ``keepdims=True``; None computes it.
         correction: name of `ddof` in the array API; None uses `ddof`.
         out: None, for NumPy's calls of it: an array never changes.
@@ -596,7 +596,7 @@ def var(
         (1.0, 2.0)
     """
     no_out("var", out)
-    return _spread("var", _var, x, axis, dtype, ddof, keepdims, where, mean, correction)
+    return _spread("var", _var, a, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
 def _spread(
@@ -651,7 +651,7 @@ def squared(u: UOp) -> UOp:
 
 
 def std(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     ddof: int = 0,
@@ -665,14 +665,14 @@ def std(
     """The standard deviation over axes: the square root of `var`.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the mean, whose real part the result has; None takes that of `x`, float32
+        dtype: dtype of the mean, whose real part the result has; None takes that of `a`, float32
             for integers and booleans.
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
         keepdims: whether reduced axes stay, with size 1.
-        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+        where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `mean` gives it with ``keepdims=True``; None computes it.
         correction: name of `ddof` in the array API; None uses `ddof`.
         out: None, for NumPy's calls of it: an array never changes.
@@ -691,24 +691,24 @@ def std(
         1.0
     """
     no_out("std", out)
-    return _spread("std", _std, x, axis, dtype, ddof, keepdims, where, mean, correction)
+    return _spread("std", _std, a, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
 def _std(x: UOp, *rest: Any) -> UOp:
     return unary(Op.SQRT, _var(x, *rest))
 
 
-def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+def ptp(a: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
     """The largest element less the smallest over axes, NaN if one is NaN.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         keepdims: whether reduced axes stay, with size 1.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+        An array of the dtype of `a` without the reduced axes, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements.
@@ -720,16 +720,16 @@ def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = 
         6
     """
     no_out("ptp", out)
-    return max(x, axis, keepdims) - min(x, axis, keepdims)
+    return max(a, axis, keepdims) - min(a, axis, keepdims)
 
 
 def argmax(
-    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
 ) -> Array:
     """The first index of the largest element along an axis; NaN counts as largest.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
@@ -747,16 +747,16 @@ def argmax(
         Array(1, dtype=int32)
     """
     no_out("argmax", out)
-    return _arg("argmax", Op.MAX, x, axis, keepdims)
+    return _arg("argmax", Op.MAX, a, axis, keepdims)
 
 
 def argmin(
-    x: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
 ) -> Array:
     """The first index of the smallest element along an axis; NaN counts as smallest.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
         keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
@@ -774,7 +774,7 @@ def argmin(
         1
     """
     no_out("argmin", out)
-    return _arg("argmin", Op.MIN, x, axis, keepdims)
+    return _arg("argmin", Op.MIN, a, axis, keepdims)
 
 
 def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> Array:

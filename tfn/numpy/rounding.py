@@ -77,16 +77,16 @@ def _trunc(x: UOp) -> UOp:
     return where(signed(x), unary(Op.CEIL, x), unary(Op.FLOOR, x))
 
 
-def round(x: ArrayLike, decimals: int = 0, *, out: None = None) -> Array:
+def round(a: ArrayLike, decimals: int = 0, *, out: None = None) -> Array:
     """The number rounded to a number of decimals, halves to even.
 
     Args:
-        x: array or number, of any shape.
+        a: array or number, of any shape.
         decimals: digits behind the point that stay; before it, if negative.
         out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
-        An array of the shape and dtype of `x`.
+        An array of the shape and dtype of `a`.
 
     Raises:
         ArgumentError: unless `decimals` is an integer.
@@ -96,12 +96,12 @@ def round(x: ArrayLike, decimals: int = 0, *, out: None = None) -> Array:
         (Array(2., dtype=float32, weak_type=True), Array(0.12, dtype=float32, weak_type=True))
     """
     no_out("round", out)
-    x, decimals = array_of("round", x), integer("round", "decimals", decimals)
-    if x.dtype not in INEXACT and decimals >= 0:
-        return x
-    if not decimals and x.dtype in FLOATS:
-        return plain(Op.ROUND, "round", x)
-    return apply(_round, (x,), decimals, weak=x.weak_type)
+    a, decimals = array_of("round", a), integer("round", "decimals", decimals)
+    if a.dtype not in INEXACT and decimals >= 0:
+        return a
+    if not decimals and a.dtype in FLOATS:
+        return plain(Op.ROUND, "round", a)
+    return apply(_round, (a,), decimals, weak=a.weak_type)
 
 
 def _round(x: UOp, decimals: int) -> UOp:

@@ -26,11 +26,11 @@ from tfn.trace.uop import UOp, const
 SIZE = "pass size=, which fixes the shape, or call this outside of the traced function"
 
 
-def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
     """The indices of the elements of the flat array that are not zero.
 
     Args:
-        x: array or number; what is not zero is true.
+        a: array or number; what is not zero is true.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing, 0 by default.
@@ -47,11 +47,11 @@ def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -
         >>> flatnonzero(tnp.array([0, 5, 0, 7]))
         Array([1, 3], dtype=int32)
     """
-    x = array_of("flatnonzero", x)
+    a = array_of("flatnonzero", a)
     if size is None:
-        places = np.flatnonzero(known_values("flatnonzero", x, SIZE))
-        return indices_of("flatnonzero", places, x.size)
-    return apply(_places, (x,), integer("flatnonzero", "size", size, 0), fill_value)
+        places = np.flatnonzero(known_values("flatnonzero", a, SIZE))
+        return indices_of("flatnonzero", places, a.size)
+    return apply(_places, (a,), integer("flatnonzero", "size", size, 0), fill_value)
 
 
 def _places(x: UOp, size: int, fill: int) -> UOp:
@@ -66,12 +66,12 @@ def _places(x: UOp, size: int, fill: int) -> UOp:
 
 
 def nonzero(
-    x: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] = 0
+    a: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] = 0
 ) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, one vector for each axis; see `flatnonzero`.
 
     Args:
-        x: array of one axis at least.
+        a: array of one axis at least.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing, or one for each axis; 0 by default.
@@ -91,19 +91,19 @@ def nonzero(
         >>> nonzero(tnp.array([0, 3, 0, 4]), size=3, fill_value=-1)
         (Array([ 1,  3, -1], dtype=int32),)
     """
-    x = array_of("nonzero", x)
-    rank("nonzero", x, 1)
+    a = array_of("nonzero", a)
+    rank("nonzero", a, 1)
     if size is None:
-        coordinates = np.nonzero(known_values("nonzero", x, SIZE))
-        return tuple(indices_of("nonzero", line, n) for line, n in zip(coordinates, x.shape))
-    flat = flatnonzero(x, size=integer("nonzero", "size", size, 0), fill_value=-1)
-    fills = fill_value if isinstance(fill_value, Sequence) else (fill_value,) * x.ndim
-    if len(fills) != x.ndim:
+        coordinates = np.nonzero(known_values("nonzero", a, SIZE))
+        return tuple(indices_of("nonzero", line, n) for line, n in zip(coordinates, a.shape))
+    flat = flatnonzero(a, size=integer("nonzero", "size", size, 0), fill_value=-1)
+    fills = fill_value if isinstance(fill_value, Sequence) else (fill_value,) * a.ndim
+    if len(fills) != a.ndim:
         raise ArgumentError(
             "nonzero needs one fill_value, or one for each axis",
-            got=f"{len(fills)} for {x.ndim} axes",
+            got=f"{len(fills)} for {a.ndim} axes",
         )
-    return tuple(apply(_coordinate, (flat,), x.shape, axis, n) for axis, n in enumerate(fills))
+    return tuple(apply(_coordinate, (flat,), a.shape, axis, n) for axis, n in enumerate(fills))
 
 
 def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:
@@ -112,11 +112,11 @@ def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:
     return build.where(flat < 0, build.full_like(flat, fill), place)
 
 
-def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
     """The indices of the elements that are not zero, one row for each; see `flatnonzero`.
 
     Args:
-        x: array or number; what is not zero is true.
+        a: array or number; what is not zero is true.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing, 0 by default.
@@ -133,11 +133,11 @@ def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> A
         >>> argwhere(tnp.array([[0, 1], [1, 0]])).tolist()
         [[0, 1], [1, 0]]
     """
-    x = array_of("argwhere", x)
+    a = array_of("argwhere", a)
     if size is None:
-        places = np.argwhere(known_values("argwhere", x, SIZE))
-        return indices_of("argwhere", places, max((0, *x.shape)))
-    lines = nonzero(x, size=integer("argwhere", "size", size, 0), fill_value=fill_value)
+        places = np.argwhere(known_values("argwhere", a, SIZE))
+        return indices_of("argwhere", places, max((0, *a.shape)))
+    lines = nonzero(a, size=integer("argwhere", "size", size, 0), fill_value=fill_value)
     return apply(_rows, lines)
 
 
@@ -209,19 +209,19 @@ def slices_at(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Arra
 
 
 def extract(
-    condition: ArrayLike, x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
     """The elements of the flat array where a condition holds; see `compress`.
 
     Args:
         condition: array of as many elements at most, in the same order.
-        x: array that is indexed.
+        arr: array that is indexed.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing, 0 by default.
 
     Returns:
-        A vector of the dtype of `x` with `size` elements.
+        A vector of the dtype of `arr` with `size` elements.
 
     Raises:
         ShapeError: if the condition has more elements.
@@ -233,7 +233,7 @@ def extract(
         Array([1, 3], dtype=int32)
     """
     mask = array_of("extract", condition)
-    return compress(mask.reshape(mask.size), x, size=size, fill_value=fill_value)
+    return compress(mask.reshape(mask.size), arr, size=size, fill_value=fill_value)
 
 
 @overload

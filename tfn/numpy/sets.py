@@ -30,7 +30,7 @@ _unique: Any = np.unique  # typed for each combination of its flags, which are v
 
 
 def unique(
-    x: ArrayLike,
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -44,9 +44,9 @@ def unique(
     """The sorted distinct elements, or slices of an axis, and on request their indices and counts.
 
     Args:
-        x: array or number, of any shape.
+        ar: array or number, of any shape.
         return_index: whether to return the index of the first occurrence of each.
-        return_inverse: whether to return the indices that rebuild `x` from the result.
+        return_inverse: whether to return the indices that rebuild `ar` from the result.
         return_counts: whether to return the number of occurrences of each.
         axis: axis whose slices are compared, counted from the end if negative; None takes the flat
             array.
@@ -71,18 +71,18 @@ def unique(
         >>> values.tolist(), counts.tolist()
         ([1, 3, 1], [1, 2, 0])
     """
-    x = array_of("unique", x)
+    ar = array_of("unique", ar)
     requests = (return_index, return_inverse, return_counts)
-    axis = None if axis is None else one_axis("unique", axis, x.ndim)
+    axis = None if axis is None else one_axis("unique", axis, ar.ndim)
     if size is None:
         result: Any = _unique(
-            known_values("unique", x, SIZE), *requests, axis=axis, equal_nan=equal_nan
+            known_values("unique", ar, SIZE), *requests, axis=axis, equal_nan=equal_nan
         )
         values, *places = result if isinstance(result, tuple) else (result,)
-        results = [indices_of("unique", p, x.size) for p in places]
+        results = [indices_of("unique", p, ar.size) for p in places]
         return (array_of("unique", values), *results) if results else array_of("unique", values)
     size = integer("unique", "size", size, 0)
-    lines = x.reshape(x.size) if axis is None else x
+    lines = ar.reshape(ar.size) if axis is None else ar
     at = one_axis("unique", 0 if axis is None else axis, lines.ndim)
     count = lines.shape[at]
     order, new = _ordered(lines, at, equal_nan)
@@ -95,7 +95,7 @@ def unique(
     if return_inverse:
         group = cumsum(new, dtype=build.index_dtype(count)) - 1
         inverse = update(group, (order,), group, "set")
-        results.append(inverse.reshape(x.shape) if axis is None else inverse)
+        results.append(inverse.reshape(ar.shape) if axis is None else inverse)
     if return_counts:
         results.append(apply(_lengths, (starts,), count))
     return (values, *results) if results else values
@@ -294,13 +294,13 @@ def _selected(
 
 
 def union1d(
-    a: ArrayLike, b: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
     """The sorted vector of the distinct elements of two arrays.
 
     Args:
-        a: first array, which is flattened.
-        b: second array, which is flattened.
+        ar1: first array, which is flattened.
+        ar2: second array, which is flattened.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing; None takes the first element of the result.
@@ -314,14 +314,14 @@ def union1d(
         Array([1, 2, 3], dtype=int32)
     """
     values: Array = unique(
-        concatenate(_flattened("union1d", a, b)), size=size, fill_value=fill_value
+        concatenate(_flattened("union1d", ar1, ar2)), size=size, fill_value=fill_value
     )
     return values
 
 
 def setdiff1d(
-    a: ArrayLike,
-    b: ArrayLike,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
@@ -330,9 +330,9 @@ def setdiff1d(
     """The sorted vector of the distinct elements of one array that are not in another.
 
     Args:
-        a: first array, which is flattened.
-        b: second array, which is flattened.
-        assume_unique: whether elements of `a` are neither sorted nor made distinct.
+        ar1: first array, which is flattened.
+        ar2: second array, which is flattened.
+        assume_unique: whether elements of `ar1` are neither sorted nor made distinct.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing, 0 by default; None takes the first element of
@@ -346,7 +346,7 @@ def setdiff1d(
         >>> setdiff1d(tnp.array([3, 1, 2]), tnp.array([2]))
         Array([1, 3], dtype=int32)
     """
-    x, y = _flattened("setdiff1d", a, b)
+    x, y = _flattened("setdiff1d", ar1, ar2)
     if assume_unique:
         places = flatnonzero(isin(x, y, invert=True), size=size, fill_value=-1)
         return slices_at(x, places, 0, 0 if fill_value is None else fill_value)
@@ -356,8 +356,8 @@ def setdiff1d(
 
 
 def setxor1d(
-    a: ArrayLike,
-    b: ArrayLike,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
@@ -366,8 +366,8 @@ def setxor1d(
     """The sorted vector of the distinct elements that are in one of two arrays only.
 
     Args:
-        a: first array, which is flattened.
-        b: second array, which is flattened.
+        ar1: first array, which is flattened.
+        ar2: second array, which is flattened.
         assume_unique: accepted as in NumPy, and changes nothing.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
@@ -381,7 +381,7 @@ def setxor1d(
         >>> setxor1d(tnp.array([1, 2]), tnp.array([2, 3]))
         Array([1, 3], dtype=int32)
     """
-    x, y = _flattened("setxor1d", a, b)
+    x, y = _flattened("setxor1d", ar1, ar2)
     both = concatenate([x, y])
     order, new = _ordered(both, 0)
     line = getitem(both, (order,))
@@ -390,8 +390,8 @@ def setxor1d(
 
 
 def intersect1d(
-    a: ArrayLike,
-    b: ArrayLike,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     return_indices: bool = False,
     *,
@@ -401,11 +401,11 @@ def intersect1d(
     """The sorted vector of the distinct elements that two arrays share, and on request indices.
 
     Args:
-        a: first array, which is flattened.
-        b: second array, which is flattened.
+        ar1: first array, which is flattened.
+        ar2: second array, which is flattened.
         assume_unique: accepted as in NumPy, and changes nothing.
-        return_indices: whether to return the index of each in `a` and in `b`; missing ones are the
-            number of elements of the array.
+        return_indices: whether to return the index of each in `ar1` and in `ar2`; missing ones are
+            the number of elements of the array.
         size: number of results, which fixes the shape: the first ones, then `fill_value`; None
             takes all, and needs values that are known.
         fill_value: value of results that are missing; None takes the first element of the result.
@@ -421,7 +421,7 @@ def intersect1d(
         >>> intersect1d(tnp.array([3, 1, 2]), tnp.array([2, 3, 4]))
         Array([2, 3], dtype=int32)
     """
-    x, y = _flattened("intersect1d", a, b)
+    x, y = _flattened("intersect1d", ar1, ar2)
     order, new = _ordered(x, 0)
     keep = logical_and(new, isin(getitem(x, (order,)), y))
     values, place = _selected(x, keep, size, fill_value, order)

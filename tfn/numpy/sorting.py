@@ -20,19 +20,19 @@ from tfn.trace.uop import UOp
 
 
 def sort(
-    x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+    a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
     """The elements sorted along an axis; NaN comes last, or first if descending.
 
     Args:
-        x: array of any dtype; complex numbers are ordered by real, then imaginary part.
+        a: array of any dtype; complex numbers are ordered by real, then imaginary part.
         axis: axis that is sorted, counted from the end if negative; the last by default, None takes
             the flat array.
         descending: whether the largest elements come first.
         stable: accepted as in NumPy: sorting is always stable.
 
     Returns:
-        An array of the shape and dtype of `x`, or a vector of all elements.
+        An array of the shape and dtype of `a`, or a vector of all elements.
 
     Raises:
         AxisError: if the array has no such axis.
@@ -42,12 +42,12 @@ def sort(
         >>> sort(tnp.array([3, 1, 2]), descending=True)
         Array([3, 2, 1], dtype=int32)
     """
-    x, axis = flat_or_axis("sort", x, axis)
-    return apply(_sorted, (x,), axis, bool(descending), weak=x.weak_type)
+    a, axis = flat_or_axis("sort", a, axis)
+    return apply(_sorted, (a,), axis, bool(descending), weak=a.weak_type)
 
 
 def argsort(
-    x: ArrayLike,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     descending: bool = False,
@@ -57,7 +57,7 @@ def argsort(
     """The indices that sort an array along an axis; equal elements keep their order.
 
     Args:
-        x: array of any dtype; complex numbers are ordered by real, then imaginary part.
+        a: array of any dtype; complex numbers are ordered by real, then imaginary part.
         axis: axis that is sorted, counted from the end if negative; the last by default, None takes
             the flat array.
         descending: whether the largest elements come first.
@@ -65,7 +65,7 @@ def argsort(
         dtype: dtype of the indices; None takes int32, or int64 for a long axis.
 
     Returns:
-        An integer array of the shape of `x`, or a vector of as many elements.
+        An integer array of the shape of `a`, or a vector of as many elements.
 
     Raises:
         AxisError: if the array has no such axis.
@@ -75,8 +75,8 @@ def argsort(
         >>> argsort(tnp.array([3, 1, 2]))
         Array([1, 2, 0], dtype=int32)
     """
-    x, axis = flat_or_axis("argsort", x, axis)
-    order = apply(_order, (x,), axis, bool(descending))
+    a, axis = flat_or_axis("argsort", a, axis)
+    order = apply(_order, (a,), axis, bool(descending))
     return order if dtype is None else order.astype(dtype)
 
 

@@ -231,7 +231,7 @@ def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
 
 
 def put_along_axis(
-    x: ArrayLike,
+    arr: ArrayLike,
     indices: ArrayLike,
     values: ArrayLike,
     axis: int | None,
@@ -242,15 +242,15 @@ def put_along_axis(
     """A new array with the elements at indices along an axis replaced.
 
     Args:
-        x: array whose elements are replaced in the result.
-        indices: integers, with as many axes as `x`; those outside are left out.
+        arr: array whose elements are replaced in the result.
+        indices: integers, with as many axes as `arr`; those outside are left out.
         values: array or number, broadcast with `indices`.
         axis: the axis, counted from the end if negative; None takes the flat array.
         inplace: must be False: the result is a new array.
         mode: indices outside: "drop", the default, leaves them out, "clip" takes the border.
 
     Returns:
-        An array of the shape and dtype of `x`.
+        An array of the shape and dtype of `arr`.
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
@@ -262,10 +262,10 @@ def put_along_axis(
         [[0, 9], [9, 0]]
     """
     not_in_place("put_along_axis", inplace)
-    x, places = array_of("put_along_axis", x), array_of("put_along_axis", indices)
+    arr, places = array_of("put_along_axis", arr), array_of("put_along_axis", indices)
     if axis is None:
-        flat = put_along_axis(x.reshape(-1), places.reshape(-1), values, 0, mode=mode)
-        return flat.reshape(x.shape)
-    axis = one_axis("put_along_axis", axis, x.ndim)
-    index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
-    return update(x, index, values, "set", mode or "drop")
+        flat = put_along_axis(arr.reshape(-1), places.reshape(-1), values, 0, mode=mode)
+        return flat.reshape(arr.shape)
+    axis = one_axis("put_along_axis", axis, arr.ndim)
+    index = tuple(places if a == axis else axis_coordinates(arr, a) for a in range(arr.ndim))
+    return update(arr, index, values, "set", mode or "drop")

@@ -183,15 +183,15 @@ def expit(x: ArrayLike) -> Array:
     return lax.logistic(real("expit", x, weak=True))
 
 
-def logit(p: ArrayLike) -> Array:
-    """The log-odds ``log(p / (1 - p))``: the inverse of `expit`.
+def logit(x: ArrayLike) -> Array:
+    """The log-odds ``log(x / (1 - x))``: the inverse of `expit`.
 
     Example:
         >>> logit(0.5).tolist()
         0.0
     """
-    p = real("logit", p)
-    return jnp.log(p) - jnp.log1p(-p)
+    x = real("logit", x)
+    return jnp.log(x) - jnp.log1p(-x)
 
 
 def erf(x: ArrayLike) -> Array:

@@ -34,7 +34,7 @@ def variable(like: runtime.Typed, value: runtime.Value | None = None) -> UOp:
 
 
 def value_and_grad(
-    function: Callable[P, R],
+    fun: Callable[P, R],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -46,7 +46,7 @@ def value_and_grad(
     direction of the steepest ascent.  That of a holomorphic function is its derivative.
 
     Args:
-        function: a function of trees of arrays that returns a real scalar.
+        fun: a function of trees of arrays that returns a real scalar.
         argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
             tuple of gradients.
         has_aux: whether the function returns (value, aux); then so does the first result.
@@ -63,20 +63,20 @@ def value_and_grad(
         (9.0, 6.0)
     """
 
-    a_function("value_and_grad", "function", function)
+    a_function("value_and_grad", "fun", fun)
 
-    @wraps(function)
+    @wraps(fun)
     def run(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any]:
-        chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), "grad"))
+        chosen = Chosen.of(fun, args, kwargs, choose(argnums, len(args), "grad"))
         if holomorphic:
             chosen.require(HOLOMORPHIC, COMPLEXES, "complex", "use .astype(complex)")
         elif not allow_int:
             chosen.require_floating("grad")
         inputs = chosen.inputs
-        recorded = record("grad", function, chosen.call, inputs, chosen.names, has_aux=has_aux)
+        recorded = record("grad", fun, chosen.call, inputs, chosen.names, has_aux=has_aux)
         tangents = {x: variable(x) for x in recorded.inputs}
         pushed = push(recorded.outputs, tangents)  # rules of the user raise their errors first
-        y = _scalar(recorded, function, holomorphic)
+        y = _scalar(recorded, fun, holomorphic)
         cts = pull(pushed, list(tangents.values()), [const(1, y.dtype)])
         slopes = [zeros(x.shape, x.dtype) if ct is None else ct for x, ct in zip(inputs, cts)]
         slopes = [like_primal(ct, x) for x, ct in zip(inputs, slopes)]
@@ -91,7 +91,7 @@ def value_and_grad(
 
 @overload
 def grad(
-    function: Callable[P, tuple[object, Aux]],
+    fun: Callable[P, tuple[object, Aux]],
     argnums: Argnums = 0,
     *,
     has_aux: Literal[True],
@@ -102,7 +102,7 @@ def grad(
 
 @overload
 def grad(
-    function: Callable[P, object],
+    fun: Callable[P, object],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -111,7 +111,7 @@ def grad(
 
 
 def grad(
-    function: Callable[P, Any],
+    fun: Callable[P, Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -120,7 +120,7 @@ def grad(
     """A function that returns the gradient of a scalar function; see `value_and_grad`.
 
     Args:
-        function: a function of trees of arrays that returns a real scalar.
+        fun: a function of trees of arrays that returns a real scalar.
         argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
             tuple of gradients.
         has_aux: whether the function returns (value, aux); then this one returns (gradient, aux).
@@ -134,10 +134,10 @@ def grad(
         >>> float(grad(grad(lambda x: x * x * x))(2.0))
         12.0
     """
-    a_function("grad", "function", function)
-    both = value_and_grad(function, argnums, has_aux, holomorphic, allow_int)
+    a_function("grad", "fun", fun)
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
-    @wraps(function)
+    @wraps(fun)
     def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient

@@ -100,7 +100,7 @@ def _jacobian(
 
 @overload
 def jacfwd(
-    function: Callable[P, tuple[object, Aux]],
+    fun: Callable[P, tuple[object, Aux]],
     argnums: Argnums = 0,
     *,
     has_aux: Literal[True],
@@ -110,7 +110,7 @@ def jacfwd(
 
 @overload
 def jacfwd(
-    function: Callable[P, object],
+    fun: Callable[P, object],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -118,7 +118,7 @@ def jacfwd(
 
 
 def jacfwd(
-    function: Callable[P, Any],
+    fun: Callable[P, Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -129,7 +129,7 @@ def jacfwd(
     place of each leaf, and arrays of shape ``result.shape + argument.shape``.
 
     Args:
-        function: a function of trees of arrays that returns a tree of arrays.
+        fun: a function of trees of arrays that returns a tree of arrays.
         argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
             tuple in place of each leaf.
         has_aux: whether the function returns (result, aux); then so does this one.
@@ -143,12 +143,12 @@ def jacfwd(
         >>> jacfwd(lambda x: x * x)(tnp.array([1.0, 2.0])).tolist()
         [[2.0, 0.0], [0.0, 4.0]]
     """
-    return _jacobian("jacfwd", _forward, function, argnums, has_aux, holomorphic)
+    return _jacobian("jacfwd", _forward, fun, argnums, has_aux, holomorphic)
 
 
 @overload
 def jacrev(
-    function: Callable[P, tuple[object, Aux]],
+    fun: Callable[P, tuple[object, Aux]],
     argnums: Argnums = 0,
     *,
     has_aux: Literal[True],
@@ -158,7 +158,7 @@ def jacrev(
 
 @overload
 def jacrev(
-    function: Callable[P, object],
+    fun: Callable[P, object],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -166,7 +166,7 @@ def jacrev(
 
 
 def jacrev(
-    function: Callable[P, Any],
+    fun: Callable[P, Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -176,7 +176,7 @@ def jacrev(
     The result is that of `jacfwd`.
 
     Args:
-        function: a function of trees of arrays that returns a tree of arrays.
+        fun: a function of trees of arrays that returns a tree of arrays.
         argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
             tuple in place of each leaf.
         has_aux: whether the function returns (result, aux); then so does this one.
@@ -190,12 +190,12 @@ def jacrev(
         >>> jacrev(lambda x: (x * x).sum())(tnp.array([1.0, 2.0])).tolist()
         [2.0, 4.0]
     """
-    return _jacobian("jacrev", _reverse, function, argnums, has_aux, holomorphic)
+    return _jacobian("jacrev", _reverse, fun, argnums, has_aux, holomorphic)
 
 
 @overload
 def hessian(
-    function: Callable[P, tuple[object, Aux]],
+    fun: Callable[P, tuple[object, Aux]],
     argnums: Argnums = 0,
     *,
     has_aux: Literal[True],
@@ -205,7 +205,7 @@ def hessian(
 
 @overload
 def hessian(
-    function: Callable[P, object],
+    fun: Callable[P, object],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -213,7 +213,7 @@ def hessian(
 
 
 def hessian(
-    function: Callable[P, Any],
+    fun: Callable[P, Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -221,7 +221,7 @@ def hessian(
     """The second derivatives: `jacfwd` of `jacrev`.
 
     Args:
-        function: a function of trees of arrays that returns a tree of arrays, mostly a scalar.
+        fun: a function of trees of arrays that returns a tree of arrays, mostly a scalar.
         argnums: the positional argument to differentiate by, or a tuple of them; a tuple gives a
             tuple of tuples in place of each leaf.
         has_aux: whether the function returns (result, aux); then so does this one.
@@ -235,5 +235,5 @@ def hessian(
         >>> hessian(lambda x: (x * x * x).sum())(tnp.array([1.0, 2.0])).tolist()
         [[6.0, 0.0], [0.0, 12.0]]
     """
-    inner = jacrev(function, argnums, has_aux, holomorphic)
+    inner = jacrev(fun, argnums, has_aux, holomorphic)
     return jacfwd(inner, argnums, has_aux, holomorphic)

@@ -162,7 +162,7 @@ def _new_cache() -> Cache[Entry]:
 
 @overload
 def jit(
-    function: Callable[P, R],
+    fun: Callable[P, R],
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
@@ -176,7 +176,7 @@ def jit(
 
 @overload
 def jit(
-    function: None = None,
+    fun: None = None,
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
@@ -189,7 +189,7 @@ def jit(
 
 
 def jit(
-    function: Callable[P, R] | None = None,
+    fun: Callable[P, R] | None = None,
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
@@ -231,9 +231,9 @@ def jit(
     """
     options = static_argnums, static_argnames, donate_argnums, donate_argnames
     shardings = in_shardings, out_shardings, device
-    if function is None:
+    if fun is None:
         return lambda f: Jitted(f, *options, shardings=shardings)
-    return Jitted(function, *options, shardings=shardings)
+    return Jitted(fun, *options, shardings=shardings)
 
 
 class Jitted(Generic[P, R_co]):

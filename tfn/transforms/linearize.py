@@ -91,7 +91,7 @@ tree.register_node(
 
 @overload
 def jvp(
-    function: Callable[..., R],
+    fun: Callable[..., R],
     primals: Sequence[object],
     tangents: Sequence[object],
     has_aux: Literal[False] = False,
@@ -100,7 +100,7 @@ def jvp(
 
 @overload
 def jvp(
-    function: Callable[..., tuple[R, Aux]],
+    fun: Callable[..., tuple[R, Aux]],
     primals: Sequence[object],
     tangents: Sequence[object],
     has_aux: Literal[True],
@@ -108,7 +108,7 @@ def jvp(
 
 
 def jvp(
-    function: Function,
+    fun: Function,
     primals: Sequence[object],
     tangents: Sequence[object],
     has_aux: bool = False,
@@ -116,7 +116,7 @@ def jvp(
     """The value of a function and its derivative along a direction.
 
     Args:
-        function: a function of trees of arrays that returns a tree of arrays.
+        fun: a function of trees of arrays that returns a tree of arrays.
         primals: its positional arguments.
         tangents: the direction: one tree for each argument, with leaves of its shapes and dtypes.
         has_aux: whether the function returns (result, aux), where aux has no derivative.
@@ -133,7 +133,7 @@ def jvp(
         >>> float(value), float(slope)
         (9.0, 6.0)
     """
-    a_function("jvp", "function", function)
+    a_function("jvp", "fun", fun)
     for name, argument in (("primals", primals), ("tangents", tangents)):
         if not isinstance(argument, (tuple, list)):
             raise ArgumentError(
@@ -141,10 +141,10 @@ def jvp(
                 got=f"{name}={shown(argument)}",
                 hint=f"write ({name[:-1]},)",
             )
-    chosen = Chosen.of(function, primals, {}, range(len(primals)))
+    chosen = Chosen.of(fun, primals, {}, range(len(primals)))
     vectors = _tangents_of(chosen).check(tuple(tangents))
     directions = [None if dx is None else variable(dx, dx) for dx in vectors]
-    recorded = record("jvp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    recorded = record("jvp", fun, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     differentiated = {
         x: dx for x, dx in zip(recorded.inputs, directions, strict=True) if dx is not None
     }
@@ -158,21 +158,21 @@ def jvp(
 
 @overload
 def linearize(
-    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+    fun: Callable[..., R], *primals: object, has_aux: Literal[False] = False
 ) -> tuple[R, LinearMap]: ...
 
 
 @overload
 def linearize(
-    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+    fun: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
 ) -> tuple[R, LinearMap, Aux]: ...
 
 
-def linearize(function: Function, *primals: object, has_aux: bool = False) -> Any:
+def linearize(fun: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function and its derivative as a function of the direction.
 
     Args:
-        function: a function of trees of arrays that returns a tree of arrays.
+        fun: a function of trees of arrays that returns a tree of arrays.
         *primals: its positional arguments.
         has_aux: whether the function returns (result, aux), where aux has no derivative.
 
@@ -186,11 +186,9 @@ def linearize(function: Function, *primals: object, has_aux: bool = False) -> An
         >>> float(slope(1.0)), float(slope(2.0))
         (6.0, 12.0)
     """
-    a_function("linearize", "function", function)
-    chosen = Chosen.of(function, primals, {}, range(len(primals)))
-    recorded = record(
-        "linearize", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux
-    )
+    a_function("linearize", "fun", fun)
+    chosen = Chosen.of(fun, primals, {}, range(len(primals)))
+    recorded = record("linearize", fun, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     directions = [variable(x) for x in recorded.inputs]
     differentiated = dict(zip(recorded.inputs, directions, strict=True))
     pushed = push(recorded.outputs, differentiated)
@@ -208,21 +206,21 @@ def linearize(function: Function, *primals: object, has_aux: bool = False) -> An
 
 @overload
 def vjp(
-    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+    fun: Callable[..., R], *primals: object, has_aux: Literal[False] = False
 ) -> tuple[R, LinearMap]: ...
 
 
 @overload
 def vjp(
-    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+    fun: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
 ) -> tuple[R, LinearMap, Aux]: ...
 
 
-def vjp(function: Function, *primals: object, has_aux: bool = False) -> Any:
+def vjp(fun: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function, and the function from cotangents of it to those of the arguments.
 
     Args:
-        function: a function of trees of arrays that returns a tree of arrays.
+        fun: a function of trees of arrays that returns a tree of arrays.
         *primals: its positional arguments.
         has_aux: whether the function returns (result, aux), where aux has no derivative.
 
@@ -235,9 +233,9 @@ def vjp(function: Function, *primals: object, has_aux: bool = False) -> Any:
         >>> [float(ct) for ct in pullback(1.0)]
         [4.0, 3.0]
     """
-    a_function("vjp", "function", function)
-    chosen = Chosen.of(function, primals, {}, range(len(primals)))
-    recorded = record("vjp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    a_function("vjp", "fun", fun)
+    chosen = Chosen.of(fun, primals, {}, range(len(primals)))
+    recorded = record("vjp", fun, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     differentiated = {x: variable(x) for x in recorded.inputs}
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
@@ -247,7 +245,7 @@ def vjp(function: Function, *primals: object, has_aux: bool = False) -> Any:
     return _with_map(recorded, _floating(slopes, recorded.inputs), cts, takes, gives, True, has_aux)
 
 
-def linear_transpose(function: Function, *primals: object) -> LinearMap:
+def linear_transpose(fun: Function, *primals: object) -> LinearMap:
     """The transpose of a linear function; of `primals` only shapes and dtypes count.
 
     Raises:
@@ -258,11 +256,11 @@ def linear_transpose(function: Function, *primals: object) -> LinearMap:
         >>> [float(ct) for ct in transposed(3.0)]
         [6.0]
     """
-    a_function("linear_transpose", "function", function)
-    chosen = Chosen.of(function, primals, {}, range(len(primals)), types=True)
+    a_function("linear_transpose", "fun", fun)
+    chosen = Chosen.of(fun, primals, {}, range(len(primals)), types=True)
     chosen.require_floating("linear_transpose")
     names = [chosen.name(i) for i in chosen.differentiated]
-    recorded = record("linear_transpose", function, chosen.call, chosen.inputs, names, known=False)
+    recorded = record("linear_transpose", fun, chosen.call, chosen.inputs, names, known=False)
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
     cts = [variable(u) for u in recorded.outputs if u.dtype in INEXACT]
@@ -271,7 +269,7 @@ def linear_transpose(function: Function, *primals: object) -> LinearMap:
     nonlinear = [u for u in leaves(cotangents) if u in recorded.inputs]
     if nonlinear:
         raise GradientError(
-            f"{name_of(function)} is not linear in its arguments",
+            f"{name_of(fun)} is not linear in its arguments",
             got=", ".join(chosen.names),
             hint="use vjp",
         )

@@ -17,20 +17,20 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 
 @overload
 def make_jaxpr(
-    function: Function, static_argnums: Argnums = (), return_shape: Literal[False] = False
+    fun: Function, static_argnums: Argnums = (), return_shape: Literal[False] = False
 ) -> Callable[..., Jaxpr]: ...
 
 
 @overload
 def make_jaxpr(
-    function: Function, static_argnums: Argnums = (), *, return_shape: Literal[True]
+    fun: Function, static_argnums: Argnums = (), *, return_shape: Literal[True]
 ) -> Callable[..., tuple[Jaxpr, Any]]: ...
 
 
 def make_jaxpr(
-    function: Function, static_argnums: Argnums = (), return_shape: bool = False
+    fun: Function, static_argnums: Argnums = (), return_shape: bool = False
 ) -> Callable[..., Any]:
-    """A function that returns the closed function which `function` is for its arguments.
+    """A function that returns the closed function which `fun` is for its arguments.
 
     Args:
         static_argnums: arguments that are Python values.
@@ -41,10 +41,10 @@ def make_jaxpr(
         >>> print(make_jaxpr(tnp.sin)(1.0))
         { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
     """
-    a_function("make_jaxpr", "function", function)
-    traced = Jitted(function, static_argnums).trace
+    a_function("make_jaxpr", "fun", fun)
+    traced = Jitted(fun, static_argnums).trace
 
-    @wraps(function)
+    @wraps(fun)
     def run(*args: object, **kwargs: object) -> Any:
         result = traced(*args, **kwargs)
         return (result.jaxpr, result.out_info) if return_shape else result.jaxpr
@@ -52,7 +52,7 @@ def make_jaxpr(
     return run
 
 
-def eval_shape(function: Function, *args: object, **kwargs: object) -> Any:
+def eval_shape(fun: Function, *args: object, **kwargs: object) -> Any:
     """The types of a function's results, as a tree of `ShapeDtypeStruct`; nothing is computed.
 
     What the function returns as a type is of that type.
@@ -62,11 +62,11 @@ def eval_shape(function: Function, *args: object, **kwargs: object) -> Any:
         >>> eval_shape(tfn.numpy.sum, tfn.ShapeDtypeStruct((3, 4), "float32")).shape
         ()
     """
-    a_function("eval_shape", "function", function)
+    a_function("eval_shape", "fun", fun)
 
-    @wraps(function)
+    @wraps(fun)
     def values(*args: object, **kwargs: object) -> Any:
-        return tree.map(_value, function(*args, **kwargs))
+        return tree.map(_value, fun(*args, **kwargs))
 
     return Jitted(values).eval_shape(*args, **kwargs)
 

@@ -34,7 +34,7 @@ from tfn.transforms.tracing import Recording, record
 
 
 def vmap(
-    function: Callable[P, R],
+    fun: Callable[P, R],
     in_axes: object = 0,
     out_axes: object = 0,
     axis_name: Hashable = None,
@@ -63,7 +63,7 @@ def vmap(
         >>> vmap(lambda x, y: x * y, in_axes=(0, None))(tnp.arange(3), 2).tolist()
         [0, 2, 4]
     """
-    a_function("vmap", "function", function)
+    a_function("vmap", "fun", fun)
     if axis_size is not None:
         axis_size = integer("vmap", "axis_size", axis_size, 0)
     if getattr(axis_name, "__hash__", None) is None:
@@ -77,21 +77,21 @@ def vmap(
 
     @functools.lru_cache(maxsize=64)
     def names_of(structure: tree.Structure) -> list[str]:
-        return argument_names(function, structure)
+        return argument_names(fun, structure)
 
-    @wraps(function)
+    @wraps(fun)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten((args, kwargs))
         axes = mapped_axes("in_axes", in_axes, args) + [0] * len(tree.leaves(kwargs))
         if refs.among(leaves):
-            out: R = _over_refs(function, leaves, structure, axes, (out_axes, *naming))
+            out: R = _over_refs(fun, leaves, structure, axes, (out_axes, *naming))
             return out
         names = names_of(structure)
         mapped = [
             Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
         ]
-        size = mapped_size(mapped, axis_size, function)
-        over = mapped_over(mapped, function)
+        size = mapped_size(mapped, axis_size, fun)
+        over = mapped_over(mapped, fun)
 
         named: list[NamedAxis] = []
 
@@ -103,10 +103,10 @@ def vmap(
             if axis_name is not None:
                 named.append(named_axes.lane_axis(Axis(axis_name, size)))
             with named_axes.named(named):
-                return checked(name_of(function), function, new_args, new_kwargs)
+                return checked(name_of(fun), fun, new_args, new_kwargs)
 
         elements, labels = [m.element for m in mapped], [m.name for m in mapped]
-        recorded = record("vmap", function, call, elements, labels, known=False)
+        recorded = record("vmap", fun, call, elements, labels, known=False)
         lanes = {
             x: moveaxis(variable(m.value, m.value), m.axis, 0)
             for x, m in zip(recorded.inputs, mapped, strict=True)

@@ -203,7 +203,7 @@ def cond(x: Num[ArrayLike, "*batch m n"], p: Order = None) -> Float[Array, "*bat
 
 
 def matrix_rank(
-    x: Num[ArrayLike, "*batch m n"],
+    M: Num[ArrayLike, "*batch m n"],
     rtol: ArrayLike | None = None,
     *,
     tol: ArrayLike | None = None,
@@ -212,7 +212,7 @@ def matrix_rank(
     """The number of singular values that are not negligible.
 
     Args:
-        x: matrices, the last two axes; of fewer axes the rank is 1, or 0 if all is zero.
+        M: matrices, the last two axes; of fewer axes the rank is 1, or 0 if all is zero.
         rtol: singular values up to this fraction of the largest are negligible; None takes the
             larger size of the matrix times the machine precision.
         tol: singular values up to this one are negligible, whatever `rtol` says; None follows
@@ -227,12 +227,12 @@ def matrix_rank(
         >>> matrix_rank(tnp.ones((2, 2))).item()
         1
     """
-    x = array_of("matrix_rank", x)
-    if x.ndim < 2:
-        return reductions.any(x != 0).astype(INT32)
-    values = eigen.svdvals(x)
+    M = array_of("matrix_rank", M)
+    if M.ndim < 2:
+        return reductions.any(M != 0).astype(INT32)
+    values = eigen.svdvals(M)
     if tol is None:
-        relative = max(x.shape[-2:]) * finfo(values.dtype).eps if rtol is None else asarray(rtol)
+        relative = max(M.shape[-2:]) * finfo(values.dtype).eps if rtol is None else asarray(rtol)
         relative = relative if isinstance(relative, float) else relative[..., None]
         tol = reductions.max(values, -1, keepdims=True, initial=0) * relative
     else:
