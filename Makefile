@@ -7,7 +7,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: mnist tour test test-lowest rows style size fuzz replay lint docs bench bench-kernels
-.PHONY: bench-sweep bench-leaks bench-devices soak gpu clean
+.PHONY: bench-sweep bench-leaks bench-devices soak gpu wheel clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -79,6 +79,11 @@ $(VENV)/.docs: $(VENV)/.base
 
 gpu: $(VENV)/.dev  # all that a GPU can show; without one, what a simulated driver can
 	@$(VENV)/bin/python -m tests.hw.cuda $(ARGS)
+
+wheel: $(VENV)/.base  # build/wheel/*.whl of the last commit: the same bytes from any folder and umask
+	@folder=$$(mktemp -d) && umask 022 && git archive HEAD | tar -x -C $$folder && \
+		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PIP) wheel --no-deps \
+		--wheel-dir build/wheel $$folder; status=$$?; rm -rf $$folder; exit $$status
 
 clean:
 	rm -rf $(VENV) build *.egg-info
