@@ -142,7 +142,7 @@ def counterexample() -> str:
     try:
         import z3
     except ImportError:
-        return "(needs pip install z3-solver)"
+        return "(needs pip install 'tfn[proofs]')"
     x, solver = z3.FP("x", z3.Float32()), z3.Solver()
     solver.add(z3.fpAdd(z3.RNE(), x, z3.FPVal(0.0, z3.Float32())) != x)
     return f"{solver.check()}, {solver.model()}"

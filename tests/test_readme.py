@@ -6,8 +6,10 @@ import doctest
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -26,6 +28,45 @@ def test_snippets_run_in_order() -> None:
     results = doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)
     assert results.attempted > 20
     assert not results.failed, "".join(report)
+
+
+def test_pages_leave_no_gap_for_a_reader_to_fill() -> None:
+    for page in (ROOT / "README.md", *PAGES):
+        assert not re.search(r"<(?:this|the|your) [a-z]+>", page.read_text()), page
+
+
+def test_a_change_is_a_line_without_timings() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    entries = re.findall(r"^- .*(?:\n  .*)*", text, re.MULTILINE)
+    assert len(entries) > 50
+    for entry in entries:
+        assert "\n" not in entry and not re.search(r"\d (?:[munµ]?s|seconds?)\b", entry), entry
+
+
+def test_the_reference_has_each_public_module() -> None:
+    source = (ROOT / "docs/reference.py").read_text().partition("\nCHOSEN")[0]
+    listed = set(re.findall(r'^        "(tfn[\w.]*)",$', source, re.MULTILINE))
+    packages = ("tfn", "tfn.scipy", "tfn.experimental", "tfn.numpy", "tfn.lax", "tfn.nn")
+    offered = {
+        f"{package}.{name}"
+        for package in packages
+        for name in import_module(package).__dir__()
+        if name[0] != "_" and isinstance(getattr(import_module(package), name), ModuleType)
+    }
+    parents = {name.rpartition(".")[0] for name in listed}
+    files = {name for name in offered if is_a_file_of_names_listed_above(name)}
+    assert offered - files - parents <= listed, offered - files - parents - listed
+
+
+def is_a_file_of_names_listed_above(name: str) -> bool:
+    """Whether users know a module by the names that its package takes from it."""
+    package, _, last = name.rpartition(".")
+    shown = re.findall(
+        rf"^    from {package} import {last} as {last}$",
+        Path(import_module(package).__file__ or "").read_text(),
+        re.MULTILINE,
+    )
+    return not shown
 
 
 def test_commands_are_there() -> None:

@@ -53,6 +53,23 @@ def test_drawn_programs_run_clean(compiler: str, tmp_path: Path) -> None:
             same_bits(g, w, source)
 
 
+@needs_cc
+@pytest.mark.skipif(not shutil.which("nm"), reason="nm, of binutils, is not installed")
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])
+def test_objects_call_memcpy_memset_and_fma_alone(target: str, tmp_path: Path) -> None:
+    for i, (source, inputs) in enumerate(SOURCES):
+        names: dict[str, Any] = {"xp": tnp}
+        exec(source, names)
+        tfn.export(names["f"], *inputs, path=tmp_path / f"p{i}.o", target=target)
+        made = tfn.export(names["f"], *inputs, path=tmp_path / f"c{i}.c", target=target).files[0]
+        text = ["-O2", "-ffp-contract=off", "-c", str(made), "-o", str(made.with_suffix(".o"))]
+        subprocess.run([COMPILERS[0], *text], check=True)
+        for file in (f"p{i}.o", f"c{i}.o"):
+            listed = subprocess.run(["nm", "-u", tmp_path / file], capture_output=True, text=True)
+            called = set(listed.stdout.split()) - {"U", "_GLOBAL_OFFSET_TABLE_"}
+            assert called <= {"memcpy", "memset", "memmove", "fma", "fmaf"}, (file, source)
+
+
 def rows(seed: int, *shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 

@@ -117,14 +117,17 @@ def _threading(signature: Signature) -> str:
     """Sentences on threads and concurrent calls."""
     if signature.target.triple.startswith("hexagon"):
         return f"""It allocates nothing, keeps nothing between calls,
-   and calls no library.  It loads and stores whole vectors: {VECTOR_BYTES} bytes before and after
+   and calls memcpy and memset alone, where the compiler puts them.
+   It loads and stores whole vectors: {VECTOR_BYTES} bytes before and after
    each array must be memory, which is stored again as it was; no other thread may write it."""
     if signature.threads == 1:
         return """It allocates nothing, keeps nothing between calls,
-   and calls no library.  Two calls may run at once if they share neither outputs nor arena."""
+   and calls memcpy, memset and fma alone, where the compiler puts them.
+   Two calls may run at once if they share neither outputs nor arena."""
     return f"""Up to {signature.threads} threads share the work; all but
    the caller are started by the first call, and wait for the next.  Only one call runs at a time,
-   others wait.  Of libraries it calls POSIX threads alone: compile and link with -pthread."""
+   others wait.  Beside memcpy, memset and fma it calls POSIX threads:
+   compile and link with -pthread."""
 
 
 def _fields(name: str, fields: tuple[Field, ...]) -> str:

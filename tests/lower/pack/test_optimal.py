@@ -13,7 +13,7 @@ from tfn.lower.index import solver
 from tfn.lower.pack import modulo, optimal
 from tfn.lower.pack.machine import HEXAGON
 
-pytest.importorskip("z3", reason="z3 is not installed: pip install z3-solver")
+pytest.importorskip("z3", reason="z3 is not installed: pip install 'tfn[proofs]'")
 MINIMAL = ("int8 dot", "int8 relu", "int16 axpy", "int32 axpy", "int32 sum", "saxpy")
 
 

@@ -53,7 +53,7 @@ def load() -> Any:
     """
     if not installed():
         raise MissingPackageError(
-            "a proof needs z3, which is not installed", hint="pip install z3-solver"
+            "a proof needs z3, which is not installed", hint="pip install 'tfn[proofs]'"
         )
     import z3
 

@@ -211,7 +211,7 @@ def test_without_z3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "installed", lambda: False)
     items, tiles = items_of(p(0, 9) * 2.0)
     assert not accesses.check(items, tiles).unproved
-    with pytest.raises(MissingPackageError, match="pip install z3"):
+    with pytest.raises(MissingPackageError, match="pip install 'tfn"):
         accesses.check(changed(items, 0, 9), tiles)
 
 
