@@ -17,6 +17,7 @@ from tfn.errors import (
     DeletedArrayError,
     ImmutableError,
     NonConcreteBooleanIndexError,
+    ShapeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -135,6 +136,9 @@ def test_methods():
         ("dot", (x.T,)),
         ("cumsum", (1,)),
         ("cumprod", ()),
+        ("trace", ()),
+        ("trace", (1,)),
+        ("compress", (np.array([True, False, True]), 1)),
     ]:
         got, want = getattr(a, name)(*arguments), getattr(x, name)(*arguments)
         close(np.asarray(got), np.asarray(want, getattr(got, "dtype", None)), 8)
@@ -146,6 +150,42 @@ def test_methods():
     close(a.take(tnp.array([0, 2]), 1), x.take([0, 2], 1))
     close(a.astype("int8"), x.astype("int8"))
     close(a.at[0].set(0).at[1, 0].add(5), np.float32([[0, 0, 0], [14, 7, 8]]))
+
+
+def test_methods_take_the_options_of_their_functions():
+    x = tnp.array([[3.0, 1.0, 2.0], [9.0, 7.0, 8.0]])
+    assert tfn.jit(lambda x: x.trace(offset=1, axis1=1, axis2=0, dtype="float64"))(x).item() == 9
+    assert x[0].argpartition(0)[0] == 1 and x.is_ready() and x.on_device_size_in_bytes() == 24
+    assert tnp.array([1, 0]).choose(x[:, :2]).tolist() == [9, 1]
+    assert x.compress(tnp.array([True, True]), 0, size=1).shape == (1, 3)
+    assert x[0].repeat(tnp.array([1, 0, 2]), total_repeat_length=4).shape == (4,)
+    assert x.take(tnp.array([5, 9]), mode="fill", fill_value=-1).tolist() == [8, -1]
+    assert x.sort(stable=True)[0, 0] == 1 and x.argsort(0, stable=False)[0, 0] == 0
+    assert 9.0 in x and 5 not in x and np.float32(7) in x
+    assert x.tobytes() == np.asarray(x).tobytes()
+
+
+@pytest.mark.parametrize("name", ["fill", "put", "partition", "resize"])
+def test_methods_that_would_write_say_what_gives_a_new_array(name):
+    with pytest.raises(ImmutableError, match=f"{name} is not a method") as caught:
+        getattr(X, name)
+    assert "x = " in caught.value.hint and not hasattr(X, name)
+
+
+@pytest.mark.parametrize("before", ["float32", "int32", "uint8", "int16"])
+@pytest.mark.parametrize("after", ["float32", "uint32", "uint8", "int16"])
+def test_views_are_those_of_numpy(before, after):
+    x = np.arange(24).reshape(3, 8).astype(before)
+    got = np.asarray(tnp.asarray(x).view(after))
+    assert got.tobytes() == x.tobytes() and got.shape == x.view(after).shape
+    assert got.dtype == after
+
+
+def test_no_view_of_parts_of_elements():
+    with pytest.raises(ShapeError, match="no whole elements"):
+        tnp.arange(3, dtype="uint8").view("int32")
+    with pytest.raises(ShapeError, match="no whole elements"):
+        tnp.float32(1).view("uint8")
 
 
 def test_conversions():
@@ -354,8 +394,9 @@ NAMES = (
     "kind",
     "buffer",
     "uop",
-    "trace",
+    "owner",
     "known",
+    "trace",
     "T",
     "at",
     "ndim",

@@ -64,6 +64,7 @@ with _on_demand(globals()):
     from tfn.inspect.verify import verify as verify
     from tfn.inspect.viewer.view import view as view
     from tfn.kernels import kernel as kernel
+    from tfn.lax import bits as _bits  # noqa: F401
     from tfn.lower.target.target import Target as Target
     from tfn.sharding import typeof as typeof
     from tfn.trace.mesh import Device as Device
@@ -110,5 +111,5 @@ _runtime.install(
     lambda jaxpr, kinds: _tfn.inspect.show.view(jaxpr, None, kinds),
     lambda: _tfn._transfer,
 )
-_array.install(numpy, lambda: _tfn._shards)
+_array.install(numpy, lambda: _tfn._shards, lambda: _tfn._bits)
 dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

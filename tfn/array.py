@@ -51,13 +51,14 @@ class Functions(Protocol):
 
 _FUNCTIONS: list[Functions] = []
 _SHARDS: list[Callable[[], Any]] = []  # the module tfn.eager.shards
+_BITS: list[Callable[[], Any]] = []  # the module tfn.lax.bits
 SCALAR = "x[None] has one axis, and item() takes the element"
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
-def install(functions: Functions, shards: Callable[[], Any]) -> None:
+def install(functions: Functions, shards: Callable[[], Any], bits: Callable[[], Any]) -> None:
     """Install the functions behind the methods; done once, by ``tfn/__init__.py``."""
-    _FUNCTIONS[:], _SHARDS[:] = [functions], [shards]
+    _FUNCTIONS[:], _SHARDS[:], _BITS[:] = [functions], [shards], [bits]
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
@@ -70,13 +71,22 @@ def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]
     return method
 
 
-def _method(name: str, says: str) -> Callable[..., Any]:
-    def method(self: Array, *args: object, **options: object) -> object:
+def _method(name: str, says: str) -> Callable[..., Array]:
+    def method(self: Array, *args: object, **options: object) -> Array:
         function: Function = getattr(_FUNCTIONS[0], name)
         return function(self, *args, **options)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"Array.{name}", says
     return method
+
+
+def _writes(name: str) -> property:
+    """A method of NumPy that changes its array, which no array of tfn has."""
+
+    def refuse(self: Array) -> NoReturn:
+        raise concretization.immutable(self, f"{name} is not a method of it", name)
+
+    return property(refuse, doc=f"Missing: `{name}` would change the array.")
 
 
 class Array:
@@ -96,8 +106,8 @@ class Array:
         "dtype",
         "kind",
         "known",
+        "owner",
         "shape",
-        "trace",
         "uop",
         "weak_type",
     )
@@ -109,7 +119,7 @@ class Array:
     kind: Kind | None
     buffer: Buffer | None  # None if traced or deleted
     uop: UOp | None  # None if concrete, like the trace
-    trace: traces.Trace | None
+    owner: traces.Trace | None  # the trace that has the value
     known: bool  # whether a traced value can be computed now
 
     def __new__(cls, *args: object, **options: object) -> Self:
@@ -143,7 +153,7 @@ class Array:
             ConcretizationTypeError: while only shape and dtype are known.
             DeletedArrayError: after donation.
         """
-        if self.trace is None:
+        if self.owner is None:
             if self.buffer is None:
                 raise concretization.deleted(self)
             return self
@@ -152,14 +162,14 @@ class Array:
             raise concretization.error(
                 self, ConcretizationTypeError, "its value", concretization.STATIC
             )
-        self.trace.concretized = True
+        self.owner.concretized = True
         assert self.uop is not None
-        value: Array = bind.run_now(self.uop, self.trace)
+        value: Array = bind.run_now(self.uop, self.owner)
         return value
 
     def _data(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The value as a read-only NumPy array, or an error that says what needed it."""
-        if self.trace is not None and self.trace.live and not self.known:
+        if self.owner is not None and self.owner.live and not self.known:
             raise concretization.error(self, error, need, hint)
         return runtime.installed().read(self.concrete())
 
@@ -287,8 +297,8 @@ class Array:
         return self._data(ConcretizationTypeError, ".tolist()", concretization.STATIC).tolist()
 
     def __repr__(self) -> str:
-        if self.trace is not None:
-            return f"Traced<{concretization.show(self)} of {self.trace.name}>"
+        if self.owner is not None:
+            return f"Traced<{concretization.show(self)} of {self.owner.name}>"
         if self.buffer is None or (self.committed and not _SHARDS[0]().is_readable(self)):
             state = "deleted" if self.buffer is None else "over processes"
             return f"Array({state}, {concretization.show(self)})"
@@ -303,7 +313,7 @@ class Array:
         return f"Array({text}{shape}{end if room else end.replace(' ', chr(10) + '      ', 1)}"
 
     def __str__(self) -> str:
-        if self.trace is not None or (self.committed and not _SHARDS[0]().is_readable(self)):
+        if self.owner is not None or (self.committed and not _SHARDS[0]().is_readable(self)):
             return repr(self)
         return str(self._data(ConcretizationTypeError, "its text", concretization.PRINT))
 
@@ -324,11 +334,11 @@ class Array:
         return self
 
     def __deepcopy__(self, memo: object) -> Array:
-        return self if self.trace is not None else self.copy()
+        return self if self.owner is not None else self.copy()
 
     def block_until_ready(self) -> Array:
         """This array, when its value has been computed.  Traced values are ready."""
-        return self if self.trace is not None else self.concrete()
+        return self if self.owner is not None else self.concrete()
 
     def delete(self) -> None:
         """Give the memory back now; the array cannot be used afterwards."""
@@ -336,7 +346,7 @@ class Array:
 
     def is_deleted(self) -> bool:
         """Whether the memory was given back or donated."""
-        return self.trace is None and self.buffer is None
+        return self.owner is None and self.buffer is None
 
     # The type.
 
@@ -360,6 +370,14 @@ class Array:
         """Bytes of all elements."""
         return prod(self.shape) * self.dtype.itemsize
 
+    def on_device_size_in_bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.nbytes
+
+    def is_ready(self) -> bool:
+        """True: a value has been computed when a call returns it."""
+        return True
+
     # Elements.
 
     def __len__(self) -> int:
@@ -376,6 +394,9 @@ class Array:
 
     def __getitem__(self, index: object) -> Array:
         return _FUNCTIONS[0].getitem(self, index)
+
+    def __contains__(self, value: object) -> bool:
+        return bool((self == value).any())
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise concretization.immutable(self, "its elements cannot be set")
@@ -426,19 +447,35 @@ class Array:
     def __round__(self, decimals: int = 0) -> Array:
         return _FUNCTIONS[0].round(self, decimals)
 
+    # Methods of NumPy that write to the array.
+
+    fill, put = _writes("fill"), _writes("put")
+    partition, resize = _writes("partition"), _writes("resize")
+
     # Methods that call the function of tfn.numpy of the same name.
 
-    def astype(self, dtype: DTypeLike, copy: bool = False) -> Array:
+    def astype(self, dtype: DTypeLike, copy: bool = False, **options: Any) -> Array:
         """The values in another dtype."""
-        return _FUNCTIONS[0].astype(self, dtype, copy=copy)
+        return _FUNCTIONS[0].astype(self, dtype, copy=copy, **options)
+
+    def view(self, dtype: DTypeLike | None = None) -> Array:
+        """The bytes of the elements as those of another dtype."""
+        viewed: Array = _BITS[0]().view(self, dtype)
+        return viewed
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The bytes of all elements in order."""
+        data = self._data(ConcretizationTypeError, ".tobytes()", concretization.STATIC)
+        return bytes(data.tobytes(order))
 
     def copy(self) -> Array:
         """An array with memory of its own."""
         return _FUNCTIONS[0].copy(self)
 
-    def reshape(self, *shape: Any, order: str = "C") -> Array:
+    def reshape(self, *shape: Any, order: str = "C", **options: Any) -> Array:
         """The elements in order under another shape, one size of which may be -1."""
-        return _FUNCTIONS[0].reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+        given = shape[0] if len(shape) == 1 else shape
+        return _FUNCTIONS[0].reshape(self, given, order=order, **options)
 
     def ravel(self, order: str = "C") -> Array:
         """All elements along one axis."""
@@ -477,106 +514,41 @@ class Array:
 
     conjugate = conj
 
-    def swapaxes(self, axis1: int, axis2: int) -> Array:
-        """Two axes exchanged."""
-        return _FUNCTIONS[0].swapaxes(self, axis1, axis2)
+    def nonzero(self, **options: Any) -> tuple[Array, ...]:
+        """The indices of elements that are not zero, a vector for an axis."""
+        return _FUNCTIONS[0].nonzero(self, **options)  # type: ignore[return-value]
 
-    def squeeze(self, axis: Axes = None) -> Array:
-        """Without axes of size 1."""
-        return _FUNCTIONS[0].squeeze(self, axis)
+    def compress(self, condition: ArrayLike, axis: int | None = None, **options: Any) -> Array:
+        """The parts along an axis for which a condition is true."""
+        return _FUNCTIONS[0].compress(condition, self, axis, **options)
 
-    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Array:
-        """Each element several times."""
-        return _FUNCTIONS[0].repeat(self, repeats, axis)
-
-    def take(self, indices: ArrayLike, axis: int | None = None, mode: str | None = None) -> Array:
-        """Elements at indices along an axis."""
-        return _FUNCTIONS[0].take(self, indices, axis, mode=mode)
-
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-        """The diagonal of two axes."""
-        return _FUNCTIONS[0].diagonal(self, offset, axis1, axis2)
-
-    def dot(self, other: ArrayLike, **options: object) -> Array:
-        """The product as `tfn.numpy.dot` defines it."""
-        return _FUNCTIONS[0].dot(self, other, **options)
-
-    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-        """Values not below `min` and not above `max`."""
-        return _FUNCTIONS[0].clip(self, min, max)
-
-    def round(self, decimals: int = 0) -> Array:
-        """Rounded, halves to even."""
-        return _FUNCTIONS[0].round(self, decimals)
-
-    def sort(self, axis: int | None = -1, descending: bool = False) -> Array:
-        """Sorted along an axis, NaN last."""
-        return _FUNCTIONS[0].sort(self, axis, descending=descending)
-
-    def argsort(self, axis: int | None = -1, descending: bool = False) -> Array:
-        """The indices that sort."""
-        return _FUNCTIONS[0].argsort(self, axis, descending=descending)
-
-    def sum(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Array:
-        """The sum over axes."""
-        return _FUNCTIONS[0].sum(self, axis, dtype, keepdims, **options)
-
-    def prod(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Array:
-        """The product over axes."""
-        return _FUNCTIONS[0].prod(self, axis, dtype, keepdims, **options)
-
-    def mean(self, axis: Axes = None, *args: object, **options: object) -> Array:
-        """The mean over axes."""
-        return _FUNCTIONS[0].mean(self, axis, *args, **options)
-
-    def var(self, axis: Axes = None, *args: object, **options: object) -> Array:
-        """The variance over axes."""
-        return _FUNCTIONS[0].var(self, axis, *args, **options)
-
-    def std(self, axis: Axes = None, *args: object, **options: object) -> Array:
-        """The standard deviation over axes."""
-        return _FUNCTIONS[0].std(self, axis, *args, **options)
-
-    def max(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
-        """The largest over axes, NaN if there is one."""
-        return _FUNCTIONS[0].max(self, axis, keepdims, **options)
-
-    def min(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
-        """The smallest over axes, NaN if there is one."""
-        return _FUNCTIONS[0].min(self, axis, keepdims, **options)
-
-    def any(self, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
-        """Whether one element over axes is true."""
-        return _FUNCTIONS[0].any(self, axis, keepdims, **options)
-
-    def all(self, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
-        """Whether all elements over axes are true."""
-        return _FUNCTIONS[0].all(self, axis, keepdims, **options)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
-        """The first index of the largest."""
-        return _FUNCTIONS[0].argmax(self, axis, keepdims)
-
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
-        """The first index of the smallest."""
-        return _FUNCTIONS[0].argmin(self, axis, keepdims)
-
+    swapaxes = _method("swapaxes", "Two axes exchanged.")
+    squeeze = _method("squeeze", "Without axes of size 1.")
+    repeat = _method("repeat", "Each element several times.")
+    take = _method("take", "Elements at indices along an axis.")
+    diagonal = _method("diagonal", "The diagonal of two axes.")
+    dot = _method("dot", "The product as `tfn.numpy.dot` defines it.")
+    clip = _method("clip", "Values not below `min` and not above `max`.")
+    round = _method("round", "Rounded, halves to even.")
+    sort = _method("sort", "Sorted along an axis, NaN last.")
+    argsort = _method("argsort", "The indices that sort.")
+    sum = _method("sum", "The sum over axes.")
+    prod = _method("prod", "The product over axes.")
+    mean = _method("mean", "The mean over axes.")
+    var = _method("var", "The variance over axes.")
+    std = _method("std", "The standard deviation over axes.")
+    max = _method("max", "The largest over axes, NaN if there is one.")
+    min = _method("min", "The smallest over axes, NaN if there is one.")
+    any = _method("any", "Whether one element over axes is true.")
+    all = _method("all", "Whether all elements over axes are true.")
+    argmax = _method("argmax", "The first index of the largest.")
+    argmin = _method("argmin", "The first index of the smallest.")
     cumsum = _method("cumsum", "The sums of the elements before each one and of itself.")
     cumprod = _method("cumprod", "The products of the elements before each one and of itself.")
     ptp = _method("ptp", "The largest minus the smallest over axes.")
-    nonzero = _method("nonzero", "The indices of elements that are not zero, a vector for an axis.")
+    argpartition = _method("argpartition", "The indices that put the k smallest first.")
+    choose = _method("choose", "The element of the choice that each number of this array names.")
+    trace = _method("trace", "The sum of the diagonal of two axes.")
     searchsorted = _method("searchsorted", "The places of values in this sorted vector.")
 
 

@@ -226,7 +226,7 @@ def check_error(error: Error) -> None:
             got=f"error={shown(error)}",
             hint="pass what a checkified function returned first",
         )
-    if not isinstance(error.code, Array) or error.code.trace is None:  # it may be NumPy's
+    if not isinstance(error.code, Array) or error.code.owner is None:  # it may be NumPy's
         message = error.get()
         if message is not None:
             raise CheckError(message, where="")

@@ -289,7 +289,7 @@ class Writing:
                 got=repr(value)[:80],
                 hint="read one element, as x[i]",
             )
-        if value.trace is None:
+        if value.owner is None:
             if not value.weak_type:
                 raise ArgumentError(
                     f"the kernel {self.name} closes over an array",
@@ -297,7 +297,7 @@ class Writing:
                     hint="pass it as an operand, or use a Python number",
                 )
             return const(value.item(), value.dtype)
-        if value.trace is not self.trace:
+        if value.owner is not self.trace:
             raise ArgumentError(
                 f"the kernel {self.name} closes over a traced value",
                 got=show(value),

@@ -204,7 +204,7 @@ def _relabelled(x: Any, mesh: Any) -> Any:
     before = typeof(x).sharding
     if not isinstance(before, NamedSharding) or before.mesh.axes != mesh.axes:
         return x
-    if x.trace is None:
+    if x.owner is None:
         return shards.put(x, NamedSharding(mesh, before.spec))
     layout = of_sharding(NamedSharding(mesh, before.spec), x.ndim)
     if layout is None:

@@ -1,28 +1,6 @@
-"""Attributes of JAX's arrays: `view` as NumPy's, and those that libraries ask for."""
+"""Attributes of JAX's arrays that libraries ask for."""
 
-import numpy as np
-import pytest
-
-import tfn.numpy as tnp
 from tests.compat.test_install import run
-from tfn.compat.attributes import view
-from tfn.errors import ShapeError
-
-
-@pytest.mark.parametrize("before", ["float32", "int32", "uint8", "int16"])
-@pytest.mark.parametrize("after", ["float32", "uint32", "uint8", "int16"])
-def test_views_are_those_of_numpy(before: str, after: str) -> None:
-    x = np.arange(24).reshape(3, 8).astype(before)
-    got = np.asarray(view(tnp.asarray(x), after))
-    assert got.tobytes() == x.tobytes() and got.shape == x.view(after).shape
-    assert got.dtype == after
-
-
-def test_no_view_of_parts_of_elements() -> None:
-    with pytest.raises(ShapeError, match="no whole elements"):
-        view(tnp.arange(3, dtype="uint8"), "int32")
-    with pytest.raises(ShapeError, match="no whole elements"):
-        view(tnp.float32(1), "uint8")
 
 
 def test_arrays_have_them_in_a_process_of_their_own() -> None:

@@ -45,7 +45,7 @@ def test_running_traces():
     @tfn.jit
     def f(x):
         states.append(functions.get_opaque_trace_state())
-        tops.append((functions.find_top_trace([x, 1.0]), x.trace))
+        tops.append((functions.find_top_trace([x, 1.0]), x.owner))
         return x
 
     f(1.0)

@@ -65,7 +65,7 @@ def test_operations_on_outer_values_are_recorded():
         return z
 
     assert f(1.0, 2.0) == 1.0 and len(found[0].eqns) == 2
-    assert not tnp.sin(x).trace  # outside, operations run at once
+    assert not tnp.sin(x).owner  # outside, operations run at once
 
 
 def test_jaxprs_have_the_primitives_of_the_user():

@@ -20,7 +20,7 @@ def test_an_array_on_a_buffer() -> None:
     references = sys.getrefcount(buffer)
     x = concrete(buffer, (2, 3), data.dtype, True)
     assert type(x) is tfn.Array and x.buffer is buffer and x.kind is kind_of((2, 3), data.dtype)
-    assert (x.uop, x.trace, x.known, x.weak_type) == (None, None, True, True)
+    assert (x.uop, x.owner, x.known, x.weak_type) == (None, None, True, True)
     assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert gc.is_tracked(x) and sys.getrefcount(buffer) == references + 1
     del x
@@ -30,8 +30,8 @@ def test_an_array_on_a_buffer() -> None:
 def test_an_array_of_a_trace() -> None:
     @tfn.jit
     def f(x: tfn.Array) -> tfn.Array:
-        assert x.uop is not None and x.trace is not None
-        y = traced(x.uop, x.trace, False, True)
+        assert x.uop is not None and x.owner is not None
+        y = traced(x.uop, x.owner, False, True)
         assert type(y) is tfn.Array and y.weak_type and y.buffer is None and y.kind is None
         assert weaken(y, True) is y
         assert weaken(y, False).uop is y.uop and not weaken(y, False).weak_type

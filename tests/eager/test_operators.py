@@ -164,7 +164,7 @@ def test_transforms_record_what_is_known_outside() -> None:
     assert tfn.grad(lambda x: (x * y + 1.0).sum())(x).tolist() == [3, 4]
     assert tfn.vmap(lambda a: a * 2.0)(x).tolist() == [2, 4]
     with tracing("f", apart=True):  # one that records operations on concrete arrays
-        assert (x * y).trace is not None and (x + 1.0).trace is not None
+        assert (x * y).owner is not None and (x + 1.0).owner is not None
 
 
 def test_deleted_arrays_and_nans_are_errors(monkeypatch: Any) -> None:

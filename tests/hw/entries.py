@@ -23,7 +23,7 @@ KIND = kind_of((SIZE,), FLOAT32)
 class Toy:
     """What native code needs of an array."""
 
-    __slots__ = ("buffer", "dtype", "kind", "known", "shape", "trace", "uop", "weak_type")
+    __slots__ = ("buffer", "dtype", "kind", "known", "owner", "shape", "uop", "weak_type")
 
 
 def device() -> Device:
@@ -37,7 +37,7 @@ def toy(on: Device, value: float = 1, weak: bool = False, kind: Kind = KIND) -> 
     """An array filled with a number."""
     x = Toy()
     x.kind, x.weak_type, x.shape, x.dtype = kind, weak, kind.shape, kind.dtype
-    x.uop, x.trace, x.known = None, None, True
+    x.uop, x.owner, x.known = None, None, True
     x.buffer = on.memory.copy(np.full(kind.shape, value, kind.dtype))
     return x
 

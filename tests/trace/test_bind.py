@@ -24,7 +24,7 @@ def leaf(trace, value=None, name="x"):
 
 def test_concrete_arrays_are_computed_now():
     out = bind(Op.ADD, one, two)
-    assert out.trace is None
+    assert out.owner is None
     assert np.asarray(out).tolist() == [5, 7, 9]
 
 
@@ -32,7 +32,7 @@ def test_traced_arrays_are_recorded():
     with tracing("f") as trace:
         x = leaf(trace)
         out = bind(Op.MUL, x, x)
-        assert out.trace is trace
+        assert out.owner is trace
         assert out.uop is UOp(Op.MUL, (x.uop, x.uop))
         assert (out.shape, out.dtype) == ((3,), FLOAT32)
         assert not out.known
@@ -53,7 +53,7 @@ def test_the_innermost_trace_records_and_captures_the_outer():
         with tracing("inner") as inner:
             y = leaf(inner, name="y")
             out = bind(Op.MUL, x, y)
-            assert out.trace is inner
+            assert out.owner is inner
             captured = out.uop.src[0]
             assert captured.op is Op.LEAF
             assert captured.arg.value is x
@@ -120,7 +120,7 @@ def test_inside_an_outer_trace_nothing_runs():
             y = leaf(inner, x)
             out = bind(Op.MUL, y, one)
         (value,) = evaluate([out.uop], inner)
-        assert value.trace is outer
+        assert value.owner is outer
         assert value.uop is UOp(Op.MUL, (x.uop, lift(one, outer)))
 
 
@@ -146,13 +146,13 @@ def test_a_branch_records_what_is_done_to_outer_values():
     with tracing("outer") as outer:
         x = new_leaf(outer, (), FLOAT32, "x")
         with tracing("branch", branch=True) as branch:
-            assert bind(Op.SIN, x).trace is branch
+            assert bind(Op.SIN, x).owner is branch
             assert innermost([x]) is branch
             with tracing("nested", branch=True) as nested:
-                assert bind(Op.SIN, x).trace is nested
+                assert bind(Op.SIN, x).owner is nested
             with tracing("loop") as loop:
                 y = new_leaf(loop, (), FLOAT32, "y")
-                assert bind(Op.SIN, x).trace is branch
-                assert bind(Op.ADD, x, y).trace is loop
-            assert bind(Op.SIN, x).trace is branch
-        assert bind(Op.SIN, x).trace is outer
+                assert bind(Op.SIN, x).owner is branch
+                assert bind(Op.ADD, x, y).owner is loop
+            assert bind(Op.SIN, x).owner is branch
+        assert bind(Op.SIN, x).owner is outer

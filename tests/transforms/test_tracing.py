@@ -29,7 +29,7 @@ def test_graphs_end_at_their_own_leaves() -> None:
         assert len(leaves) == 3 and x.uop not in leaves
         assert {id(leaf.arg.value) for leaf in leaves} == {id(outer_value), id(x), id(y)}
         ((value,),) = recorded.evaluate(recorded.outputs)
-        assert value.trace is outer and value.known
+        assert value.owner is outer and value.known
 
 
 def test_known_and_unknown() -> None:

@@ -222,7 +222,7 @@ def predicate_type(name: str, holds: Callable[[Any], bool]) -> Any:
 
 def is_traced(x: object) -> bool:
     """Whether a value belongs to a running trace."""
-    return isinstance(x, Array) and x.trace is not None
+    return isinstance(x, Array) and x.owner is not None
 
 
 Tracer: Any = predicate_type("Tracer", is_traced)
@@ -230,7 +230,7 @@ Tracer: Any = predicate_type("Tracer", is_traced)
 
 def depends_on_inputs(x: object) -> bool:
     """Whether a value belongs to a running trace and depends on an argument of its function."""
-    if not isinstance(x, Array) or x.trace is None or x.uop is None:
+    if not isinstance(x, Array) or x.owner is None or x.uop is None:
         return False
     return any(node.op is Op.LEAF and node.arg.is_input for node in walk([x.uop]))
 

@@ -112,7 +112,7 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
         >>> concrete_or_error(int, 3.0)
         3
     """
-    if isinstance(val, Array) and val.trace is not None and not val.known:
+    if isinstance(val, Array) and val.owner is not None and not val.known:
         raise ConcretizationTypeError(
             context or "a value has to be known when the function is traced", got=repr(val)[:80]
         )

@@ -151,10 +151,10 @@ def trace_to_jaxpr_nounits(
         for i, leaf in zip(unknown, leaves, strict=True):
             args[i] = leaf
         found[:] = fun.call_wrapped(*args)
-        inputs, mine = {leaf.uop for leaf in leaves}, {id(leaf.trace) for leaf in leaves}
+        inputs, mine = {leaf.uop for leaf in leaves}, {id(leaf.owner) for leaf in leaves}
         dependent = []
         for y in found:
-            traced = id(getattr(y, "trace", None)) in mine
+            traced = id(getattr(y, "owner", None)) in mine
             if instantiate or (traced and not inputs.isdisjoint(walk([y.uop]))):
                 out.append(PartialVal.unknown(ShapedArray(y.shape, y.dtype)))
                 dependent.append(y)
@@ -195,7 +195,7 @@ def find_top_trace(values: Sequence[Any]) -> Any:
     if running:
         return running[-1]
     return bind.innermost(
-        [x for x in values if isinstance(getattr(x, "trace", None), traces.Trace)]
+        [x for x in values if isinstance(getattr(x, "owner", None), traces.Trace)]
     )
 
 

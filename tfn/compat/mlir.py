@@ -79,7 +79,7 @@ class Building:
             self.primitive, [typeof(x) for x in operands], self._types(operands, params) or []
         )
         values = [*map(value_of, self.rule(context, *operands, **params))]
-        if not all(hasattr(y, "trace") for y in values):
+        if not all(hasattr(y, "owner") for y in values):
             raise NotAvailableError(
                 f"the lowering rule of {self.primitive.name} gives what is no array",
                 got=repr(values)[:80],

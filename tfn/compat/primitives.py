@@ -173,8 +173,8 @@ def _recorded(primitive: Primitive, values: list[Any], params: dict[str, Any]) -
     recorded = record(f"the primitive {primitive.name}", body, call, values)
     if recorded.trace.concretized:
         for value in values:
-            if value.trace is not None:
-                value.trace.concretized = True
+            if value.owner is not None:
+                value.owner.concretized = True
     found = [(u.shape, u.dtype) for u in recorded.outputs]
     if types is not None and [(t.shape, t.dtype) for t in types] != found:
         raise ArgumentError(

@@ -135,7 +135,7 @@ def device_get(x: Any) -> Any:
     """
 
     def got(leaf: Any) -> Any:
-        stays = not hasattr(leaf, "__array__") or getattr(leaf, "trace", None) is not None
+        stays = not hasattr(leaf, "__array__") or getattr(leaf, "owner", None) is not None
         return leaf if stays else np.asarray(leaf)
 
     return tree.map(got, x)

@@ -77,7 +77,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """
 
     def gathered(x: Any) -> Any:
-        if isinstance(x, Array) and x.trace is None and not x.is_fully_addressable:
+        if isinstance(x, Array) and x.owner is None and not x.is_fully_addressable:
             return np.asarray(shards.put(x, x.sharding.with_spec(PartitionSpec())))
         data = _values(x)
         rows = _of_all(data.tobytes(), "process_allgather")

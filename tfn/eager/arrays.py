@@ -39,7 +39,7 @@ def concrete(
     x: Any = object.__new__(_Draft)
     x.shape, x.dtype, x.weak_type = shape, dtype, weak
     x.kind, x.buffer, x.known = kind_of(shape, dtype, sharding), buffer, True
-    x.uop = x.trace = None
+    x.uop = x.owner = None
     x.__class__ = Array
     array: Array = x
     return array
@@ -49,7 +49,7 @@ def traced(uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Array:
     """The array of a value of a running trace; `known` says whether it can be computed now."""
     x: Any = object.__new__(_Draft)
     x.shape, x.dtype, x.weak_type, x.kind, x.buffer = uop.shape, uop.dtype, weak, None, None
-    x.uop, x.trace, x.known = uop, trace, known
+    x.uop, x.owner, x.known = uop, trace, known
     x.__class__ = Array
     array: Array = x
     return array
@@ -59,9 +59,9 @@ def weaken(x: Array, weak: bool) -> Array:
     """The same value with a weak dtype, or with one that is not weak; itself if nothing changes."""
     if x.weak_type is weak:
         return x
-    if x.trace is not None:
+    if x.owner is not None:
         assert x.uop is not None
-        return traced(x.uop, x.trace, x.known, weak)
+        return traced(x.uop, x.owner, x.known, weak)
     buffer = x.concrete().buffer
     assert buffer is not None and x.kind is not None
     return concrete(buffer, x.shape, x.dtype, weak, x.kind.sharding)

@@ -103,10 +103,10 @@ def apply(
 
 def alias(x: Array, shape: Shape, weak: bool = False) -> Array:
     """The same elements in order under another shape, without a copy where nothing is traced."""
-    if x.trace is not None:
+    if x.owner is not None:
         bind.check_live(x)
         assert x.uop is not None
-        traced: Array = runtime.installed().wrap(reshape(x.uop, shape), x.trace, x.known, weak)
+        traced: Array = runtime.installed().wrap(reshape(x.uop, shape), x.owner, x.known, weak)
         return traced
     buffer, kind = x.concrete().buffer, x.kind
     assert buffer is not None and kind is not None
@@ -252,9 +252,9 @@ def together(name: str, *values: object, floating: bool = False) -> tuple[list[A
     if len(values) == 2:  # the common case, fast: an array and a number that takes its dtype
         x, y = values
         if type(x) is Array and _adopts(y, x.dtype, floating):
-            return [x, number_as(y, x.dtype, x.trace)], x.dtype, x.weak_type
+            return [x, number_as(y, x.dtype, x.owner)], x.dtype, x.weak_type
         if type(y) is Array and _adopts(x, y.dtype, floating):
-            return [number_as(x, y.dtype, y.trace), y], y.dtype, y.weak_type
+            return [number_as(x, y.dtype, y.owner), y], y.dtype, y.weak_type
     operands = values_of(name, *values)
     kind = promote(tuple([type_of(v) for v in operands]))
     dtype, weak = inexact(kind) if floating else kind

@@ -392,7 +392,7 @@ def put_value(value: Any, sharding: Sharding) -> Array:
         OutOfMemoryError: if it does not fit into the memory of a single device.
     """
     if config.memory_limit_bytes and isinstance(sharding, SingleDeviceSharding):
-        is_data = isinstance(value, np.ndarray) or (isinstance(value, Array) and not value.trace)
+        is_data = isinstance(value, np.ndarray) or (isinstance(value, Array) and not value.owner)
         device_memory.check_share(sharding.device, value.nbytes if is_data else 0)
     if not isinstance(value, Array):
         if isinstance(value, np.ndarray):
@@ -400,7 +400,7 @@ def put_value(value: Any, sharding: Sharding) -> Array:
             sharding.checked(value.shape)
             return from_numpy(value.astype(dtypes.canonical(value.dtype), copy=False), sharding)
         value = run.asarray(value)
-    if value.trace is None:
+    if value.owner is None:
         return put(value, sharding)
     return constrained(value, sharding)
 
@@ -414,7 +414,7 @@ def constrain_value(value: Any, sharding: Sharding) -> Array:
     value = value if isinstance(value, Array) else run.asarray(value)
     if isinstance(sharding, NamedSharding):
         layout.check_asserted(value, sharding)
-    if value.trace is not None:
+    if value.owner is not None:
         return constrained(value, sharding, padded=True)
     if isinstance(sharding, NamedSharding):
         sharding = sharding.fitting(value.shape)

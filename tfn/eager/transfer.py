@@ -57,7 +57,7 @@ def device_put(
     results = put_tree("device_put", x, device)
     if donate:
         for leaf, result in zip(tree.leaves(x), tree.leaves(results), strict=True):
-            if isinstance(leaf, Array) and leaf is not result and leaf.trace is None:
+            if isinstance(leaf, Array) and leaf is not result and leaf.owner is None:
                 leaf.delete()
     return results
 

@@ -101,7 +101,7 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Any], object]) -> 
     """
     for leaf in tree.leaves(value):
         x = array_of("inspect_array_sharding", leaf)
-        if x.trace is not None and not x.known:
+        if x.owner is not None and not x.known:
             inspect(callback, x)
         else:
             callback(x.concrete().sharding)

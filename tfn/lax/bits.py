@@ -1,4 +1,4 @@
-"""Bit operations: population count, leading zeros, bitcasts, nextafter, reduced precision."""
+"""Bit operations: population count, leading zeros, bitcasts, views, neighbours, less precision."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from tfn.dtypes import (
     SIGNED,
     UINT64,
     DType,
+    DTypeLike,
+    canonical,
     unsigned_type,
     wide_type,
     width_bits,
@@ -185,6 +187,40 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
             hint=f"reshape it to (..., {parts})",
         )
     return apply(_joined, [x], dtype)
+
+
+def view(x: Array, dtype: DTypeLike | None = None) -> Array:
+    """The bytes of the elements as those of another dtype; the last axis changes with its width.
+
+    Args:
+        x: array of any shape.
+        dtype: the dtype of the result; None keeps that of `x`.
+
+    Returns:
+        An array of the shape of `x`, but for its last axis where the widths differ.
+
+    Raises:
+        ShapeError: if the bytes of the last axis are not those of whole elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tnp.ones(2).view("int32")
+        Array([1065353216, 1065353216], dtype=int32)
+    """
+    target = x.dtype if dtype is None else canonical(dtype)
+    before, after = x.dtype.itemsize, target.itemsize
+    if before == after:
+        return bitcast_convert_type(x, target)
+    if not x.shape or x.shape[-1] * before % after:
+        raise ShapeError(
+            "the last axis has no whole elements of this dtype",
+            got=f"{x.dtype.name}{list(x.shape)} as {target.name}",
+            hint="reshape the array first",
+        )
+    *rows, last = x.shape
+    if before < after:
+        return bitcast_convert_type(x.reshape(*rows, last * before // after, -1), target)
+    return bitcast_convert_type(x, target).reshape(*rows, last * before // after)
 
 
 # Floats.

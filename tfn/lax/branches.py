@@ -64,7 +64,7 @@ def cond(
     _callable("cond", (true_fun, false_fun))
     operands = operands if operand is _NONE else (*operands, operand)
     p = _scalar("the predicate of cond", pred)
-    if p.trace is None:
+    if p.owner is None:
         return _arrays((true_fun if bool(p) else false_fun)(*operands))
     holds = p if p.dtype == BOOL else ne(p, 0)
     return _choose("cond", convert_element_type(holds, INT32), (false_fun, true_fun), operands)
@@ -121,7 +121,7 @@ def switch(
     if len(functions) == 1:
         return _arrays(functions[0](*operands))
     last = len(functions) - 1
-    if i.trace is None:
+    if i.owner is None:
         return _arrays(functions[min(max(int(i), 0), last)](*operands))
     return _choose("switch", convert_element_type(clamp(0, i, last), INT32), functions, operands)
 

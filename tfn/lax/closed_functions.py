@@ -96,7 +96,7 @@ def closed(
     result = None if cache is None else cache.find(key)
     if result is None:
         result = _close(what, f, types, structure, branch)
-        inside = any(value.trace is not None for value in result.captured)
+        inside = any(value.owner is not None for value in result.captured)
         inside = inside or not all(cell.lasting for cell in result.cells)
         if not inside and not result.uses_axes:
             if cache is None:
@@ -213,7 +213,7 @@ def with_state(
 
 def identity(value: Any) -> Any:
     """Returns a key that is equal for two handles of one Value."""
-    return id(value) if value.trace is None else value.uop
+    return id(value) if value.owner is None else value.uop
 
 
 def inlined(f: UOp, operands: Sequence[UOp]) -> list[UOp]:

@@ -44,7 +44,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     @functools.wraps(decomposition)
     def run(*operands: Any, **attributes: Any) -> Any:
         for key, value in attributes.items():
-            if getattr(value, "trace", None) is not None:
+            if getattr(value, "owner", None) is not None:
                 raise ArgumentError(
                     f"the attribute {key} of the composite {name} is traced",
                     got=repr(value)[:80],

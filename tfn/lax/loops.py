@@ -379,7 +379,7 @@ def fori_loop(
         return outputs[:count] + outputs[count + 1 :]
 
     state = [cell.read() for cell in body.cells]
-    if low.trace is None and high.trace is None:
+    if low.owner is None and high.owner is None:
         operands = [*body.captured, *state, low, *first]
         operands = with_numbers(operands, n + count, (int(low), init_val))
         results = perform(forward, operands, body.weak, body.cells)

@@ -90,7 +90,7 @@ def psum(x: Any, axis_name: object, *, axis_index_groups: object = None) -> Any:
             return leaf * n
         value = array_of("psum", leaf)
         value = value.astype(INT32) if value.dtype == BOOL else value
-        if value.trace is None:  # it is the same on all devices
+        if value.owner is None:  # it is the same on all devices
             return weaken(value * n, False)
         return weaken(_reduced("psum", Op.ADD, value, axis_name, axis_index_groups), False)
 

@@ -256,7 +256,7 @@ def stacked(*parts_and_static: Any) -> UOp:
 
 def duplicate(x: Array) -> Array:
     """The same values in memory of their own."""
-    if x.trace is not None:
+    if x.owner is not None:
         return alias(x, x.shape, x.weak_type)
     copied: Array = runtime.installed().duplicate(x.concrete())
     return copied

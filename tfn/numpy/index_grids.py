@@ -211,7 +211,7 @@ def _inside(line: Array, size: int, mode: str) -> Array:
         return line % size
     if mode == "clip":
         return line.clip(0, size - 1)
-    if line.trace is None:  # in a trace, no value is known
+    if line.owner is None:  # in a trace, no value is known
         values = np.asarray(line)
         if values.size and not 0 <= values.min() <= values.max() < size:
             raise OutOfBoundsError(

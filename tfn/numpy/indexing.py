@@ -339,7 +339,7 @@ def getitem(
         Array([5, 3], dtype=int32)
     """
     x = array_of("indexing", x)
-    if type(index) is int and mode is None and x.trace is None and _has_row(x, index):
+    if type(index) is int and mode is None and x.owner is None and _has_row(x, index):
         start = _inside(index, x.shape[0], 0)  # rows in a loop
         return apply(_row, (x, starts_operand((start,), config.device)), weak=x.weak_type)
     check_mode(mode)
@@ -352,7 +352,7 @@ def getitem(
         return apply(_taken, (x, *points), plan, starts, weak=x.weak_type)
     if not starts:
         return alias(x, result_shape(plan), x.weak_type)
-    if x.trace is None and not any(axis_index.kind == "strided" for axis_index in plan.axes):
+    if x.owner is None and not any(axis_index.kind == "strided" for axis_index in plan.axes):
         begin = starts_operand(starts, config.device)
         return apply(_window, (x, begin), plan, weak=x.weak_type)
     return apply(_cut, (x,), plan, starts, weak=x.weak_type)

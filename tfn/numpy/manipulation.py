@@ -89,7 +89,7 @@ def _new_shape(old: Shape, shape: object) -> Shape:
     unknown = [
         i
         for i, n in enumerate(sizes_or_unknown)
-        if (n.trace is None and n.shape == () and int(n) if isinstance(n, Array) else n) == -1
+        if (n.owner is None and n.shape == () and int(n) if isinstance(n, Array) else n) == -1
     ]
     if len(unknown) > 1:
         raise ShapeError(

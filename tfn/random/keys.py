@@ -101,9 +101,9 @@ class Key:
         return len(self.shape)
 
     @property
-    def trace(self) -> object:
+    def owner(self) -> object:
         """The trace that its words belong to; None if they are known."""
-        return getattr(self.data, "trace", None)  # trees may hold anything, such as types
+        return getattr(self.data, "owner", None)  # trees may hold anything, such as types
 
     @property
     def weak_type(self) -> bool:

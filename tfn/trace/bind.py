@@ -33,7 +33,7 @@ def new_leaf(
 ) -> Any:
     """An input of a trace, as a Value; `value` is the concrete or outer value it represents."""
     uop = UOp(Op.LEAF, (), Leaf(shape, dtype, value, name, is_input=True))
-    known = value is not None and (value.trace is None or value.known)
+    known = value is not None and (value.owner is None or value.known)
     return installed().wrap(uop, trace, known, weak)
 
 
@@ -43,7 +43,7 @@ def lift(value: Value, trace: Trace) -> UOp:
     A value of an outer trace is captured like a concrete array, so that the graph of a trace
     ends at its own leaves and a transform never walks into the graphs around it.
     """
-    owner = value.trace
+    owner = value.owner
     if owner is trace:
         return value.uop  # type: ignore[return-value]  # traced, so there is one
     key: int | UOp = id(value)
@@ -67,12 +67,12 @@ def check_live(value: Value) -> None:
     Raises:
         UnexpectedTracerError: naming the function it leaked from.
     """
-    assert value.trace is not None and value.uop is not None
-    if not value.trace.live:
+    assert value.owner is not None and value.uop is not None
+    if not value.owner.live:
         raise UnexpectedTracerError(
-            f"a traced value was used after {value.trace.name} had returned: it leaked",
-            got=f"{value!r}, made at {show_line(value.trace.places.get(value.uop))}, "
-            f"in the trace that began at {value.trace.where}",
+            f"a traced value was used after {value.owner.name} had returned: it leaked",
+            got=f"{value!r}, made at {show_line(value.owner.places.get(value.uop))}, "
+            f"in the trace that began at {value.owner.where}",
             hint="return the value from the function instead of storing it elsewhere",
         )
 
@@ -85,7 +85,7 @@ def bind(op: Op, *operands: Any, arg: object = None, weak: bool = False) -> Any:
     trace: Trace | None = None
     known = True
     for value in operands:
-        owner = value.trace
+        owner = value.owner
         if owner is not None:
             if not owner.live:
                 check_live(value)
@@ -98,7 +98,7 @@ def bind(op: Op, *operands: Any, arg: object = None, weak: bool = False) -> Any:
         return installed().execute(op, arg, operands, weak)
     if trace.inner is not None:
         trace = trace.inner
-    uop = UOp(op, tuple([v.uop if v.trace is trace else lift(v, trace) for v in operands]), arg)
+    uop = UOp(op, tuple([v.uop if v.owner is trace else lift(v, trace) for v in operands]), arg)
     return installed().wrap(uop, trace, known, weak)
 
 
@@ -106,10 +106,10 @@ def innermost(values: Sequence[Value]) -> Trace | None:
     """The deepest live trace among values, or the branch inside it; None if all are concrete."""
     deepest = recorder() if APART else None
     for value in values:
-        if value.trace is not None:
+        if value.owner is not None:
             check_live(value)
-            if deepest is None or value.trace.depth > deepest.depth:
-                deepest = value.trace
+            if deepest is None or value.owner.depth > deepest.depth:
+                deepest = value.owner
     return deepest if deepest is None or deepest.inner is None else deepest.inner
 
 
@@ -141,7 +141,7 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
     outer = innermost([leaf.arg.value for leaf in used])
     if outer is not None:
         replace = {leaf: lift(leaf.arg.value, outer) for leaf in used}
-        unknown = {n for n in used if n.arg.value.trace is not None and not n.arg.value.known}
+        unknown = {n for n in used if n.arg.value.owner is not None and not n.arg.value.known}
         if unknown:
             for node in order:
                 if not unknown.isdisjoint(node.src):
@@ -183,7 +183,7 @@ def call(
         results = installed().call(jaxpr, operands)
         results = [installed().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
     else:
-        known = all(value.trace is None or value.known for value in operands)
+        known = all(value.owner is None or value.known for value in operands)
         uops = inline(jaxpr, [lift(value, trace) for value in operands])
         results = [
             installed().wrap(u, trace, known, w, True) for u, w in zip(uops, weak, strict=True)
@@ -208,7 +208,7 @@ def run_now(uop: UOp, trace: Trace) -> Any:
             continue
         if node.op is Op.LEAF:
             value = node.arg.value
-            memo[node] = value if value.trace is None else run_now(value.uop, value.trace)
+            memo[node] = value if value.owner is None else run_now(value.uop, value.owner)
         elif node.op is Op.FUNCTION:
             continue
         elif node.op is Op.HOST:

@@ -35,6 +35,9 @@ _INSTEAD = {
     "shape": "x = x.reshape(shape)",
     "dtype": "x = x.astype(dtype)",
     "weak_type": "x = x.astype(x.dtype)",
+    "fill": "x = tnp.full_like(x, value)",
+    "partition": "x = tnp.partition(x, kth)",
+    "resize": "x = tnp.resize(x, shape)",
 }
 
 
@@ -54,13 +57,13 @@ def error(
 
     `need` is the operation that needs the value, as in "its truth".
     """
-    assert value.uop is not None and value.trace is not None
+    assert value.uop is not None and value.owner is not None
     names = dict.fromkeys(
         node.arg.name for node in walk([value.uop]) if node.op is Op.LEAF and node.arg.is_input
     )
     depends = f", which depends on {', '.join(names)}" if names else ""
     return kind(
-        f"{need} is needed, but while {value.trace.name} is being traced only the shape and dtype "
+        f"{need} is needed, but while {value.owner.name} is being traced only the shape and dtype "
         "of this value are known",
         got=f"{value!r}{depends}",
         hint=hint,

@@ -49,9 +49,9 @@ class Token:
 
     def write(self, value: runtime.Value) -> None:
         """Set the current token of a trace; that of no trace stays true."""
-        if value.trace is not None:
+        if value.owner is not None:
             assert value.uop is not None
-            set_current(value.trace, TOKEN, value.uop)
+            set_current(value.owner, TOKEN, value.uop)
 
 
 TOKEN = Token()
@@ -129,7 +129,7 @@ def act(host: Host, operands: Sequence[runtime.Value]) -> list[runtime.Value]:
     before, trace = token(), running[-1]
     node = UOp(Op.HOST, tuple([bind.lift(x, trace) for x in (before, *operands)]), host)
     set_current(trace, TOKEN, UOp(Op.GET, (node,), 0))
-    known = before.known and all(x.trace is None or x.known for x in operands)
+    known = before.known and all(x.owner is None or x.known for x in operands)
     count = len(host.results)
     return [
         runtime.installed().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)

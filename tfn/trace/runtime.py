@@ -39,7 +39,7 @@ class Value(Protocol):
     weak_type: bool
     kind: Kind | None  # shape and dtype as one object; None if traced
     uop: UOp | None  # None if concrete
-    trace: Trace | None  # None if concrete
+    owner: Trace | None  # None if concrete
     known: bool  # whether it can be computed now
 
 

@@ -85,7 +85,7 @@ class Takes:
         if isinstance(leaf, (bool, int, float, complex)):
             leaf = runtime.installed().asarray(leaf, expected.dtype if expected.weak_type else None)
         value: runtime.Value = as_value(leaf, name)
-        if value.trace is not None:
+        if value.owner is not None:
             raise ArgumentError(
                 f"{self.name} has been compiled, and can be neither traced nor transformed",
                 got=repr(value),
@@ -203,7 +203,7 @@ class Traced:
         Raises:
             ArgumentError: if it closes over a value of a running trace.
         """
-        traced = [value for value in self.captured if value.trace is not None]
+        traced = [value for value in self.captured if value.owner is not None]
         if traced:
             raise ArgumentError(
                 f"{self.fun_name} closes over a value that is being traced",

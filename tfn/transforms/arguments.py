@@ -244,7 +244,7 @@ class Chosen:
     @property
     def names(self) -> list[str]:
         """Names of the inputs, if an error may need them: when their values are unknown."""
-        if all(value.trace is None or value.known for value in self.values):
+        if all(value.owner is None or value.known for value in self.values):
             return []
         names = leaf_names(self.function, self.structure, self.positions)
         return [names[i] for i in self.differentiated]

@@ -234,7 +234,7 @@ def of_host(host: Host, operands: Sequence[runtime.Value]) -> list[Any]:
     if trace is None:
         return bind.call_host(host, operands)
     node = UOp(Op.HOST, tuple([bind.lift(x, trace) for x in operands]), host)
-    known = all(x.trace is None or x.known for x in operands)
+    known = all(x.owner is None or x.known for x in operands)
     count = len(host.results)
     return [runtime.installed().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(count)]
 

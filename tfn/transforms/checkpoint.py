@@ -208,7 +208,7 @@ def checkpoint_name(x: R, name: str) -> R:
 
     def label(leaf: object) -> Any:
         value = runtime.installed().asarray(leaf)
-        if value.trace is None:
+        if value.owner is None:
             return value
         x = fresh(value)
         (named,) = custom(name, closed([x], [x]), [value], Named(), [value.weak_type])

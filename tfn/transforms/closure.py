@@ -114,7 +114,7 @@ def closure_convert(
         3.0
     """
     function = converted("closure_convert", fun, example_args)
-    hoisted = [v for v in function.captured if v.trace is not None and v.dtype in INEXACT]
+    hoisted = [v for v in function.captured if v.owner is not None and v.dtype in INEXACT]
     places = [i for i, v in enumerate(function.captured) if any(v is h for h in hoisted)]
 
     @wraps(fun)

@@ -62,7 +62,7 @@ def is_known(u: UOp) -> bool:
         if node not in _KNOWN:
             if node.op is Op.LEAF:
                 value = node.arg.value
-                value_known = value is not None and (value.trace is None or value.known)
+                value_known = value is not None and (value.owner is None or value.known)
             elif node.op is Op.FUNCTION:  # closed: it depends on nothing
                 value_known = True
             else:
@@ -280,8 +280,8 @@ class CustomDerivative:
         recorded = record(self.what, f, run, values, names())
         if recorded.trace.concretized:
             for value in values:
-                if value.trace is not None:
-                    value.trace.concretized = True
+                if value.owner is not None:
+                    value.owner.concretized = True
         closed, before = enclosed(recorded, indices)
         gives = tuple(
             ShapeDtypeStruct(u.shape, u.dtype, weak)
@@ -328,7 +328,7 @@ class CustomDerivative:
     def _refuse_traced(self, fixed: Fixed) -> None:
         for i, value in zip(fixed.positions, fixed.values, strict=True):
             for leaf in tree.leaves(value):
-                if getattr(leaf, "trace", None) is not None:
+                if getattr(leaf, "owner", None) is not None:
                     raise ArgumentError(
                         f"argument {i} of {name_of(self.function)} is among nondiff_argnums and "
                         "cannot be a traced value",

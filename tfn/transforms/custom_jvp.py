@@ -201,7 +201,7 @@ class custom_jvp(Generic[P, R_co]):
         positional = self._custom.positional(args, kwargs)
         at = [i for i in sorted(self._custom.fixed.positions) if i < len(positional)]
         leaves, structure = tree.flatten([positional[i] for i in at])
-        if any(getattr(leaf, "trace", None) is not None for leaf in leaves):
+        if any(getattr(leaf, "owner", None) is not None for leaf in leaves):
             return self._opened(positional, at, leaves, structure)
         result: R_co = self._custom.call(self, positional, {})
         return result
@@ -210,7 +210,7 @@ class custom_jvp(Generic[P, R_co]):
         self, args: Sequence[Any], at: list[int], leaves: list[Any], structure: tree.Structure
     ) -> R_co:
         """The result where arguments that no rule differentiates are traced: they are operands."""
-        traced = [i for i, leaf in enumerate(leaves) if getattr(leaf, "trace", None) is not None]
+        traced = [i for i, leaf in enumerate(leaves) if getattr(leaf, "owner", None) is not None]
 
         def fixed(values: Sequence[Any]) -> Fixed:
             found = dict(zip(traced, values, strict=True))

@@ -202,7 +202,7 @@ def stop_gradient(x: R) -> R:
 
     def stop(leaf: object) -> Any:
         value = runtime.installed().asarray(leaf)
-        if value.trace is None or value.dtype not in INEXACT:
+        if value.owner is None or value.dtype not in INEXACT:
             return value
         return bind.bind(Op.DETACH, value, weak=value.weak_type)
 

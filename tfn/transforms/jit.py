@@ -484,7 +484,7 @@ class Jitted(Generic[P, R_co]):
             self._misses += 1
             self._last_miss = _why(self.function, key, self._last_key, names)
             events.add("trace", traced.fun_name, start_ns, self._last_miss)
-            inside = any(value.trace is not None for value in traced.captured)
+            inside = any(value.owner is not None for value in traced.captured)
             inside = inside or not all(cell.lasting for cell in traced.cells)
             if not inside and not traced.uses_axes:
                 self._entries.keep(key, entry)

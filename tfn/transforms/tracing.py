@@ -78,7 +78,7 @@ class Recording:
         return tree.unflatten(structure, [next(new) if self._owns(x) else x for x in flat])
 
     def _owns(self, leaf: object) -> bool:
-        return getattr(leaf, "trace", None) is self.trace
+        return getattr(leaf, "owner", None) is self.trace
 
 
 def record(

@@ -29,7 +29,7 @@ def test_a_call_computes_and_makes_an_array(on: Any) -> None:
     enter, x = entry(on), toy(on, 2)
     y = enter(x)
     assert y.kind is KIND and y.shape == (SIZE,) and y.dtype == FLOAT32 and y.weak_type is False
-    assert y.uop is None and y.trace is None and y.known is True
+    assert y.uop is None and y.owner is None and y.known is True
     assert y.buffer.exclusive and y.buffer.size_bytes == 4 * SIZE
     assert type(y) is Toy and numbers(on, y) == [6] * SIZE
     assert numbers(on, enter(enter(y))) == [54] * SIZE and numbers(on, x) == [2] * SIZE

@@ -32,7 +32,7 @@ def stored(mat: Any, n_batch: int, n_dense: int) -> int:
     Raises:
         ConcretizationTypeError: for a traced array.
     """
-    if mat.trace is not None and not mat.trace.known:
+    if mat.owner is not None and not mat.owner.known:
         raise ConcretizationTypeError(
             "the number of elements of a sparse array depends on values",
             got=repr(mat)[:80],
@@ -173,7 +173,7 @@ def bcoo_sum_duplicates(mat: Any, nse: int | None = None) -> Any:
         return total, kept, (begins & there).sum()
 
     data, indices, count = over_batch(summed, mat.n_batch)(data, indices)
-    if nse is None and (count.trace is None or count.trace.known):
+    if nse is None and (count.owner is None or count.owner.known):
         nse = int(count.max()) if count.size else 0
     if nse is not None:
         data, indices = _with_room(data, indices, mat.n_batch, nse, sparse)

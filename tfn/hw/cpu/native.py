@@ -70,7 +70,7 @@ STATE = (
     "offset_shape",
     "offset_dtype",
     "offset_uop",
-    "offset_trace",
+    "offset_owner",
     "offset_known",
     "on_allocate",
     "on_free",

@@ -213,8 +213,8 @@ fill:
   %none = load ptr, ptr $STATE.none$
   %at_uop = load i64, ptr $STATE.offset_uop$
   call void @set_slot(ptr %array, i64 %at_uop, ptr %none)
-  %at_trace = load i64, ptr $STATE.offset_trace$
-  call void @set_slot(ptr %array, i64 %at_trace, ptr %none)
+  %at_owner = load i64, ptr $STATE.offset_owner$
+  call void @set_slot(ptr %array, i64 %at_owner, ptr %none)
   br label %exit
 exit:
   ret ptr %array

@@ -154,7 +154,7 @@ class Shardings:
     def _put(self, x: Any, sharding: Any, name: str) -> Any:
         if isinstance(x, ShapeDtypeStruct):
             return replace(x, sharding=sharding)
-        if x.trace is not None:
+        if x.owner is not None:
             if isinstance(sharding, SingleDeviceSharding):
                 return x
             return bind.bind(Op.CONSTRAIN, x, arg=sharding.constraint(x.shape), weak=x.weak_type)

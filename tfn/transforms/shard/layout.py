@@ -130,7 +130,7 @@ def of(value: Any) -> Layout | None:
     """The layout of a Value or of a type; None for one that is on no mesh of explicit axes."""
     if not traces.LAYOUTS.exist:
         return None
-    trace = getattr(value, "trace", None)
+    trace = getattr(value, "owner", None)
     if trace is not None:
         found: Layout | None = trace.layouts.get(value.uop)  # read when the value was made
         return found
@@ -139,7 +139,7 @@ def of(value: Any) -> Layout | None:
 
 def key(values: Sequence[Any]) -> tuple[object, ...]:
     """The layouts of traced values, as a key of caches; empty if no mesh has explicit axes."""
-    if not traces.LAYOUTS.exist or all(getattr(x, "trace", None) is None for x in values):
+    if not traces.LAYOUTS.exist or all(getattr(x, "owner", None) is None for x in values):
         return ()
     found = tuple(map(of, values))
     return (found,) if any(found) else ()

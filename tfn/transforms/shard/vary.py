@@ -33,9 +33,9 @@ _FIXED = frozenset({Op.CONST, Op.IOTA})
 
 def of(value: Any) -> Names:
     """The manual axes over which a Value, or a value of a type, varies."""
-    if getattr(value, "trace", None) is None:
+    if getattr(value, "owner", None) is None:
         return getattr(value, "vma", NONE)
-    names: Names = Alignment(value.trace).run([value.uop], {})[1][0]
+    names: Names = Alignment(value.owner).run([value.uop], {})[1][0]
     return names
 
 
@@ -91,7 +91,7 @@ class Alignment:
         if u.arg.varying:
             return frozenset(u.arg.varying)
         value = u.arg.value
-        return of(value) if value is not None and hasattr(value, "trace") else NONE
+        return of(value) if value is not None and hasattr(value, "owner") else NONE
 
     def vary(self, x: UOp, have: Names, want: Names) -> UOp:
         """A value that varies over more axes."""
