@@ -271,7 +271,7 @@ def one_axis(name: str, axis: object, ndim: int) -> int:
     number = integer(name, "axis", axis)
     if not -ndim <= number < ndim:
         raise AxisError(
-            f"{name} got axis {number} of an array that has {ndim} axes",
+            f"{name} got axis {number} of an array that has {ndim} ax{'i' if ndim == 1 else 'e'}s",
             got=f"axis={number}",
             hint=f"axes go from {-ndim} to {ndim - 1}" if ndim else "x[None] has an axis",
         )

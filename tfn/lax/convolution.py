@@ -176,6 +176,15 @@ def conv_general_dilated(
     spread_w = of_each_axis(CONV, "rhs_dilation", rhs_dilation, rank)
     feature_group_count = integer(CONV, "feature_group_count", feature_group_count, 1)
     batch_group_count = integer(CONV, "batch_group_count", batch_group_count, 1)
+    if x.shape[-1] != w.shape[-2] * feature_group_count:  # in the layout that the user wrote
+        raise ShapeError(
+            f"a window of {w.shape[-2]} input channels, in {feature_group_count} group(s), "
+            f"does not fit an image of {x.shape[-1]}",
+            got=f"{show(array(lhs))}, {show(array(rhs))}: channels are axis {layout.lhs_spec[1]} "
+            f"of lhs, input channels axis {layout.rhs_spec[1]} of rhs",
+            hint="make the window of (channels / groups) input channels, or name the layout by "
+            "dimension_numbers",
+        )
     if isinstance(padding, str):
         if any(d != 1 for d in spread_x):
             raise ArgumentError(

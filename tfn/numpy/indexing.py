@@ -243,7 +243,7 @@ def _completed(x: Array, items: list[Any]) -> list[Any]:
         )
     if used > x.ndim:
         raise OutOfBoundsError(
-            f"{used} indices for an array of {x.ndim} axes",
+            f"{used} indices for an array of {x.ndim} {'axis' if x.ndim == 1 else 'axes'}",
             got=shown(x),
             hint=f"leave out {used - x.ndim} of them",
         )
