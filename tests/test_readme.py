@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from tests import size
 from tests.lower.test_math import FUNCTIONS
 from tfn.config import SETTINGS
 
@@ -41,6 +42,25 @@ def test_a_change_is_a_line_without_timings() -> None:
     assert len(entries) > 50
     for entry in entries:
         assert "\n" not in entry and not re.search(r"\d (?:[munµ]?s|seconds?)\b", entry), entry
+
+
+def test_sizes_of_rooms_are_those_that_are_counted() -> None:
+    """Within a tenth, so that a change need not touch the page."""
+    page = (ROOT / "docs/explanation/codebase.md").read_text()
+    stated = re.findall(r"^\| `tfn/([\w/]+)/` \| ([\d,]+) \|", page, re.MULTILINE)
+    counted = {
+        name: sum(size.count(path.read_text()).lines for path in paths if path.suffix == ".py")
+        for name, paths in size.rooms(ROOT).items()
+    }
+    assert len(stated) > 10
+    for name, lines in stated:
+        assert abs(counted[name] / int(lines.replace(",", "")) - 1) < 0.1, (name, counted[name])
+    of_group = {
+        name: sum(counted[room.name] for room in size.ROOMS if room.group in groups)
+        for name, groups in size.GROUPS.items()
+    }
+    for name, lines in zip(("all", "core", "compiler"), re.findall(r"about ([\d,]+)", page)):
+        assert abs(of_group[name] / int(lines.replace(",", "")) - 1) < 0.1, name
 
 
 def test_the_reference_has_each_public_module() -> None:
@@ -131,8 +151,8 @@ def test_links_lead_to_files() -> None:
     assert "(docs/index.md)" in TEXT and "(docs/jax.md)" in TEXT
 
 
-ROOMS = ("graph", "fuse", "indices", "loops", "math", "codegen", "memory", "report", "target")
-MADE = {f"explanation/{name}.md" for name in ("tour", *ROOMS)}
+PAGED = ("graph", "fuse", "indices", "loops", "math", "codegen", "memory", "report", "target")
+MADE = {f"explanation/{name}.md" for name in ("tour", *PAGED)}
 """Pages that docs/compiler.py makes."""
 
 
