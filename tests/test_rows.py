@@ -63,12 +63,11 @@ from tfn.lower.loops import grid_opt_ops, opt_ops
 from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
-from tfn.lower.report.print import graph, instructions, nest, stages
+from tfn.lower.report.print import instructions, nest, stages
 from tfn.nn import state
 from tfn.trace import (
     argument,
     grid_interpreter,
-    inline,
     loop_cleanup,
     oracle,
     primitives,
@@ -272,14 +271,12 @@ TABLES: dict[str, Table] = {
         "its reduction in NumPy"),
     "regions._LIKE": Table("tfn/trace/regions.py", {*regions._LIKE, *regions._NAMED}, SEVERAL,
         "the types of its results"),
-    "inline._SEALS": Table("tfn/trace/inline.py", inline._SEALS, LOOPS | {Op.CUSTOM},
-        "how its functions are closed over what they use"),
+    "regions.ROWS": Table("tfn/trace/regions.py", regions.ROWS, LOOPS | {Op.CUSTOM},
+        "how its operands reach the functions"),
     "loop_cleanup._STEPS": Table("tfn/trace/loop_cleanup.py", loop_cleanup._STEPS, LOOPS,
         "which two may be one"),
     "loop_cleanup._JOINS": Table("tfn/trace/loop_cleanup.py", loop_cleanup._JOINS, LOOPS,
         "how two become one"),
-    "loop_cleanup._PLANS": Table("tfn/trace/loop_cleanup.py", loop_cleanup._PLANS, LOOPS,
-        "how unused results are left out"),
 
     # Transforms.
     "JVP": Table("tfn/transforms/jvp.py", JVP, JAXPR_OPS | {Op.LINEAR},
@@ -346,8 +343,6 @@ TABLES: dict[str, Table] = {
     "REGIONS": Table("tfn/lower/memory/schedule.py", REGIONS, STEPPED, "its steps"),
 
     # Reports.
-    "PARAM_NAMES": Table("tfn/lower/report/print/graph.py", graph.PARAM_NAMES, STEPPED,
-        "names in pictures"),
     "TITLES": Table("tfn/lower/report/print/stages.py", stages.TITLES, STEPPED,
         "titles in pictures"),
     "PRINT of nests": Table("tfn/lower/report/print/nest.py", nest.PRINT,
@@ -371,8 +366,6 @@ TABLES: dict[str, Table] = {
     "wellformed.FORMS": Table("tfn/exporting/wellformed.py", wellformed.FORMS, JAXPR_OPS,
         "its sources and its argument, in bytes that are read",
         {"no exported function has it": {Op.HOST, Op.KERNEL, Op.CUSTOM, Op.TUPLE}}),
-    "wellformed.FUNCTIONS": Table("tfn/exporting/wellformed.py", wellformed.FUNCTIONS, LOOPS,
-        "which of its sources are functions"),
     "codec.RECORDS": Table("tfn/exporting/codec.py", codec.RECORDS.values(),
         {*arguments(wellformed.FORMS), *SIZES}, "the name of the record in bytes"),
     "wellformed.FIELDS": Table("tfn/exporting/wellformed.py", wellformed.FIELDS,
@@ -506,7 +499,6 @@ PARTIAL: dict[str, dict[str, str]] = {
     "tfn/experimental/sparse/dense_functions.py": {
         "RULES": "the others have no sparse result, which an error says",
     },
-    "tfn/exporting/wellformed.py": {"_LEAST": "the rows of FORMS say it of the others"},
     "tfn/lower/codegen/coordinates.py": {"_ARITHMETIC": "bounds of ranges have no others"},
     "tfn/lower/codegen/render/hexagon.py": {
         "ROWS": "rows in place of those of llvm, for what the back end gets wrong",
@@ -516,7 +508,6 @@ PARTIAL: dict[str, dict[str, str]] = {
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),
     "tfn/lower/fuse/sharing.py": {"SHARED": "the others are shared as loops"},
-    "tfn/lower/graph/complex_pairs.py": {"_COUNTS": "the others have no counts of operands"},
     "tfn/lower/graph/narrow_types.py": {
         "_RULES": "the others are widened",
         "_SEVERAL_RESULTS": "the others have functions",

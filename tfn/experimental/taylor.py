@@ -22,8 +22,9 @@ from tfn.dtypes import INEXACT
 from tfn.trace.build import several, zeros
 from tfn.trace.jaxpr import Jaxpr, inline
 from tfn.trace.op import SEVERAL, Op
+from tfn.trace.regions import form, settle
 from tfn.trace.uop import UOp, walk
-from tfn.transforms.body import closed, fresh, opened, scan
+from tfn.transforms.body import closed, depending, fresh, opened, scan
 from tfn.transforms.jvp import JVP
 
 Series = list[UOp | None]
@@ -183,22 +184,17 @@ class Propagation:
     def _scan(self, node: UOp, k: int) -> tuple[UOp | None, ...]:
         """A loop that carries the coefficients of its carries."""
         inputs, outputs = opened(node.src[0])
-        operands = node.src[1:]
-        consts, carries = node.arg.consts, node.arg.carries
-        moving = [self._moves(s, k) for s in operands]
-        for _ in range(carries + 1):  # a carry moves if anything does that it is computed from
-            dependent = {x for x, m in zip(inputs, moving, strict=True) if m}
-            for u in walk(outputs):
-                if u.op is not Op.FUNCTION and not dependent.isdisjoint(u.src):
-                    dependent.add(u)
-            grown = [
-                m or (0 <= i - consts < carries and outputs[i - consts] in dependent)
-                for i, m in enumerate(moving)
-            ]
-            grown = [m and x.dtype in INEXACT for m, x in zip(grown, inputs, strict=True)]
-            if grown == moving:
-                break
-            moving = grown
+        parts = form(node)
+        operands, (_, carried, _), carries = parts.operands, parts.places(0), len(parts.carries)
+
+        def step(moving: list[bool]) -> tuple[None, list[bool]]:
+            """A carry moves if anything does that it is computed from."""
+            dependent = depending(outputs, [x for x, m in zip(inputs, moving, strict=True) if m])
+            following = dict(zip(carried, outputs))
+            grown = [m or following.get(i) in dependent for i, m in enumerate(moving)]
+            return None, [m and x.dtype in INEXACT for m, x in zip(grown, inputs, strict=True)]
+
+        _, moving = settle(step, [self._moves(s, k) for s in operands])
         leaves = [
             [fresh(x) for _ in range(k)] if m else [] for x, m in zip(inputs, moving, strict=True)
         ]
@@ -212,7 +208,7 @@ class Propagation:
             [self._filled(s, j + 1) for j in range(len(more))]
             for s, more in zip(operands, leaves, strict=True)
         ]
-        groups = slice(0, consts), slice(consts, consts + carries), slice(consts + carries, None)
+        groups = [slice(row.start, row.stop) for row in parts.places(0)]
 
         def flat(first: Sequence[Any], more: Sequence[Any], part: slice) -> list[Any]:
             return [*first[part], *(u for some in more[part] for u in some)]

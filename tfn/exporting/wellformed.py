@@ -25,6 +25,7 @@ from tfn._support.validate import shown
 from tfn.dtypes import BOOL, SHORT
 from tfn.errors import ExportError, TfnError
 from tfn.exporting.symbolic_dims import Polynomial, Ratio
+from tfn.trace import regions
 from tfn.trace.argument import (
     Call,
     Cond,
@@ -401,22 +402,6 @@ FORMS: dict[Op, Form] = {
 }
 """The operations of a closed function that can be serialized."""
 
-FUNCTIONS: dict[Op, Callable[[Any], range]] = {
-    Op.SCAN: lambda arg: range(1),
-    Op.WHILE: lambda arg: range(2),
-    Op.CALL: lambda arg: range(1),
-    Op.COND: lambda arg: range(1, 1 + arg.branches),
-}
-"""The sources of an operation that are functions; all others are values."""
-
-_LEAST: dict[Op, Callable[[Any], int]] = {
-    Op.SCAN: lambda arg: 1 + arg.consts + arg.carries,
-    Op.COND: lambda arg: 1 + arg.branches,
-    Op.WHILE: lambda arg: 2 + arg.cond_consts + arg.body_consts,
-    Op.SORT: lambda arg: arg.keys,
-}
-"""The least number of sources that an argument implies."""
-
 
 def refused(got: str) -> ExportError:
     """The error for bytes that are undamaged, but no function."""
@@ -451,12 +436,13 @@ def _row(i: int, row: tuple[Any, Any, Any], table: Sequence[Any], symbols: Symbo
     form = FORMS.get(op) if type(op) is Op else None
     if form is None or type(src) is not tuple or not form.argument(arg, symbols):
         return False
-    least = _LEAST[op](arg) if op in _LEAST else form.least
-    if len(src) < least or (form.most is not None and len(src) > form.most):
+    counts = regions.ROWS[op].counts(arg, len(src)) if op in regions.ROWS else [0, 0]
+    least = arg.keys if op is Op.SORT else form.least
+    if min(counts) < 0 or len(src) < least or (form.most is not None and len(src) > form.most):
         return False
     if not all(type(s) is int and 0 <= s < i for s in src):
         return False
-    functions = FUNCTIONS[op](arg) if op in FUNCTIONS else ()
+    functions = range(counts[0], counts[0] + counts[1])
     for at, s in enumerate(src):
         other = table[s][0]
         if (other is Op.FUNCTION) != (at in functions) or (other in SEVERAL) != (op is Op.GET):

@@ -480,7 +480,7 @@ class Recur:
     some `elements` at a time.  A loop of one thread takes so many iterations at a time.
     """
 
-    carries: int
+    carried: int
     stores: int
     conditional: bool
     threads: int = 1

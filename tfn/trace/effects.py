@@ -31,6 +31,7 @@ from tfn._support.frozen import frozen
 from tfn.trace import bind, runtime, traces
 from tfn.trace.argument import Host, Leaf
 from tfn.trace.op import Op
+from tfn.trace.regions import ROWS, form
 from tfn.trace.uop import UOp, remembered, walk
 
 
@@ -153,17 +154,10 @@ def token_operands(node: UOp) -> Iterator[UOp]:
     """The sources of a node that are tokens."""
     if node.op is Op.HOST and node.arg.has_effects:
         yield node.src[0]
-    for f in node.src:
-        if f.op is Op.FUNCTION:
-            yield from (node.src[_first(node) + i] for i in tokens(f))
-
-
-def _first(node: UOp) -> int:
-    """The index of the first operand of the functions of a node."""
-    if node.op is Op.WHILE:
-        count: int = 2 + node.arg.cond_consts  # those of the body: a condition does not act
-        return count
-    return sum(s.op is Op.FUNCTION for s in node.src) + (node.op is Op.COND)
+    if node.op in ROWS:
+        parts = form(node)
+        for k, f in enumerate(parts.functions):
+            yield from (parts.taken(k)[i] for i in tokens(f))
 
 
 @remembered  # for each output of each function outside, else

@@ -17,6 +17,7 @@ from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, function, inline, leaves, param
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, Op
+from tfn.trace.regions import ROWS, form
 from tfn.trace.uop import UOp, rebuild, remembered, substitute, walk
 
 Rule = Callable[[UOp], Sequence[UOp]]
@@ -146,11 +147,15 @@ def runnable_anew(f: UOp) -> UOp:
 
 def sealed(node: UOp) -> UOp:
     """A loop or branch whose functions have no leaves: those they had are passed as constants."""
-    functions = [s for s in node.src if s.op is Op.FUNCTION]
-    if not functions:
+    if node.op not in ROWS:
         return node
-    strays = list(dict.fromkeys(u for f in functions for u in leaves(f.src)))
-    return _SEALS[node.op](node, strays) if strays else node
+    parts = form(node)
+    strays = list(dict.fromkeys(u for f in parts.functions for u in leaves(f.src)))
+    if not strays:
+        return node
+    functions = tuple(taking(f, 0, strays) for f in parts.functions)
+    consts = tuple((*strays, *row) for row in parts.consts)
+    return UOp(*parts._replace(functions=functions, consts=consts).fields)
 
 
 def taking(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
@@ -162,33 +167,3 @@ def taking(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
     renamed = {param(p): param(q) for p, q in zip(old, rest, strict=True)}
     renamed |= zip(strays, map(param, params[at:]))
     return function(substitute(f.src, renamed), params)
-
-
-def _seal_first(u: UOp, strays: Sequence[UOp]) -> UOp:
-    """The leaves as operands before all others of the one function."""
-    arg = replace(u.arg, consts=u.arg.consts + len(strays)) if u.op is Op.SCAN else u.arg
-    return UOp(u.op, (taking(u.src[0], 0, strays), *strays, *u.src[1:]), arg)
-
-
-def _seal_while(u: UOp, strays: Sequence[UOp]) -> UOp:
-    first, n = 2 + u.arg.cond_consts, len(strays)
-    arg = replace(u.arg, cond_consts=u.arg.cond_consts + n, body_consts=u.arg.body_consts + n)
-    src = (*strays, *u.src[2:first], *strays, *u.src[first:])
-    return UOp(u.op, (*(taking(f, 0, strays) for f in u.src[:2]), *src), arg)
-
-
-def _seal_last(u: UOp, strays: Sequence[UOp]) -> UOp:
-    """The leaves as operands after all others of the branches."""
-    end = 1 + u.arg.branches
-    at = len(u.src) - end
-    functions = (taking(f, at, strays) for f in u.src[1:end])
-    return UOp(u.op, (u.src[0], *functions, *u.src[end:], *strays), u.arg)
-
-
-_SEALS: dict[Op, Callable[[UOp, Sequence[UOp]], UOp]] = {
-    Op.SCAN: _seal_first,
-    Op.CALL: _seal_first,
-    Op.CUSTOM: _seal_first,
-    Op.WHILE: _seal_while,
-    Op.COND: _seal_last,
-}

@@ -57,7 +57,7 @@ def nest(sink: UOp, buffers: Sequence[Value]) -> None:
 def _recur(node: UOp, buffers: Sequence[Value]) -> None:
     """One iteration after the other, each on the whole grid."""
     arg, r = node.arg, node.src[0]
-    n = arg.carries
+    n = arg.carried
     ranges = [u for u in walk([node]) if u.op is Op.RANGE]
     carries = {u.arg.number: u for u in walk([node]) if u.op is Op.CARRY}
     rest = node.src[1 + 2 * n :]

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
+from typing import NamedTuple
 
 from tfn._support.frozen import frozen
 from tfn.trace import source_lines
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import LOOPS, Op
+from tfn.trace.regions import Form, form, settle, split
 from tfn.trace.uop import Key, UOp, rebuild, remembered, substitute, walk
 
 
@@ -72,18 +75,16 @@ def redirected(outputs: Sequence[UOp], replaced: Mapping[UOp, UOp]) -> list[UOp]
     return [new[u] for u in outputs]
 
 
-def _scan_steps(u: UOp) -> Key:
-    body = u.src[0]
-    return u.arg, u.src[1:], body.arg, body.src[: u.arg.carries]
-
-
-def _cond_steps(u: UOp) -> Key:
-    first = 1 + u.arg.branches
-    return u.arg, u.src[0], u.src[first:], tuple(f.arg for f in u.src[1:first])
+def _body_steps(u: UOp) -> Key:
+    """A scan or a branch: its operands, and the carries that the steps compute."""
+    parts = form(u)
+    steps = tuple((f.arg, f.src[: len(parts.carries)]) for f in parts.functions)
+    return u.arg, parts.selector, parts.operands, steps
 
 
 def _while_steps(u: UOp) -> Key:
-    return Op.WHILE, u.arg.cond_consts, u.src[2 : 2 + u.arg.cond_consts], u.src[0].src
+    parts = form(u)
+    return Op.WHILE, parts.consts[0], parts.functions[0].src
 
 
 def _call_steps(u: UOp) -> Key:
@@ -91,9 +92,9 @@ def _call_steps(u: UOp) -> Key:
 
 
 _STEPS: dict[Op, Callable[[UOp], Key]] = {
-    Op.SCAN: _scan_steps,
+    Op.SCAN: _body_steps,
     Op.WHILE: _while_steps,
-    Op.COND: _cond_steps,
+    Op.COND: _body_steps,
     Op.CALL: _call_steps,
 }
 """The key of a loop: loops with equal keys take the same steps, and can be merged."""
@@ -101,21 +102,19 @@ _STEPS: dict[Op, Callable[[UOp], Key]] = {
 
 def _join(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
     """One scan, or one branch, with the results of all."""
-    first = group[0]
-    at = range(1) if first.op is Op.SCAN else range(1, 1 + first.arg.branches)
-    carries = first.arg.carries if first.op is Op.SCAN else 0
+    first = form(group[0])
+    carries = len(first.carries)
     place: dict[tuple[UOp, ...], int] = {}
     where: list[list[int]] = []
     for u in group:
-        rows = list(zip(*(u.src[k].src for k in at), strict=True))
+        rows = list(zip(*(f.src for f in form(u).functions), strict=True))
         added = [place.setdefault(row, len(place) + carries) for row in rows[carries:]]
         where.append([*range(carries), *added])
-    carried = list(zip(*(first.src[k].src[:carries] for k in at), strict=True))
-    columns = zip(*carried, *place, strict=True) if carried or place else ([] for _ in at)
-    src = list(first.src)
-    for k, column in zip(at, columns, strict=True):
-        src[k] = function(tuple(column), first.src[k].arg.params)
-    joined = UOp(first.op, tuple(src), first.arg)
+    carried = list(zip(*(f.src[:carries] for f in first.functions), strict=True))
+    columns = zip(*carried, *place, strict=True) if carried or place else repeat(())
+    pairs = zip(first.functions, columns)
+    functions = tuple([function(tuple(column), f.arg.params) for f, column in pairs])
+    joined = UOp(*first._replace(functions=functions).fields)
     return _redirected_gets(zip(group, where), joined, order)
 
 
@@ -134,14 +133,13 @@ def _join_whiles(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
 
 def _begins(small: UOp, large: UOp) -> bool:
     """Whether the carries of the small loop are the first carries of the large one."""
-    count = len(small.src[1].src)
-    consts, others = (u.src[2 + u.arg.cond_consts :][: u.arg.body_consts] for u in (small, large))
-    firsts = [u.src[2 + u.arg.cond_consts + u.arg.body_consts :][:count] for u in (small, large)]
-    if firsts[0] != firsts[1] or any(x not in others for x in consts):
+    parts, wider = form(small), form(large)
+    count, consts, others = len(parts.carries), parts.consts[1], wider.consts[1]
+    if parts.carries != wider.carries[:count] or any(x not in others for x in consts):
         return False
-    params, wider = small.src[1].arg.params, large.src[1].arg.params
+    params, wide_params = parts.functions[1].arg.params, wider.functions[1].arg.params
     places = [others.index(x) for x in consts] + [len(others) + i for i in range(count)]
-    renamed = {param(p): param(wider[i]) for p, i in zip(params, places, strict=True)}
+    renamed = {param(p): param(wide_params[i]) for p, i in zip(params, places, strict=True)}
     return tuple(substitute(small.src[1].src, renamed)) == large.src[1].src[:count]
 
 
@@ -189,14 +187,12 @@ class _Plan:
     """A loop without its dead parts.
 
     Attributes:
-        src: its sources.
-        arg: its argument.
+        parts: what is left of it.
         places: the new index of each result that is left.
         passed: the results that are operands, unchanged.
     """
 
-    src: tuple[UOp, ...]
-    arg: Hashable
+    parts: Form[UOp]
     places: dict[int, int]
     passed: dict[int, UOp]
 
@@ -206,8 +202,8 @@ def _prune(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
     plans: dict[UOp, _Plan] = {}
     for node in reversed(order):
         if node in used:
-            plan = plans[node] = _PLANS[node.op](node, sorted(used[node]))
-            live.update(plan.src if plan.places else (), plan.passed.values())
+            plan = plans[node] = _plan(node, sorted(used[node]))
+            live.update(plan.parts.sources if plan.places else (), plan.passed.values())
         elif node.op is Op.GET and node.src[0].op in LOOPS:
             if node in live:
                 used.setdefault(node.src[0], set()).add(node.arg)
@@ -218,7 +214,8 @@ def _prune(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
         if node in plans:
             plan = plans[node]
             if plan.places:
-                new[node] = UOp(node.op, tuple(new.get(s, s) for s in plan.src), plan.arg)
+                op, src, arg = plan.parts.fields
+                new[node] = UOp(op, tuple(new.get(s, s) for s in src), arg)
         elif node.op is Op.GET and node.src[0] in plans:
             plan = plans[node.src[0]]
             if node.arg in plan.passed:
@@ -262,122 +259,99 @@ class _Graphs:
         return function(substitute(self.outputs, renamed, self._order), numbered)
 
 
-def _scan(u: UOp, used: Sequence[int]) -> _Plan:
-    body, arg, operands = u.src[0], u.arg, u.src[1:]
-    params, first, end = body.arg.params, arg.consts, arg.consts + arg.carries
-    fixed = {i for i in range(first, end) if body.src[i - first] is param(params[i])}
-    array_of = {param(params[i]): operands[i] for i in range(end, len(params))}
-    passed = {i: operands[first + i] for i in used if first + i in fixed}
-    ys = [i for i in used if i >= arg.carries]
-    state = {i for i in range(first, end) if i - first in used} - fixed
-    while True:  # until no further carry is needed
-        carries = sorted(state)
-        graphs = _Graphs.tidied(
-            [*(body.src[i - first] for i in carries), *(body.src[i] for i in ys)]
-        )
-        more = {i for i in graphs.needed if first <= i < end} - fixed - state
-        if not more:
-            break
-        state |= more
-    stacked = dict(zip(ys, graphs.outputs[len(carries) :], strict=True))
-    unchanged = {i: array_of[y] for i, y in stacked.items() if y in array_of}
-    if unchanged:
-        passed |= unchanged
-        ys = [i for i in ys if i not in unchanged]
-        graphs = _Graphs([*graphs.outputs[: len(carries)], *(stacked[i] for i in ys)])
-    consts = [i for i in range(end) if i in graphs.needed and (i < first or i in fixed)]
-    arrays = [i for i in range(end, len(params)) if i in graphs.needed]
-    live = [*consts, *carries, *arrays]
-    new_body = graphs.closed([params[i] for i in live])
-    places = {i - first: n for n, i in enumerate(carries)}
-    places |= {i: len(carries) + n for n, i in enumerate(ys)}
-    new = replace(arg, consts=len(consts), carries=len(carries))
-    return _Plan((new_body, *(operands[i] for i in live)), new, places, passed)
+class _Left(NamedTuple):
+    """The functions of a loop without their dead parts, for whatever operands.
 
-
-def _while(u: UOp, used: Sequence[int]) -> _Plan:
-    (cond, body), operands = u.src[:2], u.src[2:]
-    a, b = u.arg.cond_consts, u.arg.body_consts
-    tests, params, count = cond.arg.params, body.arg.params, len(body.src)
-    firsts = operands[a + b :]
-    fixed = {i for i in range(count) if body.src[i] is param(params[b + i])}
-    passed = {i: firsts[i] for i in used if i in fixed}
-    holds = _Graphs.tidied(cond.src)
-    tested = holds.needed
-    state = ({i for i in range(count) if a + i in tested} | set(used)) - fixed
-    while True:  # until no further carry is needed
-        carries = sorted(state)
-        graphs = _Graphs.tidied([body.src[i] for i in carries])
-        needed = graphs.needed
-        more = {i - b for i in needed if i >= b} - fixed - state
-        if not more:
-            break
-        state |= more
-    test_consts = [i for i in range(len(tests)) if i in tested and (i < a or i - a in fixed)]
-    body_consts = [i for i in range(len(params)) if i in needed and (i < b or i - b in fixed)]
-    test = holds.closed([tests[i] for i in (*test_consts, *(a + i for i in carries))])
-    new_body = graphs.closed([params[i] for i in (*body_consts, *(b + i for i in carries))])
-    src = (
-        test,
-        new_body,
-        *(operands[i] if i < a else firsts[i - a] for i in test_consts),
-        *(operands[a + i] if i < b else firsts[i - b] for i in body_consts),
-        *(firsts[i] for i in carries),
-    )
-    new = replace(u.arg, cond_consts=len(test_consts), body_consts=len(body_consts))
-    places = {i: n for n, i in enumerate(carries)} if len(passed) < len(used) else {}
-    return _Plan(src, new, places, passed)
-
-
-def _cond(u: UOp, used: Sequence[int]) -> _Plan:
-    first = 1 + u.arg.branches
-    branches, operands = u.src[1:first], u.src[first:]
-    params = branches[0].arg.params
-    operand_of = dict(zip(map(param, params), operands, strict=True))
-    outputs = [tidy([f.src[i] for i in used]) for f in branches]
-    columns = dict(zip(used, zip(*outputs, strict=True), strict=True))
-    passed = {
-        i: operand_of[same[0]]
-        for i, same in columns.items()
-        if len(set(same)) == 1 and same[0] in operand_of
-    }
-    rest = [i for i in used if i not in passed]
-    graphs = [_Graphs([columns[i][k] for i in rest]) for k in range(len(branches))]
-    needed = set[int]().union(*(row.needed for row in graphs))
-    live = [i for i in range(len(params)) if i in needed]
-    new_branches = [row.closed([params[i] for i in live]) for row in graphs]
-    src = (u.src[0], *new_branches, *(operands[i] for i in live))
-    return _Plan(src, u.arg, {i: n for n, i in enumerate(rest)}, passed)
-
-
-@remembered
-def _pruned(f: UOp, used: tuple[int, ...]) -> tuple[UOp, list[int], dict[int, int], dict[int, int]]:
-    """A function with only the `used` results, made once for all its calls.
-
-    Returns:
-        (function, indices of the parameters that are left, new index of each result, index of the
-        parameter for each result that is one).
+    Attributes:
+        functions: the smaller ones.
+        consts: for each the numbers of its parameters that are consts now.
+        arrays: those of the last that are slices.
+        carries: the numbers of the carries that are left.
+        places: the new index of each result that is left.
+        passed: by result the number of the parameter of the last function that it always is.
     """
-    params = f.arg.params
-    outputs = dict(zip(used, tidy([f.src[i] for i in used]), strict=True))
-    passed = {i: u.arg.index for i, u in outputs.items() if u.op is Op.PARAM}
-    rest = [i for i in used if i not in passed]
-    graphs = _Graphs([outputs[i] for i in rest])
-    live = [i for i in range(len(params)) if i in graphs.needed]
-    pruned = graphs.closed([params[i] for i in live])
-    return pruned, live, {i: n for n, i in enumerate(rest)}, passed
+
+    functions: tuple[UOp, ...]
+    consts: list[list[int]]
+    arrays: list[int]
+    carries: list[int]
+    places: dict[int, int]
+    passed: dict[int, int]
 
 
-def _call(u: UOp, used: Sequence[int]) -> _Plan:
-    pruned, live, places, passed = _pruned(u.src[0], tuple(used))
-    operands = u.src[1:]
-    src = (pruned, *(operands[i] for i in live))
-    return _Plan(src, u.arg, places, {i: operands[k] for i, k in passed.items()})
+def _plan(u: UOp, used: Sequence[int]) -> _Plan:
+    """A loop with the results, carries and operands alone that the results `used` need."""
+    parts = form(u)
+    find = _left_of_calls if u.op is Op.CALL else _left
+    left = find(parts.functions[0], parts.functions[1:], u.op, u.arg, len(u.src), tuple(used))
+    last = parts.taken(len(parts.functions) - 1)
+    smaller = parts._replace(
+        functions=left.functions,
+        consts=tuple(
+            tuple([parts.taken(k)[i] for i in row])
+            for k, row in enumerate(left.consts[: len(parts.consts)])
+        ),
+        carries=tuple([parts.carries[i] for i in left.carries]),
+        arrays=tuple([last[i] for i in left.arrays]),
+    )
+    return _Plan(smaller, left.places, {i: last[k] for i, k in left.passed.items()})
 
 
-_PLANS: dict[Op, Callable[[UOp, Sequence[int]], _Plan]] = {
-    Op.SCAN: _scan,
-    Op.WHILE: _while,
-    Op.COND: _cond,
-    Op.CALL: _call,
-}
+def _left(
+    first: UOp, rest: tuple[UOp, ...], op: Op, arg: Hashable, sources: int, used: tuple[int, ...]
+) -> _Left:
+    """The parts that are left of all loops and calls of the same functions."""
+    parts = split(op, arg, (None,) * sources)
+    functions = (first, *rest)
+    tests, mains = functions[: parts.tests], functions[parts.tests :]
+    params = [*map(param, functions[-1].arg.params)]
+    places = [parts.places(k) for k in range(len(functions))]
+    (_, carries, slices), others = places[-1], [i for i in used if i >= len(parts.carries)]
+    fixed = {n for n, i in enumerate(carries) if mains[0].src[n] is params[i]}
+    decisions = [_Graphs.tidied(f.src) for f in tests]
+
+    def reached(graphs: Sequence[_Graphs], where: Sequence[tuple[range, range, range]]) -> set[int]:
+        """The carries that some functions need, but those that never change."""
+        rows = zip(graphs, where, strict=True)
+        return {n for g, (_, at, _) in rows for n, i in enumerate(at) if i in g.needed} - fixed
+
+    def step(state: set[int]) -> tuple[list[_Graphs], set[int]]:
+        wanted = [*sorted(state), *others]
+        graphs = [_Graphs.tidied([f.src[i] for i in wanted]) for f in mains]
+        return graphs, state | reached(graphs, places[parts.tests :])
+
+    begin = {i for i in used if i < len(carries)} - fixed | reached(decisions, places[: len(tests)])
+    graphs, state = settle(step, begin)
+    live = sorted(state)
+    # A result that in all branches is the same operand; of a scan, the slices of an array.
+    same = slices if op is Op.SCAN else range(len(params))
+    number = {params[i]: i for i in same}
+    columns = dict(zip(others, zip(*(g.outputs[len(live) :] for g in graphs), strict=True)))
+    passed = {i: number[y] for i, (y, *more) in columns.items() if y in number and {y} >= {*more}}
+    if passed:
+        others = [i for i in others if i not in passed]
+        rows = enumerate(graphs)
+        graphs = [
+            _Graphs([*g.outputs[: len(live)], *(columns[i][k] for i in others)]) for k, g in rows
+        ]
+    passed |= {i: carries[i] for i in used if i in fixed}
+
+    every = [*decisions, *graphs]
+    needed = [g.needed for g in every]
+    if len(parts.consts) < len(needed):  # they share their operands
+        needed = [set[int]().union(*needed)] * len(needed)
+    consts = [
+        [i for i in (*own, *(at[n] for n in sorted(fixed))) if i in need]
+        for need, (own, at, _) in zip(needed, places, strict=True)
+    ]
+    arrays = [i for i in slices if i in needed[-1]]
+    smaller = [
+        g.closed([f.arg.params[i] for i in (*row, *(at[n] for n in live), *arrays)])
+        for g, f, row, (_, at, _) in zip(every, functions, consts, places, strict=True)
+    ]
+    new_places = {i: n for n, i in enumerate((*live, *others))} if len(passed) < len(used) else {}
+    return _Left(tuple(smaller), consts, arrays, live, new_places, passed)
+
+
+_left_of_calls = remembered(_left)
+"""The same, once for all calls of a function; a loop has its own body, which may not outlive it."""

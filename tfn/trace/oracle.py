@@ -37,6 +37,7 @@ from tfn.trace.argument import (
 )
 from tfn.trace.build import accumulator, identity
 from tfn.trace.op import Op
+from tfn.trace.regions import Form, split
 from tfn.trace.uop import UOp, walk
 
 Value = np.ndarray
@@ -400,13 +401,13 @@ def call(function: UOp, operands: Sequence[Value]) -> list[Value]:
 
 def scan(arg: Scan, body: UOp, *operands: Value) -> list[Value]:
     """One call of the body after the other; its results for the slices are stacked."""
-    end = arg.consts + arg.carries
-    consts, carries, arrays = operands[: arg.consts], operands[arg.consts : end], operands[end:]
-    stacks = [np.empty((arg.length, *u.shape), u.dtype) for u in body.src[arg.carries :]]
+    parts: Form[Any] = split(Op.SCAN, arg, (body, *operands))
+    consts, carries, n = parts.consts[0], parts.carries, len(parts.carries)
+    stacks = [np.empty((arg.length, *u.shape), u.dtype) for u in body.src[n:]]
     for i in range(arg.length)[:: -1 if arg.reverse else 1]:
-        results = call(body, [*consts, *carries, *(x[i] for x in arrays)])
-        carries = tuple(results[: arg.carries])
-        for stack, value in zip(stacks, results[arg.carries :], strict=True):
+        results = call(body, [*consts, *carries, *(x[i] for x in parts.arrays)])
+        carries = tuple(results[:n])
+        for stack, value in zip(stacks, results[n:], strict=True):
             stack[i] = value
     return [*carries, *stacks]
 
@@ -426,17 +427,18 @@ def _read_only(x: Value) -> Value:
 
 def repeat_while(arg: While, cond: UOp, body: UOp, *operands: Value) -> list[Value]:
     """One call of the body after the other, while the condition holds."""
-    n, end = arg.cond_consts, arg.cond_consts + arg.body_consts
-    carries = list(operands[end:])
-    while call(cond, [*operands[:n], *carries])[0]:
-        carries = call(body, [*operands[n:end], *carries])
+    parts: Form[Any] = split(Op.WHILE, arg, (cond, body, *operands))
+    (tests, consts), carries = parts.consts, list(parts.carries)
+    while call(cond, [*tests, *carries])[0]:
+        carries = call(body, [*consts, *carries])
     return carries
 
 
 def choose(arg: Cond, index: Value, *src: Any) -> list[Value]:
     """The branch that the index, clamped, chooses; the others are not evaluated."""
-    branch: UOp = src[min(max(int(index), 0), arg.branches - 1)]
-    return call(branch, src[arg.branches :])
+    parts: Form[Any] = split(Op.COND, arg, (index, *src))
+    branch: UOp = parts.functions[min(max(int(index), 0), len(parts.functions) - 1)]
+    return call(branch, parts.operands)
 
 
 def _sortable(x: Value) -> Value:

@@ -36,7 +36,7 @@ from tfn.trace.build import (
 )
 from tfn.trace.inline import has, sealed
 from tfn.trace.op import Op
-from tfn.trace.regions import results
+from tfn.trace.regions import form, results
 from tfn.trace.uop import UOp, remembered, substitute, walk
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, rematerialised, residuals
 from tfn.transforms.scan_rules import Batch, Pull, Push
@@ -44,8 +44,8 @@ from tfn.transforms.scan_rules import Batch, Pull, Push
 
 def _parts(u: UOp) -> tuple[int, tuple[UOp, ...], tuple[UOp, ...]]:
     """The index of the first function among the sources, the functions, and their operands."""
-    first, count = (0, 1) if u.op is Op.CALL else (1, u.arg.branches)
-    return first, u.src[first : first + count], u.src[first + count :]
+    parts = form(u)
+    return len(parts.selector), parts.functions, parts.operands
 
 
 def _with_functions(

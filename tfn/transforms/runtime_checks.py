@@ -41,6 +41,7 @@ from tfn.trace.build import (
 from tfn.trace.inline import inlined
 from tfn.trace.jaxpr import Jaxpr, inline
 from tfn.trace.op import Op, Shape
+from tfn.trace.regions import form
 from tfn.trace.uop import UOp, const, rebuild, walk
 from tfn.transforms.body import closed, fresh, opened, repeat_while, scan
 from tfn.transforms.callback import shown
@@ -208,27 +209,21 @@ class Checker:
         outputs, failures = self.graph(outputs)
         if failures.code is NONE:
             return several(u), NOTHING
-        end = u.arg.consts
-        state = _State.of(failures)
-        body = closed(
-            [*state.next(failures), *outputs], [*inputs[:end], *state.leaves, *inputs[end:]]
-        )
-        operands, last = u.src[1:], end + u.arg.carries
-        results = scan(
-            body,
-            operands[:end],
-            [*state.begin, *operands[end:last]],
-            operands[last:],
-            u.arg.length,
-            u.arg.reverse,
-        )
+        state, parts = _State.of(failures), form(u)
+        leaves = form(u, (u.src[0], *inputs))
+        leaves = leaves._replace(carries=(*state.leaves, *leaves.carries))
+        body = closed([*state.next(failures), *outputs], leaves.operands)
+        carries = [*state.begin, *parts.carries]
+        arg = u.arg
+        results = scan(body, parts.own(0), carries, parts.arrays, arg.length, arg.reverse)
         return results[state.size :], state.failures(results)
 
     def repeat(self, u: UOp) -> tuple[list[UOp], Failures]:
         """A loop stops at a failure; its condition is checked where its operands are made."""
-        a, b = u.arg.cond_consts, u.arg.body_consts
-        tests, test = opened(u.src[0])
-        inputs, outputs = opened(u.src[1])
+        parts = form(u)
+        (tests, test), (inputs, outputs) = map(opened, parts.functions)
+        (test_consts, body_consts), carries = parts.consts, parts.carries
+        a, b = len(test_consts), len(body_consts)
         outputs, failures = self.graph(outputs)
         _, tested = self.graph(test)
         if failures.code is NONE and tested.code is NONE:
@@ -241,16 +236,9 @@ class Checker:
         body = closed([*state.next(failures), *outputs], inside)
         proceed = test[0] & eq(state.leaves[0], NONE)
         cond = closed([proceed], [*tests[:a], *state.leaves, *tests[a:]])
-        operands = u.src[2:]
-        first = self._at(tested, tests, [*operands[:a], *operands[a + b :]])
-        begin = state.set(first)
-        results = repeat_while(
-            cond,
-            body,
-            operands[:a],
-            [*operands[:a], *operands[a : a + b]],
-            [*begin, *operands[a + b :]],
-        )
+        begin = state.set(self._at(tested, tests, parts.taken(0)))
+        consts_inside = [*test_consts, *body_consts]
+        results = repeat_while(cond, body, test_consts, consts_inside, [*begin, *carries])
         return results[state.size :], state.failures(results)
 
     def _at(self, failures: Failures, inputs: Sequence[UOp], values: Sequence[UOp]) -> Failures:
@@ -264,9 +252,9 @@ class Checker:
 
     def choose(self, u: UOp) -> tuple[list[UOp], Failures]:
         """The failures of the branch that is chosen."""
-        first = 1 + u.arg.branches
+        parts = form(u)
         graphs = []
-        for f in u.src[1:first]:
+        for f in parts.functions:
             inputs, outputs = opened(f)
             graphs.append((inputs, *self.graph(outputs)))
         if all(failures.code is NONE for _, _, failures in graphs):
@@ -276,7 +264,8 @@ class Checker:
         branches = [
             closed([*state.set(failures), *outputs], inputs) for inputs, outputs, failures in graphs
         ]
-        results = choose(u.src[0], branches, u.src[first:])
+        (index,) = parts.selector
+        results = choose(index, branches, parts.operands)
         return results[state.size :], state.failures(results)
 
 

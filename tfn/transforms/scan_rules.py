@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tfn._support.frozen import frozen
-from tfn.trace.argument import Param, Scan
+from tfn.trace.argument import Param
 from tfn.trace.build import moveaxis, spread, zeros
 from tfn.trace.jaxpr import function, param
+from tfn.trace.regions import Form, form, settle
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.body import (
     Lanes,
@@ -44,47 +45,59 @@ class _Loop:
     """A SCAN opened on leaves.
 
     Attributes:
-        arg: its argument.
+        parts: of the node.
         inputs: the leaves of the body: consts, carries, slices.
-        operands: the values of the inputs, outside of the loop.
         outputs: of the body, over the leaves: carries, slices.
     """
 
-    arg: Scan
+    parts: Form[UOp]
     inputs: list[UOp]
-    operands: tuple[UOp, ...]
     outputs: list[UOp]
 
     @staticmethod
     def of(u: UOp) -> _Loop:
         inputs, outputs = opened(u.src[0])
-        return _Loop(u.arg, inputs, u.src[1:], outputs)
+        return _Loop(form(u), inputs, outputs)
 
     @property
-    def consts(self) -> range:
-        return range(self.arg.consts)
+    def places(self) -> tuple[range, range, range]:
+        """The numbers of the inputs that are consts, carries and slices."""
+        return self.parts.places(0)
 
     @property
     def carries(self) -> range:
-        return range(self.arg.consts, self.arg.consts + self.arg.carries)
+        return self.places[1]
 
     @property
     def slices(self) -> range:
-        return range(self.arg.consts + self.arg.carries, len(self.inputs))
+        return self.places[2]
 
     def next(self, i: int) -> UOp:
         """The output that becomes carry `i`."""
-        return self.outputs[i - self.arg.consts]
+        return self.outputs[self.carries.index(i)]
 
     @property
     def ys(self) -> list[UOp]:
-        return self.outputs[self.arg.carries :]
+        return self.outputs[len(self.carries) :]
+
+    def again(
+        self,
+        body: UOp,
+        consts: Sequence[UOp],
+        carries: Sequence[UOp],
+        arrays: Sequence[UOp],
+        turned: bool = False,
+    ) -> list[UOp]:
+        """The results of another body, in as many steps; `turned` begins at the other end."""
+        arg = self.parts.arg
+        return scan(body, consts, carries, arrays, arg.length, arg.reverse is not turned)
 
     def rematerialised(self, nodes: Sequence[UOp]) -> list[UOp]:
         """Fewer residuals: nodes that change from step to step and are cheap to recompute go."""
         changing = depending(nodes, [self.inputs[i] for i in (*self.carries, *self.slices)])
         same = [node for node in nodes if node not in changing]
-        available = {*same, *(self.inputs[i] for i in (*self.consts, *self.slices))}
+        consts, _, slices = self.places
+        available = {*same, *(self.inputs[i] for i in (*consts, *slices))}
         return [*same, *(u for u in rematerialised(nodes, available) if u not in same)]
 
     def supply(
@@ -95,8 +108,8 @@ class _Loop:
         Nodes that are the same in every step are computed once, slices are operands already, and
         all others are stacked by a scan over some of the inputs, which returns `ys` as well.
         """
-        operand_of = dict(zip(self.inputs, self.operands, strict=True))
-        arrays = {self.inputs[i]: self.operands[i] for i in self.slices if i in inputs}
+        operand_of = dict(zip(self.inputs, self.parts.operands, strict=True))
+        arrays = {x: operand_of[x] for x in (self.inputs[i] for i in self.slices if i in inputs)}
         changing = depending(nodes, [self.inputs[i] for i in (*self.carries, *self.slices)])
         same = [node for node in nodes if node not in changing]
         stacked = [node for node in nodes if node in changing and node not in arrays]
@@ -104,15 +117,13 @@ class _Loop:
         if stacked:
             carries = [i for i in self.carries if i in inputs]
             state = [self.inputs[i] for i in carries]
-            consts = [self.inputs[i] for i in self.consts if i in inputs]
+            consts = [self.inputs[i] for i in self.places[0] if i in inputs]
             body = closed([*map(self.next, carries), *ys, *stacked], [*consts, *state, *arrays])
-            results = scan(
+            results = self.again(
                 body,
                 [operand_of[x] for x in consts],
                 [operand_of[x] for x in state],
                 list(arrays.values()),
-                self.arg.length,
-                self.arg.reverse,
             )
             array_of |= zip(stacked, results[-len(stacked) :], strict=True)
         return dict(zip(same, substitute(same, operand_of), strict=True)), array_of
@@ -124,18 +135,16 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
     inputs = loop.inputs
     differentiated = {i for i, dx in enumerate(operand_tangents) if dx is not None}
     directions = {i: fresh(x) for i, x in enumerate(inputs)}
-    while True:  # until no further carry gets a tangent
-        slopes = push(loop.outputs, {inputs[i]: directions[i] for i in sorted(differentiated)})
-        more = {i for i, dy in zip(loop.carries, slopes) if dy is not None} - differentiated
-        if not more:
-            break
-        differentiated |= more
-    consts, carries, slices = (
-        [i for i in where if i in differentiated]
-        for where in (loop.consts, loop.carries, loop.slices)
-    )
-    nexts = [filled(slopes[i - loop.arg.consts], inputs[i]) for i in carries]
-    dys = slopes[loop.arg.carries :]
+
+    def step(known: set[int]) -> tuple[list[UOp | None], set[int]]:
+        slopes = push(loop.outputs, {inputs[i]: directions[i] for i in sorted(known)})
+        return slopes, known | {i for i, dy in zip(loop.carries, slopes) if dy is not None}
+
+    slopes, differentiated = settle(step, differentiated)
+    consts, carries, slices = ([i for i in at if i in differentiated] for at in loop.places)
+    slope_of = dict(zip(loop.carries, slopes))
+    nexts = [filled(slope_of[i], inputs[i]) for i in carries]
+    dys = slopes[len(loop.carries) :]
     linear = [*nexts, *(dy for dy in dys if dy is not None)]
     stored = loop.rematerialised(residuals(linear, [directions[i] for i in differentiated]))
     values, arrays = loop.supply(stored, range(len(inputs)), loop.ys)
@@ -149,13 +158,11 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
             *(directions[i] for i in slices),
         ],
     )
-    results = scan(
+    results = loop.again(
         body,
         [*values.values(), *(_present(operand_tangents, i) for i in consts)],
         [filled(operand_tangents[i], inputs[i]) for i in carries],
         [*arrays.values(), *(_present(operand_tangents, i) for i in slices)],
-        loop.arg.length,
-        loop.arg.reverse,
     )
     last = dict(zip(carries, results))
     stacks = iter(results[len(carries) :])
@@ -177,19 +184,17 @@ def transpose(
     """The cotangents of the sources `differentiated`, from those of the results."""
     loop = _Loop.of(u)
     inputs, linear = loop.inputs, {i - 1 for i in differentiated}
-    while True:  # until no further carry depends on the differentiated operands
+
+    def forth(linear: set[int]) -> tuple[dict[UOp, None], set[int]]:
         reached = depending(loop.outputs, [inputs[i] for i in sorted(linear)])
-        more = {i for i in loop.carries if loop.next(i) in reached} - linear
-        if not more:
-            break
-        linear |= more
-    consts, carries, slices = (
-        [i for i in where if i in linear] for where in (loop.consts, loop.carries, loop.slices)
-    )
+        return reached, linear | {i for i in loop.carries if loop.next(i) in reached}
+
+    reached, linear = settle(forth, linear)
+    consts, carries, slices = ([i for i in at if i in linear] for at in loop.places)
     arriving = dict(zip(loop.carries, cts))
     ys = [
         (y, ct)
-        for y, ct in zip(loop.ys, cts[loop.arg.carries :], strict=True)
+        for y, ct in zip(loop.ys, cts[len(loop.carries) :], strict=True)
         if y in reached and ct is not None
     ]
     nexts = [loop.next(i) if loop.next(i) in reached else None for i in carries]
@@ -204,17 +209,14 @@ def transpose(
     waiting = {i for i in carries if arriving[i] is not None}
     state = {i: fresh(inputs[i]) for i in carries}
     y_cotangents = [fresh(y) for y, _ in ys]
-    while True:  # until no further carry gets a cotangent
-        back = pull(
-            outputs,
-            variables,
-            [*(state[i] if i in waiting else None for i in carries), *y_cotangents],
-        )
-        cotangents = dict(zip((*consts, *carries, *slices), back, strict=True))
-        more = {i for i in carries if cotangents[i] is not None} - waiting
-        if not more:
-            break
-        waiting |= more
+
+    def back(waiting: set[int]) -> tuple[dict[int, UOp | None], set[int]]:
+        arrived = [state[i] if i in waiting else None for i in carries]
+        cts = pull(outputs, variables, [*arrived, *y_cotangents])
+        cotangents = dict(zip((*consts, *carries, *slices), cts, strict=True))
+        return cotangents, waiting | {i for i in carries if cotangents[i] is not None}
+
+    cotangents, waiting = settle(back, waiting)
     streams = {places[r]: x for r, x in arrays.items()} | dict(
         zip(y_cotangents, (ct for _, ct in ys))
     )
@@ -242,7 +244,7 @@ def transpose(
         ],
         [*(places[r] for r in values), *sums.values(), *(state[i] for i in carried), *streams],
     )
-    results = scan(
+    results = loop.again(
         body,
         list(values.values()),
         [
@@ -250,8 +252,7 @@ def transpose(
             *(filled(arriving[i], inputs[i]) for i in carried),
         ],
         list(streams.values()),
-        loop.arg.length,
-        not loop.arg.reverse,
+        turned=True,
     )
     total: dict[int, UOp | None] = dict(zip((*rests, *carried), results))
     streams |= zip(stacked, results[len(rests) + len(carried) :], strict=True)
@@ -273,38 +274,31 @@ def batch_rule(
     """
     params: tuple[Param, ...] = u.src[0].arg.params
     wide = [replace(p, shape=(size, *p.shape)) for p in params]
-    loop = _Loop(u.arg, list(map(param, params)), u.src[1:], list(u.src[0].src))
+    loop = _Loop(form(u), list(map(param, params)), list(u.src[0].src))
     inputs, many = loop.inputs, {i for i, yes in enumerate(mapped[1:]) if yes}
     lanes = list(map(param, wide))
-    while True:  # until no further carry differs from lane to lane
+
+    def step(many: set[int]) -> tuple[list[Lanes], set[int]]:
         lanes_out = batch(loop.outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
-        more = {i for i, y in zip(loop.carries, lanes_out) if y.many} - many
-        if not more:
-            break
-        many |= more
+        return lanes_out, many | {i for i, y in zip(loop.carries, lanes_out) if y.many}
+
+    lanes_out, many = settle(step, many)
     operands = []
     for i, x in enumerate(src[1:]):
         full = x if mapped[i + 1] or i not in many else spread(x, size)
         operands.append(moveaxis(full, 0, 1) if i in many and i in loop.slices else full)
     nexts = [y.full(size) if i in many else y.graph for i, y in zip(loop.carries, lanes_out)]
-    ys = lanes_out[loop.arg.carries :]
+    ys = lanes_out[len(loop.carries) :]
     body = function(
         [*nexts, *(y.graph for y in ys)],
         tuple([wide[i] if i in many else p for i, p in enumerate(params)]),
     )
-    first, end = loop.arg.consts, loop.slices.start
-    results = scan(
-        body,
-        operands[:first],
-        operands[first:end],
-        operands[end:],
-        loop.arg.length,
-        loop.arg.reverse,
-    )
+    parts = form(u, (body, *operands))
+    results = loop.again(body, parts.own(0), parts.carries, parts.arrays)
     return [
         *(Lanes(y, i in many) for i, y in zip(loop.carries, results)),
         *(
             Lanes(moveaxis(stack, 1, 0) if y.many else stack, y.many)
-            for stack, y in zip(results[loop.arg.carries :], ys, strict=True)
+            for stack, y in zip(results[len(loop.carries) :], ys, strict=True)
         ),
     ]

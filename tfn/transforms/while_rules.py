@@ -15,34 +15,28 @@ from tfn.errors import GradientError
 from tfn.trace import effects
 from tfn.trace.build import broadcast_in_dim, reduce, spread, where
 from tfn.trace.op import Op
+from tfn.trace.regions import form, settle
 from tfn.trace.uop import UOp, const, substitute
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
 from tfn.transforms.cond_rules import rejoined
 from tfn.transforms.scan_rules import Batch, Push
 
-_Parts = tuple[tuple[UOp, ...], tuple[UOp, ...], tuple[UOp, ...]]
-
-
-def _parts(u: UOp) -> _Parts:
-    """The operands: of the condition, of the body, and the first carries."""
-    first, end = 2 + u.arg.cond_consts, 2 + u.arg.cond_consts + u.arg.body_consts
-    return u.src[2:first], u.src[first:end], u.src[end:]
-
 
 def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None, ...]:
     """The tangents of all results: the loop with tangents among its carries."""
-    cond_consts, body_consts, carries = _parts(u)
-    operand_tangents = tangents[2 + len(cond_consts) :]
+    parts = form(u)
+    (cond, loop), (cond_consts, body_consts), carries = parts.functions, parts.consts, parts.carries
+    operand_tangents = form(u, tangents).taken(1)
     n = len(body_consts)
-    inputs, outputs = opened(u.src[1])
+    inputs, outputs = opened(loop)
     directions = [fresh(x) for x in inputs]
     differentiated = {i for i, dx in enumerate(operand_tangents) if dx is not None}
-    while True:  # until no further carry gets a tangent
-        slopes = push(outputs, {inputs[i]: directions[i] for i in sorted(differentiated)})
-        more = {i for i, dy in enumerate(slopes, n) if dy is not None} - differentiated
-        if not more:
-            break
-        differentiated |= more
+
+    def step(known: set[int]) -> tuple[list[UOp | None], set[int]]:
+        slopes = push(outputs, {inputs[i]: directions[i] for i in sorted(known)})
+        return slopes, known | {i for i, dy in enumerate(slopes, n) if dy is not None}
+
+    slopes, differentiated = settle(step, differentiated)
     consts, state = (
         [i for i in sorted(differentiated) if (i < n) == early] for early in (True, False)
     )
@@ -55,7 +49,7 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
             *(directions[i] for i in state),
         ],
     )
-    tests, test = opened(u.src[0])
+    tests, test = opened(cond)
     cond = closed(test, [*tests, *(fresh(inputs[i]) for i in state)])
     results = repeat_while(
         cond,
@@ -90,31 +84,32 @@ def batch_rule(
     batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
 ) -> list[Lanes]:
     """All carries over the lanes."""
-    a, b = u.arg.cond_consts, u.arg.body_consts
-    tests, test = opened(u.src[0])
-    inputs, outputs = opened(u.src[1])
-    n = len(inputs)
-    on_test, on_body = list(mapped[2 : 2 + a]), list(mapped[2 + a :])
+    parts, on = form(u, src), form(u, mapped)
+    cond, loop = form(u).functions
+    tests, test = opened(cond)
+    inputs, outputs = opened(loop)
+    (consts, _), a, b, n = parts.consts, len(parts.own(0)), len(parts.own(1)), len(inputs)
+    on_test, on_body = on.own(0), on.taken(1)
     many = {i for i, yes in enumerate(on_body) if yes}  # of the body's inputs
     lanes_test = [fresh(spread(x, size)) for x in tests]
     lanes = [fresh(spread(x, size)) for x in inputs]
-    while True:  # until no further carry differs from lane to lane
-        where_test = [*on_test, *(i in many for i in range(b, n))]
-        (holds,) = batch(
-            test, {x: full for x, full, yes in zip(tests, lanes_test, where_test) if yes}, size
-        )
+
+    def iteration(many: set[int]) -> tuple[tuple[Lanes, list[Lanes]], set[int]]:
+        wide = [*on_test, *(i in many for i in range(b, n))]
+        full = {x: y for x, y, yes in zip(tests, lanes_test, wide) if yes}
+        (holds,) = batch(test, full, size)
         results = batch(outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
-        more = {i for i, y in enumerate(results, b) if y.many or holds.many} - many
-        if not more:
-            break
-        many |= more
+        more = {i for i, y in enumerate(results, b) if y.many or holds.many}
+        return (holds, results), many | more
+
+    (holds, results), many = settle(iteration, many)
+    where_test = [*on_test, *(i in many for i in range(b, n))]
     nexts = [y.full(size) if i in many else y.graph for i, y in enumerate(results, b)]
     body_inputs = [lanes[i] if i in many else x for i, x in enumerate(inputs)]
     operands = [
-        x if on_body[i] or i not in many else spread(x, size) for i, x in enumerate(src[2 + a :])
+        x if on_body[i] or i not in many else spread(x, size) for i, x in enumerate(parts.taken(1))
     ]
     test_inputs = [full if yes else x for x, full, yes in zip(tests, lanes_test, where_test)]
-    consts = src[2 : 2 + a]
     if not holds.many:
         outputs = repeat_while(
             closed([holds.graph], test_inputs),
@@ -127,7 +122,7 @@ def batch_rule(
     # The mask of active lanes is carried as well, so that the condition is computed once per step.
     active = fresh(const(True, BOOL, (size,)))
     test_consts = [fresh(x) for x in test_inputs[:a]]
-    tokens = effects.tokens(u.src[1])  # they are true in the active lanes
+    tokens = effects.tokens(loop)  # they are true in the active lanes
     masked = {x: x & active for i, x in enumerate(body_inputs) if i in tokens}
     nexts = substitute(nexts, masked)
     masked_nexts = masked_carries(active, nexts, body_inputs[b:])
@@ -146,7 +141,7 @@ def batch_rule(
     first = substitute([holds.graph], begin)[0]
     outputs = repeat_while(any_going, step, [], [*consts, *operands[:b]], [first, *operands[b:]])
     return [
-        rejoined(y, [src[2 + a + i]] if i in tokens and not on_body[i] else [])
+        rejoined(y, [parts.taken(1)[i]] if i in tokens and not on_body[i] else [])
         for i, y in enumerate(outputs[1:], b)
     ]
 

@@ -40,7 +40,7 @@ class Recurrence:
     def __init__(self, emitter: Emitter, node: UOp) -> None:
         self.emitter, self.at = emitter, emitter.at
         arg = node.arg
-        n, self.range, self.elements = arg.carries, node.src[0], arg.elements
+        n, self.range, self.elements = arg.carried, node.src[0], arg.elements
         self.first, self.next = node.src[1 : 1 + n], node.src[1 + n : 1 + 2 * n]
         rest = node.src[1 + 2 * n :]
         self.condition = rest[0] if arg.conditional else None

@@ -24,7 +24,7 @@ from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, flat
 from tfn.lower.math.decompose import instruction_count
 from tfn.trace.argument import Carry, Recur
 from tfn.trace.op import ELEMENTWISE, Op, Shape
-from tfn.trace.regions import results
+from tfn.trace.regions import Form, form, results
 from tfn.trace.uop import UOp, const, walk
 
 POINTWISE_OPS = ELEMENTWISE | {Op.CONST, Op.PARAM, Op.RESHAPE, Op.EXPAND, Op.GATHER}
@@ -56,14 +56,11 @@ def fused_loop(node: UOp, barriers: Sequence[UOp]) -> IndexedKernel | None:
         barriers: on those of its results that are used.
     """
     # A scan of one iteration, or of none, is no loop: the region around kernels handles both.
-    if node.op is Op.SCAN and node.arg.length > 1:
-        functions, consts = node.src[:1], node.arg.consts
-    elif node.op is Op.WHILE:
-        functions, consts = node.src[:2], node.arg.cond_consts + node.arg.body_consts
-    else:
+    if node.op is not Op.WHILE and not (node.op is Op.SCAN and node.arg.length > 1):
         return None
+    parts = form(node)
     alive = _alive(node) if node.op is Op.WHILE else None
-    evaluated = functions if alive is None else functions[-1:]
+    evaluated = parts.functions if alive is None else parts.functions[-1:]
     nodes = [u for f in evaluated for u in walk(f.src)]
     if (
         any(u.op not in POINTWISE_OPS for u in nodes)
@@ -71,7 +68,7 @@ def fused_loop(node: UOp, barriers: Sequence[UOp]) -> IndexedKernel | None:
     ):
         return None
     try:
-        return _FusedLoop(node, functions, consts, barriers, alive).kernel()
+        return _FusedLoop(node, parts, barriers, alive).kernel()
     except NotPointwise:
         return None
 
@@ -81,14 +78,15 @@ def _alive(node: UOp) -> int | None:
 
     The loop goes on if any does, and an element that does not keeps all its carries.
     """
-    condition, body = node.src[:2]
+    parts = form(node)
+    condition, body = parts.functions
     (some,) = condition.src
     if some.op is not Op.REDUCE or some.arg.op is not Op.MAX or some.dtype != BOOL:
         return None
     if some.shape or some.src[0].op is not Op.PARAM or not some.src[0].shape:
         return None
-    number = some.src[0].arg.index - node.arg.cond_consts
-    carries = [UOp(Op.PARAM, (), p) for p in body.arg.params][node.arg.body_consts :]
+    number = some.src[0].arg.index - len(parts.own(0))
+    carries = [UOp(Op.PARAM, (), p) for p in body.arg.params][len(parts.own(1)) :]
     if number < 0:
         return None
     flags = carries[number]
@@ -106,24 +104,12 @@ class _FusedLoop:
     """A loop that is being fused: its operands by role, the index of an element, its range."""
 
     def __init__(
-        self,
-        node: UOp,
-        functions: Sequence[UOp],
-        consts: int,
-        barriers: Sequence[UOp],
-        alive: int | None,
+        self, node: UOp, parts: Form[UOp], barriers: Sequence[UOp], alive: int | None
     ) -> None:
-        self.node, self.functions, self.barriers = node, functions, barriers
+        self.node, self.parts, self.barriers = node, parts, barriers
         self.alive = alive
         self.indexer = Indexer(barriers)
-        operands = node.src[len(functions) :]
-        self.consts = operands[:consts]
-        body = functions[-1]
-        scan = node.op is Op.SCAN
-        carries = node.arg.carries if scan else len(body.src)
-        self.first = operands[consts : consts + carries]
-        self.slices = operands[consts + carries :]
-        shapes = {u.shape for u in (*body.src, *self.first)} - {()}
+        shapes = {u.shape for u in (*parts.functions[-1].src, *parts.carries)} - {()}
         if len(shapes) > 1:
             raise NotPointwise
         self.shape: Shape = shapes.pop() if shapes else ()
@@ -131,7 +117,7 @@ class _FusedLoop:
         if 0 in self.shape:
             raise NotPointwise
         self.index = self.indexer.axes(self.shape)
-        size = node.arg.length if scan else WHILE_RANGE_SIZE
+        size = node.arg.length if node.op is Op.SCAN else WHILE_RANGE_SIZE
         self.range = self.indexer.range(size)
 
     def at(self, shape: Shape) -> Index:
@@ -143,28 +129,29 @@ class _FusedLoop:
     def kernel(self) -> IndexedKernel:
         """Returns the kernel, whose only statement is the loop with its stores."""
         indexer, r = self.indexer, self.range
-        body = self.functions[-1]
+        body = self.parts.functions[-1]
         carries: list[UOp] = []
-        for i, u in enumerate(self.first):
+        for i, u in enumerate(self.parts.carries):
             axes = tuple(x for x in self.at(u.shape) if x.op is Op.RANGE)
             carries.append(UOp(Op.CARRY, (r, *axes), Carry(i, u.dtype)))
         iteration: UOp = r
         if self.node.op is Op.SCAN and self.node.arg.reverse:
             iteration = const(self.node.arg.length - 1, INT64) - r
-        slices = [indexer.value(u, (iteration, *self.at(u.shape[1:])), None) for u in self.slices]
-        first = [indexer.value(u, self.at(u.shape), None) for u in self.first]
+        slices = [
+            indexer.value(u, (iteration, *self.at(u.shape[1:])), None) for u in self.parts.arrays
+        ]
+        first = [indexer.value(u, self.at(u.shape), None) for u in self.parts.carries]
         condition: list[UOp] = []
         if self.node.op is Op.WHILE:
-            cond_consts = self.node.arg.cond_consts
             if self.alive is not None:
                 condition = [carries[self.alive]]
             else:
-                condition = self._apply(self.functions[0], self.consts[:cond_consts], carries)
+                test = self.parts.functions[0]
+                condition = self._apply(test, self.parts.own(0), carries)
                 # It has to be a scalar: the iterations of all elements end together.
-                if condition[0].dtype != BOOL or any(u.shape for u in self.functions[0].src):
+                if condition[0].dtype != BOOL or any(u.shape for u in test.src):
                     raise NotPointwise
-            self.consts = self.consts[cond_consts:]
-        next_values = self._apply(body, self.consts, [*carries, *slices])
+        next_values = self._apply(body, self.parts.own(-1), [*carries, *slices])
         n = len(carries)
         inner, last = [], []
         for barrier in self.barriers:

@@ -28,10 +28,11 @@ from tfn.dtypes import INT64, DType
 from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE
 from tfn.lower.target.target import Target
 from tfn.trace import build
-from tfn.trace.argument import Carry, CustomKernel, Fold, Param, Range, Recur, Scan
+from tfn.trace.argument import Carry, CustomKernel, Fold, Param, Range, Recur
 from tfn.trace.interpreter import Nest
 from tfn.trace.jaxpr import param
 from tfn.trace.op import ELEMENTWISE, MONOIDS, Op, Shape
+from tfn.trace.regions import form
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 MAX_LINES = 4096
@@ -66,10 +67,10 @@ Values = list[UOp]
 
 def scan_in_blocks(u: UOp, target: Target) -> Values | None:
     """The results of a SCAN as those of its blocks; None if it is not associative, or short."""
-    arg: Scan = u.arg
-    if arg.consts or not _is_associative(u):
+    arg, parts = u.arg, form(u)
+    firsts, arrays = parts.carries, parts.arrays
+    if parts.consts[0] or not _is_associative(u):
         return None
-    firsts, arrays = u.src[1 : 1 + arg.carries], u.src[1 + arg.carries :]
     is_flipped = all(x.op is Op.FLIP and x.arg == (0,) for x in arrays)
     if is_flipped:
         arrays = tuple(x.src[0] for x in arrays)
@@ -99,12 +100,12 @@ def scan_after_first(u: UOp, target: Target) -> tuple[Values, dict[tuple[UOp, UO
         The results, as parts of these arrays; and the arrays themselves, by their first row, of any
         shape, and the others.  None if there are no such arrays.
     """
-    arg: Scan = u.arg
-    body, n = u.src[0], arg.carries
-    firsts, slices = u.src[1 : 1 + n], u.src[1 + n :]
+    arg, parts = u.arg, form(u)
+    (body,), firsts, slices = parts.functions, parts.carries, parts.arrays
+    n = len(firsts)
     wholes = [x.src[0] for x in slices if x.op is Op.SHRINK and x.arg == _all_but_first(x.src[0])]
     carried = [body.src[:n].index(y) for y in body.src[n:] if y in body.src[:n]]
-    if arg.consts or arg.reverse or arg.length < 2 or not 0 < len(wholes) == len(slices):
+    if parts.consts[0] or arg.reverse or arg.length < 2 or not 0 < len(wholes) == len(slices):
         return None
     if len(carried) < len(body.src) - n or wholes[0].shape[0] != arg.length + 1:
         return None
@@ -137,8 +138,8 @@ def scan_after_first(u: UOp, target: Target) -> tuple[Values, dict[tuple[UOp, UO
     ends = [
         build.reshape(_row(of_carry[i], arg.length), first.shape) for i, first in enumerate(firsts)
     ]
-    parts = {(unshaped(firsts[i]), y): whole for i, y, whole in zip(carried, later, results)}
-    return [*ends, *later], parts
+    rows_at = {(unshaped(firsts[i]), y): whole for i, y, whole in zip(carried, later, results)}
+    return [*ends, *later], rows_at
 
 
 def _all_but_first(x: UOp) -> object:
@@ -177,8 +178,8 @@ def _spares_copies(line: _Lines, axis: int, target: Target) -> bool:
 
 def monoid(u: UOp) -> Op | None:
     """The op of a SCAN that carries the reduction of its one array; None for other scans."""
-    body, arg = u.src[0], u.arg
-    if arg.consts or arg.carries != 1 or len(body.arg.params) != 2 or len(body.src) != 2:
+    body, parts = u.src[0], form(u)
+    if [*map(len, (*parts.consts, parts.carries, parts.arrays, body.src))] != [0, 1, 1, 2]:
         return None
     total, params = body.src[0], [*map(param, body.arg.params)]
     is_plain = total.op in MONOIDS and set(total.src) == set(params) and len(set(params)) == 2
@@ -187,7 +188,7 @@ def monoid(u: UOp) -> Op | None:
 
 def _is_associative(u: UOp) -> bool:
     """Whether a body combines carries with as many slices of their types, and gives them twice."""
-    body, n = u.src[0], u.arg.carries
+    body, n = u.src[0], len(form(u).carries)
     if not n or len(body.arg.params) != 2 * n or body.src[:n] != body.src[n:]:
         return False
     types = [(q.shape, q.dtype) for q in body.arg.params]
@@ -244,7 +245,7 @@ class _Lines:
     @staticmethod
     def of(u: UOp, axis: int, reverse: bool) -> _Lines | None:
         """The lines of a SCAN along an axis; None unless its body is pointwise."""
-        body, n = u.src[0], u.arg.carries
+        body, n = u.src[0], len(form(u).carries)
         shape = body.arg.params[0].shape
         if any(q.shape != shape for q in body.arg.params) or not _is_pointwise(body, shape):
             return None

@@ -34,7 +34,7 @@ from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
 from tfn.trace.op import MOVEMENT, SEVERAL, Op, Shape
 from tfn.trace.records import cached
-from tfn.trace.regions import results
+from tfn.trace.regions import ROWS, form, results
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 Value = UOp | Pair
@@ -173,14 +173,10 @@ def flatten(values: Iterable[Value]) -> list[UOp]:
 
 def region(node: UOp, src: Sequence[Value]) -> list[Value]:
     """Rewrites a loop, a branch or a call: any op with functions, which are rewritten already."""
-    widths = [2 if isinstance(s, Pair) else 1 for s in src if not _is_function(s)]
-    count = _COUNTS.get(node.op)
-    arg = node.arg if count is None else count(node.arg, widths)
-    return _results(node, UOp(node.op, tuple(flatten(src)), arg))
-
-
-def _is_function(value: Value) -> bool:
-    return isinstance(value, UOp) and value.op is Op.FUNCTION
+    if node.op not in ROWS:
+        return _results(node, UOp(node.op, tuple(flatten(src)), node.arg))
+    parts = form(node, src).spread(lambda value: flatten([value]))
+    return _results(node, UOp(*parts.fields))
 
 
 def _results(node: UOp, lowered: UOp) -> list[Value]:
@@ -190,20 +186,6 @@ def _results(node: UOp, lowered: UOp) -> list[Value]:
         Pair(next(parts), next(parts)) if dtype in COMPLEXES else next(parts)
         for _, dtype in results(node)
     ]
-
-
-def _scan(arg: Any, widths: Sequence[int]) -> Any:
-    first, end = arg.consts, arg.consts + arg.carries
-    return replace(arg, consts=sum(widths[:first]), carries=sum(widths[first:end]))
-
-
-def _while(arg: Any, widths: Sequence[int]) -> Any:
-    first, end = arg.cond_consts, arg.cond_consts + arg.body_consts
-    return replace(arg, cond_consts=sum(widths[:first]), body_consts=sum(widths[first:end]))
-
-
-_COUNTS: dict[Op, Callable[[Any, Sequence[int]], Any]] = {Op.SCAN: _scan, Op.WHILE: _while}
-"""Ops whose arguments count operands, and the counts where a complex operand is two."""
 
 
 def _sort(node: UOp, src: Sequence[Value]) -> list[Value]:

@@ -157,7 +157,7 @@ class ShareScan:
 
 def monoid(node: UOp) -> tuple[Op, UOp, UOp] | None:
     """The op of the one reduction that a RECUR carries, its CARRY and what is added; None else."""
-    if node.arg.carries != 1 or node.arg.conditional:
+    if node.arg.carried != 1 or node.arg.conditional:
         return None
     following = node.src[2]
     if following.op not in MONOIDS:

@@ -52,7 +52,7 @@ from tfn.lower.target.target import Target
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
 from tfn.trace.op import Op, Shape
-from tfn.trace.regions import results
+from tfn.trace.regions import form, results
 from tfn.trace.uop import UOp, const, reshaped
 
 HOST_CALL_NS = 5_000
@@ -242,7 +242,7 @@ class Scheduler:
         outputs: list[View] = []
         for i, (shape, dtype) in enumerate(results(node)):
             # Of an unused array of slices one slice is enough.
-            whole = i in used or node.op is not Op.SCAN or i < node.arg.carries
+            whole = i in used or node.op is not Op.SCAN or i < len(form(node).carries)
             view = views.get(used[i]) if i in used else None
             view = view or self.allocate(shape if whole else shape[1:], dtype)
             outputs.append(view)
@@ -261,12 +261,11 @@ class Scheduler:
         return steps
 
     def _initialize(
-        self, node: UOp, first: int, operands: Sequence[View | None], carries: Sequence[View]
+        self, sources: Sequence[UOp], firsts: Sequence[View], carries: Sequence[View]
     ) -> list[PlannedStep]:
         """Copy first carries to the memory where carries stay."""
         steps: list[PlannedStep] = []
-        for s, source, target in zip(node.src[first:], operands[first:], carries):
-            assert source is not None
+        for s, source, target in zip(sources, firsts, carries, strict=True):
             steps += self.copy(s, source, target)
         return steps
 
@@ -274,9 +273,9 @@ class Scheduler:
         self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
     ) -> list[PlannedStep]:
         """A loop with a trip count."""
-        arg = node.arg
-        first = 1 + arg.consts
-        steps = self._initialize(node, first, operands, outputs[: arg.carries])
+        arg, nodes, views = node.arg, form(node), form(node, operands)
+        n = len(nodes.carries)
+        steps = self._initialize(nodes.carries, views.carries, outputs[:n])
         if arg.length == 0:
             return steps
         self.loops += 1
@@ -288,17 +287,16 @@ class Scheduler:
             return View(view.allocation, view.offset + start, (*view.strides, (number, stride)))
 
         types = results(node)
-        arrays = node.src[first + arg.carries :]
         slices = [
             slice_of(view, s.shape, s.dtype)
-            for s, view in zip(arrays, operands[first + arg.carries :], strict=True)
+            for s, view in zip(nodes.arrays, views.arrays, strict=True)
         ]
-        targets = list(outputs[: arg.carries])
-        for i in range(arg.carries, len(types)):
+        targets = list(outputs[:n])
+        for i in range(n, len(types)):
             targets.append(slice_of(outputs[i], *types[i]) if i in used else outputs[i])
         self.use(*outputs)
-        params = [*operands[1:first], *outputs[: arg.carries], *slices]
-        body = self.function(node.src[0], params, targets, carried=arg.carries)
+        params = [*views.own(0), *outputs[:n], *slices]
+        body = self.function(nodes.functions[0], params, targets, carried=n)
         self.use(*outputs)
         self.extend_over_loop(since)
         loop = Loop(number, arg.length, (), None, (), False)
@@ -308,17 +306,15 @@ class Scheduler:
         self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
     ) -> list[PlannedStep]:
         """A loop while a condition holds."""
-        arg = node.arg
-        first = 2 + arg.cond_consts + arg.body_consts
-        steps = self._initialize(node, first, operands, outputs)
+        nodes, views = form(node), form(node, operands)
+        steps = self._initialize(nodes.carries, views.carries, outputs)
         self.loops += 1
         number, since = self.loops, self.position
         self.use(*outputs)
-        cond, body = node.src[:2]
-        head = self.function(cond, [*operands[2 : 2 + arg.cond_consts], *outputs], [None])
+        cond, body = nodes.functions
+        head = self.function(cond, [*views.own(0), *outputs], [None])
         condition = head.views[output_in_memory(head.function.src[0])]
-        params = [*operands[2 + arg.cond_consts : first], *outputs]
-        inside = self.function(body, params, outputs, carried=len(outputs))
+        inside = self.function(body, [*views.own(1), *outputs], outputs, carried=len(outputs))
         # Threads read the condition after the last barrier of the loop: it is live until its end.
         self.use(*outputs, condition)
         self.extend_over_loop(since)
@@ -329,14 +325,14 @@ class Scheduler:
         self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
     ) -> list[PlannedStep]:
         """A branch by an index."""
-        functions = node.src[1 : 1 + node.arg.branches]
-        params = operands[1 + node.arg.branches :]
+        views = form(node, operands)
+        (index,), params = views.selector, views.operands
         since = self.position
-        self.use(operands[0], *outputs)
-        branches = [self.function(f, params, outputs) for f in functions]
+        self.use(index, *outputs)
+        branches = [self.function(f, params, outputs) for f in form(node).functions]
         self.use(*outputs)
         self.extend_over_loop(since)
-        return [self.step((), index=operands[0], branches=branches)]
+        return [self.step((), index=index, branches=branches)]
 
     def host_call(
         self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]

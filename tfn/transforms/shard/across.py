@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import reduce as fold
 
 from tfn.dtypes import FLOATS, INT32, NARROW, UNSIGNED
-from tfn.trace.argument import Fft, FftType, Param, Scan
+from tfn.trace.argument import Fft, FftType, Param
 from tfn.trace.build import (
     bitcast,
     broadcast_in_dim,
@@ -38,6 +38,7 @@ from tfn.trace.build import (
 )
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import MONOIDS, Op, Shape
+from tfn.trace.regions import form
 from tfn.trace.sharding import Exchange
 from tfn.trace.uop import UOp, const
 from tfn.transforms.shard.collective_rules import collective
@@ -106,8 +107,8 @@ def _half(x: UOp, upper: bool) -> UOp:
 
 def running_op(u: UOp) -> Op | None:
     """The monoid of a SCAN whose results are the running totals of one array, and the last one."""
-    arg: Scan = u.arg
-    if (arg.consts, arg.carries, len(u.src)) != (0, 1, 3):
+    parts = form(u)
+    if [*map(len, (*parts.consts, parts.carries, parts.arrays))] != [0, 1, 1]:
         return None
     body = u.src[0]
     total, *rest = body.src

@@ -21,8 +21,8 @@ from tfn.errors import ShardingTypeError
 from tfn.trace import traces
 from tfn.trace.aval import Kind
 from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import SEVERAL, Op
-from tfn.trace.regions import results
+from tfn.trace.op import LOOPS, SEVERAL, Op
+from tfn.trace.regions import form, results
 from tfn.trace.sharding import OPEN, Names, Partition, Spec
 from tfn.trace.uop import UOp, remembered, walk
 from tfn.transforms.shard.across import running_op
@@ -232,26 +232,20 @@ class Reading:
         reading = Reading(dict(zip(map(param, f.arg.params), found, strict=True)))
         return [reading.of(u) for u in f.src]
 
-    def _scan(self, u: UOp) -> _Found:
-        arg = u.arg
-        found = [self.known.get(s) for s in u.src[1:]]
-        first, last = arg.consts, arg.consts + arg.carries
-        slices = [x and x.without_axis(0) for x in found[last:]]
-        out = self.inner(u.src[0], [*found[:last], *slices])
-        carries = [a or b for a, b in zip(found[first:last], out[: arg.carries], strict=True)]
-        along = found[-1].spec[0] if running_op(u) is not None and found[-1] else ()
-        ys = [x and replace(x, spec=(along, *x.spec)) for x in out[arg.carries :]]
+    def _region(self, u: UOp) -> _Found:
+        """Carries as they begin, if that is known, and else as the body leaves them."""
+        parts = form(u, [self.known.get(s) for s in u.src])
+        if parts.tests:
+            return list(parts.carries)
+        slices = tuple([x and x.without_axis(0) for x in parts.arrays])
+        out = self.inner(form(u).functions[0], parts._replace(arrays=slices).taken(0))
+        if u.op is not Op.SCAN:
+            return out
+        carries = [a or b for a, b in zip(parts.carries, out)]
+        last = parts.arrays[-1] if parts.arrays else None
+        along = last.spec[0] if last and running_op(u) is not None else ()
+        ys = [x and replace(x, spec=(along, *x.spec)) for x in out[len(carries) :]]
         return [*carries, *ys]
-
-    def _while(self, u: UOp) -> _Found:
-        return [self.known.get(s) for s in u.src[2 + u.arg.cond_consts + u.arg.body_consts :]]
-
-    def _cond(self, u: UOp) -> _Found:
-        found = [self.known.get(s) for s in u.src[1 + u.arg.branches :]]
-        return self.inner(u.src[1], found)
-
-    def _call(self, u: UOp) -> _Found:
-        return self.inner(u.src[0], [self.known.get(s) for s in u.src[1:]])
 
 
 _STRUCTURE: dict[Op, Callable[[Reading, UOp], _Found]] = {
@@ -260,11 +254,7 @@ _STRUCTURE: dict[Op, Callable[[Reading, UOp], _Found]] = {
     Op.SHARD: Reading._shard,
     Op.UNSHARD: Reading._unshard,
     Op.CONSTRAIN: Reading._constrain,
-    Op.SCAN: Reading._scan,
-    Op.WHILE: Reading._while,
-    Op.COND: Reading._cond,
-    Op.CALL: Reading._call,
-    Op.CUSTOM: Reading._call,
+    **dict.fromkeys(LOOPS | {Op.CUSTOM}, Reading._region),
     Op.AXIS: lambda self, u: None,
 }
 """Ops that are no single loop nest."""

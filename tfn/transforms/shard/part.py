@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tfn.trace.argument import Leaf
 from tfn.trace.jaxpr import param
 from tfn.trace.op import Op, Shape
+from tfn.trace.regions import form
 from tfn.trace.sharding import Names, Spec
 from tfn.trace.uop import UOp, walk
 
@@ -60,8 +61,8 @@ def stays_partial(u: UOp, s: UOp) -> bool:
     """Whether an operand is the first carry of a loop that the user has said to be unreduced."""
     if u.op is not Op.SCAN or s.op is not Op.CONSTRAIN or not s.arg.unreduced:
         return False
-    first = 1 + u.arg.consts
-    return s in u.src[first : first + u.arg.carries] and s not in u.src[1:first]
+    parts = form(u)
+    return s in parts.carries and s not in parts.consts[0]
 
 
 def slice_of(part: Part) -> Part:

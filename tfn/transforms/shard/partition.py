@@ -27,6 +27,7 @@ from tfn.trace.mesh import mesh_of
 from tfn.trace.named_sharding import NamedSharding
 from tfn.trace.named_sharding import spec_of as named_spec
 from tfn.trace.op import SEVERAL, Op
+from tfn.trace.regions import form
 from tfn.trace.sharding import Axis, Exchange, Names, Spec
 from tfn.trace.uop import UOp, reshaped
 from tfn.transforms.shard.across import as_word, fft_by_axes, run_across
@@ -379,37 +380,36 @@ class Partitioner:
         return local_params, self.run(f, known, wishes, partial)
 
     def _scan(self, u: UOp, operands: Sequence[Part], wish: Any, defers: bool = True) -> list[Part]:
-        arg, wish = u.arg, wish or {}
+        wish = wish or {}
         if is_running(u, [part.spec for part in operands]):
             return self._running(u, operands)
-        first, last = arg.consts, arg.consts + arg.carries
         manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
-        partial = [part.pending for part in operands[first:last]]
-        arrays = [self.to(part, ((), *part.spec[1:])) for part in operands[last:]]
+        (body,), parts = form(u).functions, form(u, (None, *operands))
+        consts, firsts, n = parts.own(0), parts.carries, len(parts.carries)
+        partial = [part.pending for part in firsts]
+        arrays = [self.to(part, ((), *part.spec[1:])) for part in parts.arrays]
         slices = [slice_of(part) for part in arrays]
-        ys = [wish[i][1:] if wish.get(i) else None for i in range(arg.carries, len(u.src[0].src))]
+        ys = [wish[i][1:] if wish.get(i) else None for i in range(n, len(body.src))]
         carries = [
             self.to(part, wish[i]) if wish.get(i) and not part.pending else part
-            for i, part in enumerate(operands[first:last])
+            for i, part in enumerate(firsts)
         ]
         if defers:
-            inner = [*operands[:first], *carries, *slices]
-            for i, names in self._deferred(u.src[0], inner, range(first, last)):
+            inner = [*consts, *carries, *slices]
+            for i, names in self._deferred(body, inner, parts.places(0)[1]):
                 partial[i], carries[i] = names, self._of_first(carries[i], names)
         for settled in (False, True):
             local_params, out = self._function(
-                u.src[0],
-                [*operands[:first], *carries, *slices],
+                body,
+                [*consts, *carries, *slices],
                 [*(part.spec for part in carries), *ys],
                 partial,
             )
-            if [part.pending for part in out[: arg.carries]] != partial:
-                added = [
-                    self._added_up(p, None)._replace(shape=p.shape) for p in operands[first:last]
-                ]
-                return self._scan(u, [*operands[:first], *added, *operands[last:]], wish, False)
-            natural = [part.spec for part in out[: arg.carries]]
+            if [part.pending for part in out[:n]] != partial:
+                added = [self._added_up(p, None)._replace(shape=p.shape) for p in firsts]
+                return self._scan(u, [*consts, *added, *parts.arrays], wish, False)
+            natural = [part.spec for part in out[:n]]
             if settled or natural == [part.spec for part in carries]:
                 break
             before = carries
@@ -420,10 +420,10 @@ class Partitioner:
             if carries == before:
                 break
         nexts = [self.to(y, part.spec) for y, part in zip(out, carries)]
-        ys_parts = out[arg.carries :]
-        body = function([part.graph for part in (*nexts, *ys_parts)], local_params)
-        src = [part.graph for part in (*operands[:first], *carries, *arrays)]
-        results = several(sealed(UOp(Op.SCAN, (body, *src), arg)))
+        ys_parts = out[n:]
+        new = function([part.graph for part in (*nexts, *ys_parts)], local_params)
+        src = [part.graph for part in (*consts, *carries, *arrays)]
+        results = several(sealed(UOp(Op.SCAN, (new, *src), u.arg)))
         specs = [part.spec for part in carries] + [((), *part.spec) for part in ys_parts]
         partial += [()] * len(ys_parts)
         rows = zip(results, specs, partial, strict=True)
@@ -465,28 +465,27 @@ class Partitioner:
         return [Part(total, x.spec[1:], manual), *(Part(y, x.spec, manual) for y in sums)]
 
     def _while(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
-        arg = u.arg
         manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
-        tests, rest = operands[: arg.cond_consts], operands[arg.cond_consts :]
-        consts, carries = rest[: arg.body_consts], rest[arg.body_consts :]
+        (cond, body), parts = form(u).functions, form(u, (None, None, *operands))
+        carries = parts.carries
         specs = [part.spec for part in carries]
-        local_params, out = self._function(u.src[1], [*consts, *carries], specs)
+        local_params, out = self._function(body, parts.taken(1), specs)
         nexts = [self.to(y, part.spec).graph for y, part in zip(out, carries, strict=True)]
-        test_params, (holds,) = self._function(u.src[0], [*tests, *carries], [None])
-        cond = function([self.to(holds, ()).graph], test_params)
-        src = (cond, function(nexts, local_params), *(part.graph for part in operands))
-        results = several(sealed(UOp(Op.WHILE, src, arg)))
+        test_params, (holds,) = self._function(cond, parts.taken(0), [None])
+        test = function([self.to(holds, ()).graph], test_params)
+        src = (test, function(nexts, local_params), *(part.graph for part in operands))
+        results = several(sealed(UOp(Op.WHILE, src, u.arg)))
         return [Part(y, p.spec, manual) for y, p in zip(results, carries, strict=True)]
 
     def _cond(self, u: UOp, operands: Sequence[Part], wish: Any) -> list[Part]:
-        wish, count = wish or {}, u.arg.branches
+        wish = wish or {}
         manual = manual_of(operands)
         operands = [part._replace(manual=manual) for part in operands]
         wishes = [wish.get(i) for i in range(len(u.src[1].src))]
         specs: list[Spec] = []
         functions: list[UOp] = []
-        for f in u.src[1 : 1 + count]:
+        for f in form(u).functions:
             local_params, out = self._function(f, operands[1:], wishes)
             specs = specs or [part.spec for part in out]
             graphs = [self.to(y, spec).graph for y, spec in zip(out, specs, strict=True)]

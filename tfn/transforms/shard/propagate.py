@@ -14,8 +14,8 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.trace.jaxpr import param
-from tfn.trace.op import Op, Shape
-from tfn.trace.regions import results
+from tfn.trace.op import LOOPS, Op, Shape
+from tfn.trace.regions import form, results
 from tfn.trace.sharding import OPEN, Names, Partition, Spec
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.across import running_op
@@ -213,8 +213,8 @@ class Propagation:
             return manual_spec(u.arg, self.spec[u.src[0]])
         if u.op is Op.CONSTRAIN:
             return constrained(u.arg, self.spec[u.src[0]], u.shape)
-        if u.op in (Op.SCAN, Op.WHILE, Op.COND, Op.CALL):
-            return _LOOPS[u.op](self, u)
+        if u.op in LOOPS:
+            return self.loop(u)
         return undivided(u.ndim)
 
     def _each(self, u: UOp, spec: Spec) -> list[Spec]:
@@ -225,33 +225,27 @@ class Propagation:
         """The specs of the outputs of a nested function."""
         return self.context.propagated(f, specs).results
 
-    def scan(self, u: UOp) -> list[Spec]:
-        """Carries as they begin, or as the body leaves them if they are not divided at first."""
-        arg, specs = u.arg, [self.spec[s] for s in u.src[1:]]
-        first, last = arg.consts, arg.consts + arg.carries
-        slices = [spec[1:] for spec in specs[last:]]
-        carries = specs[first:last]
-        out = self.inner(u.src[0], [*specs[:first], *carries, *slices])
-        settled = [
+    def loop(self, u: UOp) -> list[Spec]:
+        """Carries as they begin, or as the body leaves them if they are not divided at first.
+
+        Of branches the first counts.
+        """
+        parts = form(u, [self.spec.get(s) for s in u.src])
+        if parts.tests:
+            return list(parts.carries)
+        body, n = form(u).functions[0], len(parts.carries)
+        slices = parts._replace(arrays=tuple([spec[1:] for spec in parts.arrays]))
+        out = self.inner(body, slices.taken(0))
+        settled = tuple(
             new if is_divided(new) and not is_divided(old) else old
-            for old, new in zip(carries, out[: arg.carries], strict=True)
-        ]
-        if settled != carries:
-            out = self.inner(u.src[0], [*specs[:first], *settled, *slices])
-        along = specs[-1][0] if is_running(u, specs) else ()
-        return [*settled, *((along, *spec) for spec in out[arg.carries :])]
-
-    def repeat_while(self, u: UOp) -> list[Spec]:
-        """Carries as they begin."""
-        return [self.spec[s] for s in u.src[2 + u.arg.cond_consts + u.arg.body_consts :]]
-
-    def choose(self, u: UOp) -> list[Spec]:
-        """The results as the first branch gives them."""
-        return self.inner(u.src[1], [self.spec[s] for s in u.src[1 + u.arg.branches :]])
-
-    def call(self, u: UOp) -> list[Spec]:
-        """The results of the function."""
-        return self.inner(u.src[0], [self.spec[s] for s in u.src[1:]])
+            for old, new in zip(parts.carries, out)
+        )
+        if settled != parts.carries:
+            out = self.inner(body, slices._replace(carries=settled).taken(0))
+        if u.op is not Op.SCAN:
+            return out
+        along = parts.arrays[-1][0] if is_running(u, parts.operands) else ()
+        return [*settled, *((along, *spec) for spec in out[n:])]
 
     def backward(self, wishes: Sequence[Spec | None]) -> dict[UOp, Any]:
         """By node the spec that users would like of a value that is not divided.
@@ -302,11 +296,3 @@ class _Wishes:
             assignment = assigned([(factors.result, wish)], factors, self.context.sizes)
             for s, row in zip(u.src, factors.operands, strict=True):
                 self.ask(s, spec_of(row, assignment))
-
-
-_LOOPS = {
-    Op.SCAN: Propagation.scan,
-    Op.WHILE: Propagation.repeat_while,
-    Op.COND: Propagation.choose,
-    Op.CALL: Propagation.call,
-}

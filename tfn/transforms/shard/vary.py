@@ -18,8 +18,8 @@ from typing import Any
 from tfn.dtypes import INEXACT
 from tfn.trace import bind, runtime, traces
 from tfn.trace.inline import sealed
-from tfn.trace.op import SEVERAL, Op
-from tfn.trace.regions import results
+from tfn.trace.op import LOOPS, SEVERAL, Op
+from tfn.trace.regions import form, results, settle
 from tfn.trace.sharding import Exchange
 from tfn.trace.uop import UOp, rebuild, walk
 from tfn.transforms.body import closed, opened
@@ -152,45 +152,35 @@ class Alignment:
             names[: len(wanted)] = [had | want for had, want in zip(names, wanted)]
         return closed(out, leaves), names
 
-    def _scan(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
-        body, arg = u.src[0], u.arg
-        first, last = 1 + arg.consts, 1 + arg.consts + arg.carries
-        consts, carries, slices = have[1:first], list(have[first:last]), have[last:]
-        while True:
-            _, out = self._inner(body, [*consts, *carries, *slices])
-            after = [a | b for a, b in zip(carries, out)]
-            if after == carries:
-                break
-            carries = after
-        new, out = self._inner(body, [*consts, *carries, *slices], carries)
-        begin = [self.vary(x, h, c) for x, h, c in zip(src[first:], have[first:], carries)]
-        node = UOp(Op.SCAN, (new, *src[1:first], *begin, *src[last:]), arg)
-        return sealed(node), [*carries, *out[arg.carries :]]
+    def _region(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
+        """Carries vary over the axes of all their values, and results over those of a decision.
 
-    def _while(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
-        (cond, body), arg = u.src[:2], u.arg
-        a, b = 2 + arg.cond_consts, 2 + arg.cond_consts + arg.body_consts
-        tests, consts, carries = have[2:a], have[a:b], list(have[b:])
-        while True:
-            _, out = self._inner(body, [*consts, *carries])
-            _, (holds,) = self._inner(cond, [*tests, *carries])
-            after = [x | y | holds for x, y in zip(carries, out, strict=True)]
-            if after == carries:
-                break
-            carries = after
-        begin = [self.vary(x, h, c) for x, h, c in zip(src[b:], have[b:], carries)]
-        return rebuild(u, (*src[:b], *begin)), carries
+        The functions of a WHILE stay: it has no reverse mode, in which their results would matter.
+        """
+        parts, names = form(u, src), form(u, have)
+        n = len(parts.carries)
 
-    def _cond(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
-        end = 1 + u.arg.branches
-        outs = [self._inner(f, have[end:])[1] for f in u.src[1:end]]
-        wanted = [have[0].union(*names) for names in zip(*outs, strict=True)]
-        functions = [self._inner(f, have[end:], wanted)[0] for f in u.src[1:end]]
-        return sealed(UOp(Op.COND, (src[0], *functions, *src[end:]), u.arg)), wanted
+        def step(carries: list[Names]) -> tuple[Any, list[Names]]:
+            now = names._replace(carries=tuple(carries))
+            runs = [self._inner(f, now.taken(k)) for k, f in enumerate(parts.functions)]
+            rows = [out for _, out in runs]
+            tests = [y for row in rows[: parts.tests] for y in row]
+            decision = NONE.union(*names.selector, *tests)
+            results = [decision.union(*column) for column in zip(*rows[parts.tests :], strict=True)]
+            return (now, runs, results), [a | b for a, b in zip(carries, results)]
 
-    def _call(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
-        body, names = self._inner(u.src[0], have[1:])
-        return sealed(UOp(Op.CALL, (body, *src[1:]), u.arg)), names
+        (now, runs, results), carries = settle(step, list(names.carries))
+        wanted = [*carries, *results[n:]]
+        functions = parts.functions
+        if not parts.tests:
+            functions = tuple(
+                new if row == wanted else self._inner(f, now.taken(k), wanted)[0]
+                for k, (f, (new, row)) in enumerate(zip(functions, runs, strict=True))
+            )
+        rows = zip(parts.carries, names.carries, carries, strict=True)
+        begin = tuple(self.vary(x, had, want) for x, had, want in rows)
+        new = parts._replace(functions=functions, carries=begin)
+        return sealed(rebuild(u, new.sources)), wanted
 
     def _custom(self, u: UOp, src: Sequence[UOp], have: Sequence[Names]) -> tuple[UOp, Any]:
         """Operands vary over the same axes, since the rules of the user treat them together.
@@ -217,10 +207,7 @@ _RULES: dict[Op, _Rule] = {
     Op.UNSHARD: Alignment._unshard,
     Op.GET: Alignment._get,
     Op.TUPLE: Alignment._tuple,
-    Op.SCAN: Alignment._scan,
-    Op.WHILE: Alignment._while,
-    Op.COND: Alignment._cond,
-    Op.CALL: Alignment._call,
+    **dict.fromkeys(LOOPS, Alignment._region),
     Op.CUSTOM: Alignment._custom,
 }
 """Ops whose results do not simply vary as their operands do."""

@@ -23,12 +23,13 @@ called several times is printed in the first of its calls.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tfn._support.validate import shown
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.trace.jaxpr import argument, equation, literal, names, param
 from tfn.trace.op import SEVERAL, Op
+from tfn.trace.regions import ROWS, form
 from tfn.trace.uop import UOp, walk
 
 Cut = Callable[[UOp], tuple[UOp, Sequence[IndexedKernel | Region]]]
@@ -93,29 +94,19 @@ class Graph:
             self.number(number)
         ):
             return
-        operands = [s for s in node.src if s.op is not Op.FUNCTION]
         label, first = f"{self.number(number)}.", 0
-        params = PARAM_NAMES[node.op](self, node, operands)
+        params = self._params(node) if node.op in ROWS else []
         for function, param_names in zip(bodies, params, strict=True):
             graph = Graph(function, self.cut, label, first, param_names, self.fresh, self.called)
             first += len(graph.kernels)
             yield graph
 
-    def _scan(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
-        moved = [next(self.fresh) for _ in operands[node.arg.consts :]]
-        return [[*map(self._read, operands[: node.arg.consts]), *moved]]
-
-    def _while(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
-        middle, last = node.arg.cond_consts, node.arg.cond_consts + node.arg.body_consts
-        carries = [next(self.fresh) for _ in operands[last:]]
-        consts = (operands[:middle], operands[middle:last])
-        return [[*map(self._read, read), *carries] for read in consts]
-
-    def _cond(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
-        return [list(map(self._read, operands[1:]))] * node.arg.branches
-
-    def _call(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
-        return [list(map(self._read, operands))]
+    def _params(self, node: UOp) -> list[list[str]]:
+        """Names of the parameters of each function: carries and slices have their own."""
+        parts = form(node)
+        moved = [next(self.fresh) for _ in (*parts.carries, *parts.arrays)]
+        rows = [[*map(self._read, row)] for row in parts.consts]
+        return [[*rows[min(k, len(rows) - 1)], *moved] for k in range(len(parts.functions))]
 
     def _read(self, node: UOp) -> str:
         """The name in a function of a value from outside: the same, unless that is a literal."""
@@ -161,16 +152,6 @@ class Graph:
     def name(self, node: UOp) -> str:
         """A value's name; scratch memory has none of its own."""
         return self.names.get(node, "scratch")
-
-
-PARAM_NAMES: Mapping[Op, Callable[[Graph, UOp, Sequence[UOp]], list[list[str]]]] = {
-    Op.SCAN: Graph._scan,
-    Op.WHILE: Graph._while,
-    Op.COND: Graph._cond,
-    Op.CALL: Graph._call,
-    Op.HOST: lambda graph, node, operands: [],
-}
-"""The names of the parameters of each function of a region."""
 
 
 def _inline(node: UOp) -> bool:

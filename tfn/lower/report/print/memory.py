@@ -28,6 +28,7 @@ from tfn.lower.report.print.stages import TITLES
 from tfn.trace.build import count
 from tfn.trace.jaxpr import param
 from tfn.trace.op import Op
+from tfn.trace.regions import form
 from tfn.trace.uop import UOp
 
 MAX_NAMES = 4
@@ -208,10 +209,9 @@ class Tables:
 
 def _carries(node: UOp, function: UOp) -> list[UOp]:
     """The carries among the parameters of a loop's body, in the order of its first results."""
-    params = [param(p) for p in function.arg.params]
-    if node.op is Op.SCAN:
-        return params[node.arg.consts : node.arg.consts + node.arg.carries]
-    return params[node.arg.body_consts :]
+    parts = form(node)
+    _, carries, _ = parts.places(len(parts.functions) - 1)
+    return [param(function.arg.params[i]) for i in carries]
 
 
 def _carry_views(scheduled: ScheduledFunction, graph: Graph) -> Iterator[tuple[View, str]]:

@@ -227,7 +227,7 @@ class NestPrinter:
 
     def recur(self, node: UOp) -> None:
         """``v0 = first``, the loop with its stores and ``v0 = next``, then the last stores."""
-        arg, r, n = node.arg, node.src[0], node.arg.carries
+        arg, r, n = node.arg, node.src[0], node.arg.carried
         carries = {u.arg.number: u for u in self.uses if u.op is Op.CARRY and u.src[0] is r}
         stores = node.src[1 + 2 * n + arg.conditional :]
         around, inside = self.innermost.items, self.bodies[r].items

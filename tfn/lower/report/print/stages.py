@@ -24,6 +24,7 @@ from tfn.lower.fuse.ranges import Region
 from tfn.lower.report.print.graph import Graph
 from tfn.trace.jaxpr import argument, param
 from tfn.trace.op import Op
+from tfn.trace.regions import form
 from tfn.trace.uop import UOp
 
 WIDTH_CHARACTERS = 100
@@ -94,17 +95,15 @@ def notes(region: Region, graph: Graph) -> Iterator[str]:
             yield f"{node.arg.name}, the same as call {graph.called[node.src[0]]}"
         return
     if node.op is Op.COND:
-        index = next(s for s in region.reads if s.op is not Op.FUNCTION)
-        yield f"by {graph.name(index)}, clamped to 0..{node.arg.branches - 1}"
+        (index,) = form(node, region.reads).selector
+        yield f"by {graph.name(index)}, clamped to 0..{len(graph.inner[node]) - 1}"
         return
     body = graph.inner[node][-1]  # of a while loop the condition comes first
-    function, arg = body.function, node.arg
-    operands = [s for s in region.reads if s.op is not Op.FUNCTION]
-    before = arg.consts if node.op is Op.SCAN else arg.cond_consts + arg.body_consts
-    carries = arg.carries if node.op is Op.SCAN else len(operands) - before
-    moved = function.arg.params[len(function.arg.params) - (len(operands) - before) :]
+    function, parts = body.function, form(node, region.reads)
+    carries = len(parts.carries)
+    moved = function.arg.params[len(parts.own(-1)) :]
     out = {b.src[0].arg: graph.name(b) for b in region.barriers}
-    for i, (p, source) in enumerate(zip(moved, operands[before:], strict=True)):
+    for i, (p, source) in enumerate(zip(moved, (*parts.carries, *parts.arrays), strict=True)):
         name, outer = body.typed(param(p)), graph.name(source)
         if i < carries:
             last = f", at last {out[i]}" if i in out else ""
@@ -119,7 +118,7 @@ def notes(region: Region, graph: Graph) -> Iterator[str]:
 TITLES: dict[Op, Callable[[UOp], Sequence[str]]] = {
     Op.SCAN: lambda node: ("",),
     Op.WHILE: lambda node: ("condition", "body"),
-    Op.COND: lambda node: [f"case {i}" for i in range(node.arg.branches)],
+    Op.COND: lambda node: [f"case {i}" for i in range(len(form(node).functions))],
     Op.CALL: lambda node: [node.arg.name],
     Op.HOST: lambda node: (),
 }
