@@ -61,7 +61,11 @@ def typeof(x: Any) -> ShapeDtypeStruct:
 
 
 def auto_axes(
-    f: Callable[..., Any] | None = None, *, axes: Any = None, out_sharding: Any = None
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    axes: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """A function in which explicit axes are the compiler's, with the sharding of its result given.
 
@@ -114,7 +118,11 @@ def _check_given(what: str, sharding: Any, keyword: str, meaning: str) -> None:
 
 
 def explicit_axes(
-    f: Callable[..., Any] | None = None, *, axes: Any = None, in_sharding: Any = None
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    axes: Any = None,
+    in_sharding: Any = None,
 ) -> Any:
     """A function in which axes of the compiler are explicit, with the shardings of its arguments.
 

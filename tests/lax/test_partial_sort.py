@@ -62,7 +62,9 @@ def test_the_largest_of_many(dtype: str, shape: tuple[int, ...], axis: int) -> N
         x = np.where(rng.random(shape) < 0.1, rng.choice([ends.min, ends.max], shape), x)
         x = x.astype(kind)
     for k in (1, 5, 18, 60):
-        values, places = tfn.jit(lax.top_k, static_argnums=(1, 2))(x, k, axis)
+        values, places = tfn.jit(lax.top_k, static_argnums=1, static_argnames="axis")(
+            x, k, axis=axis
+        )
         want, where = by_sorting(x, k, axis)
         np.testing.assert_array_equal(np.asarray(places), where)
         plain = np.float32 if dtype == "bfloat16" else kind  # NumPy does not know its NaN

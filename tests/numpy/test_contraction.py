@@ -133,7 +133,7 @@ def test_tensorfloat32_rounds_factors_of_float32_to_10_bits() -> None:
         tnp.dot(x, y, precision="TF32_TF32_F32"),
         tnp.tensordot(x, y, 1, precision=(asked, asked)),
         tnp.einsum("ij,jk->ik", x, y, precision=asked),
-        lax.dot(x, y, asked),
+        lax.dot(x, y, precision=asked),
         lax.batch_matmul(x[None], y[None], asked)[0],
     ):
         np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-5, atol=1e-5)

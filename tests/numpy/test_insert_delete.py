@@ -56,8 +56,8 @@ def test_sizes_and_blocks():
 def test_choices():
     index, choices = np.int32([[0, 1], [2, 0]]), [X[:2, :2], np.int32(9), X[1:, 1:3]]
     close(tnp.choose(index, choices), np.choose(index, choices))
-    close(tnp.choose(index - 1, choices, "clip"), np.choose(index - 1, choices, mode="clip"))
-    close(tnp.choose(index + 2, choices, "wrap"), np.choose(index + 2, choices, mode="wrap"))
+    close(tnp.choose(index - 1, choices, mode="clip"), np.choose(index - 1, choices, mode="clip"))
+    close(tnp.choose(index + 2, choices, mode="wrap"), np.choose(index + 2, choices, mode="wrap"))
 
 
 def test_new_arrays_instead_of_changed_ones():

@@ -45,7 +45,7 @@ def test_eigenvalues_of_pairs(name):
     near(a @ vectors, b @ vectors * values, 16)
     near(linalg.eigh(a, b, eigvals_only=True), values)
     near(linalg.eigh(a, eigvals_only=True), np.linalg.eigvalsh(a))
-    assert len(linalg.qr(a)) == 2 and len(linalg.qr(a, "r")) == 1 and len(linalg.svd(a)) == 3
+    assert len(linalg.qr(a)) == 2 and len(linalg.qr(a, mode="r")) == 1 and len(linalg.svd(a)) == 3
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -123,7 +123,7 @@ FUNCTIONS: dict[str, Function] = {
     "axis_index": lambda *, axis_name: lax.axis_index(axis_name),
     "ppermute": lambda x, *, axis_name, perm: lax.ppermute(x, axis_name, perm),
     **{name: _along_names(getattr(lax, name)) for name in ("psum", "pmax", "pmin")},
-    "top_k": lambda x, *, k, axis=-1, **hints: lax.top_k(x, k, axis),
+    "top_k": lambda x, *, k, axis=-1, **hints: lax.top_k(x, k, axis=axis),
     "split": lambda x, *, sizes, axis: lax.split(x, sizes, axis),
     "tile": lambda x, *, reps: lax.tile(x, reps),
     "cholesky": lambda x, **hints: lax.linalg.cholesky(x, symmetrize_input=False),

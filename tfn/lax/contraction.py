@@ -28,7 +28,7 @@ class Precision(enum.Enum):
 
     Example:
         >>> from tfn import lax
-        >>> lax.dot(lax.full((2,), 1.0), lax.full((2,), 1.0), Precision.HIGHEST).item()
+        >>> lax.dot(lax.full((2,), 1.0), lax.full((2,), 1.0), precision=Precision.HIGHEST).item()
         2.0
     """
 
@@ -43,6 +43,7 @@ def dot_general(
     dimension_numbers: DotNumbers,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
+    *,
     out_sharding: Any = None,
 ) -> Array:
     """Returns the sum of products over contracted axes, separately for each index of the batch
@@ -124,9 +125,9 @@ def result_dtype(x: Array, preferred: Any) -> dtypes.DType:
 def dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
+    *,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    *,
     dimension_numbers: Any = None,
     out_sharding: Any = None,
 ) -> Array:
@@ -160,7 +161,11 @@ def dot(
         return resolved(
             out_sharding,
             lambda: dot(
-                lhs, rhs, precision, preferred_element_type, dimension_numbers=dimension_numbers
+                lhs,
+                rhs,
+                precision=precision,
+                preferred_element_type=preferred_element_type,
+                dimension_numbers=dimension_numbers,
             ),
         )
     a, b = array(lhs), array(rhs)

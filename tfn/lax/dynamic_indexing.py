@@ -384,7 +384,7 @@ def platform_dependent(
     return function(*args)
 
 
-def optimization_barrier(operand: T) -> T:
+def optimization_barrier(operand: T, /) -> T:
     """Returns the same values, materialised: nothing is fused across.
 
     Example:

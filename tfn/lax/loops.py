@@ -47,8 +47,8 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-    *,
     _split_transpose: bool = False,
+    *,
     checkpoint_every: int | str | None = None,
 ) -> Any:
     """Carries a value along the first axis of `xs`, and stacks an output for each step.

@@ -144,6 +144,7 @@ def reshape(
     operand: ArrayLike,
     new_sizes: int | Sequence[int],
     dimensions: Sequence[int] | None = None,
+    *,
     out_sharding: Any = None,
 ) -> Array:
     """Returns the same elements in row-major order under another shape.

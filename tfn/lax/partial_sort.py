@@ -15,7 +15,12 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-def top_k(operand: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
+def top_k(
+    operand: ArrayLike,
+    k: int,
+    *,
+    axis: int = -1,
+) -> tuple[Array, Array]:
     """Returns the k largest elements along an axis, the largest first, and their indices.
 
     Of equal elements the first comes first; NaN is larger than all.
@@ -68,7 +73,7 @@ def approx_max_k(
         >>> approx_max_k(tnp.array([3.0, 1.0, 2.0]), 2)[0]
         Array([3., 2.], dtype=float32)
     """
-    return top_k(operand, k, reduction_dimension)
+    return top_k(operand, k, axis=reduction_dimension)
 
 
 def approx_min_k(

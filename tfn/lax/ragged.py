@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,9 +159,14 @@ def ragged_dot_general(
             got=shown(numbers),
         )
     at = ragged[0]
-    options = precision, preferred_element_type, out_sharding
+    product = partial(
+        dot_general,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
     if at in bx:
-        return dot_general(x, y, ((cx, cy), (bx, by)), *options)
+        return product(x, y, ((cx, cy), (bx, by)))
     own = cx if at in cx else [a for a in range(x.ndim) if a not in (*cx, *bx)]
     before = [*bx, *own[: own.index(at)]]
     wide_x = _of_groups(x, sizes, at, before)
@@ -169,10 +175,10 @@ def ragged_dot_general(
         return [axis + 1 for axis in axes]
 
     if free:
-        return dot_general(wide_x, y, (([*up(cx), 0], [*cy, groups[0]]), (up(bx), by)), *options)
+        return product(wide_x, y, (([*up(cx), 0], [*cy, groups[0]]), (up(bx), by)))
     order = [*by, *(cy[cx.index(axis)] for axis in before if axis in cx)]
     wide_y = _of_groups(y, sizes, cy[cx.index(at)], order)
-    return dot_general(wide_x, wide_y, ((up(cx), up(cy)), ([0, *up(bx)], [0, *up(by)])), *options)
+    return product(wide_x, wide_y, ((up(cx), up(cy)), ([0, *up(bx)], [0, *up(by)])))
 
 
 def _axes(axes: Sequence[int], ndim: int) -> list[int]:

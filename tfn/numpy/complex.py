@@ -66,7 +66,7 @@ def _angle(x: UOp, kind: DType, deg: bool) -> UOp:
     return angle * (180 / math.pi) if deg else angle
 
 
-def iscomplex(x: ArrayLike, /) -> Array:
+def iscomplex(x: ArrayLike) -> Array:
     """Whether the imaginary part is not zero.
 
     Example:
@@ -83,7 +83,7 @@ def _iscomplex(x: UOp) -> UOp:
     return build.ne(build.imag(x), const(0, build.imag(x).dtype, x.shape))
 
 
-def isreal(x: ArrayLike, /) -> Array:
+def isreal(x: ArrayLike) -> Array:
     """Whether the imaginary part is zero.
 
     Example:
@@ -98,7 +98,7 @@ def _isreal(x: UOp) -> UOp:
     return ~_iscomplex(x)
 
 
-def iscomplexobj(x: object, /) -> bool:
+def iscomplexobj(x: object) -> bool:
     """Whether the dtype is complex, that of one element of a list.
 
     Example:
@@ -111,7 +111,7 @@ def iscomplexobj(x: object, /) -> bool:
     return dtype is not None and canonical(dtype) in COMPLEXES
 
 
-def isrealobj(x: object, /) -> bool:
+def isrealobj(x: object) -> bool:
     """Whether the dtype is not complex.
 
     Example:

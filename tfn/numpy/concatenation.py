@@ -105,17 +105,16 @@ def _joined(*parts_and_static: Any) -> UOp:
 def stack(
     arrays: Sequence[ArrayLike] | Array,
     axis: int = 0,
-    dtype: DTypeLike | None = None,
-    *,
     out: None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The arrays, of one shape, joined along a new axis.
 
     Args:
         arrays: list or tuple of arrays, or one array, whose rows are joined.
         axis: position of the new axis in the result, counted from the end if negative.
-        dtype: dtype of the result; None takes the one that they promote to.
         out: None, for NumPy's calls of it: an array never changes.
+        dtype: dtype of the result; None takes the one that they promote to.
 
     Raises:
         ShapeError: if the shapes differ.

@@ -295,7 +295,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
     return _product("inner", _tensordot, a, b, (a.ndim - 1,), (b.ndim - 1,))
 
 
-def outer(a: ArrayLike, b: ArrayLike, *, out: None = None) -> Array:
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """The matrix of all products of an element of `a` with one of `b`, both flattened.
 
     Args:
@@ -430,22 +430,21 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 def cross(
     a: ArrayLike,
     b: ArrayLike,
-    axis: int | None = -1,
-    *,
     axisa: int = -1,
     axisb: int = -1,
     axisc: int = -1,
+    axis: int | None = -1,
 ) -> Array:
     """The vector products of vectors of three elements along an axis, or of two in a plane.
 
     Args:
         a: first operand, array or number.
         b: second operand, array or number.
-        axis: axis of the vectors, counted from the end if negative; the last by default, None takes
-            the three axes that follow.
         axisa: axis of the vectors of `a`.
         axisb: axis of the vectors of `b`.
         axisc: axis of those of the result.
+        axis: axis of the vectors, counted from the end if negative; the last by default, None takes
+            the three axes that follow.
 
     Returns:
         An array of the broadcast shape and the promoted dtype; without the axis if both vectors

@@ -82,10 +82,10 @@ def resolved(out_sharding: Any, make: Callable[[], T]) -> T:
 def array(
     object: Any,
     dtype: DTypeLike | None = None,
+    *,
     copy: bool | None = True,
     order: str = "K",
     ndmin: int = 0,
-    *,
     device: Any = None,
 ) -> Array:
     """An array of a number, a NumPy array, an Array, or nested lists of these.
@@ -121,7 +121,7 @@ def array(
                [3, 4]], dtype=int32)
     """
     if device is not None:
-        return on_device(array(object, dtype, copy, order, ndmin), device)
+        return on_device(array(object, dtype, copy=copy, order=order, ndmin=ndmin), device)
     kind = None if dtype is None else canonical(dtype)
     if copy is False and not (
         isinstance(object, (Array, np.ndarray)) and kind in (None, object.dtype)
@@ -179,7 +179,7 @@ def asarray(
         >>> x
         Array([0., 0., 0.], dtype=float64)
     """
-    return array(a, dtype, copy, device=device)
+    return array(a, dtype, copy=copy, device=device)
 
 
 def _of_one(value: object, dtype: DType) -> Array:

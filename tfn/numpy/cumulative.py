@@ -19,7 +19,10 @@ from tfn.trace.uop import UOp
 
 
 def cumsum(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Array:
     """The sum of the elements up to each one, along an axis or of the flat array.
 
@@ -47,7 +50,10 @@ def cumsum(
 
 
 def cumprod(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Array:
     """The product of the elements up to each one, along an axis or of the flat array.
 

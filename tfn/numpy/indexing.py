@@ -493,10 +493,10 @@ def take(
     a: ArrayLike,
     indices: ArrayLike,
     axis: int | None = None,
-    *,
-    mode: str | None = None,
-    fill_value: ArrayLike | None = None,
     out: None = None,
+    mode: str | None = None,
+    *,
+    fill_value: ArrayLike | None = None,
 ) -> Array:
     """The elements at indices along an axis, or of the flat array.
 
@@ -504,11 +504,11 @@ def take(
         a: array that is indexed.
         indices: array of integers, or one; negative ones count from the end.
         axis: axis that is indexed, counted from the end if negative; None takes the flat array.
+        out: None, for NumPy's calls of it: an array never changes.
         mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border, "wrap"
             counts around.
         fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
             unsigned ones), or True.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `a`, with the axes of `indices` in place of `axis`.
@@ -537,9 +537,9 @@ def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
     axis: int | None = -1,
-    *,
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
+    *,
     wrap_negative_indices: bool = True,
 ) -> Array:
     """The elements at indices along an axis, for each position of the other axes.

@@ -246,15 +246,20 @@ def dsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
     return split(ary, indices_or_sections, 2)
 
 
-def choose(a: ArrayLike, choices: Any, mode: str = "raise", *, out: None = None) -> Array:
+def choose(
+    a: ArrayLike,
+    choices: Any,
+    out: None = None,
+    mode: str = "raise",
+) -> Array:
     """The elements of several arrays, each from the one whose number `a` holds.
 
     Args:
         a: integers, or booleans.
         choices: list of arrays, broadcast with `a`.
+        out: None, for NumPy's calls of it: an array never changes.
         mode: numbers outside: "wrap" counts around; "clip", and "raise", whose check would need
             values, move to the border.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the broadcast shape and the promoted dtype.

@@ -65,7 +65,7 @@ _ORDER_OF_KINDS: tuple[frozenset[dtypes.DType], ...] = (
 )
 
 
-def can_cast(from_: Any, to: Any, /, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether values of one dtype, or of an array, become another one by promotion alone.
 
     Args:

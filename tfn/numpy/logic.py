@@ -442,7 +442,7 @@ def _isfinite(x: UOp) -> UOp:
     return unary(Op.ABS, x) < float(np.inf)
 
 
-def isposinf(x: ArrayLike, /, *, out: None = None) -> Array:
+def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether an element is plus infinity.
 
     Example:
@@ -454,7 +454,7 @@ def isposinf(x: ArrayLike, /, *, out: None = None) -> Array:
     return equal(x, float(np.inf))
 
 
-def isneginf(x: ArrayLike, /, *, out: None = None) -> Array:
+def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether an element is minus infinity.
 
     Example:

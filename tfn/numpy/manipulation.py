@@ -565,7 +565,6 @@ def trace(
     axis1: int = 0,
     axis2: int = 1,
     dtype: DTypeLike | None = None,
-    *,
     out: None = None,
 ) -> Array:
     """The sums of the diagonals of two axes.

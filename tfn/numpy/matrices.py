@@ -17,7 +17,6 @@ from tfn.trace.uop import UOp
 def eye(
     N: int,
     M: int | None = None,
-    /,
     k: int = 0,
     dtype: DTypeLike | None = None,
     *,

@@ -25,11 +25,10 @@ def nansum(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The sum of the elements over axes that are not NaN, 0 of none.
 
@@ -37,10 +36,10 @@ def nansum(
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `a`, but 32 bits at least for integers.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -55,7 +54,7 @@ def nansum(
     """
     no_out("nansum", out)
     return reductions.sum(
-        _instead_of_nan("nansum", a, 0), axis, dtype, keepdims, initial=initial, where=where
+        _instead_of_nan("nansum", a, 0), axis, dtype, None, keepdims, initial=initial, where=where
     )
 
 
@@ -63,11 +62,10 @@ def nanprod(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The product of the elements over axes that are not NaN, 1 of none.
 
@@ -75,10 +73,10 @@ def nanprod(
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `a`, but 32 bits at least for integers.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array without the reduced axes, or with size 1 there.
@@ -93,29 +91,28 @@ def nanprod(
     """
     no_out("nanprod", out)
     return reductions.prod(
-        _instead_of_nan("nanprod", a, 1), axis, dtype, keepdims, initial=initial, where=where
+        _instead_of_nan("nanprod", a, 1), axis, dtype, None, keepdims, initial=initial, where=where
     )
 
 
 def nanmax(
     a: ArrayLike,
     axis: Axes = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The largest of the elements over axes that are not NaN; NaN if all are.
 
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
         where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `a` without the reduced axes, or with size 1 there.
@@ -137,22 +134,21 @@ def nanmax(
 def nanmin(
     a: ArrayLike,
     axis: Axes = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The smallest of the elements over axes that are not NaN; NaN if all are.
 
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
         where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `a` without the reduced axes, or with size 1 there.
@@ -175,10 +171,9 @@ def nanmean(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike | None = None,
     out: None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The mean of the elements over axes that are not NaN; NaN of none.
 
@@ -186,9 +181,9 @@ def nanmean(
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array without the reduced axes, or with size 1 there.
@@ -203,19 +198,18 @@ def nanmean(
     """
     no_out("nanmean", out)
     a = array_of("nanmean", a)
-    return reductions.mean(a, axis, dtype, keepdims, where=_numbers("nanmean", a, where))
+    return reductions.mean(a, axis, dtype, keepdims=keepdims, where=_numbers("nanmean", a, where))
 
 
 def nanvar(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
-    *,
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The variance of the elements over axes that are not NaN; see `var`.
 
@@ -223,11 +217,11 @@ def nanvar(
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `nanmean` gives it with ``keepdims=True``; None computes it.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there.
@@ -244,19 +238,18 @@ def nanvar(
     no_out("nanvar", out)
     a = array_of("nanvar", a)
     numbers = _numbers("nanvar", a, where)
-    return reductions.var(a, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
+    return reductions.var(a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean)
 
 
 def nanstd(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
-    *,
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The standard deviation of the elements over axes that are not NaN; see `std`.
 
@@ -264,11 +257,11 @@ def nanstd(
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         ddof: number by which the divisor is less than the number of elements; 0 by default.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `nanmean` gives it with ``keepdims=True``; None computes it.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there.
@@ -285,7 +278,7 @@ def nanstd(
     no_out("nanstd", out)
     a = array_of("nanstd", a)
     numbers = _numbers("nanstd", a, where)
-    return reductions.std(a, axis, dtype, ddof, keepdims, where=numbers, mean=mean)
+    return reductions.std(a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean)
 
 
 def _numbers(name: str, x: Array, where: ArrayLike | None) -> Array:
@@ -328,7 +321,7 @@ def _nan_extreme(
         worst = -math.inf if op is Op.MAX else math.inf
         extreme = reductions.max if op is Op.MAX else reductions.min
         filled = x if x.dtype not in FLOATS else _instead_of_nan(name, x, worst)
-        return extreme(filled, axis, keepdims, initial=initial, where=where)
+        return extreme(filled, axis, None, keepdims, initial=initial, where=where)
     axes = some_axes(name, axis, x.ndim)
     reductions.not_empty(name, x, axes, "check the shape first")
     return apply(_extreme_number, (x,), op, axes, bool(keepdims), weak=x.weak_type)
@@ -344,7 +337,10 @@ def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
 
 
 def nancumsum(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Array:
     """The sum of the elements up to each one, in which NaN counts as 0.
 
@@ -371,7 +367,10 @@ def nancumsum(
 
 
 def nancumprod(
-    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Array:
     """The product of the elements up to each one, in which NaN counts as 1.
 
@@ -398,15 +397,18 @@ def nancumprod(
 
 
 def nanargmax(
-    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    keepdims: bool = False,
 ) -> Array:
     """The first index of the largest element along an axis that is not NaN; -1 if all are.
 
     Args:
         a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
-        keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
+        keepdims: whether the axis, or all of them, stay with size 1.
 
     Returns:
         An integer array without the axis, or with size 1 there.
@@ -425,15 +427,18 @@ def nanargmax(
 
 
 def nanargmin(
-    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    keepdims: bool = False,
 ) -> Array:
     """The first index of the smallest element along an axis that is not NaN; -1 if all are.
 
     Args:
         a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
-        keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
+        keepdims: whether the axis, or all of them, stay with size 1.
 
     Returns:
         An integer array without the axis, or with size 1 there.
@@ -455,12 +460,12 @@ def _nan_place(name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Arr
     x = array_of(name, x)
     if x.dtype not in FLOATS:
         arg_extreme: Any = reductions.argmax if name == "nanargmax" else reductions.argmin
-        return arg_extreme(x, axis, keepdims)  # type: ignore[no-any-return]
+        return arg_extreme(x, axis, None, keepdims)  # type: ignore[no-any-return]
     worst, arg_extreme = (
         (-math.inf, reductions.argmax) if name == "nanargmax" else (math.inf, reductions.argmin)
     )
-    place = arg_extreme(_instead_of_nan(name, x, worst), axis, keepdims)
-    has_number = reductions.any(apply(_is_number, (x,)), axis, keepdims)
+    place = arg_extreme(_instead_of_nan(name, x, worst), axis, None, keepdims)
+    has_number = reductions.any(apply(_is_number, (x,)), axis, keepdims=keepdims)
     return apply(_or_nowhere, (has_number, place))
 
 

@@ -203,7 +203,7 @@ def _times_power(x: UOp, exponent: UOp) -> UOp:
     return UOp(Op.LDEXP, (wide, cast(exponent, np.dtype(f"i{wide.dtype.itemsize}"))))
 
 
-def modf(x: ArrayLike, /, *, out: None = None) -> Pair:
+def modf(x: ArrayLike, /, out: None = None) -> Pair:
     """The fraction and the whole part, both with the sign of x.
 
     Example:
@@ -224,7 +224,7 @@ def _fraction(x: UOp) -> UOp:
     return choose(signed(x), -fraction, fraction)
 
 
-def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The greatest common divisor of integers; gcd(0, 0) is 0.
 
     Raises:
@@ -260,7 +260,7 @@ def _common(x: UOp, y: UOp) -> UOp:
     return build.repeat_while(function([more], params), body, [], [], [x, y])[0]
 
 
-def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The least common multiple of integers; 0 if one of them is 0.
 
     Raises:

@@ -36,14 +36,21 @@ METHODS: dict[str, tuple[float, float]] = {
 """The parameters (a, b) of each method."""
 
 
-def median(a: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+def median(
+    a: ArrayLike,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
     """The middle element of the sorted ones over axes, the mean of two if their number is even.
 
     Args:
         a: real numbers or booleans, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        keepdims: whether reduced axes stay, with size 1.
         out: None, for NumPy's calls of it: an array never changes.
+        overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
+        keepdims: whether reduced axes stay, with size 1.
 
     Returns:
         A floating array without the reduced axes, or with size 1 there; NaN if an element is NaN.
@@ -65,10 +72,10 @@ def percentile(
     a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
-    *,
+    out: None = None,
+    overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-    out: None = None,
 ) -> Array:
     """The value below which `q` percent of the elements over axes lie; see `quantile`.
 
@@ -76,9 +83,10 @@ def percentile(
         a: real numbers or booleans, of any shape.
         q: percentages from 0 to 100, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
+        overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced; NaN if an element is
@@ -102,10 +110,10 @@ def quantile(
     a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
-    *,
+    out: None = None,
+    overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-    out: None = None,
 ) -> Array:
     """The value below which a fraction `q` of the elements over axes lies; NaN if one is NaN.
 
@@ -113,10 +121,11 @@ def quantile(
         a: real numbers or booleans, of any shape.
         q: fractions from 0 to 1, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
+        overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: "linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf",
             "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or "normal_unbiased".
         keepdims: whether reduced axes stay, with size 1.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
@@ -136,15 +145,20 @@ def quantile(
 
 
 def nanmedian(
-    a: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike,
+    axis: Axes = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
 ) -> Array:
     """The median of the elements over axes that are not NaN; NaN of none.
 
     Args:
         a: real numbers or booleans, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        keepdims: whether reduced axes stay, with size 1.
         out: None, for NumPy's calls of it: an array never changes.
+        overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
+        keepdims: whether reduced axes stay, with size 1.
 
     Returns:
         A floating array without the reduced axes, or with size 1 there.
@@ -166,10 +180,10 @@ def nanpercentile(
     a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
-    *,
+    out: None = None,
+    overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-    out: None = None,
 ) -> Array:
     """The percentile of the elements over axes that are not NaN; NaN of none; see `percentile`.
 
@@ -177,9 +191,10 @@ def nanpercentile(
         a: real numbers or booleans, of any shape.
         q: percentages from 0 to 100, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
+        overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
@@ -202,10 +217,10 @@ def nanquantile(
     a: ArrayLike,
     q: ArrayLike,
     axis: Axes = None,
-    *,
+    out: None = None,
+    overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
-    out: None = None,
 ) -> Array:
     """The quantile of the elements over axes that are not NaN; NaN of none; see `quantile`.
 
@@ -213,9 +228,10 @@ def nanquantile(
         a: real numbers or booleans, of any shape.
         q: fractions from 0 to 1, number or array; its axes come first in the result.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
+        overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.

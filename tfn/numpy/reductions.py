@@ -135,11 +135,10 @@ def sum(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
     promote_integers: bool = True,
 ) -> Array:
     """The sum over axes, 0 of no elements.
@@ -149,10 +148,10 @@ def sum(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype in which elements are combined, and of the result; None takes that of `a`, but
             32 bits at least for integers and int32 for booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
         promote_integers: whether integers have 32 bits at least, if `dtype` is None.
 
     Returns:
@@ -177,11 +176,10 @@ def prod(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
     promote_integers: bool = True,
 ) -> Array:
     """The product over axes, 1 of no elements.
@@ -191,10 +189,10 @@ def prod(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype in which elements are combined, and of the result; None takes that of `a`, but
             32 bits at least for integers and int32 for booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that is combined with the result of each reduction; None adds none.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
         promote_integers: whether integers have 32 bits at least, if `dtype` is None.
 
     Returns:
@@ -218,22 +216,21 @@ def prod(
 def max(
     a: ArrayLike,
     axis: Axes = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The largest element over axes, NaN if one is NaN.
 
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
         where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `a` without the reduced axes, or with size 1 there.
@@ -255,22 +252,21 @@ def max(
 def min(
     a: ArrayLike,
     axis: Axes = None,
+    out: None = None,
     keepdims: bool = False,
-    *,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The smallest element over axes, NaN if one is NaN.
 
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         initial: value that counts as one more element; needed where there may be none.
         where: mask that broadcasts to `a`: elements where it is false are left out; needs
             `initial`.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of the dtype of `a` without the reduced axes, or with size 1 there.
@@ -326,19 +322,19 @@ def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
 def any(
     a: ArrayLike,
     axis: Axes = None,
+    out: None = None,
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """Whether one element over axes is true: not zero; NaN is true, and of no elements it is false.
 
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A boolean array without the reduced axes, or with size 1 there.
@@ -358,19 +354,19 @@ def any(
 def all(
     a: ArrayLike,
     axis: Axes = None,
+    out: None = None,
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """Whether all elements over axes are true: not zero; NaN is true, and so are no elements.
 
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A boolean array without the reduced axes, or with size 1 there.
@@ -426,10 +422,10 @@ def mean(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
-    out: None = None,
 ) -> Array:
     """The mean over axes, always floating; NaN of no elements.
 
@@ -437,9 +433,9 @@ def mean(
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the result; None takes that of `a`, float32 for integers and booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         An array of dtype `dtype` without the reduced axes, or with size 1 there.
@@ -557,13 +553,13 @@ def var(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
     correction: int | None = None,
-    out: None = None,
 ) -> Array:
     """The variance over axes: the mean squared distance from the mean.
 
@@ -574,13 +570,13 @@ def var(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the mean, whose real part the result has; None takes that of `a`, float32
             for integers and booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `mean` gives it with ``keepdims=True``; None computes it.
         correction: name of `ddof` in the array API; None uses `ddof`.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
@@ -654,13 +650,13 @@ def std(
     a: ArrayLike,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
+    out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
     correction: int | None = None,
-    out: None = None,
 ) -> Array:
     """The standard deviation over axes: the square root of `var`.
 
@@ -669,13 +665,13 @@ def std(
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
         dtype: dtype of the mean, whose real part the result has; None takes that of `a`, float32
             for integers and booleans.
+        out: None, for NumPy's calls of it: an array never changes.
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
         keepdims: whether reduced axes stay, with size 1.
         where: mask that broadcasts to `a`: elements where it is false are left out; None takes all.
         mean: the mean, as `mean` gives it with ``keepdims=True``; None computes it.
         correction: name of `ddof` in the array API; None uses `ddof`.
-        out: None, for NumPy's calls of it: an array never changes.
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
@@ -698,14 +694,19 @@ def _std(x: UOp, *rest: Any) -> UOp:
     return unary(Op.SQRT, _var(x, *rest))
 
 
-def ptp(a: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = None) -> Array:
+def ptp(
+    a: ArrayLike,
+    axis: Axes = None,
+    out: None = None,
+    keepdims: bool = False,
+) -> Array:
     """The largest element less the smallest over axes, NaN if one is NaN.
 
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        keepdims: whether reduced axes stay, with size 1.
         out: None, for NumPy's calls of it: an array never changes.
+        keepdims: whether reduced axes stay, with size 1.
 
     Returns:
         An array of the dtype of `a` without the reduced axes, or with size 1 there.
@@ -720,19 +721,22 @@ def ptp(a: ArrayLike, axis: Axes = None, keepdims: bool = False, *, out: None = 
         6
     """
     no_out("ptp", out)
-    return max(a, axis, keepdims) - min(a, axis, keepdims)
+    return max(a, axis, None, keepdims) - min(a, axis, None, keepdims)
 
 
 def argmax(
-    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    keepdims: bool = False,
 ) -> Array:
     """The first index of the largest element along an axis; NaN counts as largest.
 
     Args:
         a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
-        keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
+        keepdims: whether the axis, or all of them, stay with size 1.
 
     Returns:
         An int32 array (int64 for 2**31 elements and more) without the axis, or with size 1 there.
@@ -751,15 +755,18 @@ def argmax(
 
 
 def argmin(
-    a: ArrayLike, axis: int | None = None, keepdims: bool = False, *, out: None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    keepdims: bool = False,
 ) -> Array:
     """The first index of the smallest element along an axis; NaN counts as smallest.
 
     Args:
         a: array or number, of any shape.
         axis: axis to reduce, counted from the end if negative; None searches the flat array.
-        keepdims: whether the axis, or all of them, stay with size 1.
         out: None, for NumPy's calls of it: an array never changes.
+        keepdims: whether the axis, or all of them, stay with size 1.
 
     Returns:
         An int32 array (int64 for 2**31 elements and more) without the axis, or with size 1 there.

@@ -57,7 +57,7 @@ def _rint(x: UOp) -> UOp:
     return _round(x, 0)
 
 
-def trunc(x: ArrayLike, /) -> Array:
+def trunc(x: ArrayLike) -> Array:
     """The number rounded towards zero.
 
     Raises:
@@ -77,7 +77,7 @@ def _trunc(x: UOp) -> UOp:
     return where(signed(x), unary(Op.CEIL, x), unary(Op.FLOOR, x))
 
 
-def round(a: ArrayLike, decimals: int = 0, *, out: None = None) -> Array:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """The number rounded to a number of decimals, halves to even.
 
     Args:

@@ -441,12 +441,18 @@ def _past_end(place: UOp, valid: UOp, size: int) -> UOp:
     return build.where(valid < 0, build.full_like(place, size), place)
 
 
-def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Array:
     """Whether each element is among those of another array; all pairs are compared.
 
     Args:
         element: array or number that is looked up.
         test_elements: array of any shape.
+        assume_unique: accepted as in NumPy, and changes nothing.
         invert: whether the answer is negated.
 
     Returns:

@@ -235,8 +235,8 @@ def put_along_axis(
     indices: ArrayLike,
     values: ArrayLike,
     axis: int | None,
-    *,
     inplace: bool = False,
+    *,
     mode: str | None = None,
 ) -> Array:
     """A new array with the elements at indices along an axis replaced.

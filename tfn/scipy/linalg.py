@@ -205,7 +205,13 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int =
     return x[:, 0] if right.ndim == 1 else x
 
 
-def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen") -> Array:
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = False,
+    *,
+    assume_a: str = "gen",
+) -> Array:
     """The solution x of a x = b, for square matrices.
 
     Args:
@@ -320,7 +326,12 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> An
     return tuple(factors) if compute_uv else factors
 
 
-def qr(a: ArrayLike, mode: str = "full", pivoting: bool = False) -> Any:
+def qr(
+    a: ArrayLike,
+    *,
+    mode: str = "full",
+    pivoting: bool = False,
+) -> Any:
     """The factors Q and R of a = Q R, orthonormal columns and an upper triangle, or R alone.
 
     Args:

@@ -163,6 +163,7 @@ def _new_cache() -> Cache[Entry]:
 @overload
 def jit(
     fun: Callable[P, R],
+    /,
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
@@ -177,6 +178,7 @@ def jit(
 @overload
 def jit(
     fun: None = None,
+    /,
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
@@ -190,6 +192,7 @@ def jit(
 
 def jit(
     fun: Callable[P, R] | None = None,
+    /,
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),

@@ -17,7 +17,10 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 
 @overload
 def make_jaxpr(
-    fun: Function, static_argnums: Argnums = (), return_shape: Literal[False] = False
+    fun: Function,
+    static_argnums: Argnums = (),
+    *,
+    return_shape: Literal[False] = False,
 ) -> Callable[..., Jaxpr]: ...
 
 
@@ -28,7 +31,10 @@ def make_jaxpr(
 
 
 def make_jaxpr(
-    fun: Function, static_argnums: Argnums = (), return_shape: bool = False
+    fun: Function,
+    static_argnums: Argnums = (),
+    *,
+    return_shape: bool = False,
 ) -> Callable[..., Any]:
     """A function that returns the closed function which `fun` is for its arguments.
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def cholesky(
-    a: Num[ArrayLike, "*batch n n"], /, *, upper: bool = False, symmetrize_input: bool = True
+    a: Num[ArrayLike, "*batch n n"],
+    *,
+    upper: bool = False,
+    symmetrize_input: bool = True,
 ) -> Inexact[Array, "*batch n n"]:
     """The lower triangle L of L L^H = a, or its adjoint; NaN unless a is positive definite.
 
