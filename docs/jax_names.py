@@ -27,7 +27,6 @@ DIFFERENT = {
     "jax.lax.approx_max_k": "misses none",
     "jax.lax.approx_min_k": "misses none",
     "jax.make_jaxpr": "the equations are tfn's operations",
-    "jax.named_scope": "a block as it is",
     "jax.profiler": "writes traces of tfn",
 }
 """Names whose meaning is another one on purpose, with the difference."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -285,3 +286,18 @@ def test_errors_end_the_program(lines: Lines) -> None:
         with pytest.raises(StopIteration):
             tfn.jit(lambda c: lax.fori_loop(0, 9, body, c))(1.0)
         assert lines() == ["0", "1", "2"]
+
+
+def test_a_breakpoint_stops_with_the_local_values_of_each_call(monkeypatch):
+    stops = []
+    monkeypatch.setattr("sys.breakpointhook", lambda: stops.append(sys._getframe(1)))
+
+    @tfn.jit
+    def f(x):
+        y = {"a": x * 2}
+        debug.breakpoint(name=3)
+        return y["a"]
+
+    f(1.0), f(2.0)
+    assert [float(s.f_globals["y"]["a"]) for s in stops] == [2, 4]
+    assert stops[0].f_globals["name"] == 3 and "test_debug.py:" in stops[0].f_code.co_filename

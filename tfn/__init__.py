@@ -8,6 +8,7 @@ from tfn import numpy as numpy
 from tfn._support.lazy import on_demand as _on_demand
 from tfn.array import Array as Array
 from tfn.trace import runtime as _runtime
+from tfn.version import __version__ as __version__
 
 with _on_demand(globals()):
     from tfn import checkify as checkify
@@ -26,6 +27,7 @@ with _on_demand(globals()):
     from tfn import profiler as profiler
     from tfn import random as random
     from tfn import scipy as scipy
+    from tfn import scopes as scopes
     from tfn import sharding as sharding
     from tfn import tree as tree
     from tfn import tree_util as tree_util
@@ -43,6 +45,7 @@ with _on_demand(globals()):
     from tfn.eager.devices import process_count as process_count
     from tfn.eager.devices import process_index as process_index
     from tfn.eager.devices import process_indices as process_indices
+    from tfn.eager.run import clear_caches as clear_caches
     from tfn.eager.shards import Shard as Shard
     from tfn.eager.shards import make_array_from_callback as make_array_from_callback
     from tfn.eager.shards import (
@@ -66,6 +69,7 @@ with _on_demand(globals()):
     from tfn.kernels import kernel as kernel
     from tfn.lax import bits as _bits  # noqa: F401
     from tfn.lower.target.target import Target as Target
+    from tfn.scopes import named_scope as named_scope
     from tfn.sharding import typeof as typeof
     from tfn.trace.mesh import Device as Device
     from tfn.trace.mesh import get_abstract_mesh as get_abstract_mesh
@@ -87,6 +91,7 @@ with _on_demand(globals()):
     from tfn.transforms.closure import custom_gradient as custom_gradient
     from tfn.transforms.custom_jvp import custom_jvp as custom_jvp
     from tfn.transforms.custom_vjp import custom_vjp as custom_vjp
+    from tfn.transforms.disable import disable_jit as disable_jit
     from tfn.transforms.grad import grad as grad
     from tfn.transforms.grad import stop_gradient as stop_gradient
     from tfn.transforms.grad import value_and_grad as value_and_grad

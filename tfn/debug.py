@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import builtins
 import string
+import sys
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from tfn import tree
@@ -25,6 +27,53 @@ from tfn.transforms.arguments import as_value
 from tfn.transforms.callback import Returning, acting, shown
 
 NOTHING = tree.structure(None)
+
+
+def breakpoint(*, ordered: bool = False, **values: object) -> None:
+    """Stop in Python's debugger when a program comes here, with the values of local variables.
+
+    The debugger, that of ``sys.breakpointhook``, knows the arrays and numbers among the local
+    variables of the function that calls this, as NumPy arrays, and `values`; ``p x`` shows one,
+    ``c`` goes on.
+
+    Args:
+        ordered: accepted as in JAX: calls are always in the order of the Python program.
+        values: others that it is to know, by name.
+
+    Example:
+        >>> import sys, tfn
+        >>> stops = []
+        >>> sys.breakpointhook = lambda: stops.append(sys._getframe(1).f_globals["y"])
+        >>> def f(x):
+        ...     y = x + 1
+        ...     breakpoint()
+        ...     return y
+        >>> float(tfn.jit(f)(2.0)), float(stops[0])
+        (3.0, 3.0)
+        >>> sys.breakpointhook = sys.__breakpointhook__
+    """
+    frame = sys._getframe(1)
+    known = {
+        name: value
+        for name, value in (frame.f_locals | values).items()
+        if name.isidentifier() and builtins.all(map(_is_value, tree.leaves(value)))
+    }
+    where = compile("breakpoint()", f"{frame.f_code.co_filename}:{frame.f_lineno}", "exec")
+    callback(_Stopping(where), **known)
+
+
+def _is_value(leaf: object) -> bool:
+    return is_array(leaf) or isinstance(leaf, (bool, int, float, complex))
+
+
+@frozen
+class _Stopping:
+    """Stops in the debugger; equal ones are one."""
+
+    where: CodeType
+
+    def __call__(self, **values: object) -> None:
+        exec(self.where, {"breakpoint": builtins.breakpoint, **values})
 
 
 def callback(

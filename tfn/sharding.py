@@ -22,6 +22,7 @@ from tfn.trace.mesh import Mesh as Mesh
 from tfn.trace.mesh import get_abstract_mesh as get_abstract_mesh
 from tfn.trace.mesh import get_mesh as get_mesh
 from tfn.trace.mesh import set_mesh as set_mesh
+from tfn.trace.mesh import use_abstract_mesh as use_abstract_mesh
 from tfn.trace.named_sharding import NamedSharding as NamedSharding
 from tfn.trace.named_sharding import PartitionSpec as PartitionSpec
 from tfn.trace.named_sharding import Sharding as Sharding

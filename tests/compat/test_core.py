@@ -126,5 +126,5 @@ def test_functions_of_processes(capsys: Any) -> None:
     assert "optree" in capsys.readouterr().out
     f = tfn.jit(lambda x: x + 1)
     assert float(f(1.0)) == 2.0
-    core.clear_caches()
+    tfn.clear_caches()
     assert float(f(1.0)) == 2.0

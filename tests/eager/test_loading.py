@@ -20,7 +20,7 @@ from tfn.lower.index import simplify
 @pytest.fixture
 def small(monkeypatch: Any) -> int:
     """Room for a dozen programs."""
-    loading.forget()
+    loading.clear_caches()
     monkeypatch.setattr(config, "cache_limit_bytes", 1 << 20)
     return 1 << 20
 
@@ -28,7 +28,7 @@ def small(monkeypatch: Any) -> int:
 @pytest.mark.parametrize("device", ["cpu", "python"])
 def test_a_function_is_lowered_once_for_each_device(device: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(config, "device", device)
-    loading.forget()
+    loading.clear_caches()
     x = tnp.asarray(np.arange(4, dtype=np.float32))
     for _ in range(3):
         found = tfn.make_jaxpr(lambda a: tnp.tanh(a) * 2)(x)
@@ -87,7 +87,7 @@ def test_forgetting_drops_all() -> None:
     f = tfn.jit(lambda x: x * 2 + 1)
     x = tnp.arange(5.0)
     assert f(x).tolist() == [1, 3, 5, 7, 9] and (x - 1).tolist() == [-1, 0, 1, 2, 3]
-    loading.forget()
+    loading.clear_caches()
     gc.collect()
     assert not any(loading.cache_info().entries.values()) and not loading._LOADED
     assert not simplify._MEMO[0].simplified
@@ -102,7 +102,7 @@ def test_a_program_lives_as_long_as_a_function_that_has_it() -> None:
     cache.turn()
     cache.turn()
     assert loading.cache_info().entries["programs"] == 0 and loading.load(jaxpr) is made
-    loading.forget()
+    loading.clear_caches()
     assert f(tnp.arange(5.0)).tolist() == [-1, 2, 5, 8, 11]
 
 

@@ -45,11 +45,11 @@ def test_a_second_process_schedules_nothing(name: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(program_cache, "find", spy)
     f, args = PROGRAMS[name]
-    run.forget()
+    run.clear_caches()
     first = [np.asarray(x) for x in tfn.jit(f)(*args)]
     assert found[0] is None
     del found[:]
-    run.forget()
+    run.clear_caches()
     again = [np.asarray(x) for x in tfn.jit(f)(*args)]
     assert found[0] is not None
     for one, other in zip(first, again, strict=True):
@@ -59,7 +59,7 @@ def test_a_second_process_schedules_nothing(name: str, monkeypatch: pytest.Monke
 def test_profiles_of_found_programs_have_figures() -> None:
     f, args = PROGRAMS["training"]
     tfn.jit(f)(*args)
-    run.forget()
+    run.clear_caches()
     step = tfn.jit(f)
     step(*args)
     with profiler.trace() as block:

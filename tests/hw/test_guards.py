@@ -115,7 +115,7 @@ def test_a_raised_error_survives_a_hook(pool: Any, unraised: list[Any]) -> None:
 def test_native_entries_work_with_guards(monkeypatch: Any, unraised: list[Any]) -> None:
     monkeypatch.setattr(config, "device", DEBUG)
     monkeypatch.setattr(registry, "DEVICES", {})
-    run.forget()  # entries of the eager functions belong to the device that made them
+    run.clear_caches()  # entries of the eager functions belong to the device that made them
     f = tfn.jit(lambda x, y: {"z": [x @ y, x + 1]})
     step = tfn.jit(lambda x: x * 2, donate_argnums=0)
     kept: list[Any] = []
@@ -130,7 +130,7 @@ def test_native_entries_work_with_guards(monkeypatch: Any, unraised: list[Any]) 
     gc.collect()
     assert [float(x[0, 0]) for x in kept] == [1, 2, 3] and len(f._direct) == 1
     assert not unraised
-    run.forget()
+    run.clear_caches()
 
 
 def test_a_freed_array_reads_as_garbage(pool: Any) -> None:

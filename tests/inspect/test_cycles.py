@@ -53,7 +53,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     """A cache folder for what is tuned, and nothing of it in later tests."""
     monkeypatch.setattr(config, "cache_dir", str(tmp_path))
     yield
-    run.forget()
+    run.clear_caches()
 
 
 @pytest.mark.usefixtures("own_cache")

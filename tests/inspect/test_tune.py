@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     monkeypatch.setattr(config, "device", "cpu")
     monkeypatch.setattr(config, "disk_cache", True)
-    run.forget()
+    run.clear_caches()
     return tmp_path / "plans"
 
 
@@ -93,7 +93,7 @@ def test_an_older_plan_stays_if_nothing_beats_it(
     (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
     target = run.device().target
     tuning_cache.keep(kernel.name, target, to_rows(OLDER))
-    run.forget()
+    run.clear_caches()
     f.clear_cache()
     older, model, others = TIMES[best]
 
@@ -119,10 +119,10 @@ def test_without_a_disk_cache_plans_are_those_of_the_process(
     (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
     tuning_cache.keep(kernel.name, run.device().target, to_rows(OLDER))  # on disk
     monkeypatch.setattr(config, "disk_cache", False)
-    run.forget()
+    run.clear_caches()
     assert run.load(f.trace(x).jaxpr).program.kernels == (kernel,)
     tuning_cache.keep(kernel.name, run.device().target, ())  # here
-    run.forget()
+    run.clear_caches()
     (plain,) = run.load(f.trace(x).jaxpr).program.kernels
     assert plain.opts == ()
     assert len(list(folder.iterdir())) == 1
@@ -132,7 +132,7 @@ def test_a_plan_that_cannot_be_replayed_is_left_alone(monkeypatch: pytest.Monkey
     f, x = tfn.jit(lambda x: x - 3), jnp.arange(5.0)
     (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
     tuning_cache.keep(kernel.name, run.device().target, (("split", 77, 2, "upcast"),))
-    run.forget()
+    run.clear_caches()
     f.clear_cache()
     assert f(x).tolist() == [-3, -2, -1, 0, 1]
     (again,) = run.load(f.trace(x).jaxpr).program.kernels

@@ -159,3 +159,14 @@ def test_other_targets(name: str) -> None:
     i = tfn.ShapeDtypeStruct((5,), "int32")
     actual = tfn.verify(f, x, w, i, target=named(name))
     assert actual.proved, str(actual)
+
+
+@pytest.mark.parametrize("ask", [verify, tfn.show, tfn.view], ids=lambda ask: ask.__name__)
+def test_targets_are_given_by_name(ask, tmp_path):
+    options = {"path": tmp_path / "page.html"} if ask is tfn.view else {}
+    for target in ("x86-64-v2", "aarch64", "host", named("x86-64-v3"), None):
+        assert str(ask(lambda x: x + 1, X, target=target, **options))
+    for wrong in ("x86-64-v9", "", "X86-64-V3", 3, ("host",)):
+        with pytest.raises(ArgumentError, match="target") as caught:
+            ask(lambda x: x + 1, X, target=wrong, **options)
+        assert "x86-64-v3" in caught.value.hint

@@ -20,6 +20,7 @@ from tfn.trace.mesh import (
     mesh_of,
     mesh_reads,
     set_mesh,
+    use_abstract_mesh,
 )
 from tfn.trace.sharding import Axis
 
@@ -115,3 +116,12 @@ def test_the_mesh_that_is_set() -> None:
     assert get_mesh().empty and mesh_reads() == reads + 1
     with pytest.raises(ArgumentError, match="set_mesh needs a mesh of devices"):
         set_mesh(mesh.abstract_mesh)  # type: ignore[arg-type]
+
+
+def test_an_abstract_mesh_is_used_within_its_block():
+    mesh = AbstractMesh((8,), ("x",))
+    with use_abstract_mesh(mesh):
+        assert get_abstract_mesh() is mesh and get_mesh().empty
+    assert get_abstract_mesh().empty
+    with pytest.raises(ArgumentError, match="needs an AbstractMesh"):
+        use_abstract_mesh("x")

@@ -24,9 +24,9 @@ def found(g: Any) -> dict[Op, str]:
 
 
 def test_nothing_is_noted_otherwise() -> None:
-    before = len(source_lines._LINES)
+    before = len(source_lines._ORIGINS)
     tfn.make_jaxpr(lambda x: f(x) * 3)(1.0)
-    assert not source_lines.enabled() and len(source_lines._LINES) <= before
+    assert not source_lines.enabled() and len(source_lines._ORIGINS) <= before
 
 
 def test_each_node_has_its_line() -> None:

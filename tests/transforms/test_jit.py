@@ -92,7 +92,7 @@ def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def new() -> CompileStats:
         monkeypatch.setattr(registry, "DEVICES", {})
-        run.forget()
+        run.clear_caches()
         f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)
         f(np.ones(1021, np.float32))
         return f.cache_info().last
@@ -374,7 +374,7 @@ def test_jit_keeps_arrays_only_while_it_lives() -> None:
 def test_the_cache_of_traces_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run.forget()
+    run.clear_caches()
     monkeypatch.setattr(config, "cache_limit_bytes", 1 << 20)
     f = tfn.jit(lambda x: x + 1)
     often = tnp.zeros(1)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import tfn
-from tfn.errors import DTypeError, ShapeError
+import tfn.numpy as tnp
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.transforms.shapes import ShapeDtypeStruct
 
 
 def test_fields() -> None:
@@ -26,3 +28,14 @@ def test_refused() -> None:
         tfn.ShapeDtypeStruct((3,), "datetime64[s]")
     with pytest.raises(AttributeError):
         tfn.ShapeDtypeStruct((3,), "float32").shape = (4,)  # type: ignore[misc]
+
+
+def test_types_like_others_with_changes():
+    x = tnp.ones((2, 3), "int8")
+    like = ShapeDtypeStruct.like
+    assert like(x) == like(np.ones((2, 3), np.int8)) == like(like(x))
+    assert like(2.0).weak_type and like(2.0).shape == ()
+    changed = like(x).update(shape=[4], dtype="float16")
+    assert (changed.shape, changed.dtype) == ((4,), np.float16)
+    with pytest.raises(ArgumentError, match="no such attribute"):
+        changed.update(size=3)

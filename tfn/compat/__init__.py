@@ -31,6 +31,7 @@ Files in reading order:
     export         functions as bytes: `export`, `Exported`
     optimizers     optimisers as triples of functions
     stax           layers as pairs of functions
+    backend        platforms, as clients of XLA are asked for theirs
     attributes     attributes of arrays that only JAX's have
     names          the table: each module of JAX, and the modules of tfn that have its names
     install        `install_as_jax`: modules made from the table, which ``import jax`` returns

@@ -11,7 +11,6 @@ import numpy as np
 import optree
 
 from tfn import tree
-from tfn._support import cache
 from tfn._support.frozen import frozen
 from tfn._support.sections import section
 from tfn.array import Array
@@ -402,11 +401,6 @@ def fwd_and_bwd(
 def copy_to_host_async(x: Any) -> Any:
     """A tree as it is: arrays are in the memory of the host."""
     return x
-
-
-def clear_caches() -> None:
-    """Forget all traces and compiled programs of this process."""
-    cache.clear()
 
 
 def host_id(backend: object = None) -> int:

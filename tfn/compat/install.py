@@ -15,7 +15,7 @@ from tfn.compat.attributes import ATTRIBUTES
 from tfn.compat.avals import typeof
 from tfn.compat.keywords import adapted
 from tfn.compat.names import MODULES, Names
-from tfn.compat.settings import as_in_jax, config, from_environment
+from tfn.compat.settings import as_in_jax, config, flags_of_xla, from_environment
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys
 from tfn.trace.refs import Ref
@@ -68,6 +68,7 @@ def _module(name: str, names: Names) -> ModuleType:
     """A module that looks its names up when they are first used."""
 
     def find(attribute: str) -> Any:
+        flags_of_xla()
         place = names.elsewhere.get(attribute)
         if attribute.startswith("__") and place is None:
             raise _missing(name, attribute, names)

@@ -126,7 +126,7 @@ MODULES: dict[str, Names] = {
         **_from("tfn.compat.ref", "empty_ref", "free_ref"),
         "ds": "tfn.experimental.pallas:ds",
         **_from(
-            PARTS, "clear_caches", "copy_to_host_async", "fwd_and_bwd", "host_count",
+            PARTS, "copy_to_host_async", "fwd_and_bwd", "host_count",
             "host_id", "host_ids", "print_environment_info",
         ),
     }),
@@ -211,6 +211,7 @@ MODULES: dict[str, Names] = {
         "shaped_abstractify") | _from(
         PARTS, "argnums_partial", "donation_vector", "flatten_axes", "rebase_donate_argnums")),
     "jax.extend": Names(),
+    "jax.extend.backend": Names("tfn.compat.backend"),
     "jax.extend.core": Names(None, CORE | _from(
         PARTS, "AbstractToken", "DebugInfo", "DropVar", "Effects", "Token", "TraceTag",
         "array_types", "call_impl", "check_jaxpr", "concrete_or_error", "gensym",
@@ -260,6 +261,7 @@ MODULES: dict[str, Names] = {
     "jaxlib.mlir.dialects": Names(None, {"hlo": HLO}),
     "jaxlib.mlir.dialects.hlo": Names(HLO),
     "jax.lib": Names(None, _from(SETTINGS, "__version__")),
+    "jax.lib.xla_bridge": Names("tfn.compat.backend"),
     "jax._src": Names(),
     "jax._src.ad_util": Names(None, {"stop_gradient_p": f"{OPS}:stop_gradient_p"}),
     "jax._src.api": Names("tfn"),
@@ -290,7 +292,10 @@ MODULES: dict[str, Names] = {
         **_from(OPS, "custom_jvp_call_p", "custom_vjp_call_p"),
     }),
     "jax.custom_batching": Names("tfn.custom_batching"),
-    "jax.ad_checkpoint": Names("tfn", {"remat": "tfn:checkpoint"}),
+    "jax.ad_checkpoint": Names("tfn", {
+        "remat": "tfn:checkpoint",
+        **_from("tfn.inspect.residuals", "print_saved_residuals", "saved_residuals"),
+    }),
     "jax.ops": Names("tfn.ops"),
     "jax.example_libraries": Names(),
     "jax.example_libraries.optimizers": Names("tfn.compat.optimizers"),

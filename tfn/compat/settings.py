@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -14,7 +15,9 @@ from tfn.errors import ArgumentError
 from tfn.numpy.indexing import STATIC_CHECKS
 from tfn.numpy.updates import CUTS
 from tfn.random.keys import set_default_generator
+from tfn.scopes import named_scope
 from tfn.trace import traces
+from tfn.transforms.disable import DISABLED
 
 __version__ = VERSION
 __version_info__ = tuple(map(int, VERSION.split(".")))
@@ -101,6 +104,24 @@ def from_environment() -> None:
         config.update(name, _parsed(variable, text, DEFAULTS[name]))
 
 
+def flags_of_xla() -> None:
+    """Heed the one flag of ``XLA_FLAGS`` that has a meaning here: the number of devices.
+
+    A program sets it before its first use of JAX, which may be after the import; the last of
+    several counts.  Numbers that are none are left to XLA's own complaint, of which there is none.
+    """
+    text = launcher_variables(["XLA_FLAGS"]).get("XLA_FLAGS", "")
+    if text != _SEEN[0]:
+        _SEEN[0] = text
+        found = re.findall(r"--xla_force_host_platform_device_count=(\d+)(?!\S)", text)
+        if found:
+            _devices(int(found[-1]))
+
+
+_SEEN = [""]
+"""The text of XLA_FLAGS that has been heeded."""
+
+
 def _parsed(variable: str, text: str, default: Any) -> Any:
     """The value of a text, of the type of the setting's default."""
     try:
@@ -135,6 +156,10 @@ def _devices(value: Any) -> None:
         tfn_config.devices = value
 
 
+def _disable_jit(value: object) -> None:
+    DISABLED[:] = [bool(value)]
+
+
 def _promotion(value: object) -> None:
     dtypes.set_strict_promotion(value == "strict")
 
@@ -144,6 +169,7 @@ ACTIONS: dict[str, Callable[[Any], None]] = {
     "jax_debug_key_reuse": _key_reuse,
     "jax_debug_nans": _debug_nans,
     "jax_default_prng_impl": set_default_generator,
+    "jax_disable_jit": _disable_jit,
     "jax_enable_x64": _x64,
     "jax_num_cpu_devices": _devices,
     "jax_numpy_dtype_promotion": _promotion,
@@ -267,12 +293,8 @@ def ensure_compile_time_eval() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def named_scope(name: str) -> Iterator[None]:
-    """A block as it is: a trace is printed by operations, not by names."""
-    yield
-
-
 def named_call(fun: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
-    """The function as it is."""
-    return (lambda f: f) if fun is None else fun
+    """The function, whose operations are in a scope of its name."""
+    if fun is None:
+        return lambda f: named_call(f, name=name)
+    return named_scope(str(name or getattr(fun, "__name__", repr(fun))))(fun)

@@ -13,7 +13,6 @@ import numpy as np
 
 from tfn import tree
 from tfn.compat.avals import ShapedArray, float0, typeof
-from tfn.compat.settings import config
 from tfn.compat.zeros import zeros_like_aval
 from tfn.eager.arrays import weaken
 from tfn.eager.run import asarray as run_asarray
@@ -35,7 +34,7 @@ _HINTS = frozenset(
 
 
 class PjitFunction:
-    """A jitted function: `tfn.jit`, but the function as it is within ``disable_jit``.
+    """A jitted function: `tfn.jit`, under the name of its class in JAX.
 
     Libraries look for the name of this class, which is that in JAX.
     """
@@ -46,8 +45,6 @@ class PjitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result."""
-        if config.read("jax_disable_jit"):
-            return self._fun(*args, **kwargs)
         return self._jitted(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

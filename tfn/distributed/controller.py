@@ -138,7 +138,7 @@ class Controller:
         with self.lock:
             self.gang.stop()
             self._forget()
-            run.forget()
+            run.clear_caches()
             try:
                 self.gang.start()
             except TfnError as error:  # as a host that goes away now: it can be started again

@@ -46,7 +46,7 @@ def _reconfigure() -> None:
     }
     if changed:
         registry.DEVICES.update(changed)
-        forget()
+        clear_caches()
 
 
 class Loaded:
@@ -228,8 +228,15 @@ def _agree(program: Program, messages: Sequence[tuple[int, Message]], name: str)
     processes.agree(first.hosts, name, digest(program.function), repr((messages, order)))
 
 
-def forget() -> None:
-    """Drop every trace, program and kernel of this process; arrays stay."""
+def clear_caches() -> None:
+    """Drop every trace, program and kernel of this process; arrays, and the caches on disk, stay.
+
+    Example:
+        >>> import tfn
+        >>> tfn.clear_caches()
+        >>> sum(tfn.run.cache_info().entries.values())
+        0
+    """
     cache.clear()
     _LOADED.clear()
     lower.pipeline.forget()

@@ -31,8 +31,8 @@ from tfn.eager.conversion import read as read
 from tfn.eager.loading import cache_info as cache_info
 from tfn.eager.loading import check_layouts as check_layouts
 from tfn.eager.loading import check_place as check_place
+from tfn.eager.loading import clear_caches as clear_caches
 from tfn.eager.loading import compile_stats as compile_stats
-from tfn.eager.loading import forget as forget
 from tfn.eager.loading import load as load
 from tfn.eager.loading import place as place
 from tfn.eager.loading import ready as ready

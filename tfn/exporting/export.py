@@ -31,8 +31,7 @@ from tfn.exporting.source import source
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.cpu.target import configured, host
-from tfn.hw.cpu.target import named as target_named
+from tfn.hw.cpu.target import host, requested
 from tfn.inspect.verify import report
 from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.lower import pipeline
@@ -115,7 +114,7 @@ def export(
     path: str | Path,
     kind: str = "",
     name: str = "",
-    target: Target | str = "",
+    target: Target | str | None = None,
     embed: object = (),
     threads: int = 1,
     unproved: str = "refuse",
@@ -161,8 +160,7 @@ def export(
             got=f"kind={kind!r}, path={str(path)!r}",
             hint="kinds are " + ", ".join(SUFFIXES) + ", and suffixes of the path say them",
         )
-    if not isinstance(target, Target):
-        target = configured(target_named(target or ("wasm32" if kind == "wasm" else "host")))
+    target = requested(target or ("wasm32" if kind == "wasm" else "host"), host())
     if (kind == "wasm") != target.triple.startswith("wasm") and kind != "c":
         raise ArgumentError(
             f"{kind} cannot be made for {target.triple}",

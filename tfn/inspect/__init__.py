@@ -9,6 +9,7 @@ Files in reading order:
     search_tree  the tree of a search as a page, while it grows
     tune    `tfn.tune`: autotuning, a search for faster opt-ops
     cycles  modulo schedules of inner loops, for `tfn.show` and `tfn.tune`
+    residuals  what a derivative keeps between forward and backward pass
     verify  `tfn.verify`: proofs that every load and store is in bounds
     shardings  `tfn.debug.visualize_array_sharding`: which device has which part of an array
 """
@@ -16,4 +17,5 @@ Files in reading order:
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
+    from tfn.inspect import residuals as residuals
     from tfn.inspect import show as show

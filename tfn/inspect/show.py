@@ -23,6 +23,7 @@ from tfn._support.sections import cached_property
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import assembly
+from tfn.hw.cpu.target import requested
 from tfn.inspect import cycles
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
@@ -218,9 +219,9 @@ PROCESSOR_STAGES = frozenset({"llvm", "driver", "assembly", "cycles"})
 """Stages that only processors have, for which LLVM makes machine code."""
 
 
-def view(jaxpr: Jaxpr, target: Target | None = None, kinds: Sequence[Kind] = ()) -> View:
+def view(jaxpr: Jaxpr, target: Target | str | None = None, kinds: Sequence[Kind] = ()) -> View:
     """A function on its way to a target, or to the default device, for arguments of kinds."""
-    return View(jaxpr, target or run.device().target, kinds)
+    return View(jaxpr, requested(target, run.device().target), kinds)
 
 
 @frozen
@@ -240,7 +241,7 @@ def show(
     function: Callable[..., Any],
     *args: Any,
     at: str = "jaxpr",
-    target: Target | None = None,
+    target: Target | str | None = None,
     **kwargs: Any,
 ) -> Picture:
     """Returns a function at one stage of its compilation, as text.
@@ -253,7 +254,8 @@ def show(
         args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
         at: a stage: jaxpr, shards, kernels, ranges, splits, linear, llvm, text, driver, memory,
             assembly or cycles.  The text of kernels is LLVM IR, or the language of a grid.
-        target: the machine that code is generated for; that of the default device if None.
+        target: the machine that code is generated for, a `Target` or the name of one, such as
+            x86-64-v3; that of the default device if None.
 
     Raises:
         ArgumentError: if there is no such stage.

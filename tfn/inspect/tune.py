@@ -203,7 +203,7 @@ def tune(
             progress.advance(task)
     if growing:
         growing.finish({row.name: row.tree for row in rows})
-    run.forget()
+    run.clear_caches()
     jitted.clear_cache()
     return Report(tuple(rows), len(order) - len(rows), by)
 

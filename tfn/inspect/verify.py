@@ -22,6 +22,7 @@ from tfn._support.frozen import frozen
 from tfn.eager import run
 from tfn.eager.placement import of_whole
 from tfn.errors import CompileError
+from tfn.hw.cpu.target import requested
 from tfn.lower import pipeline
 from tfn.lower.codegen.sort import sort
 from tfn.lower.program import (
@@ -121,19 +122,24 @@ class Report:
 
 
 def verify(
-    function: Callable[..., Any], *args: object, target: Target | None = None, **kwargs: object
+    function: Callable[..., Any],
+    *args: object,
+    target: Target | str | None = None,
+    **kwargs: object,
 ) -> Report:
     """Proves that every load and store of a function's program is in bounds.
 
     Args:
         function: a function of arrays, jitted or not.
         args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
-        target: the machine that the program is compiled for; that of the default device if None.
+        target: the machine that code is generated for, a `Target` or the name of one, such as
+            x86-64-v3; that of the default device if None.
 
     Returns:
         A report of the accesses that are proved, assumed, and not proved.
 
     Raises:
+        ArgumentError: for a target that there is not.
         MissingPackageError: if there is need of z3, and it is not installed.
 
     Example:
@@ -143,8 +149,8 @@ def verify(
         (True, 1, [3])
     """
     jitted = function if isinstance(function, Jitted) else Jitted(function)
-    target = target or run.device().target
-    return report(pipeline.lower(of_whole(jitted.trace(*args, **kwargs).jaxpr), target), target)
+    machine = requested(target, run.device().target)
+    return report(pipeline.lower(of_whole(jitted.trace(*args, **kwargs).jaxpr), machine), machine)
 
 
 def report(program: Program, target: Target, language: pipeline.Language | None = None) -> Report:

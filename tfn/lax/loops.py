@@ -35,6 +35,7 @@ from tfn.trace.jaxpr import function, param
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import name_of, show
 from tfn.transforms.checkpoint import checkpoint, each_loop
+from tfn.transforms.disable import DISABLED
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import layout
 from tfn.transforms.vmap import vmap
@@ -89,6 +90,10 @@ def scan(
     a_function("scan", "f", f)
     if refs.among(tree.leaves(xs)):
         return _over_refs(f, init, xs, partial(scan, length=length, reverse=reverse, unroll=unroll))
+    if DISABLED[0]:
+        arrays, names, over = values("xs", xs)
+        if steps := _length(arrays, names, length):  # of none, only a trace knows the outputs
+            return _scan_in_python(f, init, over, arrays, range(steps), reverse)
     if each_loop():
         f = checkpoint(f)
 
@@ -97,6 +102,28 @@ def scan(
         return LoopPlan(steps, reverse, unrolled(unroll, steps), every)
 
     return scan_by(planned, f, init, xs, length)
+
+
+def _scan_in_python(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    carry: Any,
+    over: tree.Structure,
+    arrays: Sequence[Array],
+    steps: range,
+    reverse: bool,
+) -> Any:
+    """The same as a loop of Python, within `disable_jit`."""
+    outputs = []
+    for i in reversed(steps) if reverse else steps:
+        carry, y = f(carry, tree.unflatten(over, [x[i] for x in arrays]))
+        outputs.append(y)
+    ordered = outputs[::-1] if reverse else outputs
+    rows = [[array(leaf) for leaf in tree.leaves(y)] for y in ordered]
+    stacked = [
+        concatenate([reshape(y, (1, *y.shape)) for y in column], 0)
+        for column in zip(*rows, strict=True)
+    ]
+    return carry, tree.unflatten(tree.structure(ordered[0]), stacked)
 
 
 def scan_by(
@@ -238,6 +265,11 @@ def while_loop(
     a_function("while_loop", "body_fun", body_fun)
     if max_steps is not None:
         max_steps = integer("while_loop", "max_steps", max_steps, 0)
+    if DISABLED[0]:
+        value, steps = init_val, 0
+        while (max_steps is None or steps < max_steps) and cond_fun(value):
+            value, steps = body_fun(value), steps + 1
+        return value
     start, paths, structure = values("value", init_val)
     where = f"while_loop ({name_of(body_fun)})"
     outer = tree.structure((tree.unflatten(structure, start),))

@@ -415,7 +415,7 @@ class _Context:
     __slots__ = ("mesh", "reads")
 
     def __init__(self) -> None:
-        self.mesh: Mesh | None = None
+        self.mesh: Mesh | AbstractMesh | None = None
         self.reads = 0
 
 
@@ -432,7 +432,8 @@ def _context() -> _Context:
 def mesh_in_use() -> Mesh:
     """The mesh of the innermost block ``with mesh:`` or `set_mesh`; an empty one outside."""
     _context().reads += 1
-    return _context().mesh or _EMPTY
+    mesh = _context().mesh
+    return mesh if isinstance(mesh, Mesh) else _EMPTY
 
 
 def mesh_reads() -> int:
@@ -475,6 +476,42 @@ class set_mesh:
         _context().mesh = self._before
 
 
+class use_abstract_mesh:
+    """A block in which the mesh of this thread is known by its names and sizes alone.
+
+    Types can be computed in it, by `tfn.eval_shape`; there is no device to run anything on.
+
+    Args:
+        mesh: an `AbstractMesh`.
+
+    Raises:
+        ArgumentError: for something else.
+
+    Example:
+        >>> with use_abstract_mesh(AbstractMesh((8,), ("x",))):
+        ...     get_abstract_mesh().shape
+        {'x': 8}
+    """
+
+    __slots__ = ("_before", "mesh")
+
+    def __init__(self, mesh: AbstractMesh) -> None:
+        if not isinstance(mesh, AbstractMesh):
+            raise ArgumentError(
+                "use_abstract_mesh needs an AbstractMesh",
+                got=repr(mesh)[:80],
+                hint="mesh.abstract_mesh is that of a mesh; set_mesh takes the mesh itself",
+            )
+        self.mesh = mesh
+
+    def __enter__(self) -> None:
+        self._before = _context().mesh
+        _context().mesh = self.mesh
+
+    def __exit__(self, *_: object) -> None:
+        _context().mesh = self._before
+
+
 def get_mesh() -> Mesh:
     """The mesh that `set_mesh` or ``with mesh:`` has set, or an empty one.
 
@@ -492,7 +529,8 @@ def get_abstract_mesh() -> AbstractMesh:
         >>> get_abstract_mesh()
         AbstractMesh(axis_types=())
     """
-    return mesh_in_use().abstract_mesh
+    _context().reads += 1
+    return (_context().mesh or _EMPTY).abstract_mesh
 
 
 _EMPTY = Mesh((), ())

@@ -2,15 +2,16 @@
 
 Equal nodes are one object, so nodes carry no lines.  During `tracking`, and while
 `config.debug_nans` is on, the line that recorded a node is stored in a weak table beside it, and
-nodes that are made from others, by substitution or by a rule, inherit theirs.  Otherwise nothing
-is stored, at no cost.
+nodes that are made from others, by substitution or by a rule, inherit theirs.  So is the path of
+the scopes in which it was recorded.  Otherwise nothing is stored, at no cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, Self, TypeVar
+from threading import local
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from tfn.config import config
@@ -25,8 +26,16 @@ class Node(Protocol):
         """Its operands."""
 
 
+class Origin(NamedTuple):
+    """The line that recorded a node, and the path of the scopes around it."""
+
+    line: Line
+    scope: tuple[str, ...]
+
+
 N = TypeVar("N", bound=Node)
-_LINES: WeakKeyDictionary[Node, Line] = WeakKeyDictionary()
+_ORIGINS: WeakKeyDictionary[Node, Origin] = WeakKeyDictionary()
+_SCOPE = local()
 _TRACKING_BLOCKS = [0]  # the number of `tracking` blocks that are active
 
 
@@ -44,7 +53,7 @@ def tracked() -> bool:
 def tracking() -> Iterator[None]:
     """Track lines during the block; it begins with none, unless lines are tracked already."""
     if not enabled():
-        _LINES.clear()  # equal nodes of another function may still have its lines
+        _ORIGINS.clear()  # equal nodes of another function may still have its lines
     _TRACKING_BLOCKS[0] += 1
     try:
         yield
@@ -52,32 +61,53 @@ def tracking() -> Iterator[None]:
         _TRACKING_BLOCKS[0] -= 1
 
 
+def scope() -> tuple[str, ...]:
+    """The names of the scopes of this thread, the outermost first."""
+    path: tuple[str, ...] = getattr(_SCOPE, "path", ())
+    return path
+
+
+@contextmanager
+def scoped(name: str) -> Iterator[None]:
+    """A block whose nodes are recorded in a scope of this name, within those that run."""
+    before = scope()
+    _SCOPE.path = (*before, name)
+    try:
+        yield
+    finally:
+        _SCOPE.path = before
+
+
 def put(node: Node, place: Line) -> None:
     """Gives a line to a node."""
-    _LINES[node] = place
+    _ORIGINS[node] = Origin(place, scope())
 
 
 def follow(replaced: Mapping[N, Node]) -> None:
     """Copies the lines of nodes to their replacements that have none."""
     for old, new in replaced.items():
-        if new is not old and old in _LINES:
-            _LINES.setdefault(new, _LINES[old])
+        if new is not old and old in _ORIGINS:
+            _ORIGINS.setdefault(new, _ORIGINS[old])
 
 
 def cover(roots: Iterable[Node], place: Line) -> None:
     """Gives a line to all nodes under the roots, down to those that have one already."""
+    _cover(roots, Origin(place, scope()))
+
+
+def _cover(roots: Iterable[Node], origin: Origin) -> None:
     waiting = list(roots)
     while waiting:
         node = waiting.pop()
-        if node not in _LINES:
-            _LINES[node] = place
+        if node not in _ORIGINS:
+            _ORIGINS[node] = origin
             waiting.extend(node.src)
 
 
 def inherit(result: object, origin: Any) -> None:
     """Gives the nodes that a rule made, in tuples and lists too, the line of their origin."""
-    if origin in _LINES:
-        cover(_nodes(result), _LINES[origin])
+    if origin in _ORIGINS:
+        _cover(_nodes(result), _ORIGINS[origin])
 
 
 def _nodes(result: object) -> Iterator[Node]:
@@ -90,9 +120,16 @@ def _nodes(result: object) -> Iterator[Node]:
 
 def line_of(node: Node) -> Line:
     """The path and number of the line that made a node; None if it is not known."""
-    return _LINES.get(node)
+    origin = _ORIGINS.get(node)
+    return None if origin is None else origin.line
+
+
+def scope_of(node: Node) -> tuple[str, ...] | None:
+    """The path of the scopes in which a node was recorded; None if it is not known."""
+    origin = _ORIGINS.get(node)
+    return None if origin is None else origin.scope
 
 
 def of(node: Node) -> str:
     """The line that made a node, as ``train.py:31  y = x @ w``; empty if it is not known."""
-    return show_line(_LINES.get(node))
+    return show_line(line_of(node))

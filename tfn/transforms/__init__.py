@@ -36,6 +36,7 @@ Files, in reading order:
 - ``static_args``: selections of arguments: static ones, donated ones
 - ``aot``: ahead-of-time compilation: traced, lowered, compiled
 - ``jit``: just-in-time compilation: `jit`
+- ``disable``: `disable_jit`
 - ``shard``: many devices: named axes, `shard_map`, `pmap`, the partitioner
 - ``call``: `call`: a function that stays one operation
 - ``make_jaxpr``: `make_jaxpr`, `eval_shape`

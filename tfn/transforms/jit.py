@@ -53,6 +53,7 @@ from tfn.transforms.arguments import (
     parameter_names,
     wraps,
 )
+from tfn.transforms.disable import DISABLED
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.shard import axes, layout, vary
 from tfn.transforms.shard.jit_shardings import Shardings, mesh_key
@@ -359,6 +360,8 @@ class Jitted(Generic[P, R_co]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result, from the program for arguments of this type."""
+        if DISABLED[0]:
+            return self.function(*args, **kwargs)
         entries, values = self._direct, args
         if kwargs or self.static:
             entries, values = self._arranged(args, kwargs)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfn._support.validate import shown, size_limit
 from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
-from tfn.errors import ShapeError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.trace import runtime
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.op import Shape
@@ -82,6 +82,38 @@ class ShapeDtypeStruct:
         if sharding is None and (explicit := layout.of(value)) is not None:
             sharding = explicit.sharding
         return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type, vma, sharding)
+
+    @staticmethod
+    def like(x: object) -> ShapeDtypeStruct:
+        """The type of an array, of one of NumPy, or of a number.
+
+        Example:
+            >>> import numpy as np
+            >>> ShapeDtypeStruct.like(np.ones((2, 3), np.int8)).shape
+            (2, 3)
+        """
+        if isinstance(x, ShapeDtypeStruct):
+            return x
+        return ShapeDtypeStruct.of(runtime.installed().asarray(x))
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """The type with some of its attributes changed.
+
+        Raises:
+            ArgumentError: for an attribute that it does not have.
+
+        Example:
+            >>> ShapeDtypeStruct((2, 3), "float32").update(shape=(5,)).shape
+            (5,)
+        """
+        unknown = changes.keys() - self.__dataclass_fields__.keys()
+        if unknown:
+            raise ArgumentError(
+                "a ShapeDtypeStruct has no such attribute",
+                got=", ".join(sorted(unknown)),
+                hint="it has " + ", ".join(self.__dataclass_fields__),
+            )
+        return replace(self, **changes)
 
     def with_layout(self, divided: layout.Layout | None) -> ShapeDtypeStruct:
         """The type of an array that is divided over explicit axes of a mesh."""

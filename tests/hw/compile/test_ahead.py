@@ -138,7 +138,7 @@ def test_long_kernels_of_a_program_are_expected(monkeypatch: pytest.MonkeyPatch)
     device = replace(run.device("cpu"), begin=lambda text, target: begun.append(text))
     monkeypatch.setitem(registry.DEVICES, "cpu", device)
     monkeypatch.setattr(config, "disk_cache", False)
-    run.forget()
+    run.clear_caches()
     x = np.ones((300, 300), np.float32)
     loaded = run.load(tfn.jit(lambda x: (tnp.exp(x) @ x, x[0] + 3)).trace(x).jaxpr)
     texts = {k.text: k.work_ns for k in loaded.program.kernels}

@@ -597,7 +597,7 @@ else:
     for path in [p for p in folder.rglob("*") if p.is_file()]:
         path.unlink()
         os.mkfifo(path)
-tfn.run.forget()
+tfn.run.clear_caches()
 tfn.eager.registry.DEVICES.clear()
 assert tfn.jit(lambda x: tnp.sin(x) @ x)(x).tolist() == before
 assert tfn.jit(lambda x: tnp.cos(x) @ x)(x).shape == (4, 4)

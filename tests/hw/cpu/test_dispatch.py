@@ -43,9 +43,9 @@ def way(request: Any, monkeypatch: Any) -> Iterator[str]:
     monkeypatch.setattr(config, "device", "cpu")
     monkeypatch.setattr(registry, "DEVICES", {})
     monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "native")
-    run.forget()
+    run.clear_caches()
     yield request.param
-    run.forget()
+    run.clear_caches()
 
 
 def test_results_equal_with_and_without_native_entries(way: str) -> None:

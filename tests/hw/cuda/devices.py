@@ -76,4 +76,4 @@ def default(device: Device) -> Iterator[None]:
             if name.startswith("cuda"):
                 del registry.DEVICES[name]
         registry.DEVICES.update(mine)
-        run.forget()
+        run.clear_caches()

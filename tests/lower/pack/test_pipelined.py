@@ -74,7 +74,7 @@ def results(case: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> tuple[li
     monkeypatch.setattr(pack.pipelined, "pipelined", counted)
     monkeypatch.setattr(pipeline, "_CACHES", [])
     pipeline.forget()
-    run.forget()
+    run.clear_caches()
     function, operands = CASES[case]
     found = tfn.jit(lambda *xs: function(*xs))(*operands)
     # In place: donated operands are overwritten, where a result fits.
@@ -82,7 +82,7 @@ def results(case: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> tuple[li
     found = *tfn.tree.leaves(found), *tfn.tree.leaves(donating(*map(jnp.asarray, operands)))
     monkeypatch.undo()
     pipeline.forget()
-    run.forget()
+    run.clear_caches()
     return [np.asarray(x) for x in found], sum(changed)
 
 

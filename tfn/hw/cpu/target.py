@@ -91,6 +91,29 @@ def named(name: str) -> Target:
     return TARGETS[name]
 
 
+def requested(target: object, default: Target) -> Target:
+    """The target that a user asks for: a `Target`, the name of one, or the default if None.
+
+    Raises:
+        ArgumentError: for something else, or a name that no target has.
+
+    Example:
+        >>> requested("x86-64-v3", host()).vector_bytes, requested(None, host()) is host()
+        (32, True)
+    """
+    if target is None:
+        return default
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, str):
+        return configured(named(target))
+    raise ArgumentError(
+        "a target is a tfn.Target or the name of one",
+        got=f"target={target!r}"[:80],
+        hint="targets are host, " + ", ".join(TARGETS),
+    )
+
+
 def configured(target: Target) -> Target:
     """The target as the settings want it: a processor may be `batch_invariant`, a grid never is.
 

@@ -14,6 +14,7 @@ from tfn._support.frozen import frozen
 from tfn._support.validate import shown
 from tfn.eager import run
 from tfn.errors import ArgumentError
+from tfn.hw.cpu.target import requested
 from tfn.hw.device import KernelTimer
 from tfn.inspect.limits import limits
 from tfn.inspect.show import View
@@ -63,7 +64,7 @@ FUNCTIONS = FunctionType, Jitted, Page, Lowered, Compiled
 def view(
     function: Callable[..., Any] | Page | Lowered | Compiled,
     *args: Any,
-    target: Target | None = None,
+    target: Target | str | None = None,
     measure: bool = False,
     path: str | Path | None = None,
     show: bool | None = None,
@@ -82,7 +83,8 @@ def view(
     Args:
         function: a function of arrays, jitted or not; or a page, or a lowered function.
         args, kwargs: arguments of the function; or the page to compare with.
-        target: the machine that code is generated for; that of the default device if None.
+        target: the machine that code is generated for, a `Target` or the name of one, such as
+            x86-64-v3; that of the default device if None.
         measure: whether each kernel is timed on one core, in another process.
         path: of the file; a temporary one if None.
         show: whether to open a browser; if None, where there is a graphical one, and no `path`.
@@ -118,21 +120,22 @@ def _collected(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    target: Target | None,
+    target: Target | str | None,
     measure: bool,
 ) -> Collected:
     device = run.device()
     jitted = function if isinstance(function, Jitted) else Jitted(function)
-    seen = View(jitted.trace(*args, **kwargs).jaxpr, target or device.target)
+    machine = requested(target, device.target)
+    seen = View(jitted.trace(*args, **kwargs).jaxpr, machine)
     title = name_of(jitted.function)
     # While lines are tracked functions are traced anew, and those traces are not kept.
     ways = alternatives(lambda: jitted.trace(*args, **kwargs).jaxpr, seen.target)
     if not measure:
         return collect(title, seen, None, ways)
-    if device.kernel_timer is None or target not in (None, device.target):
+    if device.kernel_timer is None or machine != device.target:
         raise ArgumentError(
             "view measures kernels on the cpu, for the machine itself",
-            got=f"the device {device.name}" + (f" and {target.cpu}" if target else ""),
+            got=f"the device {device.name}" + (f" and {machine.cpu}" if target else ""),
             hint="leave out measure and target, or set TFN_DEVICE to cpu",
         )
     peaks = limits(device)

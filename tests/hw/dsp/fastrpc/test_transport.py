@@ -58,9 +58,9 @@ def as_default(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Devi
     """It is the default device."""
     monkeypatch.setitem(registry.DEVICES, "dsp-fastrpc", device)
     monkeypatch.setattr(config, "device", "dsp-fastrpc")
-    run.forget()  # programs are kept by the name of their device
+    run.clear_caches()  # programs are kept by the name of their device
     yield device
-    run.forget()
+    run.clear_caches()
 
 
 def queue_of(device: Device) -> DspQueue:
