@@ -30,7 +30,7 @@ def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read.devices == 8
     assert read.cache_limit_bytes == 2000
     assert not read.disk_cache and str(read.cache_dir) == "/nowhere"
-    assert len(Config.__dataclass_fields__) <= 11
+    assert len(Config.__dataclass_fields__) <= 12
 
 
 WRONG = {
@@ -44,6 +44,7 @@ WRONG = {
     "batch_invariant": ["y", 2, None],
     "key_reuse": ["y", 0.5],
     "debug_nans": ["-1", "nan"],
+    "x64": ["64", None],
     "cache_limit_bytes": ["-1", "x"],
 }
 RIGHT = {
@@ -57,6 +58,7 @@ RIGHT = {
     "batch_invariant": [("1", True), ("", False), (False, False)],
     "key_reuse": [("1", True), ("TRUE", True), ("yes", True), ("on", True), (1, True)],
     "debug_nans": [("", False)],
+    "x64": [("1", True), ("", False), (0, False)],
     "cache_limit_bytes": [("", 512 << 20)],
 }
 

@@ -1,11 +1,14 @@
 """Element types: the promotion lattice against a record of JAX's, names, limits."""
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tfn import dtypes, random
 from tfn.errors import DTypeError
@@ -136,12 +139,85 @@ def test_types_of_keys_and_abstract_types():
     )
 
 
+X, TRUTHS = np.float32([3, 1, 2]), np.array([True, False, True])
+KEY = random.key(0)
+UNSAID = {
+    "int64": [
+        lambda: [tnp.argmax(X), tnp.argmin(X, 0, keepdims=True), tnp.nanargmax(X), tnp.argsort(X)],
+        lambda: [tnp.lexsort((X, X)), tnp.argpartition(X, 1), tnp.searchsorted(X, X)],
+        lambda: [tnp.digitize(X, X[:1]), tnp.nonzero(X), tnp.nonzero(X, size=2), tnp.argwhere(X)],
+        lambda: [tnp.flatnonzero(X), tnp.where(TRUTHS), tnp.unique_inverse(X)[1]],
+        lambda: [tnp.unique(X, return_index=True, return_inverse=True, return_counts=True)[1:]],
+        lambda: [tnp.intersect1d(X, X, return_indices=True)[1:], tnp.count_nonzero(X)],
+        lambda: [
+            tnp.sum(TRUTHS),
+            tnp.cumsum(TRUTHS),
+            tnp.prod(np.int8([2])),
+            tnp.trace(TRUTHS[:, None]),
+        ],
+        lambda: [tnp.arange(3), tnp.arange(1, 3), tnp.linspace(0, 1, 3, dtype=int), tnp.full(2, 1)],
+        lambda: [
+            tnp.indices((2, 2)),
+            tnp.tril_indices(2),
+            tnp.triu_indices(2),
+            tnp.diag_indices(2),
+        ],
+        lambda: [tnp.unravel_index(3, (2, 2)), tnp.ravel_multi_index((1, 1), (2, 2))],
+        lambda: [tnp.bincount(np.int8([1, 2])), tnp.linalg.matrix_rank(tnp.eye(2)), tnp.int_(1)],
+        lambda: [tnp.linalg.lstsq(tnp.eye(2), tnp.ones(2))[2], tnp.asarray([1, 2]), tnp.mgrid[0:2]],
+        lambda: [random.randint(KEY, (2,), 0, 9), tfn.random.choice(KEY, 9, (2,))],
+        lambda: [random.permutation(KEY, 4), tfn.random.categorical(KEY, X)],
+        lambda: [
+            random.poisson(KEY, 3.0),
+            random.rademacher(KEY),
+            random.geometric(KEY, 0.5),
+        ],
+    ],
+    "uint64": [lambda: [random.bits(KEY), tnp.uint(1)]],
+    "float64": [
+        lambda: [tnp.zeros(2), tnp.eye(2), tnp.linspace(0, 1, 3), tnp.hanning(3), tnp.float_(1)],
+        lambda: [
+            tnp.mean(np.int8([1])),
+            tnp.sin(1),
+            np.int8([1]) / tnp.int8(2),
+            tnp.fft.fftfreq(3),
+        ],
+        lambda: [tnp.frombuffer(b"01234567"), random.normal(KEY), tfn.random.gamma(KEY, 2.0)],
+        lambda: [tfn.nn.initializers.normal()(KEY, (2,)), tfn.grad(lambda x: x * x)(1.0)],
+    ],
+    "complex128": [lambda: [tnp.asarray(1j), tfn.scipy.linalg.dft(2), tnp.complex_(1)]],
+    "float32": [lambda: [tnp.sum(X), tnp.mean(X), tnp.sin(X), X * tnp.asarray(X), tnp.median(X)]],
+    "int32": [lambda: [tfn.lax.top_k(X, 2)[1], tnp.frexp(X)[1]]],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [(name, make) for name, makers in UNSAID.items() for make in makers]
+)
+def test_what_nothing_says_has_the_bits_of_a_setting(
+    name: str, make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = {"complex128": "complex64"}.get(name, name.replace("64", "32"))
+    monkeypatch.setattr(tfn.config.config, "key_reuse", True)
+    for x64, expected in ((True, name), (False, narrow), (True, name)):
+        monkeypatch.setattr(tfn.config.config, "x64", x64)
+        assert {x.dtype.name for x in tfn.tree.leaves(make())} == {expected}
+
+
+def test_each_setting_of_defaults_has_its_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = tfn.jit(lambda x: (x * 2.0, tnp.argmax(x), tnp.zeros(1)))
+    for x64, bits in ((False, 4), (True, 8), (False, 4), (True, 8)):
+        monkeypatch.setattr(tfn.config.config, "x64", x64)
+        assert [x.dtype.itemsize for x in f(X)] == [4, bits, bits]
+    assert f.cache_info().misses == 2
+
+
 def test_wide_types_can_be_narrowed() -> None:
-    dtypes.set_default_bits(32, at_most=32)
+    dtypes.narrow_types(True)
     try:
         assert dtypes.canonical("float64") == "float32" and dtypes.canonical(np.int64) == "int32"
     finally:
-        dtypes.set_default_bits(32)
+        dtypes.narrow_types(False)
     assert dtypes.canonical("float64") == "float64"
 
 

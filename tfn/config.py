@@ -1,4 +1,4 @@
-"""Settings of the process: at most eleven, the only readers of environment variables.
+"""Settings of the process: at most twelve, the only readers of environment variables.
 
 Every setting that a pass reads is part of the cache key of its results.
 """
@@ -113,6 +113,7 @@ SETTINGS: dict[str, Setting] = {
     "batch_invariant":    Setting("TFN_BATCH_INVARIANT", "0", _switch, _SWITCHED),
     "key_reuse":          Setting("TFN_KEY_REUSE", "0", _switch, _SWITCHED),
     "debug_nans":         Setting("TFN_DEBUG_NANS", "0", _switch, _SWITCHED),
+    "x64":                Setting("TFN_X64", "0", _switch, _SWITCHED),
     "cache_limit_bytes":  Setting("TFN_CACHE_LIMIT", str(512 << 20),
                                   partial(_count, most=MOST_BYTES), "a number of bytes"),
 }
@@ -186,6 +187,8 @@ class Config:
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         debug_nans: whether each result is searched for NaN, and the operation named that made the
             first (TFN_DEBUG_NANS).
+        x64: whether numbers of Python, indices, and results whose dtype nothing says, have 64 bits
+            instead of 32; random numbers are then those of JAX with ``jax_enable_x64`` (TFN_X64).
         cache_limit_bytes: memory of cached programs, kernels and traces, 0 for no limit; the least
             recently used are dropped (TFN_CACHE_LIMIT).
     """
@@ -200,6 +203,7 @@ class Config:
     batch_invariant: bool = field(default_factory=partial(_environment, "batch_invariant"))
     key_reuse: bool = field(default_factory=partial(_environment, "key_reuse"))
     debug_nans: bool = field(default_factory=partial(_environment, "debug_nans"))
+    x64: bool = field(default_factory=partial(_environment, "x64"))
     cache_limit_bytes: int = field(default_factory=partial(_environment, "cache_limit_bytes"))
 
     def __setattr__(self, name: str, value: object) -> None:

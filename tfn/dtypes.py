@@ -16,6 +16,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tfn._support import cache
+from tfn.config import config, watch
 from tfn.errors import DTypeError, NumberError
 
 DType = np.dtype[Any]
@@ -114,8 +116,11 @@ INT32, INT64, UINT32, UINT64 = int32.dtype, int64.dtype, uint32.dtype, uint64.dt
 FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = float16.dtype, bfloat16.dtype, float32.dtype, float64.dtype
 COMPLEX64, COMPLEX128 = complex64.dtype, complex128.dtype
 
+int_, uint, float_, complex_ = map(ScalarType, (INT32, UINT32, FLOAT32, COMPLEX64))
+"""The defaults under names: `config.x64` changes what they mean."""
+
 DEFAULTS: dict[type, DType] = {bool: BOOL, int: INT32, float: FLOAT32, complex: COMPLEX64}
-"""The dtypes of Python scalars on their own: 32 bits."""
+"""The dtypes of Python scalars on their own: 32 bits, or 64 with `config.x64`."""
 
 
 def number(value: bool | int | float | complex) -> DType:
@@ -146,38 +151,29 @@ SHORT: dict[DType, str] = {
 
 
 _MOST: dict[DType, DType] = {}
-"""The types in place of those that are too wide: none, unless `set_default_bits` narrows them."""
+"""The types in place of those that are too wide: none, unless `narrow_types` narrows them."""
 
 _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32, COMPLEX128: COMPLEX64}
 
 
-def set_default_bits(bits: int, at_most: int = 64) -> None:
-    """Let Python scalars on their own have 64 bits, or 32 again.
+RULES: list[tuple[object, ...]] = [()]
+"""What is not usual in the rules of dtypes now, as part of the keys of caches of programs."""
 
-    Programs that have been compiled stay as they are: set it before anything else.
+_NARROWS = [False]
 
-    Args:
-        bits: of Python scalars.
-        at_most: the bits of new arrays: with 32, a type of 64 bits that is asked for, and an array
-            of NumPy that has them, become one of 32, as in JAX.
 
-    Raises:
-        DTypeError: for another number.
+def narrow_types(narrows: bool) -> None:
+    """Let arrays have 32 bits at most, as in JAX, while `config.x64` is off.
+
+    A type of 64 bits that is asked for, and an array of NumPy that has them, become one of 32.
     """
-    if bits not in (32, 64):
-        raise DTypeError("defaults have 32 or 64 bits", got=f"bits={bits}", hint="write 64")
-    wide = bits == 64
-    DEFAULTS[int], DEFAULTS[float] = (INT64, FLOAT64) if wide else (INT32, FLOAT32)
-    DEFAULTS[complex] = COMPLEX128 if wide else COMPLEX64
-    _DEFAULT_OF.update({"i*": DEFAULTS[int], "f*": DEFAULTS[float], "c*": DEFAULTS[complex]})
-    _MOST.clear()
-    _MOST.update(_NARROWER if at_most == 32 else {})
+    _NARROWS[0] = narrows
     _changed()
 
 
 def install(make: Callable[[Any, DType], Any]) -> None:
     """Install the array constructor behind ``float32(1)``; done once, by ``tfn/__init__.py``."""
-    for name in SCALAR_TYPES:
+    for name in (*SCALAR_TYPES, int_, uint, float_, complex_):
         name.make = make
 
 
@@ -329,14 +325,29 @@ def set_strict_promotion(strict: bool) -> None:
     _changed()
 
 
-PROMOTION_WATCHERS: list[Callable[[], None]] = []
-"""Called when dtypes are promoted by other rules than before, to drop what follows from them."""
-
-
 def _changed() -> None:
+    """Follow the settings: programs that were made by other rules are not used."""
+    rules = tuple(
+        name
+        for name, holds in (
+            ("64 bits", config.x64),
+            ("32 bits at most", _NARROWS[0] and not config.x64),
+            ("strict", _STRICT[0]),
+        )
+        if holds
+    )
+    if rules == RULES[0]:
+        return
+    RULES[0] = rules
+    DEFAULTS[int], DEFAULTS[float] = (INT64, FLOAT64) if config.x64 else (INT32, FLOAT32)
+    DEFAULTS[complex] = COMPLEX128 if config.x64 else COMPLEX64
+    int_.dtype, uint.dtype = DEFAULTS[int], unsigned_type(DEFAULTS[int])
+    float_.dtype, complex_.dtype = DEFAULTS[float], DEFAULTS[complex]
+    _DEFAULT_OF.update({"i*": DEFAULTS[int], "f*": DEFAULTS[float], "c*": DEFAULTS[complex]})
+    _MOST.clear()
+    _MOST.update(_NARROWER if "32 bits at most" in rules else {})
     promote.cache_clear()
-    for watcher in PROMOTION_WATCHERS:
-        watcher()
+    cache.drop_shortcuts()
 
 
 def _joined(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
@@ -584,3 +595,6 @@ def unsigned_type(dtype: DType) -> DType:
         dtype('uint32')
     """
     return _UNSIGNED_BY_BITS[width_bits(dtype)]
+
+
+watch(_changed)

@@ -16,7 +16,7 @@ from tfn import profiler
 from tfn._support import cache
 from tfn.array import Array
 from tfn.config import config
-from tfn.dtypes import set_default_bits, set_strict_promotion
+from tfn.dtypes import set_strict_promotion
 from tfn.eager.operands import number_as
 from tfn.errors import DeletedArrayError, DTypeError, NanError, NumberError
 from tfn.trace.traces import tracing
@@ -212,11 +212,11 @@ def test_other_rules_of_promotion_hold_at_once() -> None:
             x + n
     finally:
         set_strict_promotion(False)
-    set_default_bits(64)
+    tfn.config.x64 = True
     try:
         assert (n * 0.5).dtype == np.float64
     finally:
-        set_default_bits(32)
+        tfn.config.x64 = False
     assert (x + n).tolist() == [2, 4] and (n * 0.5).dtype == np.float32
 
 

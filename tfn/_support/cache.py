@@ -171,10 +171,7 @@ def turn() -> None:
         cache.old, cache.old_bytes = dict(cache.young), cache.young_bytes
         cache.young.clear()
         cache.young_bytes = 0
-        cache.shortcuts.clear()
-        cache.shortcuts_by.clear()
-    for forget in AT_TURN:
-        forget()
+    drop_shortcuts()
     _TOTAL.old_bytes, _TOTAL.young_bytes = _TOTAL.young_bytes, 0
     _TOTAL.turns += 1
     entries = sum(map(len, dropped))
@@ -182,6 +179,15 @@ def turn() -> None:
     if entries:
         said = f"{entries:,} entries, {dropped_bytes:,} bytes"
         events.add("cache", "memory eviction", begin_ns, said)
+
+
+def drop_shortcuts() -> None:
+    """Drop what bypasses the caches, so that every entry is looked up by its key."""
+    for cache in _caches():
+        cache.shortcuts.clear()
+        cache.shortcuts_by.clear()
+    for forget in AT_TURN:
+        forget()
 
 
 def clear() -> None:

@@ -143,8 +143,8 @@ SWITCH = dict.fromkeys(("1", "true", "yes", "on", "t", "y"), True) | dict.fromke
 
 
 def _x64(value: object) -> None:
-    bits = 64 if value else 32
-    dtypes.set_default_bits(bits, at_most=bits if _INSTALLED else 64)
+    dtypes.narrow_types(bool(_INSTALLED))
+    tfn_config.x64 = bool(value)
 
 
 def _static_indices(value: object) -> None:
@@ -189,6 +189,11 @@ class Settings:
     def __init__(self) -> None:
         vars(self).update(DEFAULTS)
 
+    @property
+    def jax_enable_x64(self) -> bool:
+        """Whether Python numbers have 64 bits: ``tfn.config.x64``."""
+        return tfn_config.x64
+
     def update(self, name: str, value: Any) -> None:
         """Change a setting."""
         setattr(self, name, value)
@@ -205,7 +210,7 @@ class Settings:
     @property
     def x64_enabled(self) -> bool:
         """Whether Python numbers have 64 bits."""
-        return bool(self.read("jax_enable_x64"))
+        return self.jax_enable_x64
 
     def config_with_absl(self) -> None:
         """Does nothing: settings are not read from the command line."""

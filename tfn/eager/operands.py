@@ -28,6 +28,7 @@ from tfn.dtypes import (
     INEXACT,
     INT32,
     INTEGERS,
+    RULES,
     SHORT,
     DType,
     as_number_of,
@@ -48,7 +49,7 @@ from tfn.errors import (
 )
 from tfn.trace import bind, concretization, runtime, traces
 from tfn.trace.argument import Param
-from tfn.trace.build import broadcast_to, cast, index_dtype, reshape
+from tfn.trace.build import broadcast_to, cast, reshape, result_index_dtype
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, reshaped
@@ -71,7 +72,7 @@ def apply(
     `body` must be a function of a module, not a new one at each call: with the hashable `static`
     it is the key under which the program is cached.
     """
-    key = body, static, weak, tuple([x.kind for x in operands]), config.device
+    key = body, static, weak, tuple([x.kind for x in operands]), config.device, RULES[0]
     jaxpr, enter = _YOUNG.get(key) or _PROGRAMS.find(key) or (None, None)
     if enter is not None and not traces.APART:
         result: Array = enter(*operands)
@@ -147,7 +148,7 @@ def array_of(name: str, value: object) -> Array:
 
 def indices_of(name: str, indices: Any, size: int) -> Array:
     """NumPy's indices into `size` elements as an Array of the dtype for indices."""
-    return array_of(name, indices.astype(index_dtype(size)))
+    return array_of(name, indices.astype(result_index_dtype(size)))
 
 
 def scalar_kind(value: object) -> DType | None:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from tfn import tree
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import frozen
-from tfn.dtypes import promote
+from tfn.dtypes import RULES, promote
 from tfn.eager.operands import number_as
 from tfn.errors import DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, build, refs, traces
@@ -88,7 +88,7 @@ def closed(
     `what` is the name of the loop, for messages.  Operations on captured values alone are hoisted
     out of a loop; those of a `branch` stay in it, and run only if it is chosen.
     """
-    key = what, structure, tuple(types)
+    key = what, structure, tuple(types), *RULES[0]
     try:
         cache = _CLOSED.get(f)
     except TypeError:  # not hashable, or without weak references

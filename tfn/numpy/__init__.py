@@ -42,15 +42,17 @@ import numpy as _numpy
 
 from tfn.array import Array as Array
 from tfn.dtypes import (
-    bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64, complex128 as complex128,
+    bfloat16 as bfloat16, bool_ as bool_, complex_ as complex_, complex64 as complex64,
+    complex128 as complex128, float_ as float_,
     float4_e2m1fn as float4_e2m1fn, float8_e3m4 as float8_e3m4, float8_e4m3 as float8_e4m3,
     float8_e4m3b11fnuz as float8_e4m3b11fnuz, float8_e4m3fn as float8_e4m3fn,
     float8_e4m3fnuz as float8_e4m3fnuz, float8_e5m2 as float8_e5m2,
     float8_e5m2fnuz as float8_e5m2fnuz, float8_e8m0fnu as float8_e8m0fnu,
     float16 as float16, float32 as float32, float64 as float64, int2 as int2, int4 as int4,
-    int8 as int8, int16 as int16, int32 as int32, int64 as int64, issubdtype as issubdtype,
-    promote_types as promote_types, uint2 as uint2, uint4 as uint4, uint8 as uint8,
-    uint16 as uint16, uint32 as uint32, uint64 as uint64,
+    int_ as int_, int8 as int8, int16 as int16, int32 as int32, int64 as int64,
+    issubdtype as issubdtype, promote_types as promote_types, uint2 as uint2, uint4 as uint4,
+    uint8 as uint8,
+    uint as uint, uint16 as uint16, uint32 as uint32, uint64 as uint64,
 )
 from tfn._support.lazy import on_demand as _on_demand
 
@@ -231,8 +233,7 @@ generic, number, integer, signedinteger, unsignedinteger, inexact, floating, com
     _numpy.complexfloating,
 )
 character, flexible, object_ = _numpy.character, _numpy.flexible, _numpy.object_
-single, double, float_, int_, uint = float32, float64, float32, int32, uint32
-csingle, cdouble, complex_ = complex64, complex128, complex64
+single, double, csingle, cdouble = float32, float64, complex64, complex128
 get_printoptions, printoptions, set_printoptions = (
     _numpy.get_printoptions, _numpy.printoptions, _numpy.set_printoptions,
 )

@@ -558,9 +558,7 @@ def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None
     return asarray(np.from_dlpack(x, **options), copy=copy)
 
 
-def frombuffer(
-    buffer: Any, dtype: DTypeLike = "float32", count: int = -1, offset: int = 0
-) -> Array:
+def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
     """The elements of an object with Python's buffer protocol, such as bytes, in a new vector.
 
     Args:

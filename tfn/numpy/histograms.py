@@ -10,7 +10,7 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, rank, several, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INTEGERS, finfo
+from tfn.dtypes import DEFAULTS, INTEGERS, finfo
 from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, known_values
 from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import clip, divide
@@ -64,7 +64,7 @@ def bincount(
         counts = known_values("bincount", x, "pass length=, which fixes the shape")
         length = max(least, int(counts.max()) + 1 if x.size else 0)
     length = integer("bincount", "length", length, 0)
-    increments = array_of("bincount", np.int32(1) if weights is None else weights)
+    increments = array_of("bincount", np.array(1, DEFAULTS[int]) if weights is None else weights)
     broadcast_shape("bincount", increments.shape, x.shape)
     return apply(_counts, (x, increments), length)
 

@@ -119,12 +119,16 @@ def indices(dimensions: object, dtype: DTypeLike | None = None, sparse: bool = F
 
 
 def _line(ndim: int, axis: int, size: int) -> UOp:
-    return iota(tuple(size if a == axis else 1 for a in range(ndim)), axis)
+    shape = tuple(size if a == axis else 1 for a in range(ndim))
+    return iota(shape, axis, build.result_index_dtype(size))
 
 
 def _coordinates(shape: Shape) -> UOp:
-    each = [reshape(iota(shape, axis), (1, *shape)) for axis in range(len(shape))]
-    return concat(each, 0) if each else iota((0,), 0)
+    each = [
+        reshape(iota(shape, axis, build.result_index_dtype(size)), (1, *shape))
+        for axis, size in enumerate(shape)
+    ]
+    return concat(each, 0) if each else iota((0,), 0, build.result_index_dtype(0))
 
 
 def unravel_index(indices: ArrayLike, shape: object) -> tuple[Array, ...]:
@@ -145,7 +149,7 @@ def unravel_index(indices: ArrayLike, shape: object) -> tuple[Array, ...]:
 
 
 def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
-    dtype = build.index_dtype(build.count(shape), flat.dtype)
+    dtype = build.result_index_dtype(build.count(shape), flat.dtype)
     step = build.count(shape[axis + 1 :])
     return (cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1)
 
@@ -195,7 +199,7 @@ def ravel_multi_index(
         )
     one_of("ravel_multi_index", "mode", mode, ("raise", "clip", "wrap"))
     one_of("ravel_multi_index", "order", order, ("C", "F"))
-    kind = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
+    kind = build.result_index_dtype(build.count(sizes), *[line.dtype for line in lines])
     lines = [_inside(line.astype(kind), n, mode) for line, n in zip(lines, sizes)]
     if order == "F":
         lines, sizes = lines[::-1], sizes[::-1]

@@ -415,7 +415,7 @@ def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Ar
 
 def _count(x: UOp, axes: Numbers, keepdims: bool) -> UOp:
     size = build.count(tuple(x.shape[axis] for axis in axes))
-    return build.add_up(cast(truth(x), build.index_dtype(size)), axes, keepdims)
+    return build.add_up(cast(truth(x), build.result_index_dtype(size)), axes, keepdims)
 
 
 def mean(
@@ -793,8 +793,8 @@ def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> A
 
 def _place(x: UOp, op: Op, axis: int | None, keepdims: bool) -> UOp:
     if axis is not None:
-        return build.reduce(x, op, (axis,), keepdims, build.index_dtype(x.shape[axis]))
-    place = build.reduce(reshape(x, (x.size,)), op, (0,), index=build.index_dtype(x.size))
+        return build.reduce(x, op, (axis,), keepdims, build.result_index_dtype(x.shape[axis]))
+    place = build.reduce(reshape(x, (x.size,)), op, (0,), index=build.result_index_dtype(x.size))
     return reshape(place, (1,) * x.ndim) if keepdims else place
 
 

@@ -62,7 +62,8 @@ def _places(x: UOp, size: int, fill: int) -> UOp:
     (ordered,) = build.sort([places]) if count else (places,)
     ordered = build.shrink(ordered, (0,), (min(size, count),))
     ordered = build.pad(ordered, (0,), (max(size - count, 0),), value=const(count, place.dtype))
-    return build.where(ordered < count, ordered, build.full_like(ordered, fill))
+    ordered = build.where(ordered < count, ordered, build.full_like(ordered, fill))
+    return build.cast(ordered, build.result_index_dtype(count))
 
 
 def nonzero(

@@ -93,7 +93,7 @@ def unique(
     values = slices_at(lines, _mark_missing(index, starts), at, fill)
     results = [index] if return_index else []
     if return_inverse:
-        group = cumsum(new, dtype=build.index_dtype(count)) - 1
+        group = cumsum(new, dtype=build.result_index_dtype(count)) - 1
         inverse = update(group, (order,), group, "set")
         results.append(inverse.reshape(ar.shape) if axis is None else inverse)
     if return_counts:
@@ -130,7 +130,8 @@ def _rows(x: UOp, axis: int) -> tuple[list[UOp], UOp]:
     matrix = reshape(build.moveaxis(x, axis, x.ndim - 1), (width, count))
     rows = [build.shrink(matrix, (i, 0), (i + 1, count)) for i in range(width)]
     columns = [reshape(row, (count,)) for row in rows]
-    *columns, order = build.sort([*columns, iota((count,), 0)], max(width, 1))
+    place = iota((count,), 0, build.result_index_dtype(count))
+    *columns, order = build.sort([*columns, place], max(width, 1))
     return columns, order
 
 

@@ -93,7 +93,8 @@ def _order(x: UOp, axis: int, descending: bool) -> UOp:
     if descending:  # both backwards, so that equal elements keep their order
         x, place = flip(x, (last,)), flip(place, (last,))
     place = build.sort([x, place])[1]
-    return moveaxis(flip(place, (last,)) if descending else place, last, axis)
+    place = flip(place, (last,)) if descending else place
+    return moveaxis(cast(place, build.result_index_dtype(x.shape[last])), last, axis)
 
 
 def lexsort(keys: object, axis: int = -1) -> Array:
@@ -124,7 +125,7 @@ def _lexical(*keys_and_axis: Any) -> UOp:
     last = keys[0].ndim - 1
     columns = [moveaxis(key, axis, last) for key in keys]
     place = build.sort([*columns, iota(columns[0].shape, last)], len(keys))[-1]
-    return moveaxis(place, last, axis)
+    return moveaxis(cast(place, build.result_index_dtype(place.shape[last])), last, axis)
 
 
 SEARCHES = ("scan", "scan_unrolled", "sort", "compare_all", "default")
@@ -179,8 +180,9 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
     size, shape, turns = a.size, v.shape, a.size.bit_length()
     index = build.index_dtype(size)
     start = build.zeros(shape, index)
+    wide = build.result_index_dtype(size)
     if not size:
-        return start
+        return cast(start, wide)
     types: list[tuple[Shape, DType]] = [
         ((size,), dtype),
         (shape, dtype),
@@ -201,7 +203,7 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
     powers = iota((turns,), 0, index)
     steps = flip(build.full_like(powers, 1) << powers, (0,))
     operands = [UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v)]
-    return build.scan(body, operands, [start], [steps], turns)[0]
+    return cast(build.scan(body, operands, [start], [steps], turns)[0], wide)
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:

@@ -40,7 +40,7 @@ def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
 
 def random_order(words: UOp, size: int) -> UOp:
     """The integers 0 to size - 1 in a random order."""
-    return shuffled(words, build.iota((size,), 0), 0)
+    return shuffled(words, build.iota((size,), 0, build.result_index_dtype(size)), 0)
 
 
 def permuted(words: UOp, x: UOp, axis: int) -> UOp:
@@ -62,7 +62,8 @@ def take_slices(x: UOp, places: UOp, axis: int) -> UOp:
 def argsort_top(u: UOp, count: int) -> UOp:
     """The indices of the largest elements of each line, the largest first."""
     last = (u.ndim - 1,)
-    places = build.flip(build.iota(u.shape, u.ndim - 1), last)
+    index = build.result_index_dtype(u.shape[-1])
+    places = build.flip(build.iota(u.shape, u.ndim - 1, index), last)
     _, order = build.sort((build.flip(u, last), places))
     best = build.flip(order, last)
     return build.shrink(best, (0,) * u.ndim, (*u.shape[:-1], count))
@@ -79,7 +80,7 @@ def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: B
     noise = gumbel(words, (*prefix, *lines), logits.dtype)
     noisy = noise + build.broadcast_to(logits, noise.shape)
     at = len(prefix) + axis
-    return build.reduce(noisy, Op.MAX, (at,), index=build.index_dtype(noisy.shape[at]))
+    return build.reduce(noisy, Op.MAX, (at,), index=build.result_index_dtype(noisy.shape[at]))
 
 
 def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) -> UOp:
@@ -91,7 +92,7 @@ def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) 
 
 def uniform_integers(words: UOp, size: int, shape: Shape) -> UOp:
     """Integers in [0, size), with replacement."""
-    dtype = build.index_dtype(size)
+    dtype = build.result_index_dtype(size)
     unsigned = np.dtype(f"u{dtype.itemsize}")
     return integers(words, const(0, dtype), const(size, unsigned), shape, dtype)
 
@@ -107,7 +108,7 @@ def weighted_integers(words: UOp, p: UOp, shape: Shape) -> UOp:
     ) * (1 - unit(words, shape, p.dtype))
     wide = (*shape, p.shape[0])
     below = build.broadcast_to(total, wide) < build.broadcast_in_dim(r, wide, range(len(shape)))
-    return build.add_up(build.cast(below, build.index_dtype(p.size)), (len(shape),))
+    return build.add_up(build.cast(below, build.result_index_dtype(p.size)), (len(shape),))
 
 
 def distinct_weighted_integers(words: UOp, p: UOp, count: int) -> UOp:

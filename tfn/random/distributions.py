@@ -16,14 +16,12 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     COMPLEXES,
     DEFAULTS,
-    FLOAT32,
     FLOATS,
     INEXACT,
     INT32,
     INTEGERS,
     NARROW,
     SIGNED,
-    UINT32,
     UNSIGNED,
     DType,
     DTypeLike,
@@ -179,7 +177,8 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) ->
     Args:
         key: a single key from `key` or `split`, used up by this call, or its words.
         shape: sizes of the result, an integer or a sequence; () for a scalar.
-        dtype: uint8, uint16, uint32 or uint64; uint32 if None.
+        dtype: uint8, uint16, uint32 or uint64; uint32 if None, or uint64 with
+            ``config.x64``.
 
     Raises:
         DTypeError: unless `dtype` is an unsigned integer type.
@@ -189,7 +188,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) ->
         >>> bits(key(42), (2,)).tolist()
         [2098992034, 2919706841]
     """
-    kind = UINT32 if dtype is None else dtypes.canonical(dtype)
+    kind = dtypes.unsigned_type(DEFAULTS[int]) if dtype is None else dtypes.canonical(dtype)
     result_type("bits", kind, UNSIGNED - NARROW, "an unsigned integer dtype")
     words = words_of("bits", key)
     return apply(random_bits, [words], a_shape("bits", shape), 8 * kind.itemsize)
@@ -482,7 +481,7 @@ def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = No
 
 def rademacher_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     """1 where a uniform float is less than a half, else -1."""
-    heads = unit(words, shape, FLOAT32) < 0.5
+    heads = unit(words, shape, DEFAULTS[float]) < 0.5
     return build.where(heads, const(1, dtype, shape), const(-1, dtype, shape))
 
 

@@ -509,7 +509,7 @@ def hilbert(n: int) -> Array:
     return 1 / (places[:, None] + places + 1.0)
 
 
-def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = "complex64") -> Array:
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = complex) -> Array:
     """The matrix of the discrete Fourier transform.
 
     Args:

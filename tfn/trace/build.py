@@ -14,6 +14,7 @@ import numpy as np
 from tfn.dtypes import (
     BFLOAT16,
     COMPLEXES,
+    DEFAULTS,
     FLOAT16,
     FLOAT32,
     INT32,
@@ -61,6 +62,11 @@ def index_dtype(size: int, *dtypes: DType) -> DType:
     """
     wide = size >= 1 << 31 or any(d.itemsize == 8 or d == UINT32 for d in dtypes)
     return INT64 if wide else INT32
+
+
+def result_index_dtype(size: int, *dtypes: DType) -> DType:
+    """The dtype of indices that are results: `index_dtype`, or the default of integers if wider."""
+    return max(index_dtype(size, *dtypes), DEFAULTS[int], key=lambda dtype: dtype.itemsize)
 
 
 def iota(shape: Shape, axis: int, dtype: DType | None = None) -> UOp:

@@ -26,7 +26,7 @@ from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
 from tfn._support.validate import a_function
 from tfn.config import config
-from tfn.dtypes import SHORT, number
+from tfn.dtypes import RULES, SHORT, number
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind, effects, refs, runtime, source_lines, traces
 from tfn.trace.aval import kind_of
@@ -410,7 +410,7 @@ class Jitted(Generic[P, R_co]):
             values, structure = refs.flatten(split.dynamic)
             values = self._values(values, split, structure)
             kinds = tuple([(x.kind, x.weak_type) for x in values])
-        key = structure, split.statics, kinds
+        key = structure, split.statics, kinds, *RULES[0]
         entry = None
         if not self._reads_mesh and not axes.live():
             entry = self._entries.young.get(key)
@@ -461,7 +461,7 @@ class Jitted(Generic[P, R_co]):
         """
         types = [v.kind or kind_of(v.shape, v.dtype) for v in values]
         kinds = tuple([(kind, v.weak_type) for kind, v in zip(types, values, strict=True)])
-        rest = structure, split.statics, kinds, *vary.key(values), *layout.key(values)
+        rest = structure, split.statics, kinds, *RULES[0], *vary.key(values), *layout.key(values)
         key: Any = (*rest, *mesh_key(self._reads_mesh))
         entry = None if anew else self._entries.find(key)
         if entry is not None:

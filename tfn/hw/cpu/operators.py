@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tfn._support import cache
-from tfn.dtypes import FLOAT32, FLOAT64, INTEGERS, PROMOTION_WATCHERS, DType
+from tfn.dtypes import FLOAT32, FLOAT64, INTEGERS, DType
 from tfn.hw.cpu import native
 from tfn.hw.cpu.interpreter import keep_forever
 from tfn.hw.cpu.loader import Code
@@ -106,7 +106,6 @@ class Operators:
         keep_forever(self, array, learner, APART, names)
         self._resize(MIN_ROWS)
         cache.AT_TURN.append(self.clear)
-        PROMOTION_WATCHERS.append(self.clear)
         self._slots = _slots(array) if self._slots is None else self._slots
         self.install()
 

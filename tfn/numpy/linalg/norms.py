@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tfn._support.validate import real_number, shown
 from tfn.array import Array, ArrayLike, Axes
-from tfn.dtypes import INT32, DType, finfo, highest, part
+from tfn.dtypes import DType, finfo, highest, part
 from tfn.eager.operands import apply, array_of, inexact, some_axes
 from tfn.errors import ArgumentError
 from tfn.numpy import reductions
@@ -229,7 +229,7 @@ def matrix_rank(
     """
     M = array_of("matrix_rank", M)
     if M.ndim < 2:
-        return reductions.any(M != 0).astype(INT32)
+        return reductions.any(M != 0).astype(int)
     values = eigen.svdvals(M)
     if tol is None:
         relative = max(M.shape[-2:]) * finfo(values.dtype).eps if rtol is None else asarray(rtol)
@@ -237,4 +237,4 @@ def matrix_rank(
         tol = reductions.max(values, -1, keepdims=True, initial=0) * relative
     else:
         tol = asarray(tol)[..., None]
-    return reductions.sum(values > tol, -1, dtype=INT32)
+    return reductions.sum(values > tol, -1, dtype=int)

@@ -263,7 +263,7 @@ def lstsq(
     relative = max(a.shape) * float(finfo(a.dtype).eps) if rcond is None or rcond < 0 else rcond
     x = matmul(pinv(a, relative), columns)
     s = eigen.svdvals(a)
-    rank = add_up(s > relative * largest(s, initial=0), dtype="int32")
+    rank = add_up(s > relative * largest(s, initial=0), dtype=int)
     rest = columns - matmul(a, x)
     residuals = add_up(abs(rest) ** 2, 0)
     if numpy_resid and (a.shape[0] <= a.shape[1] or int(rank) < a.shape[1]):
