@@ -16,7 +16,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tfn._support import cache
 from tfn.config import config, watch
 from tfn.errors import DTypeError, NumberError
 
@@ -158,6 +157,9 @@ _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32, COMPLEX128: COMPLEX
 
 RULES: list[tuple[object, ...]] = [()]
 """What is not usual in the rules of dtypes now, as part of the keys of caches of programs."""
+
+RULES_WATCHERS: list[Callable[[], None]] = []
+"""Called when the rules change, to drop what follows from them and has no key."""
 
 _NARROWS = [False]
 
@@ -347,7 +349,8 @@ def _changed() -> None:
     _MOST.clear()
     _MOST.update(_NARROWER if "32 bits at most" in rules else {})
     promote.cache_clear()
-    cache.drop_shortcuts()
+    for watcher in RULES_WATCHERS:
+        watcher()
 
 
 def _joined(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:

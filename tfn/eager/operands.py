@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.cache import Cache
+from tfn._support.cache import Cache, drop_shortcuts
 from tfn._support.validate import cast_hint, integer, shown, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.array import Axes as Axes
@@ -29,6 +29,7 @@ from tfn.dtypes import (
     INT32,
     INTEGERS,
     RULES,
+    RULES_WATCHERS,
     SHORT,
     DType,
     as_number_of,
@@ -57,11 +58,12 @@ from tfn.trace.uop import UOp, const, reshaped
 REAL = INTEGERS | FLOATS
 
 Ready = tuple[Jaxpr, runtime.Entry | None]
-_PROGRAMS: Cache[Ready] = Cache(  # by body, static, weak, kinds, device
+_PROGRAMS: Cache[Ready] = Cache(  # by body, static, weak, kinds, device, rules of dtypes
     "eager functions",
     lambda ready: runtime.ENTRY_BYTES + runtime.installed().compile_stats(ready[0]).size_bytes,
 )
 _YOUNG = _PROGRAMS.young
+RULES_WATCHERS.append(drop_shortcuts)
 
 
 def apply(
