@@ -6,7 +6,7 @@ from typing import Any
 
 from tfn._support.validate import integer, one_of, rank, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INT32, DType, DTypeLike, canonical
+from tfn.dtypes import DType, DTypeLike, canonical
 from tfn.dtypes import part as part_of
 from tfn.eager.arrays import weaken
 from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, one_axis, together
@@ -16,7 +16,7 @@ from tfn.numpy.complex import conj
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.contraction import contract, matmul
 from tfn.numpy.logic import where as select
-from tfn.numpy.sorting import argsort
+from tfn.numpy.sorting import argsort, insertion_points
 from tfn.trace import build
 from tfn.trace.build import add_up, cast, eq, expand, full_like, reshape
 from tfn.trace.build import where as choose
@@ -33,8 +33,6 @@ def interp(
     period: ArrayLike | None = None,
 ) -> Array:
     """The piecewise linear function through the points (xp, fp), at `x`; constant outside.
-
-    All of `xp` is compared with each element of `x`, in one pass.
 
     Args:
         x: real array or number, of any shape.
@@ -84,11 +82,8 @@ def interp(
 
 def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType, left: bool, right: bool) -> UOp:
     x, xp, fp = cast(x, part_of(dtype)), cast(xp, part_of(dtype)), cast(fp, dtype)
-    count = xp.size
-    shape = (*x.shape, count)
-    reached = build.broadcast_to(xp, shape) <= build.broadcast_in_dim(x, shape, range(x.ndim))
-    place = add_up(cast(reached, INT32), (x.ndim,)) - 1
-    place = build.minimum(build.maximum(place, full_like(place, 0)), full_like(place, count - 2))
+    place = insertion_points(xp, x, x.dtype, left=False) - 1
+    place = build.minimum(build.maximum(place, full_like(place, 0)), full_like(place, xp.size - 2))
 
     def at(line: UOp, index: UOp) -> UOp:
         values = build.gather(line, reshape(index, (*index.shape, 1)), (1,))

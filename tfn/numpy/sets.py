@@ -12,14 +12,14 @@ import numpy as np
 
 from tfn._support.validate import integer
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS
+from tfn.dtypes import FLOATS, INEXACT
 from tfn.eager.operands import apply, array_of, indices_of, known_values, one_axis, together
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.cumulative import cumsum
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import logical_and, logical_not, logical_xor
 from tfn.numpy.searching import SIZE, flatnonzero, slices_at
-from tfn.numpy.sorting import searchsorted
+from tfn.numpy.sorting import MAX_COMPARED, insertion_points, searchsorted
 from tfn.numpy.updates import update
 from tfn.trace import build
 from tfn.trace.build import cast, iota, ne, reshape
@@ -448,7 +448,7 @@ def isin(
     assume_unique: bool = False,
     invert: bool = False,
 ) -> Array:
-    """Whether each element is among those of another array; all pairs are compared.
+    """Whether each element is among those of another array.
 
     Args:
         element: array or number that is looked up.
@@ -469,8 +469,17 @@ def isin(
 
 
 def _isin(x: UOp, y: UOp, dtype: Any, invert: bool) -> UOp:
-    shape = (*x.shape, y.size)
-    each = build.broadcast_in_dim(cast(x, dtype), shape, range(x.ndim))
-    line = build.broadcast_to(reshape(cast(y, dtype), (y.size,)), shape)
-    contained = build.reduce(build.eq(each, line), Op.MAX, (x.ndim,))
+    x, y = (UOp(Op.DETACH, (cast(u, dtype),)) for u in (x, y))
+    if y.size <= MAX_COMPARED:
+        shape = (*x.shape, y.size)
+        each = build.broadcast_in_dim(x, shape, range(x.ndim))
+        line = build.broadcast_to(reshape(y, (y.size,)), shape)
+        contained = build.reduce(build.eq(each, line), Op.MAX, (x.ndim,))
+    else:
+        y = build.where(ne(y, y), build.full_like(y, np.nan), y) if dtype in INEXACT else y
+        (line,) = build.sort([reshape(y, (y.size,))])
+        place = insertion_points(line, x, dtype, left=True)
+        place = build.minimum(place, build.full_like(place, y.size - 1))
+        found = build.gather(line, reshape(place, (*x.shape, 1)), (1,))
+        contained = build.eq(x, reshape(found, x.shape))
     return build.unary(Op.NOT, contained) if invert else contained

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfn._support.validate import element_type, one_of, rank, several, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, INTEGERS, DType, DTypeLike, complex_of
+from tfn.dtypes import COMPLEXES, FLOATS, INTEGERS, DType, DTypeLike, complex_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
 from tfn.errors import ArgumentError
 from tfn.numpy.indexing import getitem
@@ -142,7 +142,8 @@ def searchsorted(
 ) -> Array:
     """The indices at which `v` would be inserted into the sorted vector `a` to keep it sorted.
 
-    A binary search for all elements of `v` side by side, whatever `method` asks for.
+    A binary search for all elements of `v` side by side, or a comparison with all elements of a
+    short vector, whatever `method` asks for.
 
     Args:
         a: ascending vector.
@@ -172,20 +173,45 @@ def searchsorted(
         order = array_of("searchsorted", sorter)
         element_type("searchsorted", order, INTEGERS, "integers as sorter")
         operands[0] = getitem(operands[0], (order,))
-    return apply(_search, operands, dtype, side == "left")
+    return apply(insertion_points, operands, dtype, side == "left")
 
 
-def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
-    """The number of elements before each key, by steps of powers of two down to one."""
+MAX_COMPARED = 64
+"""Elements up to which a vector is compared with every key as a whole, which has no gathers: a
+binary search of 100,000 keys takes longer up to about 128."""
+
+
+def insertion_points(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
+    """The number of elements of a sorted vector before each key; the arguments of a program."""
+    a, v = (UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v))
+    wide = build.result_index_dtype(a.size)
+    if a.size > MAX_COMPARED:
+        return cast(_search(a, v, left), wide)
+    shape = (*v.shape, a.size)
+    line, key = build.broadcast_to(a, shape), build.broadcast_in_dim(v, shape, range(v.ndim))
+    return build.add_up(cast(_before(line, key, left), wide), (v.ndim,))
+
+
+def _before(element: UOp, key: UOp, left: bool) -> UOp:
+    """Whether elements are sorted before keys; NaN counts as the largest."""
+    if key.dtype in COMPLEXES:  # by the real, then the imaginary part
+        (x, u), (y, w) = ((build.real(z), build.imag(z)) for z in (element, key))
+        return _before(x, y, True) | (~_before(y, x, True) & _before(u, w, left))
+    before = element < key if left else element <= key
+    if key.dtype not in FLOATS:
+        return before
+    key_is_nan = ne(key, key)
+    return before | (key_is_nan & eq(element, element)) if left else before | key_is_nan
+
+
+def _search(a: UOp, v: UOp, left: bool) -> UOp:
+    """Steps of powers of two down to one, for all keys side by side."""
     size, shape, turns = a.size, v.shape, a.size.bit_length()
     index = build.index_dtype(size)
     start = build.zeros(shape, index)
-    wide = build.result_index_dtype(size)
-    if not size:
-        return cast(start, wide)
     types: list[tuple[Shape, DType]] = [
-        ((size,), dtype),
-        (shape, dtype),
+        ((size,), a.dtype),
+        (shape, a.dtype),
         (shape, index),
         ((), index),
     ]
@@ -195,15 +221,11 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
     limit = build.full_like(next_place, size)
     last = build.reshape(build.minimum(next_place, limit) - 1, (*shape, 1))
     candidate = build.reshape(build.gather(line, last, (1,)), shape)
-    before = candidate < key if left else candidate <= key
-    if dtype in FLOATS:  # NaN counts as the largest
-        key_is_nan = ne(key, key)
-        before = before | (key_is_nan & eq(candidate, candidate)) if left else before | key_is_nan
-    body = function([build.where(before & (next_place <= limit), next_place, place)], params)
+    reached = _before(candidate, key, left) & (next_place <= limit)
+    body = function([build.where(reached, next_place, place)], params)
     powers = iota((turns,), 0, index)
     steps = flip(build.full_like(powers, 1) << powers, (0,))
-    operands = [UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v)]
-    return cast(build.scan(body, operands, [start], [steps], turns)[0], wide)
+    return build.scan(body, [a, v], [start], [steps], turns)[0]
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:

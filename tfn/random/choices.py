@@ -13,6 +13,7 @@ from tfn.dtypes import DEFAULTS, FLOATS, UINT32, DType
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.errors import ArgumentError, ShapeError
 from tfn.lax.generators import independent_words, random_bits
+from tfn.numpy.sorting import insertion_points
 from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, unit
 from tfn.random.keys import KeyLike, words_of
 from tfn.trace import build
@@ -106,9 +107,7 @@ def weighted_integers(words: UOp, p: UOp, shape: Shape) -> UOp:
     r = build.broadcast_to(
         build.reshape(build.shrink(total, (p.shape[0] - 1,), p.shape), ()), shape
     ) * (1 - unit(words, shape, p.dtype))
-    wide = (*shape, p.shape[0])
-    below = build.broadcast_to(total, wide) < build.broadcast_in_dim(r, wide, range(len(shape)))
-    return build.add_up(build.cast(below, build.result_index_dtype(p.size)), (len(shape),))
+    return insertion_points(total, r, p.dtype, left=True)
 
 
 def distinct_weighted_integers(words: UOp, p: UOp, count: int) -> UOp:
