@@ -32,6 +32,14 @@ def test_membership():
     close(tnp.isin(X, np.zeros(0)), np.zeros((2, 3), bool))
 
 
+@pytest.mark.parametrize("name", ["int8", "uint64", "float16", "float64", "complex64", "bool"])
+@pytest.mark.parametrize("size", [3, 64, 65, 300])
+def test_membership_in_short_and_long_arrays(name, size):
+    x, y = sample(name, (40,), 1), sample(name, (size,), 2)
+    x[: size // 4] = y[: len(x[: size // 4])]
+    close(tnp.isin(x, y), np.equal.outer(x, y).any(1))
+
+
 @pytest.mark.parametrize("name", ["int8", "float32", "bool"])
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_unique_of_a_size(name, axis):

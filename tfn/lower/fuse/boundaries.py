@@ -43,6 +43,10 @@ MAX_SPARSITY_TO_MATERIALIZE = 16
 A gather of fewer elements computes those alone, at the indices at which it takes them.
 """
 
+MAX_UPDATES_IN_A_ROW = 8
+"""Scatters of scatters that are looked through for an array which the updates read: a bound, so
+that the time for many in a row is linear."""
+
 
 @cached(maxsize=64)  # equal layers have the same loop bodies
 def insert_barriers(function: UOp, target: Target) -> UOp:
@@ -128,8 +132,8 @@ def _ordered(node: UOp) -> UOp:
 def repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
     """Policy: operands that contractions and gathers read many times are materialised.
 
-    So are the updates of a scatter, fewer than its elements, if they are computed of its operand:
-    once they exist, that may be updated in place.
+    So are the updates of a scatter, fewer than its elements, if they are computed of its operand,
+    or of what that is an update of: once they exist, that may be updated in place.
     """
     return set(_repeated_operands(outputs, barriers))
 
@@ -147,7 +151,13 @@ def _repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> dict[UOp, 
                 stored[node.src[0]] = "a gather takes many of its elements"
         elif node.op is Op.SCATTER and node.src[2].size < node.src[0].size:
             operand, _, updates = (viewed(s, barriers) for s in node.src)
-            if updates is not operand and operand in walk([updates], lambda u: u not in barriers):
+            updated = {operand}
+            while operand.op is Op.SCATTER and len(updated) <= MAX_UPDATES_IN_A_ROW:
+                operand = viewed(operand.src[0], barriers)
+                updated.add(operand)
+            read = walk([updates], lambda u: u not in barriers)
+            if not updated.isdisjoint(read):
+                updates = node.src[2] if updates in updated else updates
                 stored[updates] = "updates computed of the array that a scatter then updates"
     return stored
 

@@ -11,14 +11,15 @@ memory instead of values.
 
 A new carry is written straight over the present one if nothing needs that any more: every other
 reader has run before, and the kernel that writes it reads it only where it writes.  Otherwise it
-is written to memory of its own, and copied at the end of the iteration.
+is written to memory of its own, and copied at the end of the iteration.  Values between the two
+that are updates of each other are in the same memory: see `coalescing`.
 
 Offsets in the arena, and barriers, are decided when all live ranges are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,7 @@ from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.analysis import output_in_memory, part_in_memory
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.memory import barriers, overlap, planner
+from tfn.lower.memory.coalescing import coalesced
 from tfn.lower.memory.in_place import accesses_of, is_in_place
 from tfn.lower.memory.planner import (
     Allocation,
@@ -112,31 +114,40 @@ class Scheduler:
         function: UOp,
         params: Sequence[View],
         targets: Sequence[View | None],
-        carried: int = 0,
     ) -> ScheduledFunction:
         """The steps of a function.
 
-        An output with a target is written there.  The first `carried` outputs are written over the
-        parameters that `targets` names for them where that is safe, and copied there otherwise.
+        An output with a target is written there.  A target may be the memory of a parameter, as
+        that of a carry: it is written in place where that is safe, and copied to otherwise.
         """
         cut = boundaries.insert_barriers(function, self.target)
         kernels = overlap.overlapped(ranges.indexed_kernels(cut))
         views = {UOp(Op.PARAM, (), p): view for p, view in zip(function.arg.params, params)}
-        copied: list[int] = []
         results = [*map(output_in_memory, cut.src)]
+        written = {target.allocation for target in targets if target is not None}
+        kept = [u for u, view in views.items() if view.allocation not in written]
+        kernels, old_of = coalesced(kernels, [*results, *kept])
+        owners: dict[Allocation, list[UOp]] = {}
+        for u, view in views.items():
+            owners.setdefault(view.allocation, []).append(u)
+        copied: list[int] = []
         for i, (value, target) in enumerate(zip(results, targets, strict=True)):
-            direct = target is not None and value not in views
-            if direct and i < carried:
-                direct = carry_in_place(kernels, results, i, views, target)
-            if direct:
-                assert target is not None
-                views[value] = target
-            elif target is not None and views.get(value) != target:
+            if target is None or value in views:
+                direct = target is None or views[value] == target
+            else:
+                carries = owners.get(target.allocation, [])
+                same = list(_older(value, old_of, carries))
+                direct = carry_in_place(kernels, results, value, same[-1], carries, views, target)
+                views |= dict.fromkeys(same, target) if direct else {}
+            if not direct:
                 copied.append(i)
         steps: list[PlannedStep] = []
         begun: list[PlannedStep] = []
         for kernel in kernels:
             self.end_messages(steps, begun, kernel.reads)
+            for u in kernel.writes:
+                if u not in views and old_of.get(u) in views and old_of[u].op is not Op.PARAM:
+                    views[u] = views[old_of[u]]
             if not isinstance(kernel, Region):
                 steps += self.launch_kernel(kernel, views)
                 continue
@@ -150,13 +161,14 @@ class Scheduler:
         for i in copied:
             views.setdefault(results[i], self.allocate_like(results[i]))
         # Carries may be permuted: all are read before any is written.
+        carried = {i for i in copied if (t := targets[i]) and t.allocation in owners}
         saved: dict[int, View] = {}
         for i in copied:
-            if i < carried and results[i].op is Op.PARAM:
+            if i in carried and results[i].op is Op.PARAM:
                 saved[i] = self.allocate_like(results[i])
                 steps += self.copy(results[i], views[results[i]], saved[i])
         # Slices are copied before carries: they may be of the old ones.
-        for i in sorted(copied, key=lambda i: i < carried):
+        for i in sorted(copied, key=lambda i: i in carried):
             target = targets[i]
             assert target is not None
             steps += self.copy(results[i], saved.get(i, views[results[i]]), target)
@@ -254,6 +266,11 @@ class Scheduler:
                 views.setdefault(s, self.allocate_like(s))
         fills = [step for s in read if s not in views for step in self.fill(s, views)]
         operands = [None if s.op is Op.FUNCTION else part_view(s, views) for s in node.src]
+        overwritten = {view.allocation for view in outputs}
+        for i, (s, part) in enumerate(zip(node.src, operands, strict=True)):
+            if part and part.allocation in overwritten and s.size < part_in_memory(s)[0].size:
+                operands[i] = own = self.allocate_like(s)
+                fills += self.copy(s, part, own)
         steps = [*fills, *REGIONS[node.op](self, node, operands, outputs, used.keys())]
         for step in steps:
             if step.kernel is None:  # not one of the copies before it
@@ -296,7 +313,7 @@ class Scheduler:
             targets.append(slice_of(outputs[i], *types[i]) if i in used else outputs[i])
         self.use(*outputs)
         params = [*views.own(0), *outputs[:n], *slices]
-        body = self.function(nodes.functions[0], params, targets, carried=n)
+        body = self.function(nodes.functions[0], params, targets)
         self.use(*outputs)
         self.extend_over_loop(since)
         loop = Loop(number, arg.length, (), None, (), False)
@@ -314,7 +331,7 @@ class Scheduler:
         cond, body = nodes.functions
         head = self.function(cond, [*views.own(0), *outputs], [None])
         condition = head.views[output_in_memory(head.function.src[0])]
-        inside = self.function(body, [*views.own(1), *outputs], outputs, carried=len(outputs))
+        inside = self.function(body, [*views.own(1), *outputs], outputs)
         # Threads read the condition after the last barrier of the loop: it is live until its end.
         self.use(*outputs, condition)
         self.extend_over_loop(since)
@@ -376,23 +393,42 @@ def _flat_index(u: UOp) -> tuple[int, UOp]:
     return size, UOp(Op.RANGE, (), Range(0, size)) if size > 1 else const(0, INT64)
 
 
+def _older(value: UOp, old_of: Mapping[UOp, UOp], carries: Sequence[UOp]) -> Iterator[UOp]:
+    """A value and the older ones in its memory; of parameters only the one whose memory that is."""
+    old: UOp | None = value
+    while old is not None and (old.op is not Op.PARAM or carries == [old]):
+        yield old
+        old = old_of.get(old)
+
+
 def carry_in_place(
     kernels: Sequence[IndexedKernel | Region],
     results: Sequence[UOp],
-    output: int,
+    value: UOp,
+    first: UOp,
+    carries: Sequence[UOp],
     views: dict[UOp, View],
-    target: View | None,
+    target: View,
 ) -> bool:
-    """Whether an output of a loop's body may be written over the carry that has the same view."""
-    value = results[output]
-    carry = next((u for u, view in views.items() if u.op is Op.PARAM and view == target), None)
-    if carry is None:
+    """Whether a result may be written over the parameters that are in its memory.
+
+    Args:
+        kernels: in the order in which they run.
+        results: the results of the function.
+        value: one of them.
+        first: the first value in its memory; `value`, or an older one that it is an update of.
+        carries: the parameters in the memory.
+        views: of the parameters.
+        target: the memory.
+    """
+    if not carries or carries == [first]:
         return True
     # The old carry, or a second output of the value, would be overwritten or lost.
-    if carry in results or list(results).count(value) > 1:
+    (carry, *others) = carries
+    if others or views[carry] != target or carry in results or list(results).count(value) > 1:
         return False
     readers = [i for i, kernel in enumerate(kernels) if carry in kernel.reads]
-    writer = next((i for i, kernel in enumerate(kernels) if value in kernel.writes), None)
+    writer = next((i for i, kernel in enumerate(kernels) if first in kernel.writes), None)
     if writer is None:  # without elements, it is not written at all
         return True
     if any(i > writer for i in readers):
@@ -402,7 +438,7 @@ def carry_in_place(
         return True
     if isinstance(kernel, Region):  # a loop reads its operands in every iteration
         return False
-    written, read = (kernel.operands.index(u) for u in (value, carry))
+    written, read = (kernel.operands.index(u) for u in (first, carry))
     return is_in_place(accesses_of(kernel.body), written, [read])
 
 
