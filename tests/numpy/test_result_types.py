@@ -10,6 +10,7 @@ import json
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tfn
@@ -69,3 +70,45 @@ def test_record_has_all_functions_and_dtypes() -> None:
     assert list(RECORDED) == UNARY + BINARY
     assert {len(RECORDED[name].split()) for name in UNARY} == {len(KINDS)}
     assert {len(RECORDED[name].split()) for name in BINARY} == {len(KINDS) ** 2}
+
+
+LINE, MATRIX = np.array([0.2, 0.3, 0.7]), np.arange(9.0).reshape(3, 3) * 0.1 + np.eye(3)
+BESIDE = {  # calls that take a Python number beside float64
+    "gradient": lambda n, x, a: n.gradient(x, 0.1),
+    "gradient of two axes": lambda n, x, a: n.stack(n.gradient(a, 0.1, 0.3)),
+    "dot": lambda n, x, a: n.dot(x, 0.1),
+    "inner": lambda n, x, a: n.inner(0.1, x),
+    "outer": lambda n, x, a: n.outer(x, 0.1),
+    "kron": lambda n, x, a: n.kron(0.1, a),
+    "vdot": lambda n, x, a: n.vdot(x[0], 0.1),
+    "tensordot": lambda n, x, a: n.tensordot(x, 0.1, 0),
+    "diff": lambda n, x, a: n.diff(x, prepend=0.1, append=0.3),
+    "var": lambda n, x, a: n.var(x, mean=0.1),
+    "std": lambda n, x, a: n.std(x, mean=0.1),
+    "interp": lambda n, x, a: n.interp(x, x, x * x, period=0.9),
+    "select": lambda n, x, a: n.select([x > 0.25, x < 0.25], [x, 0.1]),
+    "hstack": lambda n, x, a: n.hstack([x, 0.1]),
+    "vstack": lambda n, x, a: n.vstack([x[0], 0.1]),
+    "dstack": lambda n, x, a: n.dstack([x[0], 0.1]),
+    "column_stack": lambda n, x, a: n.column_stack([x[0], 0.1]),
+    "block": lambda n, x, a: n.block([x, 0.1]),
+    "r_": lambda n, x, a: n.r_[x, 0.1],
+    "choose": lambda n, x, a: n.choose(n.array([0, 1, 0]), [x, 0.1]),
+    "array_equal": lambda n, x, a: n.array_equal(x[1], 0.3),
+    "polyadd": lambda n, x, a: n.polyadd(x, 0.1),
+    "polymul": lambda n, x, a: n.polymul(x, 0.1),
+    "polydiv": lambda n, x, a: n.polydiv(x, 0.1)[0],
+    "polyint": lambda n, x, a: n.polyint(x, k=0.1),
+    "array": lambda n, x, a: n.array([[0.1, x[0]], [0.3, 0.7]]),
+    "complex": lambda n, x, a: n.outer(x + 0j, 0.1 + 0.3j),
+    "integer": lambda n, x, a: n.outer(x.astype("int64"), 2**40 + 1),
+    "unsigned integer": lambda n, x, a: n.outer(x.astype("uint64"), 2**63 + 1),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_python_number_keeps_its_bits_beside_64_bits(name):
+    want = np.asarray(BESIDE[name](np, LINE, MATRIX))
+    got = np.asarray(BESIDE[name](tnp, tnp.array(LINE), tnp.array(MATRIX)))
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, 4e-15, 0)

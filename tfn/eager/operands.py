@@ -177,6 +177,23 @@ def values_of(name: str, *values: object) -> list[Any]:
     return [v if scalar_kind(v) is not None else array_of(name, v) for v in values]
 
 
+def operands_of(name: str, *values: object) -> list[Array]:
+    """Arguments as Arrays; a Python number takes the dtype that it has beside the arrays.
+
+    So 0.1 beside float64 keeps all its bits, where `array_of` would round it to float32.
+    """
+    given = values_of(name, *values)
+    arrays = [v for v in given if isinstance(v, Array)]
+    if len(arrays) == len(given):
+        return arrays
+    dtype, _ = promote(tuple([type_of(v) for v in given]))
+    trace = bind.innermost(arrays)
+    return [
+        v if isinstance(v, Array) else weaken(number_as(v, dtype, trace), type(v) is not bool)
+        for v in given
+    ]
+
+
 def numbers_as(values: Sequence[object], dtype: DType) -> list[Array]:
     """Python numbers among the values as scalars of `dtype`: constants of a trace, else operands.
 

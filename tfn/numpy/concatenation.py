@@ -18,6 +18,7 @@ from tfn.eager.operands import (
     known_values,
     listed,
     one_axis,
+    operands_of,
     together,
 )
 from tfn.errors import ArgumentError, ConcretizationTypeError, ShapeError
@@ -168,7 +169,9 @@ def vstack(tup: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
         >>> vstack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 2], [3, 4]]
     """
-    return concatenate([atleast_2d(x) for x in arrays_of("vstack", tup)], 0, dtype=dtype)
+    return concatenate(
+        [atleast_2d(x) for x in operands_of("vstack", *arrays_of("vstack", tup))], 0, dtype=dtype
+    )
 
 
 def hstack(tup: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
@@ -183,7 +186,7 @@ def hstack(tup: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
         >>> hstack([tnp.array([1, 2]), tnp.array([3])])
         Array([1, 2, 3], dtype=int32)
     """
-    rows = [atleast_1d(x) for x in arrays_of("hstack", tup)]
+    rows = [atleast_1d(x) for x in operands_of("hstack", *arrays_of("hstack", tup))]
     return concatenate(rows, 0 if rows[0].ndim == 1 else 1, dtype=dtype)
 
 
@@ -199,7 +202,9 @@ def dstack(tup: Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
         >>> dstack([tnp.ones((2, 3)), tnp.zeros((2, 3))]).shape
         (2, 3, 2)
     """
-    return concatenate([atleast_3d(x) for x in arrays_of("dstack", tup)], 2, dtype=dtype)
+    return concatenate(
+        [atleast_3d(x) for x in operands_of("dstack", *arrays_of("dstack", tup))], 2, dtype=dtype
+    )
 
 
 def column_stack(tup: Sequence[ArrayLike]) -> Array:
@@ -214,7 +219,7 @@ def column_stack(tup: Sequence[ArrayLike]) -> Array:
         >>> column_stack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 3], [2, 4]]
     """
-    columns = [array_of("column_stack", x) for x in arrays_of("column_stack", tup)]
+    columns = operands_of("column_stack", *arrays_of("column_stack", tup))
     for x in columns:
         rank("column_stack", x, 0, 2)
     return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in columns], 1)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from tfn._support.validate import integer, no_out, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOAT32, INT32, DType, DTypeLike, canonical
-from tfn.eager.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
+from tfn.eager.operands import (
+    apply,
+    broadcast_shape,
+    one_axis,
+    operands_of,
+    some_axes,
+    together,
+)
 from tfn.errors import ArgumentError
 from tfn.numpy.complex import conj
 from tfn.numpy.creation import resolved
@@ -110,7 +117,7 @@ def dot(
             out_sharding,
             lambda: dot(a, b, precision=precision, preferred_element_type=preferred_element_type),
         )
-    a, b = array_of("dot", a), array_of("dot", b)
+    a, b = operands_of("dot", a, b)
     if a.ndim and b.ndim:
         _fits("dot", a, b, a.ndim - 1, max(b.ndim - 2, 0))
     return _product("dot", _dot, a, b, is_tf32(precision), dtype=preferred_element_type)
@@ -172,7 +179,7 @@ def matmul(
                 a, b, precision=precision, preferred_element_type=preferred_element_type
             ),
         )
-    a, b = array_of("matmul", a), array_of("matmul", b)
+    a, b = operands_of("matmul", a, b)
     if not a.ndim or not b.ndim:
         hint = "use * for a product with a scalar"
         raise unfit("matmul needs arrays, not scalars", (a, b), hint)
@@ -245,7 +252,7 @@ def tensordot(
                 a, b, axes, precision=precision, preferred_element_type=preferred_element_type
             ),
         )
-    a, b = array_of("tensordot", a), array_of("tensordot", b)
+    a, b = operands_of("tensordot", a, b)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
             raise ArgumentError("tensordot needs pairs of axes", got=f"axes={axes}", hint=_PAIRS)
@@ -288,7 +295,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
         >>> inner(tnp.array([1, 2, 3]), tnp.array([4, 5, 6])).item()
         32
     """
-    a, b = array_of("inner", a), array_of("inner", b)
+    a, b = operands_of("inner", a, b)
     if not a.ndim or not b.ndim:
         return dot(a, b)
     _fits("inner", a, b, a.ndim - 1, b.ndim - 1)
@@ -312,7 +319,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
         [[3, 4], [6, 8]]
     """
     no_out("outer", out)
-    a, b = array_of("outer", a), array_of("outer", b)
+    a, b = operands_of("outer", a, b)
     return a.reshape(a.size, 1) * b.reshape(1, b.size)
 
 
@@ -344,7 +351,7 @@ def vdot(
         >>> vdot(tnp.array([1j, 2]), tnp.array([1j, 3])).item()
         (7+0j)
     """
-    a, b = array_of("vdot", a), array_of("vdot", b)
+    a, b = operands_of("vdot", a, b)
     flat = conj(a.reshape(a.size)), b.reshape(b.size)
     return dot(*flat, precision=precision, preferred_element_type=preferred_element_type)
 
@@ -369,7 +376,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         >>> vecdot(tnp.array([[1, 2], [3, 4]]), tnp.array([1, 1]))
         Array([3, 7], dtype=int32)
     """
-    x1, x2 = array_of("vecdot", x1), array_of("vecdot", x2)
+    x1, x2 = operands_of("vecdot", x1, x2)
     i, j = one_axis("vecdot", axis, x1.ndim), one_axis("vecdot", axis, x2.ndim)
     if x1.shape[i] != x2.shape[j]:
         raise unfit("vecdot needs vectors of one size", (x1, x2), "axis= says where they lie")
@@ -390,7 +397,7 @@ def matvec(
         >>> matvec(tnp.ones((7, 2, 3)), tnp.ones((7, 3))).shape
         (7, 2)
     """
-    x1, x2 = array_of("matvec", x1), array_of("matvec", x2)
+    x1, x2 = operands_of("matvec", x1, x2)
     return matmul(x1, x2[..., None])[..., 0]
 
 
@@ -407,7 +414,7 @@ def vecmat(
         >>> vecmat(tnp.ones((7, 2)), tnp.ones((7, 2, 3))).shape
         (7, 3)
     """
-    x1, x2 = array_of("vecmat", x1), array_of("vecmat", x2)
+    x1, x2 = operands_of("vecmat", x1, x2)
     return matmul(conj(x1)[..., None, :], x2)[..., 0, :]
 
 
@@ -419,7 +426,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
         >>> kron(tnp.array([1, 10]), tnp.array([1, 2]))
         Array([ 1,  2, 10, 20], dtype=int32)
     """
-    a, b = array_of("kron", a), array_of("kron", b)
+    a, b = operands_of("kron", a, b)
     ndim = max(a.ndim, b.ndim)
     outer, inner = (1,) * (ndim - a.ndim) + a.shape, (1,) * (ndim - b.ndim) + b.shape
     spaced_x = a.reshape(tuple(n for size in outer for n in (size, 1)))
@@ -459,7 +466,7 @@ def cross(
         >>> cross(tnp.array([1, 0, 0]), tnp.array([0, 1, 0]))
         Array([0, 0, 1], dtype=int32)
     """
-    a, b = array_of("cross", a), array_of("cross", b)
+    a, b = operands_of("cross", a, b)
     if axis is None or (axisa, axisb, axisc) != (-1, -1, -1):
         if axis is not None and axis != -1:
             axisa = axisb = axisc = axis

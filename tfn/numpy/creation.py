@@ -15,7 +15,17 @@ from tfn import eager
 from tfn._support.dlpack import HAS_VERSIONS
 from tfn._support.validate import integer, shown, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, DEFAULTS, FLOAT64, INTEGERS, DType, DTypeLike, as_number_of, canonical
+from tfn.dtypes import (
+    BOOL,
+    DEFAULTS,
+    FLOAT64,
+    INTEGERS,
+    DType,
+    DTypeLike,
+    as_number_of,
+    canonical,
+    promote,
+)
 from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     a_shape,
@@ -26,6 +36,8 @@ from tfn.eager.operands import (
     fit,
     scalar_kind,
     together,
+    type_of,
+    values_of,
 )
 from tfn.errors import ArgumentError
 from tfn.trace import bind, casts, runtime, traces
@@ -207,8 +219,9 @@ def _of_list(listed: Sequence[object], dtype: DType | None) -> Array:
             )
         result: Array = runtime.installed().asarray(_narrow(data, flat, dtype))
         return result
-    parts = [_of_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in listed]
-    operands, kind, weak = together("array", *parts)
+    kind, weak = promote(tuple(dict.fromkeys(map(type_of, values_of("array", *flat)))))
+    parts = [_of_list(v, dtype or kind) if isinstance(v, (list, tuple)) else v for v in listed]
+    operands, _, _ = together("array", *parts)
     first = operands[0].shape
     if any(x.shape != first for x in operands):
         raise unfit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfn._support.validate import integer, no_out, rank, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, DEFAULTS, DType, DTypeLike, canonical
-from tfn.eager.operands import apply, array_of, one_axis
+from tfn.eager.operands import apply, array_of, one_axis, operands_of
 from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.manipulation import flat_or_axis
@@ -237,7 +237,7 @@ def diff(
 
 
 def _end(x: Array, value: ArrayLike, axis: int) -> Array:
-    end = array_of("diff", value)
+    end, _ = operands_of("diff", value, x)
     end_shape = tuple(1 if a == axis else size for a, size in enumerate(x.shape))
     return apply(build.broadcast_to, (end,), end_shape, weak=end.weak_type) if not end.ndim else end
 

@@ -10,10 +10,10 @@ import numpy as np
 from tfn._support.validate import element_type, integer, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INTEGERS, DTypeLike
-from tfn.eager.operands import a_shape, apply, array_of, indices_of
+from tfn.eager.operands import a_shape, apply, array_of, indices_of, operands_of
 from tfn.errors import ArgumentError, OutOfBoundsError
 from tfn.numpy.concatenation import concatenate, stack
-from tfn.numpy.creation import asarray, make
+from tfn.numpy.creation import make
 from tfn.numpy.ranges import arange, linspace
 from tfn.trace import build, runtime
 from tfn.trace.build import cast, concat, iota, reshape
@@ -366,7 +366,7 @@ class Joiner:
             raise ArgumentError(
                 "r_ and c_ take no strings", got=shown(items), hint="use stack or concatenate"
             )
-        parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in items]
+        parts = operands_of("r_", *[_line_of(p) if isinstance(p, slice) else p for p in items])
         if not self.columns:
             return concatenate([part.reshape(1) if part.ndim == 0 else part for part in parts])
         parts = [part.reshape(-1, 1) if part.ndim < 2 else part for part in parts]

@@ -24,6 +24,7 @@ from tfn.eager.operands import (
     known_values,
     not_in_place,
     one_axis,
+    operands_of,
     scalar_kind,
     some_axes,
 )
@@ -201,13 +202,15 @@ def block(arrays: object) -> Array:
         (1, 3)
     """
     depth = _depth(arrays)
-    leaves: list[Array] = []
-    _gather(arrays, leaves)
+    blocks: list[Any] = []
+    _gather(arrays, blocks)
+    leaves = operands_of("block", *blocks)
     ndim = max(depth, *(x.ndim for x in leaves))
+    rest = iter(leaves)
 
     def joined(part: Any, level: int) -> Array:
         if not isinstance(part, list):
-            x = asarray(part)
+            x = next(rest)
             return x.reshape((1,) * (ndim - x.ndim) + x.shape)
         return concatenate([joined(p, level + 1) for p in part], ndim - depth + level)
 
@@ -227,12 +230,12 @@ def _depth(part: object) -> int:
     return 1 + depths.pop()
 
 
-def _gather(part: object, leaves: list[Array]) -> None:
+def _gather(part: object, leaves: list[Any]) -> None:
     if isinstance(part, list):
         for p in part:
             _gather(p, leaves)
     else:
-        leaves.append(asarray(part))
+        leaves.append(part)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: object) -> list[Array]:
@@ -277,7 +280,7 @@ def choose(
     index = array_of("choose", a)
     one_of("choose", "mode", mode, ("raise", "wrap", "clip"))
     element_type("choose", index, INTEGERS | {BOOL}, "integers, which say which choice")
-    arrays = [asarray(c) for c in arrays_of("choose", choices)]
+    arrays = operands_of("choose", *arrays_of("choose", choices))
     index = index % len(arrays) if mode == "wrap" else clip(index, 0, len(arrays) - 1)
     result = arrays[0]
     for i, choice in enumerate(arrays[1:], 1):

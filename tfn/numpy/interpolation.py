@@ -9,7 +9,15 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import DType, DTypeLike, canonical
 from tfn.dtypes import part as part_of
 from tfn.eager.arrays import weaken
-from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, one_axis, together
+from tfn.eager.operands import (
+    apply,
+    array_of,
+    broadcast_shape,
+    inexact,
+    one_axis,
+    operands_of,
+    together,
+)
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import remainder
 from tfn.numpy.complex import conj
@@ -63,7 +71,7 @@ def interp(
             "pass xp, which rises, and the values fp at those places",
         )
     if period is not None:
-        size: Any = magnitude(array_of("interp", period))
+        size: Any = magnitude(operands_of("interp", period, x, xp)[0])
         x, places = remainder(x, size), remainder(xp, size)
         order = argsort(places)
         line, fp = places[order], fp[order]
@@ -233,8 +241,10 @@ def cov(
         out = apply(_covariance, (rows,), kind, ddof_or_default)
     else:
         real = part_of(kind)
-        frequency = 1.0 if fweights is None else array_of("cov", fweights).astype(real)
-        reliability = 1.0 if aweights is None else array_of("cov", aweights).astype(real)
+        frequency = 1.0 if fweights is None else operands_of("cov", fweights, rows)[0].astype(real)
+        reliability = (
+            1.0 if aweights is None else operands_of("cov", aweights, rows)[0].astype(real)
+        )
         weights: Any = frequency * reliability
         total = weights.sum()
         mean_reliability = 1.0 if aweights is None else (weights * reliability).sum() / total

@@ -31,6 +31,7 @@ from tfn.eager.operands import (
     need,
     need_real,
     numbers_as,
+    operands_of,
     together,
     type_of,
     values_of,
@@ -379,10 +380,10 @@ def select(condlist: list[Array], choicelist: list[ArrayLike], default: ArrayLik
             got=f"{len(condlist)} conditions, {len(choicelist)} choices",
             hint="what no condition chooses is `default`",
         )
-    result: ArrayLike = default
-    for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+    *parts, result = operands_of("select", *choicelist, default)
+    for condition, choice in zip(reversed(condlist), reversed(parts)):
         result = where(condition, choice, result)
-    return array_of("select", result)
+    return result
 
 
 def _test(name: str, x: ArrayLike, body: Callable[[UOp], UOp]) -> Array:
@@ -605,7 +606,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
         >>> array_equal(tnp.array([1, 2]), tnp.array([1, 2])).item()
         True
     """
-    a1, a2 = array_of("array_equal", a1), array_of("array_equal", a2)
+    a1, a2 = operands_of("array_equal", a1, a2)
     if a1.shape != a2.shape:
         return array_of("array_equal", np.bool_(False))
     same = equal(a1, a2)

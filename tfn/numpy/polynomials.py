@@ -9,7 +9,7 @@ import numpy as np
 from tfn._support.validate import integer, rank, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import finfo
-from tfn.eager.operands import apply, array_of, inexact, together
+from tfn.eager.operands import apply, array_of, inexact, operands_of, together
 from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.creation import asarray, zeros
@@ -32,8 +32,12 @@ def _coefficients(name: str, p: ArrayLike) -> Array:
     return line
 
 
+def _lines(name: str, *polynomials: ArrayLike) -> list[Array]:
+    return [_coefficients(name, x) for x in operands_of(name, *polynomials)]
+
+
 def _of_one_size(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
-    x, y = _coefficients(name, a), _coefficients(name, b)
+    x, y = _lines(name, a, b)
     size = max(x.size, y.size)
     return pad(x, (size - x.size, 0)), pad(y, (size - y.size, 0))
 
@@ -82,7 +86,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
         >>> polymul(tnp.array([1, 1]), tnp.array([1, -1]))
         Array([ 1.,  0., -1.], dtype=float32)
     """
-    x, y = _coefficients("polymul", a1), _coefficients("polymul", a2)
+    x, y = _lines("polymul", a1, a2)
     if trim_leading_zeros:
         x, y = (z[int(np.argmax(np.asarray(z) != 0)) :] for z in (x, y))
     (x, y), dtype, _ = together("polymul", x, y, floating=True)
@@ -126,7 +130,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
         >>> polydiv(tnp.array([1.0, -3.0, 2.0]), tnp.array([1.0, -1.0]))
         (Array([ 1., -2.], dtype=float32), Array([0., 0., 0.], dtype=float32))
     """
-    x, y = _coefficients("polydiv", u), _coefficients("polydiv", v)
+    x, y = _lines("polydiv", u, v)
     x = x.astype(inexact((x.dtype, False))[0])
     steps = max(x.size - y.size + 1, 0)
     quotient = []
@@ -181,7 +185,11 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     line = _coefficients("polyint", p)
     line = line.astype(inexact((line.dtype, False))[0])
     m = integer("polyint", "m", m, 0)
-    constants = zeros(m, line.dtype) if k is None else atleast_1d(asarray(k)).astype(line.dtype)
+    constants = (
+        zeros(m, line.dtype)
+        if k is None
+        else atleast_1d(operands_of("polyint", k, line)[0]).astype(line.dtype)
+    )
     if constants.size not in (1, m):
         raise ArgumentError(
             "polyint needs a constant for each integral",

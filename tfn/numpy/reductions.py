@@ -34,6 +34,7 @@ from tfn.eager.operands import (
     inexact,
     number_as,
     one_axis,
+    operands_of,
     scalar_kind,
     some_axes,
 )
@@ -613,7 +614,7 @@ def _spread(
     operands, given = [x], (mean is not None, where is not None)
     for extra in (mean, where):
         if extra is not None:
-            operands.append(array_of(name, extra))
+            operands.append(operands_of(name, extra, x)[0])
             broadcast_shape(name, x.shape, operands[-1].shape)
     return apply(graph, operands, axes, kind, less, bool(keepdims), given)
 

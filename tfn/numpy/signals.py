@@ -9,7 +9,15 @@ from tfn._support.validate import integer, one_of, rank, shown, size_limit, unfi
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
 from tfn.eager.arrays import weaken
-from tfn.eager.operands import array_of, inexact, need_real, one_axis, some_axes, together
+from tfn.eager.operands import (
+    array_of,
+    inexact,
+    need_real,
+    one_axis,
+    operands_of,
+    some_axes,
+    together,
+)
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import clip
@@ -153,7 +161,10 @@ def gradient(
             got=f"{len(steps)} distances for {len(axes)} axes",
             hint="a single distance is that of all axes",
         )
-    slopes = [_slope(x, at, asarray(step)) for at, step in zip(axes, steps, strict=True)]
+    slopes = [
+        _slope(x, at, operands_of("gradient", step, x)[0])
+        for at, step in zip(axes, steps, strict=True)
+    ]
     return slopes[0] if len(slopes) == 1 else slopes
 
 
