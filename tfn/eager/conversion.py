@@ -12,6 +12,7 @@ from tfn.eager.arrays import concrete
 from tfn.eager.registry import device
 from tfn.errors import ArgumentError
 from tfn.hw.memory import unshared
+from tfn.trace import casts
 
 LARGEST_FLOAT16 = 65504.0
 """The largest number that every floating dtype holds."""
@@ -37,10 +38,10 @@ def asarray(value: Any, dtype: Any = None) -> Array:
         if kind.kind in "iu":
             data = np.array(number, kind)
         elif abs(number) <= LARGEST_FLOAT16:
-            data = np.asarray(number).astype(kind)
+            data = casts.cast(kind, np.asarray(number))
         else:
             with np.errstate(over="ignore"):  # numbers that are too large become infinite
-                data = np.asarray(number).astype(kind)
+                data = casts.cast(kind, np.asarray(number))
         weak = requested is None and not isinstance(value, bool)
         return concrete(device().memory.copy(data), (), kind, weak)
     if hasattr(value, "__jax_array__"):  # the protocol of JAX's libraries
@@ -60,7 +61,8 @@ def _copied(data: np.ndarray[Any, Any], requested: dtypes.DType | None) -> Array
     """An Array of NumPy's data, in the dtype requested, or in their own."""
     kind = requested or dtypes.canonical(data.dtype)
     if data.dtype != kind:
-        data = data.astype(kind)
+        short = kind in casts.FROM_FLOAT32
+        data = casts.cast(kind, data) if short else data.astype(kind)
     return concrete(device().memory.copy(data), data.shape, kind)
 
 

@@ -255,8 +255,16 @@ def soft_sign(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         >>> soft_sign(jnp.array([-1.0, 3.0])).tolist()
         [-0.5, 0.75]
     """
-    x = _floating(x)
+    result: Array = _soft_sign(_floating(x))
+    return result
+
+
+@custom_jvp
+def _soft_sign(x: Array) -> Array:
     return x / (1 + jnp.abs(x))
+
+
+_soft_sign.defjvps(lambda dx, out, x: dx / (1 + jnp.abs(x)) ** 2)  # a difference loses digits
 
 
 def tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:

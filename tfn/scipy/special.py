@@ -94,7 +94,8 @@ _xlogy = custom_jvp(_xlogy_of)
 
 def _xlogy_jvp(primals: Pair, tangents: Pair) -> Pair:
     (x, y), (dx, dy) = primals, tangents
-    return _xlogy(x, y), dx * jnp.log(y) + dy * jnp.where(x == 0, 0, x / y)
+    pole = jnp.where((x == 0) & (y == 0), 1, y)  # where x alone is 0, the slope has a derivative
+    return _xlogy(x, y), dx * jnp.log(y) + dy * (x / pole)
 
 
 _xlogy.defjvp(_xlogy_jvp)
@@ -120,7 +121,8 @@ _xlog1py = custom_jvp(_xlog1py_of)
 
 def _xlog1py_jvp(primals: Pair, tangents: Pair) -> Pair:
     (x, y), (dx, dy) = primals, tangents
-    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * jnp.where(x == 0, 0, x / (1 + y))
+    pole = jnp.where((x == 0) & (y == -1), 1, 1 + y)
+    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * (x / pole)
 
 
 _xlog1py.defjvp(_xlog1py_jvp)

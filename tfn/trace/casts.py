@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from tfn.dtypes import (
+    BFLOAT16,
     BOOL,
     COMPLEXES,
+    FLOAT32,
+    FLOAT64,
     FLOATS,
     INTEGERS,
     NARROW,
+    NARROW_FLOATS,
     DType,
     highest,
     lowest,
@@ -45,7 +49,37 @@ def cast(dtype: DType, x: Value) -> Value:
         return np.where(low, least, np.where(high, most, inside)).astype(dtype)
     if dtype == BOOL:
         return np.asarray(x != 0)
-    return x.astype(wide_type(x.dtype)).astype(dtype)
+    x = x.astype(wide_type(x.dtype))
+    return (_nearby(x, dtype) if dtype in FROM_FLOAT32 else x).astype(dtype)
+
+
+FROM_FLOAT32 = NARROW_FLOATS | {BFLOAT16}
+"""The floats that ml_dtypes makes of float32 only."""
+
+BITS_LOST_FROM_FLOAT64 = 29
+BITS_LOST_FROM_INT64 = 11
+
+
+def _nearby(x: Value, dtype: DType) -> Value:
+    """Numbers as float32 that round to a shorter dtype as they do themselves.
+
+    What float32 does not hold gets an odd last bit, by which no tie is seen where there is none.
+    Source: S. Boldo and G. Melquiond, Emulation of a FMA and correctly rounded sums, 2008.
+    """
+    if x.dtype.kind in "iu" and x.dtype.itemsize >= 4:
+        low = (1 << BITS_LOST_FROM_INT64) - 1
+        large = (x >> 53 != 0) & (x >> 53 != -1 if x.dtype.kind == "i" else True)
+        sticky = ((x & low) != 0).astype(x.dtype) << BITS_LOST_FROM_INT64
+        x = np.where(large, (x & ~np.array(low, x.dtype)) | sticky, x).astype(FLOAT64)
+    if x.dtype != FLOAT64:
+        return x
+    word, low = np.asarray(x).view(np.int64), (1 << BITS_LOST_FROM_FLOAT64) - 1
+    sticky = ((word & low) != 0).astype(np.int64) << BITS_LOST_FROM_FLOAT64
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        near = ((word & ~low) | sticky).view(np.float64)
+        if dtype == BFLOAT16:  # whose subnormal numbers are those of float32
+            near = np.where(abs(x) < 2.0**-126, np.rint(x * 2.0**133) * 2.0**-133, near)
+        return near.astype(FLOAT32)
 
 
 def computes_narrow(op: Op, operands: Sequence[Value]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tfn.dtypes import DType
-from tfn.trace import source_lines
+from tfn.trace import casts, source_lines
 from tfn.trace.argument import Const
 from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
@@ -279,7 +279,7 @@ def _float(value: float, sign: float, dtype: DType, shape: Shape) -> UOp:
 
 def _rounded(value: Number, dtype: DType, shape: Shape) -> UOp:
     with np.errstate(over="ignore"):  # values beyond the largest one become infinite
-        data = np.asarray(value).astype(dtype)
+        data = casts.cast(dtype, np.asarray(value))
     bits = int.from_bytes(data.tobytes(), sys.byteorder)
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
 

@@ -18,7 +18,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tfn.dtypes import COMPLEXES, INEXACT
+from tfn.dtypes import COMPLEXES, INEXACT, finfo, part
 from tfn.trace import source_lines
 from tfn.trace.build import (
     accumulator,
@@ -156,6 +156,51 @@ def _sign(y: UOp, d: Tangents) -> UOp | None:
     return where(zero, full_like(x, 0), turn)
 
 
+# A slope made of a rounded result, as 1 - y * y of tanh, has no digits where the result has reached
+# its limit, and its own derivative has none near zero; these are made of the operand.
+
+
+def _tanh(dx: UOp, x: UOp, y: UOp) -> UOp:
+    return dx * ((1 + y) * (1 - y) if x.dtype in COMPLEXES else _sech_squared(x, y))
+
+
+def _logistic(dx: UOp, x: UOp, y: UOp) -> UOp:
+    if x.dtype in COMPLEXES:
+        return dx * (y * (1 - y))
+    half = x * 0.5
+    return dx * (_sech_squared(half, unary(Op.TANH, half)) * 0.25)
+
+
+def _sech_squared(x: UOp, y: UOp) -> UOp:
+    """The slope of ``y = tanh(x)``."""
+    size = unary(Op.ABS, x)
+    power = unary(Op.EXP, size * -2)
+    return where(size < 1, 1 - y * y, power * 4 / ((1 + power) * (1 + power)))
+
+
+def _exp2(dx: UOp, x: UOp, y: UOp) -> UOp:
+    if x.dtype in COMPLEXES:
+        return dx * (y * math.log(2))
+    # The slope is less than 2**x, which may overflow alone.
+    large = x > 1
+    power = unary(Op.EXP2, where(large, x - 1, x))
+    return dx * (power * where(large, full_like(x, 2 * math.log(2)), full_like(x, math.log(2))))
+
+
+def _one_minus_square(x: UOp) -> UOp:
+    """``1 - x * x``, rounded once where x is real: near 1 its digits are those of the product."""
+    one = full_like(x, 1)
+    return one - x * x if x.dtype in COMPLEXES else UOp(Op.FMA, (-x, x, one))
+
+
+def _angle_slopes(a: UOp, b: UOp) -> tuple[UOp, UOp]:
+    """``b / (a * a + b * b)`` and ``a / (a * a + b * b)``, without overflow of the squares."""
+    scale = unary(Op.DETACH, maximum(unary(Op.ABS, a), unary(Op.ABS, b)))
+    a, b = a / scale, b / scale
+    square = (a * a + b * b) * scale
+    return b / square, a / square
+
+
 def _acosh(dx: UOp, x: UOp, y: UOp) -> UOp:
     # The product under one root could overflow, and the root of a complex one has other branches.
     return dx * (unary(Op.RSQRT, x - 1) * unary(Op.RSQRT, x + 1))
@@ -185,9 +230,10 @@ def _quotient(a: UOp, b: UOp, y: UOp) -> UOp:
 
 
 def _power_base(da: UOp, a: UOp, b: UOp, y: UOp) -> UOp:
-    zero = eq(b, full_like(b, 0))
-    exponent = where(zero, full_like(b, 1), b - 1)
-    return da * where(zero, full_like(b, 0), b * UOp(Op.POW, (a, exponent)))
+    # At b = 0 the slope is 0 for all a, zero too, but its derivative by b is 1 / a.
+    small = unary(Op.ABS, a) < 4 / float(finfo(part(a.dtype)).max)
+    safe = where(UOp(Op.AND, (eq(b, full_like(b, 0)), small)), full_like(a, 1), a)
+    return da * (b * UOp(Op.POW, (safe, b - 1)))
 
 
 def _power_exponent(db: UOp, a: UOp, b: UOp, y: UOp) -> UOp:
@@ -352,24 +398,24 @@ JVP: dict[Op, Rule] = {
     Op.ABS: _magnitude,
     Op.SIGN: _sign,
     Op.EXP: _one(lambda dx, x, y: dx * y),
-    Op.EXP2: _one(lambda dx, x, y: dx * (y * math.log(2))),
-    Op.EXPM1: _one(lambda dx, x, y: dx * (y + 1)),
+    Op.EXP2: _one(_exp2),
+    Op.EXPM1: _one(lambda dx, x, y: dx * unary(Op.EXP, x)),
     Op.LOG: _one(lambda dx, x, y: dx / x),
     Op.LOG2: _one(lambda dx, x, y: dx / (x * math.log(2))),
     Op.LOG1P: _one(lambda dx, x, y: dx / (x + 1)),
     Op.SIN: _one(lambda dx, x, y: dx * unary(Op.COS, x)),
     Op.COS: _one(lambda dx, x, y: dx * -unary(Op.SIN, x)),
     Op.TAN: _one(lambda dx, x, y: dx * (y * y + 1)),
-    Op.ASIN: _one(lambda dx, x, y: dx * unary(Op.RSQRT, 1 - x * x)),
-    Op.ACOS: _one(lambda dx, x, y: dx * -unary(Op.RSQRT, 1 - x * x)),
+    Op.ASIN: _one(lambda dx, x, y: dx * unary(Op.RSQRT, _one_minus_square(x))),
+    Op.ACOS: _one(lambda dx, x, y: dx * -unary(Op.RSQRT, _one_minus_square(x))),
     Op.ATAN: _one(lambda dx, x, y: dx / (x * x + 1)),
     Op.SINH: _one(lambda dx, x, y: dx * unary(Op.COSH, x)),
     Op.COSH: _one(lambda dx, x, y: dx * unary(Op.SINH, x)),
-    Op.TANH: _one(lambda dx, x, y: dx * ((1 + y) * (1 - y))),
+    Op.TANH: _one(_tanh),
     Op.ASINH: _one(_asinh),
     Op.ACOSH: _one(_acosh),
-    Op.ATANH: _one(lambda dx, x, y: dx / ((1 - x) * (1 + x))),
-    Op.LOGISTIC: _one(lambda dx, x, y: dx * (y * (1 - y))),
+    Op.ATANH: _one(lambda dx, x, y: dx / _one_minus_square(x)),
+    Op.LOGISTIC: _one(_logistic),
     Op.SQRT: _one(lambda dx, x, y: dx * (0.5 / y)),
     Op.RSQRT: _one(lambda dx, x, y: dx * (y / x * -0.5)),
     Op.CBRT: _one(lambda dx, x, y: dx / (y * y * 3)),
@@ -390,8 +436,8 @@ JVP: dict[Op, Rule] = {
     Op.DIV: _two(lambda da, a, b, y: da / b, lambda db, a, b, y: -(db / b) * y),
     Op.MOD: _two(lambda da, a, b, y: da, lambda db, a, b, y: db * -_quotient(a, b, y)),
     Op.POW: _two(_power_base, _power_exponent),
-    Op.ATAN2: _two(lambda da, a, b, y: da * (b / (a * a + b * b)),
-                   lambda db, a, b, y: db * (-a / (a * a + b * b))),
+    Op.ATAN2: _two(lambda da, a, b, y: da * _angle_slopes(a, b)[0],
+                   lambda db, a, b, y: db * -_angle_slopes(a, b)[1]),
     **dict.fromkeys((Op.MAX, Op.MIN), _two(lambda da, a, b, y: da * _share(a, b, y),
                                            lambda db, a, b, y: db * _share(b, a, y))),
     **dict.fromkeys((Op.FLOORDIV, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, *COMPARE), _zero),

@@ -51,6 +51,7 @@ from tfn.dtypes import (
     wide_type,
     width_bits,
 )
+from tfn.lower.math.floats import nearby
 from tfn.trace import build, source_lines
 from tfn.trace.argument import Param
 from tfn.trace.build import bitcast, cast, where
@@ -129,9 +130,9 @@ def encode(x: UOp, dtype: DType) -> UOp:
     Integers wrap around; a float becomes the nearest integer toward zero that there is.
     """
     if dtype == float8_e8m0fnu.dtype:
-        return _exponent(cast(x, FLOAT32))
+        return _exponent(nearby(x, dtype))
     if dtype in FORMATS:
-        return _encoded_float(cast(x, FLOAT32), dtype)
+        return _encoded_float(nearby(x, dtype), dtype)
     if x.dtype in FLOATS:
         ends = (const(end(dtype), INT32, x.shape) for end in (lowest, highest))
         x = build.minimum(build.maximum(cast(x, INT32), next(ends)), next(ends))

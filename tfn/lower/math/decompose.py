@@ -27,7 +27,7 @@ from tfn.lower.math import (
     remainder,
     trigonometric,
 )
-from tfn.lower.math.floats import divide, magnitude, with_sign
+from tfn.lower.math.floats import divide, magnitude, nearby, with_sign
 from tfn.trace import records
 from tfn.trace.build import bitcast, cast, maximum, minimum, where
 from tfn.trace.op import COMPARE, ELEMENTWISE, Op
@@ -121,7 +121,7 @@ def convert(node: UOp, x: UOp) -> UOp:
     if x.dtype == node.dtype or FLOAT32 in (x.dtype, node.dtype):
         return cast(x, node.dtype)
     if x.dtype in HALF_FLOATS or node.dtype in HALF_FLOATS:
-        return cast(cast(x, FLOAT32), node.dtype)
+        return cast(nearby(x, node.dtype), node.dtype)
     return rebuild(node, (x,))
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
 from tfn.trace.argument import Likelihood
-from tfn.trace.build import bitcast
+from tfn.trace.build import bitcast, cast
+from tfn.trace.casts import BITS_LOST_FROM_FLOAT64, BITS_LOST_FROM_INT64
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
@@ -157,6 +158,36 @@ def two_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
     total = a + b
     addend = total - a
     return total, (a - (total - addend)) + (b - addend)
+
+
+def nearby(x: UOp, dtype: DType) -> UOp:
+    """A number as a float32 that rounds to a shorter dtype as the number does; see `trace.casts`.
+
+    What float32 does not hold gets an odd last bit, by which no tie is seen where there is none.
+    """
+    if x.dtype in (INT32, UINT32) and dtype != FLOAT16:  # in which these are infinite or exact
+        x = cast(x, FLOAT64)
+    elif x.dtype in (INT64, UINT64) and dtype != FLOAT16:
+        high = UOp(Op.SHR, (x, const(53, x.dtype, x.shape)))
+        if x.dtype == INT64:  # of numbers below 2**53 the bits above are equal
+            high = UOp(Op.XOR, (high, UOp(Op.SHR, (x, const(63, x.dtype, x.shape)))))
+        large = UOp(Op.NE, (high, const(0, x.dtype, x.shape)))
+        x = cast(where(large, _odd(x, BITS_LOST_FROM_INT64), x), FLOAT64)
+    if x.dtype != FLOAT64:
+        return cast(x, FLOAT32)
+    near = from_bits(_odd(bits(x), BITS_LOST_FROM_FLOAT64))
+    if dtype == BFLOAT16:  # whose subnormal numbers are those of float32
+        small = UOp(Op.ROUND, (x * 2.0**133,)) * 2.0**-133
+        near = where(magnitude(x) < 2.0**-126, small, near)
+    return cast(near, FLOAT32)
+
+
+def _odd(word: UOp, count: int) -> UOp:
+    """An integer without its last bits; the one before is set if any of these was."""
+    low = word & ((1 << count) - 1)
+    some = UOp(Op.NE, (low, const(0, word.dtype, word.shape)))
+    last = where(some, const(1 << count, word.dtype, word.shape), const(0, word.dtype, word.shape))
+    return (word - low) | last
 
 
 def divide(x: float, y: UOp) -> UOp:
