@@ -74,7 +74,7 @@ class Room(NamedTuple):
 ROOMS = (
     Room("face",           COMPILER, 2_580,  9.6, "as measured"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
-    Room("trace",          COMPILER, 3_939, 11.4, "as measured"),
+    Room("trace",          COMPILER, 4_239, 11.4, "axes of ops came here from sharding"),
     Room("transforms",     COMPILER, 5_874, 11.0, "as measured"),
     Room("lower",          COMPILER,   628,  9.7, "as measured"),
     Room("lower/target",   COMPILER,   109,  9.0, "as measured"),
@@ -94,7 +94,7 @@ ROOMS = (
     Room("lax",            LIBRARY,  4_986, 11.2, "as measured"),
     Room("random",         LIBRARY,  1_303, 11.6, "as measured"),
     Room("nn",             LIBRARY,  2_961,  9.7, "as measured"),
-    Room("sharding",       ANNEX,    5_167, 11.7, "as measured"),
+    Room("sharding",       ANNEX,    4_867, 11.7, "as measured"),
     Room("grids",          ANNEX,    5_508, 11.1, "as measured"),
     Room("C renderer",     ANNEX,    1_394,  9.4, "as measured"),
     Room("dsp",            ANNEX,    1_335,  9.2, "as measured"),
@@ -144,7 +144,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_271, "core": 50_120, "all": 86_845}
+BOUNDS = {"compiler": 33_571, "core": 50_420, "all": 86_845}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 

@@ -57,7 +57,6 @@ from tfn.lower.codegen.render.c import values
 from tfn.lower.codegen.sort import key_encoding
 from tfn.lower.fuse.indexing import VALUE
 from tfn.lower.graph import complex_pairs, narrow_types
-from tfn.lower.graph.axis_maps import SOURCE_AXES
 from tfn.lower.index import folds, intervals
 from tfn.lower.loops import grid_opt_ops, opt_ops
 from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
@@ -75,6 +74,7 @@ from tfn.trace import (
     sharding,
 )
 from tfn.trace.argument import Param
+from tfn.trace.axes import AXES
 from tfn.trace.op import (
     BINARY,
     COMPARE,
@@ -96,7 +96,6 @@ from tfn.transforms import jvp, runtime_checks
 from tfn.transforms.batch import BATCH
 from tfn.transforms.jvp import JVP
 from tfn.transforms.shard import partition
-from tfn.transforms.shard.factors import SHARD
 from tfn.transforms.transpose import SEVERAL_RESULTS, TRANSPOSE
 
 ROOT = Path(__file__).parents[1]
@@ -298,8 +297,8 @@ TABLES: dict[str, Table] = {
         gives_nan() | {Op.FLOORDIV, Op.REDUCE, Op.DOT, Op.CONV, Op.FFT, Op.GATHER, Op.SCATTER},
         "its result may be NaN or out of bounds where its operands are not"),
 
-    "SHARD": Table("tfn/transforms/shard/factors.py", SHARD, JAXPR_OPS - STRUCTURE_OF_MESH,
-        "the factors that can be divided among devices",
+    "AXES": Table("tfn/trace/axes.py", AXES, JAXPR_OPS - STRUCTURE_OF_MESH,
+        "which axes of its operands become which of its result",
         {"its value is given": {Op.PARAM}, "it is called, not computed": {Op.FUNCTION},
          "its function has been inlined": {Op.CUSTOM}}),
 
@@ -313,9 +312,6 @@ TABLES: dict[str, Table] = {
     "complex_pairs._SEVERAL_RESULTS": Table("tfn/lower/graph/complex_pairs.py",
         complex_pairs._SEVERAL_RESULTS, WITHOUT_FUNCTIONS, "its results, some of which are pairs",
         {"it takes and gives real arrays": {Op.KERNEL}}),
-    "SOURCE_AXES": Table("tfn/lower/graph/axis_maps.py", SOURCE_AXES, KERNELS_OPS | ELEMENTWISE,
-        "the axes of its operands that a block along its own axis reads",
-        {**OWN_KERNELS, "it is materialised whole": {Op.CONV, Op.GATHER, Op.GBARRIER}}),
     "VALUE": Table("tfn/lower/fuse/indexing.py", VALUE, KERNELS_OPS | ELEMENTWISE,
         "its element at an index", OWN_KERNELS),
     "FOLDS": Table("tfn/lower/index/folds.py", folds.FOLDS, EXACT | {Op.LOAD},
@@ -515,10 +511,12 @@ PARTIAL: dict[str, dict[str, str]] = {
     "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
     "tfn/transforms/shard/parts.py": {"LOCAL": "all other ops are the same on parts"},
-    "tfn/transforms/shard/partition.py": {"STRUCTURE": "the others have a row in SHARD"},
+    "tfn/trace/axes.py": {"PART": "the others are the same on parts"},
+    "tfn/transforms/shard/factors.py": {"CROSSINGS": "the others have no windows in AXES"},
+    "tfn/transforms/shard/partition.py": {"STRUCTURE": "the others have a row in AXES"},
     "tfn/transforms/shard/layout_rules.py": {
-        "_STRUCTURE": "the others follow from the factors of SHARD",
-        "_KEPT": "the others are divided as SHARD says",
+        "_STRUCTURE": "the others follow from the factors of AXES",
+        "_KEPT": "the others are divided as AXES says",
     },
     "tfn/transforms/shard/vary.py": {"_RULES": "results of the others vary as their operands do"},
     "tfn/trace/spec.py": {"_OVER_RANGES": "the others may look as they like"},

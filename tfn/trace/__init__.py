@@ -4,6 +4,7 @@ Files in reading order:
     op              the closed list of operations, one meaning each
     argument        static arguments of operations
     grid_argument   those of grids: local memory, copies into it, matrix units of warps
+    axes            which axes of operands become axes of the result, and ops on parts of them
     regions         how operands reach the functions of loops, branches and calls; types of results
     matrix_tiles    matrices in the registers of a matrix unit
     type_checks     checks of operand types, with the errors that users see

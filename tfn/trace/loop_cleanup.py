@@ -92,9 +92,8 @@ def _call_steps(u: UOp) -> Key:
 
 
 _STEPS: dict[Op, Callable[[UOp], Key]] = {
-    Op.SCAN: _body_steps,
+    **dict.fromkeys((Op.SCAN, Op.COND), _body_steps),
     Op.WHILE: _while_steps,
-    Op.COND: _body_steps,
     Op.CALL: _call_steps,
 }
 """The key of a loop: loops with equal keys take the same steps, and can be merged."""
@@ -159,9 +158,8 @@ def _join_calls(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 _JOINS: dict[Op, Callable[[Sequence[UOp], Sequence[UOp]], dict[UOp, UOp]]] = {
-    Op.SCAN: _join,
+    **dict.fromkeys((Op.SCAN, Op.COND), _join),
     Op.WHILE: _join_whiles,
-    Op.COND: _join,
     Op.CALL: _join_calls,
 }
 """Per op: merges loops of one key, as far as possible, and gives the replacements of their GETs."""

@@ -20,9 +20,9 @@ from tfn.dtypes import INT32
 from tfn.eager.operands import apply
 from tfn.trace import build
 from tfn.trace.argument import Fft, FftType, Reduce, Shrink
+from tfn.trace.axes import POINTWISE
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-from tfn.transforms.shard.factors import POINTWISE
 
 Array = np.ndarray[Any, Any]
 

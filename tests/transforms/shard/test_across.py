@@ -14,7 +14,7 @@ import tfn.numpy as tnp
 from tests.transforms.shard.test_report import moved, put
 from tfn import lax
 from tfn.config import config
-from tfn.transforms.shard.across import can_sort, running_op
+from tfn.transforms.shard.across import can_sort
 
 pytestmark = pytest.mark.usefixtures("eight_devices")
 RNG = np.random.default_rng(5)
@@ -77,17 +77,6 @@ def test_running_reductions_pass_totals_on() -> None:
     mesh = tfn.make_mesh((8,), ("x",), tfn.sharding.AxisType.Auto)
     cost = tfn.jit(lambda x: tnp.cumsum(x, 0)).lower(put(x, mesh, "x")).cost_analysis()
     assert cost["all_gather[x] bytes"] == 7 * 3 * 4, "a total of each device"
-
-
-def test_loops_that_run_no_monoid_are_no_running_sum() -> None:
-    def op_of(f: Callable[..., Any]) -> Any:
-        jaxpr = tfn.make_jaxpr(lambda xs: lax.scan(f, xs[0], xs))(np.ones((4, 2), np.float32))
-        (node,) = {u.src[0] for u in jaxpr.outputs}
-        return running_op(node)
-
-    assert op_of(lambda c, x: (c + x, c + x)) is tfn.trace.op.Op.ADD
-    assert op_of(lambda c, x: (c + x, c)) is None and op_of(lambda c, x: (c - x, c - x)) is None
-    assert op_of(lambda c, x: (x + x, x + x)) is None
 
 
 def test_extremes() -> None:

@@ -1,19 +1,19 @@
-"""The rules of `SHARD`: which axes of operands and results are one."""
+"""The factors of ops, and what it costs to divide them."""
 
 from __future__ import annotations
 
-from math import inf, prod
+from math import inf
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from tfn.dtypes import FLOAT32, INT32
 from tfn.trace import build
 from tfn.trace.argument import Conv, Leaf
+from tfn.trace.axes import AXES
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-from tfn.transforms.shard.factors import SHARD, Factors, blocks
+from tfn.transforms.shard.factors import Factors, factors_of
 
 
 def leaf(*shape: int, dtype: object = FLOAT32) -> UOp:
@@ -21,7 +21,7 @@ def leaf(*shape: int, dtype: object = FLOAT32) -> UOp:
 
 
 def factors(u: UOp) -> Factors:
-    return SHARD[u.op](u)
+    return factors_of(u)
 
 
 def test_a_product() -> None:
@@ -85,20 +85,9 @@ def test_sorts_need_long_parts() -> None:
 sizes = st.lists(st.sampled_from([1, 2, 3, 4]), max_size=4).map(tuple)
 
 
-@given(sizes, st.data())
-def test_blocks_are_equal_products(shape: tuple[int, ...], data: st.DataObject) -> None:
-    order = data.draw(st.permutations(shape))
-    other = tuple(order)
-    groups = blocks(shape, other)
-    assert [axis for left, _ in groups for axis in left] == list(range(len(shape)))
-    assert [axis for _, right in groups for axis in right] == list(range(len(other)))
-    for left, right in groups:
-        assert prod(shape[axis] for axis in left) == prod(other[axis] for axis in right)
-
-
 @pytest.mark.parametrize("op", [Op.HOST, Op.KERNEL])
 def test_functions_of_the_host_get_whole_values(op: Op) -> None:
-    assert SHARD[op].__name__ == "whole"
+    assert AXES[op].__name__ == "whole"
 
 
 def test_one_axis_of_the_mesh_divides_what_windows_cross() -> None:

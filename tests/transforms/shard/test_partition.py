@@ -19,12 +19,12 @@ from tests.transforms.cases import CASES, Case
 from tests.transforms.shard.programs import program
 from tests.transforms.shard.table import TABLE, Row
 from tfn.trace import oracle
+from tfn.trace.axes import AXES
 from tfn.trace.jaxpr import Jaxpr, close, function, inline, param
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.op import MANUAL, Op
 from tfn.trace.sharding import Axis, Partition, Spec, stacking
 from tfn.trace.uop import UOp
-from tfn.transforms.shard.factors import SHARD
 from tfn.transforms.shard.partition import STRUCTURE
 from tfn.transforms.shard.program import stacked
 
@@ -134,7 +134,7 @@ def test_every_op_in_every_division(row: Row) -> None:
 
 
 def test_the_table_has_every_op() -> None:
-    assert {*SHARD, *STRUCTURE} - {row.op for row in TABLE} == MANUAL | {Op.GET}
+    assert {*AXES, *STRUCTURE} - {row.op for row in TABLE} == MANUAL | {Op.GET}
 
 
 def uneven(shape: tuple[int, ...], mesh: Sequence[Axis]) -> list[Spec]:

@@ -23,6 +23,7 @@ from itertools import islice
 
 from tfn._support.frozen import mutable
 from tfn.lower.math.decompose import instruction_count
+from tfn.trace.axes import AXES
 from tfn.trace.build import count
 from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op
 from tfn.trace.uop import UOp, walk
@@ -328,16 +329,12 @@ class FusionAnalysis:
         )
 
     def _untouched_axes(self, node: UOp, index: int) -> frozenset[int]:
-        """Axes of a source that are axes of the node, element by element."""
-        source = node.src[index]
-        if node.op in (Op.PAD, Op.SHRINK, Op.CONCAT) and source.ndim == node.ndim:
-            pairs = enumerate(zip(source.shape, node.shape))
-            return frozenset(i for i, (n, m) in pairs if n == m)
-        if node.op is Op.FLIP:
-            return frozenset(range(node.ndim)) - frozenset(node.arg)
-        if node.op is Op.GATHER:
-            return frozenset(range(node.arg.batch if index == 0 else source.ndim - 1))
-        return frozenset()
+        """Axes of a source that are the same axes of the node, element by element."""
+        if node.op not in (Op.PAD, Op.SHRINK, Op.CONCAT, Op.FLIP, Op.GATHER):
+            return frozenset()
+        relation = AXES[node.op](node)
+        pairs = enumerate(zip(relation.operands[index], relation.result))
+        return frozenset(i for i, (f, g) in pairs if f == g and f not in {None, *relation.windows})
 
     # Outputs that share a kernel.
 

@@ -15,7 +15,7 @@ beneath it, so nothing is read out of bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import field
 from functools import lru_cache
 from typing import Any
@@ -26,7 +26,8 @@ from tfn.lower.index.predicates import implied
 from tfn.lower.index.simplify import simplify
 from tfn.trace import build
 from tfn.trace.argument import Fold, Param, Range
-from tfn.trace.op import ELEMENTWISE, Op, Shape
+from tfn.trace.axes import axis_groups
+from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, const, reshaped
 
 Index = tuple[UOp, ...]
@@ -232,7 +233,7 @@ def _iota(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> S
 def _reshape(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> Steps:
     source = node.src[0]
     new = [const(0, INT64)] * source.ndim
-    for ours, theirs in _axis_groups(node.shape, source.shape):
+    for ours, theirs in axis_groups(node.shape, source.shape):
         part = tuple(index[i] for i in ours)
         if len(ours) + len(theirs) > 2:
             position = flat(tuple(node.shape[i] for i in ours), part)
@@ -240,21 +241,6 @@ def _reshape(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -
         for j, at in zip(theirs, part, strict=True):
             new[j] = at
     return (yield source, tuple(new), predicate)
-
-
-def _axis_groups(shape: Shape, other: Shape) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Pairs of groups of axes of two shapes that hold the same elements, as small as possible."""
-    ours, theirs = ([i for i, n in enumerate(sizes) if n != 1] for sizes in (shape, other))
-    while ours:
-        i, j = 1, 1
-        left, right = shape[ours[0]], other[theirs[0]]
-        while left != right:
-            if left < right:
-                left, i = left * shape[ours[i]], i + 1
-            else:
-                right, j = right * other[theirs[j]], j + 1
-        yield ours[:i], theirs[:j]
-        ours, theirs = ours[i:], theirs[j:]
 
 
 def _permute(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> Steps:

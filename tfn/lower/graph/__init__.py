@@ -8,7 +8,6 @@ Files in reading order:
     constants        tables: costly values that depend on no argument, computed at loading
     host_libraries   calls of compiled libraries on the host: LAPACK, Fourier transforms
     intermediates    oversized intermediates: their component graph and its segments
-    axis_maps        axis propagation: which axis of its sources an axis of a value is
     flash            memory-efficient (flash) attention: oversized intermediates in blocks
     conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
     masked_update    selects between an update and what it updates, as updates of some points

@@ -29,9 +29,10 @@ from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Carry, CustomKernel, Fold, Param, Range, Recur
+from tfn.trace.axes import running_op
 from tfn.trace.interpreter import Nest
 from tfn.trace.jaxpr import param
-from tfn.trace.op import ELEMENTWISE, MONOIDS, Op, Shape
+from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.regions import form
 from tfn.trace.uop import UOp, const, rebuild, walk
 
@@ -178,12 +179,7 @@ def _spares_copies(line: _Lines, axis: int, target: Target) -> bool:
 
 def monoid(u: UOp) -> Op | None:
     """The op of a SCAN that carries the reduction of its one array; None for other scans."""
-    body, parts = u.src[0], form(u)
-    if [*map(len, (*parts.consts, parts.carries, parts.arrays, body.src))] != [0, 1, 1, 2]:
-        return None
-    total, params = body.src[0], [*map(param, body.arg.params)]
-    is_plain = total.op in MONOIDS and set(total.src) == set(params) and len(set(params)) == 2
-    return total.op if is_plain and body.src[1] is total else None
+    return running_op(u) if len(u.src[0].src) == 2 else None
 
 
 def _is_associative(u: UOp) -> bool:

@@ -20,9 +20,9 @@ from itertools import product
 from math import gcd
 
 from tfn._support.frozen import frozen
-from tfn.lower.graph.axis_maps import source_axes
 from tfn.trace import build
 from tfn.trace.argument import Conv
+from tfn.trace.axes import source_axes
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, rebuild
 

@@ -29,7 +29,6 @@ from dataclasses import field, replace
 
 from tfn._support.frozen import mutable
 from tfn.dtypes import INT32, DType
-from tfn.lower.graph.axis_maps import SourceAxes, reduced_axes, result_axis, source_axes
 from tfn.lower.graph.intermediates import (
     MIN_LARGE_TO_SMALL_RATIO,
     Intermediates,
@@ -41,11 +40,12 @@ from tfn.lower.graph.packing import prepare
 from tfn.lower.target.target import Target
 from tfn.trace import build, records, source_lines
 from tfn.trace.argument import Iota, Leaf, Scan
+from tfn.trace.axes import SourceAxes, part, reduced_axes, result_axis, source_axes
 from tfn.trace.jaxpr import close, leaves
 from tfn.trace.loop_cleanup import redirected
 from tfn.trace.op import Op, Shape
 from tfn.trace.records import Cost, Record
-from tfn.trace.uop import UOp, const, rebuild, reshaped, substitute, walk
+from tfn.trace.uop import UOp, const, rebuild, substitute, walk
 
 MATERIALIZE_LIMIT_L2 = 4
 """Intermediates from this multiple of the L2 cache on are chunked.
@@ -415,23 +415,10 @@ class BlockLoop:
         """One block of a value."""
         if axis is None:
             return rebuild(u, src)
-        shape = _with(u.shape, axis, self.rows)
-        if u.op is Op.IOTA:
-            return self._row_numbers(shape, axis, u.dtype)
-        if u.op is Op.CONST:
-            return reshaped(u, shape)
-        if u.op is Op.RESHAPE:
-            counts = u.src[0].op is Op.IOTA
-            return (
-                self._row_numbers(u.shape, axis, u.dtype)
-                if counts
-                else build.reshape(src[0], shape)
-            )
-        if u.op is Op.EXPAND:
-            return build.expand(src[0], shape)
-        if u.op is Op.SHRINK:
-            return build.shrink(src[0], u.arg.start, _with(u.arg.stop, axis, self.rows), u.arg.step)
-        return UOp(u.op, src, u.arg)
+        counts = u.src[0] if u.op is Op.RESHAPE else u
+        if counts.op is Op.IOTA:
+            return self._row_numbers(u.shape, axis, u.dtype)
+        return part(u, src, _with(u.shape, axis, self.rows))
 
     def _row_numbers(self, whole: Shape, axis: int, dtype: DType) -> UOp:
         """A block of the numbers 0, 1, ... in a shape."""

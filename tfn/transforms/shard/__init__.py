@@ -1,4 +1,4 @@
-"""Many devices: named axes, functions of parts, and the partitioner with its table `SHARD`.
+"""Many devices: named axes, functions of parts, and the partitioner.
 
 Files in reading order:
     axes              named axes, of `vmap` and of meshes, while a function is traced
@@ -9,7 +9,7 @@ Files in reading order:
     jit_shardings     the shardings that `jit` gives to arguments and results
     halo              windows of a divided axis: rows of neighbours
     across            sorts, running sums, extremes and lookups along a divided axis
-    factors           SHARD: for each op the factors that can be divided
+    factors           for each op the factors that can be divided, and the costs
     parts             LOCAL: ops that are another one on parts
     propagate         how values would best be divided
     layout            explicit axes: the division of a value as a part of its type

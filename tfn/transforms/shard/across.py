@@ -15,6 +15,7 @@ from functools import reduce as fold
 
 from tfn.dtypes import FLOATS, INT32, NARROW, UNSIGNED
 from tfn.trace.argument import Fft, FftType, Param
+from tfn.trace.axes import running_op
 from tfn.trace.build import (
     bitcast,
     broadcast_in_dim,
@@ -37,8 +38,7 @@ from tfn.trace.build import (
     where,
 )
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import MONOIDS, Op, Shape
-from tfn.trace.regions import form
+from tfn.trace.op import Op, Shape
 from tfn.trace.sharding import Exchange
 from tfn.trace.uop import UOp, const
 from tfn.transforms.shard.collective_rules import collective
@@ -103,18 +103,6 @@ def _half(x: UOp, upper: bool) -> UOp:
 
 
 # Running sums.
-
-
-def running_op(u: UOp) -> Op | None:
-    """The monoid of a SCAN whose results are the running totals of one array, and the last one."""
-    parts = form(u)
-    if [*map(len, (*parts.consts, parts.carries, parts.arrays))] != [0, 1, 1]:
-        return None
-    body = u.src[0]
-    total, *rest = body.src
-    operands = {param(p) for p in body.arg.params}
-    is_running = rest in ([], [total]) and total.op in MONOIDS and {*total.src} == operands
-    return total.op if is_running and len(operands) == 2 else None
 
 
 def run_across(u: UOp, first: UOp, x: UOp, at: Place) -> list[UOp]:

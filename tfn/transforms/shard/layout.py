@@ -3,7 +3,7 @@
     x:f32[8@x,4]  w:f32[4,8@y]   ->   x @ w : f32[8@x,8@y]
     x:f32[8,4@y]  w:f32[4@y,8]   ->   x @ w : a ShardingTypeError, unless out_sharding says more
 
-The layout of a value follows from those of its operands by the table `SHARD`: an axis of the mesh
+The layout of a value follows from those of its operands by the table `AXES`: an axis of the mesh
 that divides a factor of an op divides the axes of its result.  Where operands disagree, or parts
 would have to be exchanged, there is no rule, and the user says what is meant: by `reshard`, or by
 `out_sharding`.  Graphs that transforms have made are read without errors: what disagrees is taken

@@ -1,6 +1,6 @@
 """Rules of layouts: how a value is divided over explicit axes, from how its operands are.
 
-The factors of the table `SHARD` say it: an axis of the mesh that divides an axis of an operand
+The factors of the table `AXES` say it: an axis of the mesh that divides an axis of an operand
 divides the factor that runs along it, and so the axes of the result that the factor runs along::
 
     dot  x:[8@x,4] w:[4,8@y]    factors m over x, n over y     result [8@x,8@y]
@@ -20,13 +20,13 @@ from typing import Any
 from tfn.errors import ShardingTypeError
 from tfn.trace import traces
 from tfn.trace.aval import Kind
+from tfn.trace.axes import AXES, POINTWISE, running_op
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import LOOPS, SEVERAL, Op
 from tfn.trace.regions import form, results
 from tfn.trace.sharding import OPEN, Names, Partition, Spec
 from tfn.trace.uop import UOp, remembered, walk
-from tfn.transforms.shard.across import running_op
-from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors
+from tfn.transforms.shard.factors import Factors, factors_of
 from tfn.transforms.shard.layout import (
     Layout,
     is_resolved_outside,
@@ -139,9 +139,9 @@ class Reading:
             return first.over(first.spec)
         if u.op in _UNCHANGED:
             return first.over(first.spec if len(first.spec) == u.ndim else undivided(u.ndim))
-        if u.op not in SHARD:
+        if u.op not in AXES:
             return first.over(undivided(u.ndim))
-        factors = SHARD[u.op](u)
+        factors = factors_of(u)
         result = _KEPT[u.op](u, factors) if u.op in _KEPT else factors.result
         if self.strict:
             spec = _Rules(u, operands, found).spec(factors, result)

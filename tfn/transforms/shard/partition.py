@@ -20,6 +20,7 @@ from tfn.config import config
 from tfn.dtypes import FLOATS, INT32
 from tfn.errors import ArgumentError
 from tfn.trace.argument import Leaf, Param
+from tfn.trace.axes import POINTWISE
 from tfn.trace.build import bitcast, broadcast_to, full_like, several, where
 from tfn.trace.inline import sealed
 from tfn.trace.jaxpr import function, param
@@ -32,7 +33,7 @@ from tfn.trace.sharding import Axis, Exchange, Names, Spec
 from tfn.trace.uop import UOp, reshaped
 from tfn.transforms.shard.across import as_word, fft_by_axes, run_across
 from tfn.transforms.shard.collective_rules import collective
-from tfn.transforms.shard.factors import POINTWISE, Factors
+from tfn.transforms.shard.factors import Factors
 from tfn.transforms.shard.halo import Place
 from tfn.transforms.shard.part import (
     Part,

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tfn._support.frozen import frozen
-from tfn.trace.argument import Const
+from tfn.trace.axes import part
 from tfn.trace.build import (
     broadcast_to,
     cast,
     concat,
     flip,
     full_like,
-    gather,
     identity,
     iota,
     pad,
     scatter,
-    shrink,
     where,
 )
 from tfn.trace.op import Op, Shape
@@ -70,14 +68,6 @@ class Division:
         ]
 
 
-def _shape(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
-    return UOp(u.op, tuple(src), by.shape)
-
-
-def _const(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
-    return UOp(Op.CONST, (), Const(u.dtype, u.arg.bits, by.shape))
-
-
 def _iota(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
     """Counting begins where this device's part does."""
     count = iota(by.shape, 0, u.dtype)
@@ -89,14 +79,11 @@ def _iota(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
 
 def _shrink(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
     """Divided axes by windows, or looked up; the others as they are."""
-    (x,), arg = src, u.arg
+    (x,) = src
     for axis, at in by.crossed():
         is_short = axis in by.factors.reduced
         x = rows_across(u, x, axis, at) if is_short else shrink_across(u, x, axis, at)
-    start, stop, step = list(arg.start), list(arg.stop), list(arg.step)
-    for axis in by.places:
-        start[axis], stop[axis], step[axis] = 0, x.shape[axis], 1
-    return shrink(x, tuple(start), tuple(stop), tuple(step))
+    return part(u, (x,), by.shape)
 
 
 def _pad(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
@@ -138,10 +125,10 @@ def _conv(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
 
 def _gather(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
     (operand, indices), looked_up = src, by.crossed()
-    sizes = by.shape[indices.ndim - 1 :]
     if looked_up:
+        sizes = by.shape[indices.ndim - 1 :]
         return gather_across(u, operand, indices, sizes, looked_up)
-    return gather(operand, indices, sizes, u.arg.batch)
+    return part(u, src, by.shape)
 
 
 def _scatter(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
@@ -166,10 +153,7 @@ Rule = Callable[[UOp, Sequence[UOp], Division], UOp]
 
 # fmt: off
 LOCAL: dict[Op, Rule] = {
-    Op.CONST: _const,
     Op.IOTA: _iota,
-    Op.RESHAPE: _shape,
-    Op.EXPAND: _shape,
     Op.PAD: _pad,
     Op.SHRINK: _shrink,
     Op.FLIP: _flip,
@@ -180,7 +164,7 @@ LOCAL: dict[Op, Rule] = {
     Op.SCATTER: _scatter,
     Op.SORT: _sort,
 }
-"""Ops that are another one on parts; all others are the same."""
+"""Ops that count from where their part begins, or exchange rows; all others are a `part`."""
 # fmt: on
 
 
@@ -196,7 +180,7 @@ def local(u: UOp, src: Sequence[UOp], by: Division) -> UOp:
                 for x, row in zip(src, factors.operands, strict=True)
             ]
     rule = LOCAL.get(u.op)
-    return UOp(u.op, tuple(src), u.arg) if rule is None else rule(u, src, by)
+    return part(u, src, by.shape) if rule is None else rule(u, src, by)
 
 
 def _without_padding(x: UOp, axis: int, n: int, op: Op, at: Place) -> UOp:

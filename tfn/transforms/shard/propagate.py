@@ -13,13 +13,13 @@ from math import inf, prod
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn.trace.axes import AXES, POINTWISE, Row, running_op
 from tfn.trace.jaxpr import param
 from tfn.trace.op import LOOPS, Op, Shape
 from tfn.trace.regions import form, results
 from tfn.trace.sharding import OPEN, Names, Partition, Spec
 from tfn.trace.uop import UOp, walk
-from tfn.transforms.shard.across import running_op
-from tfn.transforms.shard.factors import POINTWISE, SHARD, Factors, Row, divides
+from tfn.transforms.shard.factors import Factors, divides, factors_of
 from tfn.transforms.shard.halo import part_size
 from tfn.transforms.shard.layout import undivided as undivided
 
@@ -150,10 +150,10 @@ class Context:
     forward: dict[tuple[UOp, tuple[Spec, ...]], Propagation] = field(default_factory=dict)
 
     def factors_of(self, u: UOp) -> Factors:
-        """The factors of an op of the table `SHARD`."""
+        """The factors of an op of the table `AXES`."""
         factors = self.factors.get(u)
         if factors is None:
-            factors = self.factors[u] = SHARD[u.op](u)
+            factors = self.factors[u] = factors_of(u)
         return factors
 
     def propagated(self, f: UOp, specs: Sequence[Spec]) -> Propagation:
@@ -194,7 +194,7 @@ class Propagation:
             specs = {spec for spec in [self.spec[s] for s in u.src] if is_divided(spec)}
             if len(specs) <= 1:
                 return specs.pop() if specs else self.spec[u.src[0]]
-        if u.op in SHARD:
+        if u.op in AXES:
             factors = self.context.factors_of(u)
             rows = [(row, self.spec[s]) for row, s in zip(factors.operands, u.src)]
             by_size = sorted(range(len(rows)), key=lambda i: -u.src[i].size * any(rows[i][1]))
@@ -284,7 +284,7 @@ class _Wishes:
         if u.op in (Op.SHARD, Op.CONSTRAIN):
             wish = tuple(() if names == OPEN else names for names in proper(u.arg))
             self.ask(u.src[0], even(u.src[0].shape, wish, self.context.sizes, padded=True))
-        elif u.op in SHARD and u.op not in (Op.SORT, Op.HOST, Op.KERNEL):
+        elif u.op in AXES and u.op not in (Op.SORT, Op.HOST, Op.KERNEL):
             wish = self.wish.get(u) or self.spec[u]
             if not is_divided(wish):
                 return

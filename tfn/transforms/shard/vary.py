@@ -189,14 +189,14 @@ class Alignment:
         """
         numbers, operands = [x.dtype in INEXACT for x in src[1:]], have[1:]
         want = NONE.union(*(names for names, n in zip(operands, numbers, strict=True) if n))
-        while True:
+
+        def step(want: Names) -> tuple[list[Names], Names]:
             inner = [want if n else names for names, n in zip(operands, numbers, strict=True)]
             _, names = self._inner(u.src[0], inner)
-            more = want.union(*names)
-            if more == want:
-                break
-            want = more
-        moved = [self.vary(x, names, want) for x, names in zip(src[1:], operands, strict=True)]
+            return names, want.union(*names)
+
+        names, want = settle(step, want)
+        moved = [self.vary(x, had, want) for x, had in zip(src[1:], operands, strict=True)]
         return rebuild(u, (src[0], *moved)), names
 
 
