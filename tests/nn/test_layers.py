@@ -90,3 +90,35 @@ def test_sequential() -> None:
     assert tree.structure(slopes) == tree.structure(model)
     assert repr(nn.Sequential.init(nn.relu)) == "Sequential(layers=(Lambda(function=relu),))"
     assert nn.Sequential.init()(x) is x
+
+
+def test_drop_path_drops_whole_examples():
+    x = jnp.ones((1000, 2, 3))
+    y = np.asarray(nn.DropPath(0.25)(x, key=random.key(0))).reshape(1000, 6)
+    assert (y == y[:, :1]).all() and set(np.unique(y)) == {0, np.float32(1 / 0.75)}
+    assert abs((y[:, 0] == 0).mean() - 0.25) < 0.05
+    assert nn.DropPath(0.5, True)(x) is x and nn.DropPath(0.0)(x) is x
+    assert not nn.DropPath(1.0)(x, key=random.key(0)).any()
+    single = tfn.vmap(lambda x, key: nn.DropPath(0.5)(x, key=key))
+    assert single(jnp.ones(8), random.split(random.key(1), 8)).shape == (8,)
+    with pytest.raises(ArgumentError, match="drop path needs a key"):
+        nn.DropPath(0.5)(x)
+
+
+def test_a_sequence_passes_keys_and_options_to_the_layers_that_take_them():
+    drop = nn.Dropout(0.5)
+    model = nn.Sequential.init(drop, jnp.sin, nn.Sequential.init(drop, nn.DropPath(0.5)), jnp.cos)
+    x = jnp.ones((64, 4))
+    one, same, other = (model(x, key=random.key(seed)) for seed in (0, 0, 1))
+    assert (one == same).all() and not (one == other).all()
+    want = jnp.cos(jnp.sin(x))
+    np.testing.assert_allclose(model(x, inference=True), want, rtol=1e-6)
+    np.testing.assert_allclose(model(x, key=random.key(0), inference=True), want, rtol=1e-6)
+    plain = nn.Sequential.init(jnp.sin)
+    assert plain(x, key=random.key(0), inference=True).shape == x.shape
+    assert nn.Sequential.init()(3, key=random.key(0)) == 3
+    with pytest.raises(ArgumentError, match="no layer of this Sequential") as caught:
+        model(x, inferense=True)
+    assert "inference" in caught.value.hint
+    with pytest.raises(ArgumentError, match="dropout needs a key"):
+        model(x)

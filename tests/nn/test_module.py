@@ -17,6 +17,8 @@ from tests.nn.waves import wave
 from tfn import nn, random, tree
 from tfn import numpy as jnp
 from tfn.errors import ArgumentError, TreeError
+from tfn.trace import source_lines
+from tfn.trace.uop import walk
 
 KEY = random.key(0)
 
@@ -212,3 +214,28 @@ def test_laws(name: str) -> None:
     half = nn.cast(modules[0], "bfloat16")(x.astype("bfloat16") if floats else x)
     assert half.dtype == jnp.bfloat16
     near(half.astype("float32"), ys[0], rtol=0.1, atol=0.1)
+
+
+def test_a_summary_counts_arrays_by_path() -> None:
+    kind = tfn.ShapeDtypeStruct((2,), "int8")
+    tree = {"a": nn.Linear.init(random.key(0), 3, 4), "b": (kind, "x")}
+    rows = [line.split() for line in nn.summary(tree).splitlines()]
+    assert rows[0] == ["path", "shape", "dtype", "parameters", "bytes"]
+    assert rows[1] == ["['a'].weight", "(3,", "4)", "float32", "12", "48"]
+    assert rows[3] == ["['b'][0]", "(2,)", "int8", "2", "2"] and rows[-1] == ["total", "18", "66"]
+    short = nn.summary(tree, depth=1).splitlines()
+    assert short[1].split() == ["['a']", "2", "arrays", "float32", "16", "64"] and len(short) == 4
+    assert nn.summary(jnp.ones(3)).splitlines()[1].startswith("the array  (3,)")
+    assert nn.summary(None).splitlines()[-1].split() == ["total", "0", "0"]
+    with pytest.raises(ArgumentError, match="depth"):
+        nn.summary(tree, depth=0)
+
+
+def test_a_call_of_a_module_is_a_scope_under_the_name_of_its_field() -> None:
+    mlp = nn.MLP.init(random.key(0), (2, 3, 1))
+    model = nn.Sequential.init(mlp, nn.Stack.init(lambda k: nn.Lambda(jnp.sin), random.key(1), 2))
+    with source_lines.tracking():
+        jaxpr = tfn.jit(model).trace(jnp.ones((4, 2))).jaxpr
+        found = {source_lines.scope_of(u) for u in walk(jaxpr.outputs)}
+    assert {("Sequential", "layers[0]", f"layers[{i}]") for i in (0, 1)} <= found
+    assert ("Sequential", "layers[1]") in found

@@ -11,7 +11,7 @@ import tfn
 from tests.nn.waves import agrees, wave
 from tfn import nn, tree
 from tfn import numpy as jnp
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, ShapeError
 
 IMAGES = wave(2, 6, 3, 3).transpose(0, 2, 3, 1)
 
@@ -148,3 +148,20 @@ def test_under_vmap_and_jit() -> None:
     x = wave(3, 5, 8)
     for norm in (nn.LayerNorm.init(8), nn.RMSNorm.init(8)):
         np.testing.assert_allclose(tfn.jit(tfn.vmap(norm))(x), norm(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("space", [(5,), (3, 4), (1, 1)])
+def test_an_instance_norm_is_a_group_norm_of_single_channels(space: tuple[int, ...]) -> None:
+    x = jnp.asarray(np.random.default_rng(0).normal(3, 2, (2, *space, 4)), "float32")
+    norm = nn.tree_at(lambda n: n.weight, nn.InstanceNorm.init(4), jnp.arange(4.0))
+    axes = tuple(range(1, x.ndim - 1))
+    want = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(norm(x), np.asarray(want) * np.arange(4), atol=2e-5)
+    plain = nn.InstanceNorm.init(4, use_weight=False, use_bias=False)
+    np.testing.assert_allclose(plain(x), nn.GroupNorm.init(4, 4)(x), atol=1e-5)
+    assert plain(x.astype("bfloat16")).dtype == "bfloat16"
+
+
+def test_an_instance_norm_needs_space() -> None:
+    with pytest.raises(ShapeError, match="axes of space"):
+        nn.InstanceNorm.init(4)(jnp.ones((2, 4)))

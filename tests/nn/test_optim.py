@@ -13,7 +13,7 @@ from tests.lower.check_passes import HOST
 from tests.nn.waves import wave
 from tfn import nn, random, tree
 from tfn import numpy as jnp
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.lower.fuse import ranges
 from tfn.lower.fuse.boundaries import insert_barriers
 from tfn.nn import optim
@@ -365,3 +365,65 @@ def count(optimizer: GradientTransformation, params: Any) -> int:
 def test_an_update_is_few_kernels(make: GradientTransformation, expected: int) -> None:
     """Mostly one for the elements, one for each counter, one for each norm."""
     assert count(make, jnp.ones((64, 48))) <= expected
+
+
+def steps(optimizer: GradientTransformation, params: Any, gradients: Any) -> Any:
+    state = optimizer.init(params)
+    for gradient in gradients:
+        updates, state = optimizer.update(jnp.asarray(gradient), state, params)
+        params = optim.apply_updates(params, updates)
+    return np.asarray(params)
+
+
+VALUES = {  # of optax 0.2.8 with JAX 0.10.2
+    "nadam": (optim.nadam(0.1), [0.0231066179, 0.0394122824, 0.8815216422]),
+    "radam": (optim.radam(0.1), [0.1797735989, -0.0610166043, 0.7248732448]),
+    "radam fast": (optim.radam(0.1, b2=0.9), [0.1885780096, -0.0557527207, 0.7671950459]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_eight_steps_have_the_values_of_optax(name: str) -> None:
+    optimizer, want = VALUES[name]
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=3), rng.normal(size=(8, 3))
+    got = steps(optimizer, jnp.asarray(start, "float32"), gradients.astype("float32"))
+    np.testing.assert_allclose(got, want, rtol=5e-5)
+
+
+MUON = {  # of torch.optim.Muon of PyTorch 2.13, which multiplies in bfloat16
+    (4, 4): [0.1813, -0.0960, 0.5784, 0.0237, -0.5227, 0.1880],
+    (6, 3): [0.2230, -0.3511, 1.6834, 1.2777, 0.4884, -2.2033],
+    (3, 6): [1.4295, 1.2777, -2.4571, 1.2431, 0.4871, 0.5019],
+}
+
+
+def test_muon_takes_the_steps_of_pytorch() -> None:
+    rng = np.random.default_rng(0)
+    for shape, want in MUON.items():
+        start, gradients = rng.normal(size=shape), rng.normal(size=(3, *shape))
+        got = steps(optim.muon(0.1), jnp.asarray(start, "float32"), gradients.astype("float32"))
+        np.testing.assert_allclose(got.ravel()[:6], want, atol=4e-3)
+
+
+def test_muon_makes_singular_values_equal_and_leaves_vectors_to_adam() -> None:
+    rng = np.random.default_rng(1)
+    params = {"w": jnp.zeros((3, 8, 5)), "m": jnp.zeros((5, 5)), "b": jnp.zeros(5)}
+    grads = {n: jnp.asarray(rng.normal(size=p.shape), "float32") for n, p in params.items()}
+    optimizer = optim.muon(1.0, mask={"w": True, "m": True, "b": False})
+    updates, _ = optimizer.update(grads, optimizer.init(params), params)
+    for name, scale in (("w", (8 / 5) ** 0.5), ("m", 1.0)):
+        values = np.linalg.svd(np.asarray(updates[name]), compute_uv=False) / scale
+        assert values.min() > 0.4 and values.max() < 1.3
+    np.testing.assert_allclose(updates["b"], -np.sign(grads["b"]), rtol=1e-4)
+    with pytest.raises(ShapeError, match="muon is for matrices"):
+        optim.muon(1.0, mask=True).init({"b": jnp.zeros(3)})
+
+
+@pytest.mark.parametrize("make", [optim.nadam, optim.radam, optim.muon])
+def test_new_optimizers_compile_and_take_schedules(make: Any) -> None:
+    optimizer = make(optim.linear_schedule(0.1, 0.01, 5))
+    w = jnp.ones((3, 3))
+    update = tfn.jit(lambda g, s: optimizer.update(g, s, w))
+    updates, _ = update(w, update(w, optimizer.init(w))[1])
+    assert np.isfinite(updates).all() and np.asarray(updates).sum() < 0

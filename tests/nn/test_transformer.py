@@ -87,3 +87,15 @@ def test_keys_of_a_stack_differ() -> None:
     for n in range(2):
         y = tree.map(lambda w, n=n: w[n], stack.layers)(y, key=keys[n])
     np.testing.assert_allclose(one, y, rtol=1e-4, atol=1e-5)
+
+
+def test_a_stack_of_modules_without_arrays_knows_its_number() -> None:
+    stack = nn.Stack.init(lambda key: nn.Lambda(jnp.sin), random.key(0), 3)
+    assert len(stack) == 3 and stack.count == 3
+    np.testing.assert_allclose(tfn.jit(stack)(1.0), np.sin(np.sin(np.sin(1))), rtol=1e-6)
+    drops = nn.Stack.init(lambda key: nn.Dropout(0.5), random.key(0), 2)
+    y = np.asarray(drops(jnp.ones(1000), key=random.key(1)))
+    assert set(np.unique(y)) == {0, 4} and abs(float((y > 0).mean()) - 0.25) < 0.05
+    assert len(nn.Stack.init(lambda key: nn.Linear.init(key, 2, 2), random.key(0), 4)) == 4
+    with pytest.raises(ArgumentError, match="count"):
+        nn.Stack.init(lambda key: nn.Dropout(0.5), random.key(0), 0)

@@ -3,11 +3,11 @@
 Files in reading order:
     functions      activations, softmax, one_hot
     initializers   initial values of parameters
-    module         frozen dataclasses that are pytrees; tree_at, partition, combine
-    layers         Linear, Embedding, Dropout, MLP, Sequential
+    module         frozen dataclasses that are pytrees; tree_at, partition, combine, summary
+    layers         Linear, Embedding, Dropout, DropPath, MLP, Sequential
     convolution    Conv1d to Conv3d, and transposed ones
     pooling        max pooling and average pooling
-    normalization  LayerNorm, RMSNorm, GroupNorm, BatchNorm
+    normalization  LayerNorm, RMSNorm, GroupNorm, InstanceNorm, BatchNorm
     attention      dot-product and multi-head attention, rotary positions, key-value cache
     recurrent      LSTM and GRU, as cells and over sequences
     transformer    feed-forward networks, transformer blocks, stacks of equal modules
@@ -71,10 +71,12 @@ from tfn.nn.module import (
     parameter_count as parameter_count,
     partition as partition,
     static as static,
+    summary as summary,
     tree_at as tree_at,
 )
 from tfn.nn.layers import (
     Dropout as Dropout,
+    DropPath as DropPath,
     Embedding as Embedding,
     Lambda as Lambda,
     Linear as Linear,
@@ -98,6 +100,7 @@ from tfn.nn.normalization import (
     BatchNorm as BatchNorm,
     BatchNormState as BatchNormState,
     GroupNorm as GroupNorm,
+    InstanceNorm as InstanceNorm,
     LayerNorm as LayerNorm,
     RMSNorm as RMSNorm,
 )

@@ -1,4 +1,4 @@
-"""Linear, Embedding, Dropout, MLP, Sequential: the layers without axes of space or time.
+"""Linear, Embedding, Dropout, DropPath, MLP, Sequential: the layers without axes of space or time.
 
 As for all modules of this package: ``init`` makes one, from a key first of all if anything in it
 is random; its arrays are parameters; calling it is a pure function of them and of the arguments.
@@ -8,7 +8,9 @@ is random; its arrays are parameters; calling it is a pure function of them and 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tfn import numpy as jnp
@@ -147,19 +149,76 @@ class Dropout:
         Raises:
             ArgumentError: if there is no key while training.
         """
-        real_number("dropout", "rate", self.rate, 0, 1)
-        if (self.inference if inference is None else inference) or self.rate == 0:
-            return x
-        if key is None:
-            raise ArgumentError(
-                "dropout needs a key while training",
-                got="key=None",
-                hint="pass key=..., or inference=True",
-            )
-        if self.rate == 1:
-            return jnp.zeros_like(x)
-        mask = random.bernoulli(key, 1.0 - self.rate, x.shape)
-        return jnp.where(mask, x / (1.0 - self.rate), 0.0)
+        inference = self.inference if inference is None else inference
+        return _dropped("dropout", x, self.rate, key, inference, x.shape)
+
+
+def _dropped(
+    name: str,
+    x: Array,
+    rate: float,
+    key: KeyLike | None,
+    inference: bool,
+    lead: tuple[int, ...],
+) -> Array:
+    """x without a random part of the elements, or of the parts, of its first axes `lead`."""
+    real_number(name, "rate", rate, 0, 1)
+    if inference or rate == 0:
+        return x
+    if key is None:
+        raise ArgumentError(
+            f"{name} needs a key while training",
+            got="key=None",
+            hint="pass key=..., or inference=True",
+        )
+    if rate == 1:
+        return jnp.zeros_like(x)
+    mask = random.bernoulli(key, 1.0 - rate, lead).reshape(*lead, *(1,) * (x.ndim - len(lead)))
+    return jnp.where(mask, x / (1.0 - rate), 0.0)
+
+
+@module
+class DropPath:
+    """Sets whole examples to 0 at random, and scales up the others: stochastic depth.
+
+    Put on the branch of a residual block, ``x + drop(branch(x), key=key)``, it skips the block for
+    some examples of a batch.
+
+    Attributes:
+        rate: probability of an example to be dropped.
+        inference: whether to drop nothing by default.
+
+    Source: Huang et al. 2016, arXiv:1603.09382.
+
+    Example:
+        >>> y = DropPath(0.5)(jnp.ones((8, 3)), key=random.key(0))
+        >>> sorted(set(y.sum(1).tolist()))
+        [0.0, 6.0]
+    """
+
+    rate: float = static(default=0.1)
+    inference: bool = static(default=False)
+
+    def __call__(
+        self,
+        x: Float[Array, "*axes"],
+        *,
+        key: KeyLike | None = None,
+        inference: bool | None = None,
+    ) -> Float[Array, "*axes"]:
+        """Returns x with examples dropped at random, the others divided by ``1 - rate``.
+
+        Args:
+            x: floats, with the examples along the first axis; of one example, as under `vmap`, a
+                number is one too.
+            key: a key, from which the dropped examples are drawn; needed while training.
+            inference: whether to return x as it is; the attribute of the layer if None.
+
+        Raises:
+            ArgumentError: if there is no key while training.
+        """
+        inference = self.inference if inference is None else inference
+        return _dropped("drop path", x, self.rate, key, inference, x.shape[:1])
 
 
 @module
@@ -257,8 +316,38 @@ class Sequential:
             )
         )
 
-    def __call__(self, x: object) -> Any:
-        """Applies the layers in order."""
-        for layer in self.layers:
-            x = layer(x)
+    def __call__(self, x: object, *, key: KeyLike | None = None, **options: Any) -> Any:
+        """Applies the layers in order.
+
+        Args:
+            x: input of the first layer.
+            key: split into one for each layer; those that take a key get theirs.
+            options: keyword arguments for the layers that take them, such as ``inference=True``.
+
+        Raises:
+            ArgumentError: for an option that no layer takes.
+        """
+        taken = [_options(type(layer)) for layer in self.layers]
+        unknown = options.keys() - {"inference"}.union(*taken)
+        if unknown:
+            raise ArgumentError(
+                "no layer of this Sequential takes this option",
+                got=", ".join(sorted(unknown)),
+                hint="layers take " + (", ".join(sorted(set().union(*taken))) or "none"),
+            )
+        keys = [None] * len(taken) if key is None else random.split(key, max(1, len(taken)))
+        for layer, names, own in zip(self.layers, taken, keys):
+            chosen = {name: value for name, value in options.items() if name in names}
+            if own is not None and "key" in names:
+                chosen["key"] = own
+            x = layer(x, **chosen)
         return x
+
+
+@cache
+def _options(kind: type[Any]) -> frozenset[str]:
+    """The keyword arguments of a layer beside its input."""
+    parameters = inspect.signature(kind.__call__).parameters.values()
+    named = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    inner = {"inference"} if any(p.kind is p.VAR_KEYWORD for p in parameters) else set()
+    return frozenset(named | inner)

@@ -11,16 +11,20 @@ transformations", arXiv:2111.00254.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from functools import wraps
+from math import prod
+from threading import local
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 from tfn import numpy as jnp
 from tfn import tree
-from tfn._support.validate import shown
+from tfn._support.validate import integer, shown
 from tfn.array import Array
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError
+from tfn.scopes import named_scope, recorded
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -63,11 +67,47 @@ def module(cls: C) -> C:
         raise ArgumentError(
             "nn.module needs a class", got=shown(cls), hint="write @nn.module above a class"
         )
+    if "__call__" in vars(cls):
+        cls.__call__ = _scoped(vars(cls)["__call__"])  # type: ignore[operator]
     node: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
     node.__repr__ = _show
     node.__init_subclass__ = classmethod(_refuse)
     final: C = node
     return final
+
+
+_RUNNING = local()
+"""The modules whose calls run in a thread, the innermost last."""
+
+
+def _scoped(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of a module as a scope, under the name of its field in the module that calls it."""
+
+    @wraps(call)
+    def scoped(self: Any, *args: object, **kwargs: object) -> Any:
+        if not recorded():
+            return call(self, *args, **kwargs)
+        running: list[Any] = _RUNNING.__dict__.setdefault("modules", [])
+        names = dict(_children(running[-1])) if running else {}
+        running.append(self)
+        try:
+            with named_scope(names.get(id(self), type(self).__name__)):
+                return call(self, *args, **kwargs)
+        finally:
+            running.pop()
+
+    return scoped
+
+
+def _children(parent: Any) -> Iterator[tuple[int, str]]:
+    """The identity and name of each module in the fields of a module, and in their containers."""
+    waiting = [(f.name, getattr(parent, f.name)) for f in fields(parent)]
+    for name, value in waiting:
+        yield id(value), name
+        if isinstance(value, (tuple, list)):
+            waiting += [(f"{name}[{i}]", x) for i, x in enumerate(value)]
+        elif isinstance(value, dict):
+            waiting += [(f"{name}[{key!r}]", x) for key, x in value.items()]
 
 
 def _refuse(cls: type[Any]) -> NoReturn:
@@ -262,6 +302,63 @@ def cast(pytree: T, dtype: Any) -> T:
     """
     out: T = tree.map(lambda x: x.astype(dtype) if is_inexact_array(x) else x, pytree)
     return out
+
+
+def summary(pytree: object, *, depth: int | None = None) -> str:
+    """Returns a table of the arrays in a tree: paths, shapes, dtypes, elements and bytes.
+
+    Args:
+        pytree: a module, or any tree of arrays; `ShapeDtypeStruct` will do for an array.
+        depth: how many parts of a path to tell apart; arrays below are summed.  All if None.
+
+    Raises:
+        ArgumentError: for a depth below 1.
+
+    Example:
+        >>> from tfn import nn, random
+        >>> print(nn.summary(nn.Linear.init(random.key(0), 3, 4)))
+        path     shape   dtype    parameters  bytes
+        .weight  (3, 4)  float32          12     48
+        .bias    (4,)    float32           4     16
+        total                             16     64
+    """
+    if depth is not None:
+        integer("summary", "depth", depth, 1)
+    groups: dict[str, list[Any]] = {}
+    for path, leaf in tree.leaves_with_path(pytree):
+        if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+            groups.setdefault(tree.keystr(path[:depth]) or "the array", []).append(leaf)
+    rows = [
+        (
+            path,
+            str(tuple(group[0].shape)) if len(group) == 1 else f"{len(group)} arrays",
+            ", ".join(dict.fromkeys(jnp.dtype(x.dtype).name for x in group)),
+            *_sizes(group),
+        )
+        for path, group in groups.items()
+    ]
+    every = [x for group in groups.values() for x in group]
+    table = [
+        ("path", "shape", "dtype", "parameters", "bytes"),
+        *rows,
+        ("total", "", "", *_sizes(every)),
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    left = 3  # columns of words
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in table
+    )
+
+
+def _sizes(arrays: Sequence[Any]) -> tuple[str, str]:
+    """The elements of arrays, and their bytes."""
+    elements = [prod(x.shape) for x in arrays]
+    whole = sum(n * jnp.dtype(x.dtype).itemsize for n, x in zip(elements, arrays, strict=True))
+    return f"{sum(elements):,}", f"{whole:,}"
 
 
 def parameter_count(pytree: object) -> int:

@@ -13,7 +13,7 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.dtypes import DTypeLike
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.nn.functions import standardize
 from tfn.nn.module import module, static
 
@@ -172,6 +172,59 @@ class GroupNorm:
         grouped = _wide(x).reshape(*x.shape[:-1], self.groups, x.shape[-1] // self.groups)
         axes = (*range(1, x.ndim - 1), x.ndim)
         y = standardize(grouped, axes, epsilon=self.epsilon).reshape(x.shape)
+        return _scaled(y.astype(x.dtype), self.weight, self.bias)
+
+
+@module
+class InstanceNorm:
+    """Each channel of each image standardized over space, then scaled and shifted.
+
+    Source: Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
+
+    Example:
+        >>> InstanceNorm.init(8)(jnp.ones((3, 5, 5, 8))).shape
+        (3, 5, 5, 8)
+    """
+
+    weight: Float[Array, " channels"] | None
+    bias: Float[Array, " channels"] | None
+    epsilon: float = static(default=1e-5)
+
+    @staticmethod
+    def init(
+        channels: int,
+        *,
+        epsilon: float = 1e-5,
+        use_weight: bool = True,
+        use_bias: bool = True,
+        dtype: Any = float,
+    ) -> InstanceNorm:
+        """Returns a norm with factors of 1 and shifts of 0.
+
+        Args:
+            channels: number of channels.
+            epsilon: added to the variance.
+            use_weight: whether to multiply by a learned factor for each channel.
+            use_bias: whether to add a learned number to each channel.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
+        return InstanceNorm(*_scales(channels, use_weight, use_bias, dtype), epsilon)
+
+    def __call__(
+        self, x: Float[Array, "batch *space channels"]
+    ) -> Float[Array, "batch *space channels"]:
+        """Returns x with mean 0 and variance 1 of each channel of each image, scaled and shifted.
+
+        Raises:
+            ShapeError: if there is no axis of space.
+        """
+        if x.ndim < 3:
+            raise ShapeError(
+                "an instance norm needs axes of space",
+                got=f"an input of shape {x.shape}",
+                hint="inputs are (batch, *space, channels)",
+            )
+        y = standardize(_wide(x), tuple(range(1, x.ndim - 1)), epsilon=self.epsilon)
         return _scaled(y.astype(x.dtype), self.weight, self.bias)
 
 

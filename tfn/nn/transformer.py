@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tfn import lax, random, tree
 from tfn import numpy as jnp
+from tfn._support.validate import integer
 from tfn.array import Array
 from tfn.dtypes import DTypeLike
 from tfn.nn.attention import KVCache, MultiheadAttention
@@ -234,6 +235,7 @@ class Stack:
 
     Attributes:
         layers: one module, whose arrays have a first axis for the layers.
+        count: number of modules, where they have no arrays that say it.
 
     Example:
         >>> layers = Stack.init(lambda k: Linear.init(k, 4, 4), random.key(0), 3)
@@ -244,6 +246,7 @@ class Stack:
     """
 
     layers: Any
+    count: int = static(default=0)
 
     @staticmethod
     def init(make: Callable[[Any], Any], key: KeyLike, count: int) -> Stack:
@@ -253,8 +256,18 @@ class Stack:
             make: a function from a key to a module.
             key: a key, which is split.
             count: number of modules, at least 1.
+
+        Raises:
+            ArgumentError: if there are none.
+            TreeError: if they are not equal but for the elements of their arrays.
         """
-        return Stack(_stacked([make(k) for k in random.split(key, count)]))
+        integer("Stack.init", "count", count, 1)
+        layers = _stacked([make(k) for k in random.split(key, count)])
+        return Stack(layers, 0 if tree.leaves(layers) else count)
+
+    def __len__(self) -> int:
+        leaves = tree.leaves(self.layers)
+        return leaves[0].shape[0] if leaves else self.count
 
     def __call__(self, x: Any, *, key: KeyLike | None = None, **options: Any) -> Any:
         """Applies the modules in order, all with the same options.
@@ -264,22 +277,21 @@ class Stack:
             key: split into a key for each module; the modules get none if None.
             options: further keyword arguments of every module.
         """
-        count = tree.leaves(self.layers)[0].shape[0]
-        keys = None if key is None else random.split(key, count)
+        keys = None if key is None else random.split(key, len(self))
 
         def body(x: Any, layer: Any) -> tuple[Any, None]:
             module, key = layer
             return module(x, **options) if key is None else module(x, key=key, **options), None
 
-        return lax.scan(body, x, (self.layers, keys))[0]
+        return lax.scan(body, x, (self.layers, keys), len(self))[0]
 
     def step(self, x: Any, caches: Any) -> tuple[Any, Any]:
         """Applies the modules in order, each with its cache, stacked like the modules' arrays."""
-        y, caches = lax.scan(lambda x, both: both[0].step(x, both[1]), x, (self.layers, caches))
+        both = self.layers, caches
+        y, caches = lax.scan(lambda x, both: both[0].step(x, both[1]), x, both, len(self))
         return y, caches
 
     def cache(self, *args: object, **options: object) -> Any:
         """Returns the caches of all modules, stacked."""
-        count = tree.leaves(self.layers)[0].shape[0]
         each = tree.map(lambda x: x[0], self.layers).cache(*args, **options)
-        return _stacked([each] * count)
+        return _stacked([each] * len(self))

@@ -9,7 +9,7 @@ Files in reading order:
     transforms  gradient transformations: scaling, momentum, second moments, weight decay
     clipping    gradient clipping
     factored    factored second moments, for adafactor
-    optimizers  sgd, adam, adamw, lion, rmsprop, adagrad, lamb, adafactor
+    optimizers  sgd, adam, adamw, nadam, radam, muon, lion, rmsprop, adagrad, lamb, adafactor
     wrappers    masked, multi_steps, accumulate, apply_if_finite, inject_hyperparams
     schedules   learning rates as functions of the number of steps
 """
@@ -36,6 +36,8 @@ from tfn.nn.optim.transforms import (
     scale_by_adam as scale_by_adam,
     scale_by_learning_rate as scale_by_learning_rate,
     scale_by_lion as scale_by_lion,
+    scale_by_muon as scale_by_muon,
+    scale_by_radam as scale_by_radam,
     scale_by_rms as scale_by_rms,
     scale_by_rss as scale_by_rss,
     scale_by_schedule as scale_by_schedule,
@@ -61,6 +63,9 @@ from tfn.nn.optim.optimizers import (
     adamw as adamw,
     lamb as lamb,
     lion as lion,
+    muon as muon,
+    nadam as nadam,
+    radam as radam,
     rmsprop as rmsprop,
     sgd as sgd,
 )

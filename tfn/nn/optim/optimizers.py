@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfn import tree
 from tfn.dtypes import DTypeLike
 from tfn.nn.optim import transforms
 from tfn.nn.optim.clipping import clip_by_block_rms
 from tfn.nn.optim.factored import scale_by_factored_rms, scale_by_param_block_rms
-from tfn.nn.optim.protocol import GradientTransformation, Rate, chain, identity
-from tfn.nn.optim.wrappers import Mask
+from tfn.nn.optim.protocol import GradientTransformation, Params, Rate, chain, identity
+from tfn.nn.optim.wrappers import Mask, masked
 
 
 def sgd(
@@ -68,6 +69,118 @@ def adam(
     """
     return chain(
         transforms.scale_by_adam(b1, b2, eps, eps_root, mu_dtype),
+        transforms.scale_by_learning_rate(learning_rate),
+    )
+
+
+def nadam(
+    learning_rate: Rate,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: DTypeLike | None = None,
+) -> GradientTransformation:
+    """Returns Adam with Nesterov's momentum.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        b1, b2, eps, eps_root, mu_dtype: as of `adam`.
+
+    Source: Dozat 2016, "Incorporating Nesterov momentum into Adam".
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer = nadam(0.001)
+        >>> updates, _ = optimizer.update(jnp.array([100.0]), optimizer.init(jnp.zeros(1)))
+        >>> round(updates.item(), 6)
+        -0.001474
+    """
+    return chain(
+        transforms.scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=True),
+        transforms.scale_by_learning_rate(learning_rate),
+    )
+
+
+def radam(
+    learning_rate: Rate,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    threshold: float = 5.0,
+) -> GradientTransformation:
+    """Returns rectified Adam, whose first steps need no warmup.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        b1, b2, eps, eps_root: as of `adam`.
+        threshold: as of `scale_by_radam`.
+
+    Source: Liu et al. 2019, arXiv:1908.03265.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer = radam(0.5)
+        >>> optimizer.update(jnp.array([2.0]), optimizer.init(jnp.zeros(1)))[0].round(4).tolist()
+        [-1.0]
+    """
+    return chain(
+        transforms.scale_by_radam(b1, b2, eps, eps_root, threshold),
+        transforms.scale_by_learning_rate(learning_rate),
+    )
+
+
+def muon(
+    learning_rate: Rate,
+    beta: float = 0.95,
+    weight_decay: float = 0.0,
+    *,
+    ns_steps: int = 5,
+    nesterov: bool = True,
+    mask: Mask | None = None,
+    adam_b1: float = 0.9,
+    adam_b2: float = 0.999,
+    eps: float = 1e-8,
+) -> GradientTransformation:
+    """Returns Muon: steps of matrices with equal singular values; Adam for other parameters.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        beta: decay of the momentum of matrices, in [0, 1).
+        weight_decay: fraction of the parameters that is added to the updates, before the learning
+            rate.
+        ns_steps: number of steps of the Newton-Schulz iteration.
+        nesterov: whether to use Nesterov's momentum.
+        mask: the matrices, as of `masked`; all parameters of two axes if None.  Leave embeddings
+            and the last layer out; of an `nn.Stack`, name the arrays of three axes.
+        adam_b1, adam_b2: the decays of Adam.
+        eps: against division by zero, of both.
+
+    Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks",
+    https://kellerjordan.github.io/posts/muon/.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer, w = muon(1.0), jnp.zeros((2, 2))
+        >>> updates, _ = optimizer.update(jnp.diag(jnp.array([5.0, 1.0])), optimizer.init(w), w)
+        >>> (abs(jnp.diagonal(updates) + 1) < 0.35).tolist()
+        [True, True]
+    """
+
+    def matrices(params: Params) -> Params:
+        if mask is None:
+            return tree.map(lambda x: x.ndim == 2, params)
+        function = callable(mask) and tree.structure(mask) == tree.structure(0)
+        return tree.broadcast(mask(params) if function else mask, params)
+
+    def others(params: Params) -> Params:
+        return tree.map(lambda chosen: not chosen, matrices(params))
+
+    return chain(
+        masked(transforms.scale_by_muon(beta, ns_steps, nesterov, eps), matrices),
+        masked(transforms.scale_by_adam(adam_b1, adam_b2, eps), others),
+        transforms.add_decayed_weights(weight_decay),
         transforms.scale_by_learning_rate(learning_rate),
     )
 

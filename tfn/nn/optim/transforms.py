@@ -9,6 +9,7 @@ from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import array_of
+from tfn.errors import ShapeError
 from tfn.nn.optim.protocol import (
     GradientTransformation,
     Params,
@@ -200,6 +201,8 @@ def scale_by_adam(
     eps: float = 1e-8,
     eps_root: float = 0.0,
     mu_dtype: DTypeLike | None = None,
+    *,
+    nesterov: bool = False,
 ) -> GradientTransformation:
     """Replaces gradients by their mean divided by the root of the mean of their squares.
 
@@ -209,8 +212,10 @@ def scale_by_adam(
         eps: added to the root of the mean of squares.
         eps_root: added under the root.
         mu_dtype: dtype of the mean of gradients; that of each parameter if None.
+        nesterov: whether the mean has the next step's weight of the gradient already.
 
-    Source: Kingma, Ba 2014, arXiv:1412.6980, algorithm 1.
+    Source: Kingma, Ba 2014, arXiv:1412.6980, algorithm 1; nesterov: Dozat 2016, "Incorporating
+    Nesterov momentum into Adam".
 
     Example:
         >>> part = scale_by_adam()
@@ -227,12 +232,126 @@ def scale_by_adam(
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         mu, nu = _mean(state.mu, updates, b1), _mean(state.nu, _squares(updates), b2)
         count = state.count + 1
+        mean = _debiased(mu, b1, count)
+        if nesterov:
+            mean = _mean(_debiased(mu, b1, count + 1), _debiased(updates, b1, count), b1)
         new = tree.map(
-            lambda m, v: m / (jnp.sqrt(v + eps_root) + eps),
+            lambda m, v: m / (jnp.sqrt(v + eps_root) + eps), mean, _debiased(nu, b2, count)
+        )
+        return new, ScaleByAdamState(count, _cast(mu, mu_dtype), nu)
+
+    return GradientTransformation(init, update)
+
+
+def scale_by_radam(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    threshold: float = 5.0,
+) -> GradientTransformation:
+    """Adam without its first steps' large variance: means alone, until squares are known well.
+
+    Args:
+        b1, b2, eps, eps_root: as of `scale_by_adam`.
+        threshold: the length of the approximated average above which squares are used.
+
+    Source: Liu et al. 2019, arXiv:1908.03265, algorithm 2.
+
+    Example:
+        >>> part = scale_by_radam()
+        >>> updates, _ = part.update(jnp.array([100.0]), part.init(jnp.zeros(1)))
+        >>> round(updates.item(), 3)
+        100.0
+    """
+    longest = 2 / (1 - b2) - 1
+
+    def init(params: Params) -> State:
+        return ScaleByAdamState(jnp.zeros((), int), zeros_like(params), zeros_like(params))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        mu, nu = _mean(state.mu, updates, b1), _mean(state.nu, _squares(updates), b2)
+        count = state.count + 1
+        power = b2 ** count.astype(float)
+        length = longest - 2 * count * power / (1 - power)
+        known = length >= threshold
+        # Below the threshold the ratio may be negative, or its root infinite in derivatives.
+        safe = jnp.where(known, length, longest)
+        ratio = (safe - 4) * (safe - 2) * longest / ((longest - 4) * (longest - 2) * safe)
+        factor = jnp.sqrt(ratio)
+        new = tree.map(
+            lambda m, v: jnp.where(
+                known, factor.astype(m.dtype) * m / (jnp.sqrt(v + eps_root) + eps), m
+            ),
             _debiased(mu, b1, count),
             _debiased(nu, b2, count),
         )
-        return new, ScaleByAdamState(count, _cast(mu, mu_dtype), nu)
+        return new, ScaleByAdamState(count, mu, nu)
+
+    return GradientTransformation(init, update)
+
+
+NEWTON_SCHULZ = 3.4445, -4.7750, 2.0315
+"""Coefficients of ``a x + b x^3 + c x^5``, which takes singular values to about 1: steep at 0, it
+keeps its iterates between 0.7 and 1.2."""
+
+
+def _orthogonalized(x: Array, steps: int, eps: float) -> Array:
+    """Matrices with the singular vectors of x, and singular values of about 1."""
+    a, b, c = NEWTON_SCHULZ
+    tall = x.shape[-2] > x.shape[-1]
+    y = x.mT if tall else x
+    y = y / (jnp.sqrt(jnp.sum(y * y, axis=(-2, -1), keepdims=True)) + eps)
+    for _ in range(steps):
+        squares = y @ y.mT
+        y = a * y + (b * squares + c * (squares @ squares)) @ y
+    return y.mT if tall else y
+
+
+def scale_by_muon(
+    beta: float = 0.95, ns_steps: int = 5, nesterov: bool = True, eps: float = 1e-8
+) -> GradientTransformation:
+    """Replaces gradients of matrices by their momentum with all singular values near 1.
+
+    Tall ones are scaled by the root of rows over columns, so that outputs change by as much.
+
+    Args:
+        beta: decay of the momentum, in [0, 1).
+        ns_steps: number of steps of the Newton-Schulz iteration.
+        nesterov: whether the momentum is decayed and added to the gradient once more.
+        eps: added to the norm by which a matrix is divided.
+
+    Raises:
+        ShapeError: for a parameter of fewer than two axes.
+
+    Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks",
+    https://kellerjordan.github.io/posts/muon/.
+
+    Example:
+        >>> part, g = scale_by_muon(), jnp.diag(jnp.array([5.0, 1.0]))
+        >>> (abs(jnp.diagonal(part.update(g, part.init(g))[0]) - 1) < 0.35).tolist()
+        [True, True]
+    """
+
+    def init(params: Params) -> State:
+        for x in tree.leaves(params):
+            if x.ndim < 2:
+                raise ShapeError(
+                    "muon is for matrices",
+                    got=f"a parameter of shape {x.shape}",
+                    hint="optim.muon takes Adam for others; mask= says which are matrices",
+                )
+        return TraceState(zeros_like(params))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        momentum = _mean(state.trace, updates, beta)
+        used = _mean(momentum, updates, beta) if nesterov else momentum
+
+        def step(x: Array) -> Array:
+            scale = max(1.0, x.shape[-2] / x.shape[-1]) ** 0.5
+            return _orthogonalized(x, ns_steps, eps) * scale
+
+        return tree.map(step, used), TraceState(momentum)
 
     return GradientTransformation(init, update)
 
