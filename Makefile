@@ -16,7 +16,7 @@ tour: $(VENV)/.base
 	@$(VENV)/bin/python examples/tour.py
 
 test: $(VENV)/.dev
-	@$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-lowest:  # with the lowest versions that pyproject.toml allows, in an environment of its own
 	@PIP_CONSTRAINT="$(CURDIR)/tests/lowest.txt" $(MAKE) --no-print-directory VENV=$(VENV)-lowest test

@@ -42,9 +42,27 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Proofs())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Workers must agree on an order, and parameters drawn from a set have none.
     items.sort(key=lambda item: (str(item.path), item.location[1] or 0, item.name))
+    lacking: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if reason := skipped(item):
+            lacking.setdefault((item.path, reason), []).append(item)
+    alike = [item for same in lacking.values() for item in same[1:]]
+    for (_, reason), (first, *rest) in lacking.items():
+        if rest:
+            more = pytest.mark.skipif(True, reason=f"{reason} (and {len(rest)} tests more)")
+            first.add_marker(more, append=False)
+    config.hook.pytest_deselected(items=alike)
+    without = set(alike)
+    items[:] = [item for item in items if item not in without]
+
+
+def skipped(item: pytest.Item) -> str:
+    """The reason why a test cannot run here; those of a file that have the same are one skip."""
+    marks = item.iter_markers("skipif")
+    return next((mark.kwargs["reason"] for mark in marks if mark.args[0]), "")
 
 
 @pytest.hookimpl(trylast=True)

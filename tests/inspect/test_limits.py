@@ -14,7 +14,10 @@ from tfn.inspect.limits import limits
 
 
 def test_a_core_computes_faster_than_it_reads_memory() -> None:
-    flops_per_ns, bytes_per_ns = limits(run.device("cpu"))
+    try:
+        flops_per_ns, bytes_per_ns = limits(run.device("cpu"))
+    except DeviceError as error:
+        pytest.skip(f"{error.what}: {error.hint}")  # other programs take the cores
     assert flops_per_ns > bytes_per_ns > 0.1
     assert limits(run.device("cpu")) == (flops_per_ns, bytes_per_ns)  # measured once
 

@@ -8,6 +8,7 @@ import gc
 import pytest
 
 from tests.hw.programs import SCALE
+from tfn.config import config
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import LINKER_LIBRARIES, Loader
@@ -57,6 +58,12 @@ define float @look(i64 %i) {
 @pytest.fixture(scope="module")
 def compiler():
     return LlvmCompiler()
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch):
+    """Objects of a cache that an earlier run has filled hold other functions together."""
+    monkeypatch.setattr(config, "disk_cache", False)
 
 
 def test_code_may_use_the_c_library_and_its_own_constants(compiler):

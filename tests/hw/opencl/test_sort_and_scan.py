@@ -18,6 +18,9 @@ from tfn.dtypes import REALS
 pytestmark = needs_opencl
 
 SIZES = (0, 1, 2, 31, 509, 2048, 2053, 6007)
+EACH_WAY = (31, 509, 6007)
+"""One size of each way to sort; sizes at borders are of few dtypes: a driver builds for seconds."""
+
 DTYPES = sorted(dtype.name for dtype in REALS)
 
 
@@ -49,7 +52,7 @@ def drawn(size: int, dtype: str) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sorts_equal_numpy(dtype: str) -> None:
-    for size in SIZES:
+    for size in SIZES if dtype in ("int8", "float32") else EACH_WAY:
         x = drawn(size, dtype)
         wide = x.astype(np.float64) if "float" in dtype else x
         order = np.argsort(wide, kind="stable")
@@ -95,7 +98,8 @@ def test_the_largest_of_long_rows(k: int) -> None:
 @pytest.mark.parametrize("dtype", ["int32", "int8", "float32", "float64"])
 def test_cumulative_operations_equal_numpy(dtype: str) -> None:
     rng = np.random.default_rng(1)
-    for shape, axis in (((10007,), 0), ((3, 4099), 1), ((257, 40), 0), ((2, 131, 9), 1), ((1,), 0)):
+    cases = ((10007,), 0), ((257, 40), 0), ((3, 4099), 1), ((2, 131, 9), 1), ((1,), 0)
+    for shape, axis in cases if dtype == "float32" else cases[:2]:
         x = rng.integers(-5, 5, shape).astype(dtype)
         np.testing.assert_array_equal(
             np.asarray(lax.cumsum(tnp.asarray(x), axis)), np.cumsum(x, axis, dtype=dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -72,8 +73,11 @@ def test_the_order_of_additions_does_not_depend_on_the_machine() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=["memory", "exchanges"])
-@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, INT64, int8.dtype], ids=lambda d: d.name)
-@pytest.mark.parametrize("size", [64, 131, 2049, 5003])
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [*product((64, 131, 2049), (FLOAT32, FLOAT64, INT64, int8.dtype)), (5003, FLOAT32)],
+    ids=str,
+)
 def test_groups_share_lines(size: int, dtype: DType, machine: Grid) -> None:
     target = replace(GRID, grid=machine)
     op = Op.ADD if size % 2 else Op.MAX

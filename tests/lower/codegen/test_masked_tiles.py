@@ -27,7 +27,7 @@ def product(m: int, k: int, n: int) -> UOp:
     return UOp(Op.DOT, (p(0, m, k), p(1, k, n)), Dot((1,), (0,), (), (), FLOAT32))
 
 
-def masked(mask: Mask, m: int = 96, k: int = 48, n: int = 128) -> UOp:
+def masked(mask: Mask, m: int = 96, k: int = 12, n: int = 128) -> UOp:
     """A product that is visible where a condition on its rows and columns holds."""
     rows, columns = (build.iota((m, n), axis, INT32) for axis in (0, 1))
     least = const(-1e9, FLOAT32, (m, n))

@@ -136,12 +136,20 @@ ROWS: dict[str, Callable[[Any, Any], Any]] = {
 """Functions of rows, each of which depends on its own row alone."""
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+SHAPES = {
+    "float32": ((16, 8), (72, 1), (131, 40), (600, 24)),
+    "float64": ((72, 1), (131, 40)),
+    "bfloat16": ((16, 8), (131, 24)),
+}
+"""The length of a row, and columns of weights; all sizes for one dtype, odd ones for each."""
+
+
+@pytest.mark.parametrize("dtype", SHAPES)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_has_the_same_bits_in_any_batch(name: str, dtype: str) -> None:
     rng = np.random.default_rng(0)
     run = tfn.jit(ROWS[name])
-    for length, columns in ((16, 8), (72, 1), (131, 40), (600, 24)):
+    for length, columns in SHAPES[dtype]:
         x = tnp.asarray(rng.standard_normal((70, length)), dtype)
         w = tnp.asarray(rng.standard_normal((length, columns)) / length**0.5, dtype)
         every = [np.asarray(y.astype("float64")) for y in tfn.tree.leaves(run(x, w))]

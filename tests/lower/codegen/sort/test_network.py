@@ -23,13 +23,20 @@ INT16 = np.dtype("int16")
 SHAPES = [(33, 2), (50, 7), (40, 15), (40, 16), (17, 17), (31, 100)]
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [INT16, FLOAT32], ids=lambda d: d.name)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_side_by_side(shape: tuple[int, int], dtype: DType) -> None:
     keys, order = build.sort([p(0, *shape, dtype=dtype), build.iota(shape, 1)])
     values = [draw(shape, dtype, shape[1])]
     for outputs in ([keys], [order], [order, keys]):
         check(outputs, values)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
+@pytest.mark.parametrize("shape", [SHAPES[1], SHAPES[-1]])
+def test_rows_of_every_dtype(shape: tuple[int, int], dtype: DType) -> None:
+    outputs = build.sort([p(0, *shape, dtype=dtype), build.iota(shape, 1)])
+    check(outputs, [draw(shape, dtype, shape[1])])
 
 
 @pytest.mark.parametrize("size", range(2, 10))
