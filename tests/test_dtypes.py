@@ -144,8 +144,8 @@ KEY = random.key(0)
 UNSAID = {
     "int64": [
         lambda: [tnp.argmax(X), tnp.argmin(X, 0, keepdims=True), tnp.nanargmax(X), tnp.argsort(X)],
-        lambda: [tnp.lexsort((X, X)), tnp.argpartition(X, 1), tnp.searchsorted(X, X)],
-        lambda: [tnp.digitize(X, X[:1]), tnp.nonzero(X), tnp.nonzero(X, size=2), tnp.argwhere(X)],
+        lambda: [tnp.lexsort((X, X)), tnp.argwhere(X)],
+        lambda: [tnp.nonzero(X), tnp.nonzero(X, size=2), tnp.argwhere(X)],
         lambda: [tnp.flatnonzero(X), tnp.where(TRUTHS), tnp.unique_inverse(X)[1]],
         lambda: [tnp.unique(X, return_index=True, return_inverse=True, return_counts=True)[1:]],
         lambda: [tnp.intersect1d(X, X, return_indices=True)[1:], tnp.count_nonzero(X)],
@@ -177,17 +177,23 @@ UNSAID = {
     "float64": [
         lambda: [tnp.zeros(2), tnp.eye(2), tnp.linspace(0, 1, 3), tnp.hanning(3), tnp.float_(1)],
         lambda: [
-            tnp.mean(np.int8([1])),
+            tnp.mean(tnp.arange(2)),
             tnp.sin(1),
-            np.int8([1]) / tnp.int8(2),
+            tnp.arange(2) / 2,
             tnp.fft.fftfreq(3),
         ],
         lambda: [tnp.frombuffer(b"01234567"), random.normal(KEY), tfn.random.gamma(KEY, 2.0)],
         lambda: [tfn.nn.initializers.normal()(KEY, (2,)), tfn.grad(lambda x: x * x)(1.0)],
     ],
     "complex128": [lambda: [tnp.asarray(1j), tfn.scipy.linalg.dft(2), tnp.complex_(1)]],
-    "float32": [lambda: [tnp.sum(X), tnp.mean(X), tnp.sin(X), X * tnp.asarray(X), tnp.median(X)]],
-    "int32": [lambda: [tfn.lax.top_k(X, 2)[1], tnp.frexp(X)[1]]],
+    "float32": [
+        lambda: [tnp.exp(np.int32([1])), np.int8([1]) / tnp.int8(2), tnp.mean(TRUTHS), tnp.tri(2)],
+        lambda: [tnp.sum(X), tnp.mean(X), tnp.sin(X), X * tnp.asarray(X), tnp.median(X)],
+    ],
+    "int32": [
+        lambda: [tfn.lax.top_k(X, 2)[1], tnp.frexp(X)[1], tnp.argpartition(X, 1)],
+        lambda: [tnp.searchsorted(X, X), tnp.digitize(X, X[:1])],
+    ],
 }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tfn.errors import ShapeError
+from tfn.errors import DTypeError, ShapeError
 from tfn.flatten_util import ravel_pytree
 
 
@@ -41,3 +41,12 @@ def test_gradients_and_lanes_go_through():
 def test_another_size_is_refused():
     with pytest.raises(ShapeError, match="vector of 2 elements"):
         ravel_pytree([1.0, 2.0])[1](tnp.zeros(3))
+
+
+def test_a_vector_of_another_dtype_fits_a_tree_of_one_dtype_alone():
+    flat, unravel = ravel_pytree((tnp.ones(2), tnp.ones(1)))
+    assert [x.dtype.name for x in unravel(flat < 5)] == ["bool", "bool"]
+    flat, unravel = ravel_pytree((tnp.ones(2), tnp.arange(1)))
+    assert [x.dtype.name for x in unravel(flat)] == ["float32", "int32"]
+    with pytest.raises(DTypeError, match="dtype that the leaves of the tree promote to"):
+        unravel(flat < 5)

@@ -10,7 +10,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn import tree
-from tfn.errors import TreeError
+from tfn.errors import ArgumentError, TreeError
 
 
 class Point(NamedTuple):
@@ -114,6 +114,28 @@ def test_dataclass_with_named_fields():
 
     tree.register_dataclass(Both, ["b"], ["a"])
     assert tree.leaves(Both(1, 2)) == [2]
+
+
+@pytest.mark.parametrize(
+    ("data", "meta", "said"),
+    [
+        (["a"], ["a", "b", "c"], "named twice: a"),
+        (["a"], [], "missing: b, c"),
+        (["a", "b", "c"], ["z"], "unexpected: z"),
+    ],
+)
+def test_each_field_of_a_dataclass_is_named_once(data, meta, said):
+    @dataclasses.dataclass
+    class Three:
+        a: int
+        b: int = 5
+        c: int = 6
+        made: int = dataclasses.field(init=False, default=0)
+
+    with pytest.raises(ArgumentError, match=said):
+        tree.register_dataclass(Three, data, meta)
+    tree.register_dataclass(Three, ["a"], ["c"], drop_fields=["b"])
+    assert tree.map(lambda x: 2 * x, Three(1, 2, 3)) == Three(2, 5, 3)
 
 
 def test_paths():

@@ -20,3 +20,4 @@ def test_structures_are_taken_apart_and_put_together():
     assert tu.treedef_is_leaf(first) and not tu.treedef_is_leaf(second)
     assert tu.treedef_tuple((first, second)) == structure
     assert not tu.all_leaves([1, (2,)]) and tu.all_leaves("ab")
+    assert tu.all_leaves([1, (2,)], is_leaf=lambda x: isinstance(x, tuple))

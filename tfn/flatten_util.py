@@ -10,7 +10,7 @@ from tfn import numpy as tnp
 from tfn import tree
 from tfn._support.validate import shown
 from tfn.array import Array
-from tfn.errors import ShapeError
+from tfn.errors import DTypeError, ShapeError
 
 T = TypeVar("T")
 
@@ -18,7 +18,8 @@ T = TypeVar("T")
 def ravel_pytree(pytree: T) -> tuple[Array, Callable[[Array], T]]:
     """All elements of a tree's arrays along one axis, and the function that takes them apart.
 
-    The vector has the dtype that all of them promote to; each leaf gets its own back.
+    The vector has the dtype that all of them promote to; each leaf gets its own back.  Where all
+    leaves have one dtype, they come back in that of the vector that is taken apart.
 
     Example:
         >>> vector, unravel = ravel_pytree({"b": 1.0, "w": tnp.ones((2, 2))})
@@ -43,9 +44,17 @@ def ravel_pytree(pytree: T) -> tuple[Array, Callable[[Array], T]]:
                 got=shown(flat),
                 hint="pass the vector that ravel_pytree gave, or one like it",
             )
+        mixed = any(kind != dtype for _, kind in kinds)
+        if mixed and tnp.result_type(flat) != dtype:
+            raise DTypeError(
+                "unravel takes a vector of the dtype that the leaves of the tree promote to",
+                got=shown(flat),
+                hint=f"convert it: flat.astype('{dtype}')",
+            )
         parts, at = [], 0
         for shape, kind in kinds:
-            parts.append(tnp.reshape(flat[at : at + prod(shape)], shape).astype(kind))
+            part = tnp.reshape(flat[at : at + prod(shape)], shape)
+            parts.append(part.astype(kind) if mixed else part)
             at += prod(shape)
         unraveled: T = tree.unflatten(structure, parts)
         return unraveled

@@ -739,7 +739,10 @@ def register_with_keys_class(cls: C) -> C:
 
 
 def register_dataclass(
-    nodetype: C, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] = ()
+    nodetype: C,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] = (),
+    drop_fields: Sequence[str] = (),
 ) -> C:
     """Makes a dataclass a node of trees.
 
@@ -749,13 +752,15 @@ def register_dataclass(
             ``static=True``.
         meta_fields: names of the fields that belong to the structure, hashable; ignored if
             `data_fields` is None.
+        drop_fields: names of the fields of a dataclass that are neither: they are lost.
 
     Returns:
         The class.
 
     Raises:
         ArgumentError: if it is not a class, or a node already, or no dataclass while `data_fields`
-            is None.
+            is None; if a field is named twice, or the names are not those of the fields with which
+            a dataclass is made.
 
     Example:
         >>> from dataclasses import dataclass, field
@@ -777,6 +782,8 @@ def register_dataclass(
         meta_fields = [f.name for f in fields(nodetype) if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields(nodetype) if f.name not in meta_fields]
     data, meta = tuple(data_fields), tuple(meta_fields)
+    if is_dataclass(nodetype):
+        _check_fields(nodetype, [*data, *meta], drop_fields)
 
     def take(x: object) -> tuple[tuple[Any, ...], Any]:
         return tuple(getattr(x, n) for n in data), tuple(getattr(x, n) for n in meta)
@@ -790,6 +797,23 @@ def register_dataclass(
     _register(nodetype, lambda x: (*take(x), data), make, optree.GetAttrEntry)
     FIELDS[nodetype] = data, meta
     return nodetype
+
+
+def _check_fields(cls: Any, named: Sequence[str], dropped: Sequence[str]) -> None:
+    """Check that names are those of the fields with which a dataclass is made, once each."""
+    needed = {f.name for f in fields(cls) if f.init} - set(dropped)
+    wrong = {
+        "named twice": {name for name in named if named.count(name) > 1},
+        "missing": needed - set(named),
+        "unexpected": set(named) - {f.name for f in fields(cls)},
+    }
+    found = [f"{what}: {', '.join(sorted(names))}" for what, names in wrong.items() if names]
+    if found:
+        raise ArgumentError(
+            f"register_dataclass needs each field of {cls.__name__} once, as data or meta field",
+            got="; ".join(found),
+            hint="name fields that may be lost as drop_fields",
+        )
 
 
 FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}

@@ -69,15 +69,19 @@ def register_pytree_with_keys(
     tree.register_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func)
 
 
-def all_leaves(iterable: Iterable[Any]) -> bool:
+def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether nothing in an iterable is a container.
+
+    Args:
+        iterable: the objects.
+        is_leaf: a function that says of a container whether it is taken for a leaf.
 
     Example:
         >>> all_leaves([1, 2]), all_leaves([1, [2]])
         (True, False)
     """
     with section():
-        return optree.all_leaves(iterable, namespace=tree.NAMESPACE)
+        return optree.all_leaves(iterable, is_leaf=is_leaf, namespace=tree.NAMESPACE)
 
 
 def treedef_is_leaf(treedef: tree.Structure) -> bool:

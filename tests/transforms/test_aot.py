@@ -132,3 +132,18 @@ def test_options_of_no_compiler_are_refused():
     assert lowered.compile(compiler_options={"xla_cpu_enable_fast_math": True})(1.0) == 2.0
     with pytest.raises(ArgumentError, match="option"):
         lowered.compile(compiler_options={"fast": True})
+
+
+def test_each_stage_knows_its_arguments() -> None:
+    f = tfn.jit(lambda x, y: x + y["b"], donate_argnums=0)
+    traced = f.trace(X, {"b": X})
+    for stage in (traced, traced.lower(), traced.lower().compile()):
+        (x, y), named = stage.args_info
+        assert (x.shape, x.dtype, x.donated, y["b"].donated, named) == (
+            (4, 3),
+            np.dtype("float32"),
+            True,
+            False,
+            {},
+        )
+        assert x.aval == stage.in_avals[0][0]

@@ -40,7 +40,7 @@ def test_the_rule_is_called_once_for_each_axis(scaled: Any) -> None:
     for run in (tfn.vmap(f, (0, None)), tfn.jit(tfn.vmap(f, (0, None)))):
         calls.clear()
         np.testing.assert_allclose(run(XS, 2.0), 20 * np.sin(XS), rtol=1e-6)
-        assert calls == [(4, (True, False))]
+        assert calls == [(4, [True, False])]
     matrix = XS.reshape(2, 2)
     np.testing.assert_allclose(
         tfn.vmap(tfn.vmap(f, (0, None)), (0, None))(matrix, 2.0), 20 * np.sin(matrix), rtol=1e-6
@@ -56,7 +56,7 @@ def test_forward_mode_is_batched_by_the_derivative_of_the_rule(scaled: Any) -> N
     assert float(slope(1.0, 1.0)) == pytest.approx(2 * np.cos(1), rel=1e-6) and not calls
     expected = 20 * np.cos(XS)
     np.testing.assert_allclose(tfn.vmap(slope, (0, None))(XS, 1.0), expected, rtol=1e-6)
-    assert calls[-1] == (4, (True, False))
+    assert calls[-1] == (4, [True, False])
     one = tfn.vmap(slope, (None, 0))(1.0, XS)  # only the tangent differs
     np.testing.assert_allclose(one, 20 * np.cos(1) * XS, rtol=1e-6)
     second = tfn.vmap(tfn.jacfwd(tfn.jacfwd(f)), (0, None))(XS, 2.0)
@@ -78,7 +78,7 @@ def test_trees_and_results_without_the_axis() -> None:
 
     @f.def_vmap
     def rule(axis_size: int, in_batched: Any, tree: Any) -> Any:
-        assert in_batched == ({"a": True, "b": False},)
+        assert in_batched == [{"a": True, "b": False}]
         out = {"sum": tree["a"] + tree["b"], "largest": tree["b"]}
         return out, {"sum": True, "largest": False}
 

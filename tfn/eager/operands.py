@@ -24,6 +24,7 @@ from tfn.dtypes import (
     BOOL,
     COMPLEXES,
     DEFAULTS,
+    FLOAT32,
     FLOATS,
     INEXACT,
     INT32,
@@ -168,8 +169,13 @@ def type_of(value: ArrayLike) -> tuple[DType, bool]:
 
 
 def inexact(kind: tuple[DType, bool]) -> tuple[DType, bool]:
-    """The dtype in which functions such as exp compute: integers and booleans become float32."""
-    return kind if kind[0] in INEXACT else (DEFAULTS[float], kind[1])
+    """The dtype in which functions such as exp compute: integers and booleans become float32.
+
+    Those of 64 bits become the default of floats.
+    """
+    if kind[0] in INEXACT:
+        return kind
+    return FLOAT32 if kind[0].itemsize < 8 else DEFAULTS[float], kind[1]
 
 
 def values_of(name: str, *values: object) -> list[Any]:

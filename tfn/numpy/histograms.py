@@ -10,7 +10,7 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, rank, several, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import DEFAULTS, INTEGERS, finfo
+from tfn.dtypes import BOOL, DEFAULTS, INTEGERS, finfo
 from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, known_values
 from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import clip, divide
@@ -57,7 +57,7 @@ def bincount(
         Array([1, 0, 2, 0], dtype=int32)
     """
     x = array_of("bincount", x)
-    element_type("bincount", x, INTEGERS, "integers")
+    element_type("bincount", x, INTEGERS | {BOOL}, "integers or booleans")
     rank("bincount", x, 1, 1)
     if length is None:
         least = integer("bincount", "minlength", minlength, 0)

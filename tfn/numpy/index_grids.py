@@ -149,9 +149,9 @@ def unravel_index(indices: ArrayLike, shape: object) -> tuple[Array, ...]:
 
 
 def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
-    dtype = build.result_index_dtype(build.count(shape), flat.dtype)
+    dtype = build.index_dtype(build.count(shape), flat.dtype)
     step = build.count(shape[axis + 1 :])
-    return (cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1)
+    return cast((cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1), flat.dtype)
 
 
 def ravel_multi_index(
@@ -199,7 +199,7 @@ def ravel_multi_index(
         )
     one_of("ravel_multi_index", "mode", mode, ("raise", "clip", "wrap"))
     one_of("ravel_multi_index", "order", order, ("C", "F"))
-    kind = build.result_index_dtype(build.count(sizes), *[line.dtype for line in lines])
+    kind = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
     lines = [_inside(line.astype(kind), n, mode) for line, n in zip(lines, sizes)]
     if order == "F":
         lines, sizes = lines[::-1], sizes[::-1]

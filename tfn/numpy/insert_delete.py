@@ -449,7 +449,8 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
         >>> argpartition(tnp.array([5, 1, 4]), 1)
         Array([1, 2, 0], dtype=int32)
     """
-    return argsort(_parted("argpartition", a, kth, axis), axis)
+    order = argsort(_parted("argpartition", a, kth, axis), axis)
+    return order.astype(index_dtype(max(order.shape, default=0)))  # not the default, as in JAX
 
 
 def ediff1d(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfn._support.validate import integer, rank, size_limit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import DEFAULTS, DType, DTypeLike, canonical
+from tfn.dtypes import DEFAULTS, FLOAT32, DType, DTypeLike, canonical
 from tfn.eager.operands import a_shape, apply, array_of
 from tfn.numpy.creation import make, on_device
 from tfn.trace import build
@@ -93,7 +93,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
         _tri,
         shape,
         _inside("tri", k, shape),
-        DEFAULTS[float] if dtype is None else canonical(dtype),
+        FLOAT32 if dtype is None else canonical(dtype),  # whatever the defaults, as in JAX
     )
 
 

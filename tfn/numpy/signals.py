@@ -263,7 +263,7 @@ def _window(name: str, M: int, *terms: float) -> Array:
     total = asarray(terms[0]) + 0 * angle
     for i, term in enumerate(terms[1:], 1):
         total = total + term * cos(angle * i)
-    return total
+    return total.astype(float)
 
 
 def _points(name: str, M: int) -> int:
@@ -308,12 +308,12 @@ def bartlett(M: int) -> Array:
 
     Example:
         >>> bartlett(5)
-        Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32, weak_type=True)
+        Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
     M = _points("bartlett", M)
     if M <= 1:
         return ones(M)
-    return 1 - magnitude(2 * arange(M) / (M - 1.0) - 1)
+    return (1 - magnitude(2 * arange(M) / (M - 1.0) - 1)).astype(float)
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:

@@ -184,12 +184,11 @@ binary search of 100,000 keys takes longer up to about 128."""
 def insertion_points(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
     """The number of elements of a sorted vector before each key; the arguments of a program."""
     a, v = (UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v))
-    wide = build.result_index_dtype(a.size)
     if a.size > MAX_COMPARED:
-        return cast(_search(a, v, left), wide)
+        return _search(a, v, left)
     shape = (*v.shape, a.size)
     line, key = build.broadcast_to(a, shape), build.broadcast_in_dim(v, shape, range(v.ndim))
-    return build.add_up(cast(_before(line, key, left), wide), (v.ndim,))
+    return build.add_up(cast(_before(line, key, left), build.index_dtype(a.size)), (v.ndim,))
 
 
 def _before(element: UOp, key: UOp, left: bool) -> UOp:

@@ -63,8 +63,7 @@ def take_slices(x: UOp, places: UOp, axis: int) -> UOp:
 def argsort_top(u: UOp, count: int) -> UOp:
     """The indices of the largest elements of each line, the largest first."""
     last = (u.ndim - 1,)
-    index = build.result_index_dtype(u.shape[-1])
-    places = build.flip(build.iota(u.shape, u.ndim - 1, index), last)
+    places = build.flip(build.iota(u.shape, u.ndim - 1), last)
     _, order = build.sort((build.flip(u, last), places))
     best = build.flip(order, last)
     return build.shrink(best, (0,) * u.ndim, (*u.shape[:-1], count))

@@ -15,7 +15,7 @@ from tfn.dtypes import DEFAULTS, FLOAT32, FLOATS, INT32, INTEGERS, DType, DTypeL
 from tfn.eager.operands import array_of, broadcast_shape, scalar_kind
 from tfn.lax.elementary import lgamma, log, log1p
 from tfn.lax.loops import scan, while_loop
-from tfn.random.distributions import ShapeLike, floating, parameters, uniform
+from tfn.random.distributions import ShapeLike, floating, parameter_dtype, parameters, uniform
 from tfn.random.keys import KeyLike, split, words_of
 from tfn.transforms.jit import jit
 
@@ -273,14 +273,14 @@ def multinomial(
         n: number of trials, a scalar or an array of shape (*batch).
         p: probabilities, shape (*batch, results); they need not add up to 1.
         shape: of the result, whose last axis is that of p; that of n with it if None.
-        dtype: floating dtype of the result; float32 if None.
+        dtype: dtype of the result, of real numbers; float32 if None.
         unroll: how many results are drawn in one step of the loop over them.
 
     Returns:
-        Floats, shape (*batch, results), which add up to n along the last axis.
+        Counts, shape (*batch, results), which add up to n along the last axis.
 
     Raises:
-        DTypeError: unless `dtype` is floating.
+        DTypeError: for a complex or boolean `dtype`.
         ShapeError: if p has no axis, or `shape` does not fit.
 
     Example:
@@ -288,8 +288,10 @@ def multinomial(
         >>> multinomial(key(0), 9, tnp.array([0.2, 0.3, 0.5])).sum().item()
         9.0
     """
-    kind, words = floating("multinomial", dtype), words_of("multinomial", key)
-    chances = array_of("multinomial", p)
+    result = dtypes.canonical(float if dtype is None else dtype)
+    result_type("multinomial", result, INTEGERS | FLOATS, "a dtype of real numbers")
+    words, chances = words_of("multinomial", key), array_of("multinomial", p)
+    kind = parameter_dtype(array_of("multinomial", n), chances)
     rank("multinomial", chances, 1, what="of probabilities")
     (trials,), _ = parameters("multinomial", kind, None, n)
     lines = broadcast_shape("multinomial", trials.shape, chances.shape[:-1])
@@ -308,4 +310,4 @@ def multinomial(
     keys = split(words, shares.shape[0])
     first = tnp.broadcast_to(trials, full[:-1])
     _, counts = scan(step, first, (shares, keys), unroll=unroll)
-    return tnp.moveaxis(counts, 0, -1)
+    return tnp.moveaxis(counts, 0, -1).astype(result)

@@ -25,6 +25,7 @@ from tfn.dtypes import (
     UNSIGNED,
     DType,
     DTypeLike,
+    promote,
 )
 from tfn.eager.operands import (
     REAL,
@@ -32,8 +33,10 @@ from tfn.eager.operands import (
     apply,
     array_of,
     broadcast_shape,
+    inexact,
     numbers_as,
     scalar_kind,
+    type_of,
 )
 from tfn.errors import DTypeError, ShapeError
 from tfn.lax.generators import independent_words, random_bits, unsigned
@@ -203,6 +206,12 @@ def floating(name: str, dtype: DTypeLike | None) -> DType:
     kind = dtypes.canonical(float if dtype is None else dtype)
     drawn = FLOATS - {dtypes.float4_e2m1fn.dtype}
     return result_type(name, kind, drawn, "a floating dtype of 8 bits at least")
+
+
+def parameter_dtype(*values: Array) -> DType:
+    """The floating dtype of parameters, which has no more bits than the default of floats."""
+    kind = inexact(promote(tuple(map(type_of, values))))[0]
+    return min(kind, DEFAULTS[float], key=lambda dtype: dtype.itemsize)
 
 
 def parameters(

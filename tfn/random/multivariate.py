@@ -8,7 +8,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import a_shape, array_of, broadcast_shape
 from tfn.errors import ShapeError
-from tfn.random.distributions import ShapeLike, floating, normal
+from tfn.random.distributions import ShapeLike, floating, normal, parameter_dtype
 from tfn.random.keys import KeyLike, words_of
 
 
@@ -27,7 +27,8 @@ def multivariate_normal(
         mean: shape (..., n).
         cov: shape (..., n, n), symmetric; leading axes broadcast with those of `mean`.
         shape: of the result without its last axis; that of the parameters, broadcast, if None.
-        dtype: floating dtype of the result; float32 if None.
+        dtype: floating dtype of the result; that of the parameters if None, float32 at most, or
+            float64 with ``config.x64``.
         method: the factor of the covariance: 'cholesky', or 'eigh' or 'svd', which take one
             that is singular too.
 
@@ -44,10 +45,11 @@ def multivariate_normal(
         >>> multivariate_normal(key(0), tnp.zeros(2), tnp.eye(2), (5,)).shape
         (5, 2)
     """
-    kind, words = floating("multivariate_normal", dtype), words_of("multivariate_normal", key)
+    words = words_of("multivariate_normal", key)
+    values = array_of("multivariate_normal", mean), array_of("multivariate_normal", cov)
+    kind = floating("multivariate_normal", parameter_dtype(*values) if dtype is None else dtype)
     one_of("multivariate_normal", "method", method, ("cholesky", "eigh", "svd"))
-    centre = array_of("multivariate_normal", mean).astype(kind)
-    spread = array_of("multivariate_normal", cov).astype(kind)
+    centre, spread = values[0].astype(kind), values[1].astype(kind)
     if not centre.shape or spread.shape[-2:] != (centre.shape[-1],) * 2:
         raise unfit(
             "multivariate_normal needs a mean (..., n) and a covariance (..., n, n)",

@@ -17,6 +17,7 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn.dtypes import DType
 from tfn.errors import (
     ArgumentError,
     DeviceError,
@@ -29,6 +30,7 @@ from tfn.errors import (
 from tfn.trace import effects, runtime, traces
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Shape
 from tfn.transforms.arguments import as_value, show
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -117,6 +119,29 @@ class Takes:
 
 
 @frozen
+class ArgInfo:
+    """An argument of a program.
+
+    Attributes:
+        aval: its type.
+        donated: whether its memory is given to the results.
+    """
+
+    aval: ShapeDtypeStruct
+    donated: bool
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of its axes."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its elements."""
+        return self.aval.dtype
+
+
+@frozen
 class Traced:
     """A function closed over given kinds of arguments.
 
@@ -197,6 +222,14 @@ class Traced:
         """The types of the arguments, as the tree (args, kwargs)."""
         return tree.unflatten(self.in_tree, self.takes.types)
 
+    @property
+    def args_info(self) -> Any:
+        """The arguments, as the tree (args, kwargs) of `ArgInfo`."""
+        return tree.unflatten(
+            self.in_tree,
+            [ArgInfo(t, i in self.takes.donated) for i, t in enumerate(self.takes.types)],
+        )
+
     def lower(self) -> Lowered:
         """The program for the default device, before it is compiled.
 
@@ -273,6 +306,11 @@ class Lowered:
     def in_avals(self) -> Any:
         """The types of the arguments, as the tree (args, kwargs)."""
         return self.traced.in_avals
+
+    @property
+    def args_info(self) -> Any:
+        """The arguments, as the tree (args, kwargs) of `ArgInfo`."""
+        return self.traced.args_info
 
     def compile(self, compiler_options: Mapping[str, object] | None = None) -> Compiled:
         """Machine code, ready to be called.
@@ -413,6 +451,11 @@ class Compiled:
     def in_avals(self) -> Any:
         """The types of the arguments, as the tree (args, kwargs)."""
         return self.lowered.in_avals
+
+    @property
+    def args_info(self) -> Any:
+        """The arguments, as the tree (args, kwargs) of `ArgInfo`."""
+        return self.lowered.args_info
 
 
 def takes(

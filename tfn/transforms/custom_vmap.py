@@ -171,7 +171,7 @@ def applied(
 ) -> tuple[list[Any], list[bool]]:
     """The results of the user's rule and whether each has the new axis, checked."""
     rule = call.owner.rule
-    in_batched = tree.unflatten(call.structure, list(mapped))
+    in_batched = list(tree.unflatten(call.structure, list(mapped)))
     out = rule(size, in_batched, *tree.unflatten(call.structure, list(xs)))
     hint = "return the result, and a tree of bools that says which of it has the new axis"
     y, out_batched = pair(f"the rule of {call.name}", "(result, batched)", out, hint)
@@ -247,7 +247,7 @@ class custom_vmap(Generic[P, R_co]):
     def def_vmap(self, vmap_rule: Rule) -> Rule:
         """Define the rule: ``rule(axis_size, in_batched, *arguments)`` gives (result, batched).
 
-        ``in_batched`` is a tuple of trees of bools like the arguments, and ``batched`` a tree like
+        ``in_batched`` is a list of trees of bools like the arguments, and ``batched`` a tree like
         the result: where True, the array has the mapped axis in front.
         """
         a_function("def_vmap", "vmap_rule", vmap_rule)
