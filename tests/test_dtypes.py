@@ -166,6 +166,10 @@ UNSAID = {
         lambda: [tnp.bincount(np.int8([1, 2])), tnp.linalg.matrix_rank(tnp.eye(2)), tnp.int_(1)],
         lambda: [tnp.linalg.lstsq(tnp.eye(2), tnp.ones(2))[2], tnp.asarray([1, 2]), tnp.mgrid[0:2]],
         lambda: [random.randint(KEY, (2,), 0, 9), tfn.random.choice(KEY, 9, (2,))],
+        lambda: [
+            random.choice(KEY, 2, (2,), True, X[:2]),
+            random.choice(KEY, 2, (1,), False, X[:2]),
+        ],
         lambda: [random.permutation(KEY, 4), tfn.random.categorical(KEY, X)],
         lambda: [
             random.poisson(KEY, 3.0),
@@ -193,6 +197,7 @@ UNSAID = {
     "int32": [
         lambda: [tfn.lax.top_k(X, 2)[1], tnp.frexp(X)[1], tnp.argpartition(X, 1)],
         lambda: [tnp.searchsorted(X, X), tnp.digitize(X, X[:1])],
+        lambda: [random.categorical(KEY, X, shape=(2,), replace=False)],
     ],
 }
 

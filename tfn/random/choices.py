@@ -106,12 +106,14 @@ def weighted_integers(words: UOp, p: UOp, shape: Shape) -> UOp:
     r = build.broadcast_to(
         build.reshape(build.shrink(total, (p.shape[0] - 1,), p.shape), ()), shape
     ) * (1 - unit(words, shape, p.dtype))
-    return insertion_points(total, r, p.dtype, left=True)
+    places = insertion_points(total, r, p.dtype, left=True)
+    return build.cast(places, build.result_index_dtype(p.size))
 
 
 def distinct_weighted_integers(words: UOp, p: UOp, count: int) -> UOp:
     """Distinct integers with probabilities p, by the Gumbel-top-k trick."""
-    return argsort_top(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
+    places = argsort_top(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
+    return build.cast(places, build.result_index_dtype(p.size))
 
 
 # The public functions.
