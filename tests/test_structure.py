@@ -71,7 +71,7 @@ UNMIRRORED = {
         *("test_structure", "test_rows", "test_glossary", "test_packaging", "test_show"),
         *("test_readme", "test_programs", "test_deep", "test_scale", "test_benchmarks"),
         *("test_damaged_files", "test_interrupts"),
-        *("test_replay", "test_size"),
+        *("test_replay", "test_signatures", "test_size"),
         *("test_optax", "test_typing", "scipy/test_against_scipy"),
         "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),

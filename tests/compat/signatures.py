@@ -1,8 +1,8 @@
-"""Records the parameters of JAX's public functions of arrays; run where jax is installed:
+"""Records the signatures of JAX's public functions, without defaults; run where jax is installed:
 
     python tests/compat/signatures.py > tests/data/jax_signatures.json
 
-For each function its positional parameters in order, then a bar and those by keyword alone.
+A signature is text as a lambda has it: ``a, axis, /, *, keepdims``.
 """
 
 from __future__ import annotations
@@ -14,32 +14,36 @@ from pathlib import Path
 from typing import Any
 
 NAMES = Path(__file__).parents[1] / "data" / "jax_names.json"
-PACKAGES = ("jax.numpy", "jax.lax", "jax.scipy", "jax.nn", "jax.random", "jax.ops", "jax.image")
+PACKAGES = (
+    "jax.numpy", "jax.lax", "jax.scipy", "jax.nn", "jax.random", "jax.ops", "jax.image", "jax.tree",
+    "jax.tree_util", "jax.flatten_util", "jax.dtypes", "jax.debug", "jax.custom_derivatives",
+    "jax.custom_batching", "jax.experimental.checkify", "jax.experimental.jet",
+    "jax.experimental.ode", "jax.experimental.sparse", "jax.sharding",
+)  # fmt: skip
 
 
 def described(function: Any) -> str | None:
     """The parameters of a function as a text; None for what has none, and for types."""
     if not callable(function) or isinstance(function, type):
         return None
+    function = getattr(function, "_func", function)  # of a ufunc
     try:
-        parameters = inspect.signature(function).parameters.values()
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
-    kinds = inspect.Parameter
-    positional = [p.name for p in parameters if p.kind == kinds.POSITIONAL_OR_KEYWORD]
-    first = [f"{p.name}/" for p in parameters if p.kind == kinds.POSITIONAL_ONLY]
-    keyword = [p.name for p in parameters if p.kind == kinds.KEYWORD_ONLY]
-    return f"{' '.join([*first, *positional])} | {' '.join(keyword)}".strip()
+    empty = inspect.Parameter.empty
+    bare = [p.replace(default=empty, annotation=empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(bare)).removeprefix("(").removesuffix(")")
 
 
 def main() -> None:
     """Prints the record."""
     record: dict[str, dict[str, str]] = {}
     for module, names in json.loads(NAMES.read_text()).items():
-        if module.startswith(PACKAGES):
+        if module == "jax" or module.startswith(PACKAGES):
             source = importlib.import_module(module)
             found = {name: described(getattr(source, name, None)) for name in names}
-            record[module] = {name: text for name, text in found.items() if text}
+            record[module] = {name: text for name, text in found.items() if text is not None}
     print(json.dumps(record, indent=0, sort_keys=True))
 
 

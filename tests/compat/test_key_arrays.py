@@ -7,7 +7,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn import lax
 from tfn.compat.key_arrays import MOVES, moving_keys
-from tfn.compat.keywords import adapted
+from tfn.compat.omitted import adapted
 from tfn.errors import TreeError
 
 KEYS = tfn.random.split(tfn.random.key(0), 3)

@@ -112,3 +112,10 @@ def test_axes_and_shapes_are_any_sequence_of_integers():
         tnp.zeros(np.array([2.5]))
     with pytest.raises(ArgumentError, match="shape of integers"):
         tnp.zeros("ab")
+
+
+def test_several_arrays_of_an_axis_at_least():
+    one, two = np.ones(3), np.ones((2, 2))
+    for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
+        found, known = getattr(tnp, name)(one, two, 1.0), getattr(np, name)(one, two, 1.0)
+        assert [x.shape for x in found] == [x.shape for x in known]

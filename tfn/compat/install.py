@@ -13,8 +13,8 @@ from tfn._support.frozen import frozen
 from tfn.array import Array
 from tfn.compat.attributes import ATTRIBUTES
 from tfn.compat.avals import typeof
-from tfn.compat.keywords import adapted
 from tfn.compat.names import MODULES, Names
+from tfn.compat.omitted import adapted
 from tfn.compat.settings import as_in_jax, config, flags_of_xla, from_environment
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.random import keys

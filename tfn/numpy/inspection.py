@@ -185,14 +185,14 @@ def finfo(dtype: Any) -> FloatInfo:
     )
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(int_type: Any) -> Any:
     """Limits of an integer dtype, or of that of an array: ``numpy.iinfo``.
 
     Example:
         >>> iinfo("int8").max
         127
     """
-    return dtypes.iinfo(getattr(dtype, "dtype", dtype))
+    return dtypes.iinfo(getattr(int_type, "dtype", int_type))
 
 
 def _check(device: object) -> None:

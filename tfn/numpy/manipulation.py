@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn._support.validate import integer, no_out, one_of, rank, several, shown
@@ -445,41 +445,46 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return swapaxes(flip(m, j), i, j) if turns == 1 else flip(swapaxes(m, i, j), j)
 
 
-def atleast_1d(x: ArrayLike) -> Array:
-    """The array with one axis at least.
+def atleast_1d(*arys: ArrayLike) -> Any:
+    """The array with one axis at least; of several arrays a list of them.
 
     Example:
         >>> atleast_1d(3.0).shape
         (1,)
     """
-    x = array_of("atleast_1d", x)
-    return x if x.ndim else reshape(x, (1,))
+    return _each("atleast_1d", arys, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
-def atleast_2d(x: ArrayLike) -> Array:
-    """The array with two axes at least; a vector becomes a row.
+def atleast_2d(*arys: ArrayLike) -> Any:
+    """The array with two axes at least; a vector becomes a row; of several arrays a list of them.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> atleast_2d(tnp.ones(3)).shape
         (1, 3)
     """
-    x = array_of("atleast_2d", x)
-    return x if x.ndim > 1 else reshape(x, (1, x.size))
+    return _each("atleast_2d", arys, lambda x: x if x.ndim > 1 else reshape(x, (1, x.size)))
 
 
-def atleast_3d(x: ArrayLike) -> Array:
-    """The array with three axes at least; a matrix becomes one of depth 1.
+def atleast_3d(*arys: ArrayLike) -> Any:
+    """The array with three axes at least: a matrix becomes one of depth 1; a list of several.
 
     Example:
         >>> import tfn.numpy as tnp
-        >>> atleast_3d(tnp.ones(3)).shape
-        (1, 3, 1)
+        >>> [x.shape for x in atleast_3d(tnp.ones(3), tnp.ones((3, 2)))]
+        [(1, 3, 1), (3, 2, 1)]
     """
-    x = atleast_1d(x)
-    if x.ndim == 1:
-        return reshape(x, (1, x.size, 1))
-    return x if x.ndim > 2 else reshape(x, (*x.shape, 1))
+
+    def deep(x: Array) -> Array:
+        shape = (1, x.size, 1) if x.ndim < 2 else (*x.shape, 1)
+        return x if x.ndim > 2 else reshape(x, shape)
+
+    return _each("atleast_3d", arys, deep)
+
+
+def _each(name: str, arrays: Sequence[ArrayLike], shaped: Callable[[Array], Array]) -> Any:
+    results = [shaped(array_of(name, x)) for x in arrays]
+    return results[0] if len(results) == 1 else results
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:

@@ -76,7 +76,7 @@ def _jacobian(
     has_aux: bool,
     holomorphic: bool,
 ) -> Callable[P, Any]:
-    a_function(name, "function", function)
+    a_function(name, "fun", function)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> Any:

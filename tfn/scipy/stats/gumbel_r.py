@@ -128,11 +128,11 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.log(sf(x, loc, scale))
 
 
-def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is not exceeded with probability q: the inverse of `cdf`.
+def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The number that is not exceeded with probability `p`: the inverse of `cdf`.
 
     Args:
-        q: probabilities from 0 to 1, an array or a number.
+        p: probabilities from 0 to 1, an array or a number.
         loc: mode; 0 by default.
         scale: unit of x, positive; 1 by default.
 
@@ -144,7 +144,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         >>> round(float(gumbel_r.ppf(0.9)), 3)
         2.25
     """
-    z, _ = standardize("gumbel_r.ppf", q, 0, 1)
+    z, _ = standardize("gumbel_r.ppf", p, 0, 1)
     return rescale(-jnp.log(-jnp.log(z)), loc, scale)
 
 

@@ -130,11 +130,11 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.logaddexp(0, z)
 
 
-def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is not exceeded with probability q: the inverse of `cdf`.
+def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The number that is not exceeded with probability `x`: the inverse of `cdf`.
 
     Args:
-        q: probabilities from 0 to 1, an array or a number.
+        x: probabilities from 0 to 1, an array or a number.
         loc: mean; 0 by default.
         scale: unit of x, positive; 1 by default.
 
@@ -146,15 +146,15 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         >>> round(float(logistic.ppf(0.9)), 3)
         2.197
     """
-    z, _ = standardize("logistic.ppf", q, 0, 1)
+    z, _ = standardize("logistic.ppf", x, 0, 1)
     return rescale(logit(z), loc, scale)
 
 
-def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is exceeded with probability q: the inverse of `sf`.
+def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The number that is exceeded with probability `x`: the inverse of `sf`.
 
     Args:
-        q: probabilities from 0 to 1, an array or a number.
+        x: probabilities from 0 to 1, an array or a number.
         loc: mean; 0 by default.
         scale: unit of x, positive; 1 by default.
 
@@ -166,5 +166,5 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         >>> round(float(logistic.isf(0.9)), 3)
         -2.197
     """
-    z, _ = standardize("logistic.isf", q, 0, 1)
+    z, _ = standardize("logistic.isf", x, 0, 1)
     return rescale(-logit(z), loc, scale)

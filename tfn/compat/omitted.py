@@ -1,6 +1,5 @@
-"""Keyword arguments under JAX's names: tables of those that tfn's functions call otherwise.
+"""Arguments that JAX's functions have and tfn's have not, which ``import jax`` accepts.
 
-    gumbel_l.ppf(p=0.5)  ->  gumbel_l.ppf(q=0.5)  RENAMED
     jax.scipy.linalg.inv(x, check_finite=False)   IGNORED: advice that changes no result
 
 A function of these tables is wrapped when ``import jax`` finds it; all others are as they are.
@@ -21,26 +20,17 @@ from tfn.numpy.creation import resolved
 from tfn.trace.named_sharding import PartitionSpec
 
 # fmt: off
-RENAMED: dict[str, dict[str, str]] = {
-    "jax.scipy.stats.gumbel_l": {"p=q": "ppf"},
-    "jax.scipy.stats.gumbel_r": {"p=q": "ppf"},
-    "jax.scipy.stats.logistic": {"x=q": "isf ppf"},
-}
-"""By module: JAX's names of arguments and tfn's, which are SciPy's, and the functions."""
-
 _LINALG = ("cho_factor cho_solve cholesky det eigh inv lu lu_factor lu_solve qr solve "
            "solve_triangular svd")
 
 IGNORED: dict[str, dict[str, str]] = {
     "jax.numpy": {
         "kind order": "sort argsort",
-        "overwrite_input": "median nanmedian percentile nanpercentile quantile nanquantile",
         "unique_indices indices_are_sorted": "take",
-        "assume_unique method": "isin",
-        "method": "digitize",
+        "method": "isin digitize",
         "precision": "inner vecdot",
         "unroll": "polyval",
-        "allow_pickle": "save",
+        "allow_pickle": "save savez",
         "copy": "meshgrid",
         "order": "copy",
     },
@@ -85,40 +75,23 @@ ONLY_NONE: dict[str, dict[str, str]] = {
     "jax.lax.linalg": {"perturb_singular": "tridiagonal_solve"},
     "jax.random": {"mode": "choice"},
     "jax.scipy.stats.multivariate_normal": {"allow_singular": "logpdf"},
-    "jax": {"reduce_axes": "grad value_and_grad vjp linear_transpose"},
+    "jax": {
+        "reduce_axes": "grad value_and_grad vjp linear_transpose",
+        "allow_int": "jacrev",
+    },
 }
 """By module: arguments that are accepted where they ask for nothing: None, (), or a default."""
 
-_DEFAULTS: dict[str, object] = {"where": True, "perturb_singular": False, "mode": "low"}
+_DEFAULTS: dict[str, object] = {
+    "where": True, "perturb_singular": False, "allow_int": False, "mode": "low",
+}
 """Other values of theirs that ask for nothing."""
 
 _REDUCTION = "a axis dtype out keepdims initial where"
 _OUT_FIRST = "a axis out keepdims initial where"
-ORDER: dict[str, dict[str, str]] = {
+POSITIONS: dict[str, dict[str, str]] = {
     "jax.numpy": {
-        f"{_REDUCTION} promote_integers": "sum prod",
-        _REDUCTION: "nansum nanprod",
-        _OUT_FIRST: "max min amax amin nanmax nanmin",
-        "a axis out keepdims": "all any argmax argmin nanargmax nanargmin ptp",
-        "a axis dtype out": "cumsum cumprod nancumsum nancumprod",
-        "a axis dtype out keepdims": "mean",
-        "a axis dtype out keepdims where": "nanmean",
-        "a axis dtype out ddof keepdims": "std var",
-        "a axis dtype out ddof keepdims where mean": "nanstd nanvar",
-        "a axis out overwrite_input keepdims": "median nanmedian",
-        "a q axis out overwrite_input method keepdims":
-            "percentile quantile nanpercentile nanquantile",
         "a indices axis out mode unique_indices indices_are_sorted fill_value": "take",
-        "arr indices axis mode fill_value": "take_along_axis",
-        "a choices out mode": "choose",
-        "arrays axis out dtype": "stack",
-        "a decimals out": "round around",
-        "a b out": "outer",
-        "a offset axis1 axis2 dtype out": "trace",
-        "a b axisa axisb axisc axis": "cross",
-        "element test_elements assume_unique invert": "isin",
-        "x out": "isneginf isposinf modf",
-        "arr indices values axis inplace": "put_along_axis",
         "file arr allow_pickle": "save",
         "a order": "copy",
     },
@@ -154,7 +127,7 @@ ORDER: dict[str, dict[str, str]] = {
     "jax.scipy.special": {"x series_order": "log_ndtr"},
     "jax.scipy.stats.multivariate_normal": {"x mean cov allow_singular": "logpdf"},
 }
-"""By module: JAX's arguments in their order, and the functions of tfn that have another one."""
+"""By module: all positional arguments, where omitted ones are among them, and the functions."""
 
 SHARDED: dict[str, dict[str, str]] = {
     "jax.numpy": {
@@ -186,37 +159,34 @@ def _keys(table: dict[str, dict[str, str]], module: str, name: str) -> list[str]
     return [key for keys, names in rows if name in names.split() for key in keys.split()]
 
 
-def spellings(module: str, name: str) -> dict[str, str | None]:
-    """The keywords of a function of JAX that tfn's has not: its own name for each, or None.
+def omitted(module: str, name: str) -> frozenset[str]:
+    """The keywords of a function of JAX that tfn's has not.
 
     Example:
-        >>> spellings("jax.numpy", "sort")
-        {'kind': None, 'order': None}
+        >>> sorted(omitted("jax.numpy", "sort"))
+        ['kind', 'order']
     """
-    found: dict[str, str | None] = {}
-    for pair in _keys(RENAMED, module, name):
-        theirs, found[theirs] = pair.split("=")
-    return found | dict.fromkeys(
+    return frozenset(
         key for table in (IGNORED, ONLY_NONE, SHARDED) for key in _keys(table, module, name)
     )
 
 
 def positions(module: str, name: str) -> tuple[str, ...]:
-    """The positional arguments of a function of JAX, if tfn's has another order of its own.
+    """The positional arguments of a function of JAX, if omitted ones are among them.
 
     Example:
-        >>> positions("jax.numpy", "median")
-        ('a', 'axis', 'out', 'overwrite_input', 'keepdims')
+        >>> positions("jax.random", "choice")
+        ('key', 'a', 'shape', 'replace', 'p', 'axis', 'mode')
     """
-    return tuple(_keys(ORDER, module, name))
+    return tuple(_keys(POSITIONS, module, name))
 
 
 def adapted(module: str, name: str, function: Any) -> Any:
-    """A function that takes JAX's keywords, and keys where it moves elements; else itself.
+    """A function that takes all of JAX's arguments, and keys where it moves elements; else itself.
 
     Example:
         >>> import tfn.numpy as tnp
-        >>> adapted("jax.numpy", "sort", tnp.sort)(a=tnp.array([2, 1]), kind="stable").tolist()
+        >>> adapted("jax.numpy", "sort", tnp.sort)(tnp.array([2, 1]), kind="stable").tolist()
         [1, 2]
     """
     if module == "jax.numpy" and name in PAIRS:
@@ -225,7 +195,7 @@ def adapted(module: str, name: str, function: Any) -> Any:
         function = moving_keys(function)
     if (module, name) in MAPS:
         function = mapping_keys(function)
-    others = spellings(module, name)
+    others = omitted(module, name)
     order = positions(module, name)
     if not (others or order) or not callable(function):
         return function
@@ -246,7 +216,7 @@ def _asks_for_nothing(key: str, value: object) -> bool:
 def _taking(
     function: Callable[..., Any],
     title: str,
-    others: dict[str, str | None],
+    others: frozenset[str],
     empty: set[str],
     sharded: set[str],
     order: tuple[str, ...] = (),
@@ -255,10 +225,7 @@ def _taking(
     same = 0
     if order:
         own = list(inspect.signature(function).parameters)
-        while (
-            same < min(len(order), len(own))
-            and (others.get(order[same]) or order[same]) == own[same]
-        ):
+        while same < min(len(order), len(own)) and order[same] == own[same]:
             same += 1
 
     @functools.wraps(function)
@@ -269,12 +236,10 @@ def _taking(
                 raise TypeError(f"{title}() takes {len(order)} positional arguments")
             kwargs |= dict(zip(order[same:], args[same:]))
             args = args[:same]
-        for key in kwargs.keys() & others.keys():
-            value, own = kwargs.pop(key), others[key]
+        for key in kwargs.keys() & others:
+            value = kwargs.pop(key)
             if key in sharded:
                 place = value
-            elif own is not None:
-                kwargs[own] = value
             elif key in empty and not _asks_for_nothing(key, value):
                 raise NotAvailableError(
                     f"{title} has no {key}", got=f"{key}={shown(value)}", hint="leave it out"
