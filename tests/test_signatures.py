@@ -18,6 +18,7 @@ SIGNATURES = {name: rows for name, rows in json.loads(RECORD.read_text()).items(
 ANY = "JAX passes any arguments on to NumPy's function, whose names these are"
 SCIPY = "SciPy's function has a location and a scale"
 OTHERS = {
+    "jax.debug.breakpoint": "frames are shown as the debugger of Python does",
     "jax.debug.visualize_sharding": "its options are colours, and change nothing",
     "jax.experimental.sparse.bcoo_conv_general_dilated": "sparse arrays are not divided",
     "jax.dtypes.issubdtype": "the function of tfn.numpy, with NumPy's names",

@@ -23,7 +23,7 @@ Files in reading order:
     private        private parts of JAX that libraries import
     key_arrays     functions that move elements, of random keys
     ufuncs         methods of functions of two arrays: `reduce`, `accumulate`, `outer`, `at`
-    keywords       keyword arguments under JAX's names
+    omitted        arguments of JAX that tfn has not, which `import jax` accepts
     lax            hints for products, and functions for XLA's sake
     hlo            operations of StableHLO, for rules that build them
     interpreters   rules of whole kinds of primitives: defjvp, deflinear, defvectorized

@@ -56,7 +56,7 @@ class Row(NamedTuple):
     arrays: int | str
 
     def counts(self, arg: Any, total: int) -> list[int]:
-        """How many sources each part has."""
+        """The number of sources of each part."""
         names = (self.selectors, self.functions, *self.consts, self.carries, self.arrays)
         counts = [n if isinstance(n, int) else getattr(arg, n, 0) for n in names]
         left = total - sum(counts)
@@ -102,7 +102,7 @@ class Form(NamedTuple, Generic[T]):
 
     @property
     def tests(self) -> int:
-        """How many of the functions, the first ones, decide whether there is a next step."""
+        """The number of the first functions, which decide whether there is a next step."""
         return 1 if self.op is Op.WHILE else 0
 
     @property
@@ -120,7 +120,7 @@ class Form(NamedTuple, Generic[T]):
         return self.consts[k if len(self.consts) > 1 else 0]
 
     def taken(self, k: int) -> tuple[T, ...]:
-        """What function `k` takes, in the order of its parameters."""
+        """The values that function `k` takes, in the order of its parameters."""
         return (*self.own(k), *self.carries, *self.arrays)
 
     def places(self, k: int) -> tuple[range, range, range]:

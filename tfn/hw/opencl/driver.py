@@ -131,7 +131,7 @@ def _first() -> Driver | str:
 
 
 def _refusal(cl: Any, context: Any) -> str:
-    """What the driver says against a kernel of one line; empty if it can build it."""
+    """The words of the driver against a kernel of one line; empty if it can build it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
