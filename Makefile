@@ -19,7 +19,7 @@ test: $(VENV)/.dev
 	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-lowest:  # with the lowest versions that pyproject.toml allows, in an environment of its own
-	@PIP_CONSTRAINT="$(CURDIR)/tests/lowest.txt" $(MAKE) --no-print-directory VENV=$(VENV)-lowest test
+	@PIP_CONSTRAINT=tests/lowest.txt $(MAKE) --no-print-directory VENV=$(VENV)-lowest test
 
 rows: $(VENV)/.dev
 	@$(VENV)/bin/python -m pytest tests/test_rows.py -rN --no-proofs
