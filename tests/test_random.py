@@ -1,6 +1,7 @@
 """Distributions made of others: the values of JAX, moments, transforms, refusals.
 
-``data/random.json`` holds what jax 0.10.2 gives; `random/recorded.py` made it.
+``data/random.json`` and, with 64-bit defaults, ``data/random_x64.json`` hold what jax 0.10.2 gives;
+`random/recorded.py` made them.
 """
 
 import json
@@ -16,24 +17,30 @@ from tests.random.recorded import cases
 from tfn import random
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 
-RECORDED = json.loads((Path(__file__).parent / "data" / "random.json").read_text())
+RECORDED = {
+    name: json.loads((Path(__file__).parent / "data" / f"{name}.json").read_text())
+    for name in ("random", "random_x64")
+}
 CASES = dict(cases(random, tnp, tfn.grad))
 KEY = random.key(3)
 
 
-@pytest.mark.parametrize("name", sorted(RECORDED))
-def test_the_values_of_jax(name):
-    shape, expected = RECORDED[name]
-    actual = CASES[name]()
+@pytest.mark.parametrize("record", RECORDED)
+@pytest.mark.parametrize("name", CASES)
+def test_the_values_of_jax(name, record, monkeypatch):
+    monkeypatch.setattr(tfn.config.config, "x64", record == "random_x64")
+    monkeypatch.setattr(tfn.config.config, "key_reuse", True)
+    shape, expected = RECORDED[record][name]
+    actual = dict(cases(random, tnp, tfn.grad))[name]()
     assert list(actual.shape) == shape
-    tolerance = {"float16": 2e-3, "bfloat16": 2e-2}.get(actual.dtype.name, 2e-6)
+    tolerance = {"float16": 2e-3, "bfloat16": 2e-2, "float64": 1e-6}.get(actual.dtype.name, 2e-6)
     np.testing.assert_allclose(
         np.asarray(actual, "float64").ravel(), expected, rtol=tolerance, atol=tolerance / 10
     )
 
 
 def test_every_case_is_recorded():
-    assert set(CASES) == set(RECORDED)
+    assert set(CASES) == set(RECORDED["random"]) == set(RECORDED["random_x64"])
 
 
 # fmt: off

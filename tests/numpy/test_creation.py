@@ -226,3 +226,20 @@ def test_likes_of_a_weak_value_are_weak():
         assert like(1.0).weak_type and like(tnp.asarray(2)).weak_type
         assert not like(1.0, "float32").weak_type and not like(True).weak_type
         assert not like(np.ones(2, "float32")).weak_type
+
+
+@pytest.mark.parametrize(
+    ("listed", "dtype"),
+    [
+        ([np.int8(1), 2], "int8"),
+        ([[np.float32(1), 2.0], [3, 4]], "float32"),
+        ([np.float16(1), np.int32(2)], "float16"),
+        ([np.uint8(1), np.int8(2)], "int16"),
+        ([np.int32(1), 2.5], "float32"),
+        ([np.bool_(True), 2], "int32"),
+        ([np.complex64(1), 2.5], "complex64"),
+    ],
+)
+def test_numbers_beside_numpys_scalars_are_weak(listed, dtype):
+    x = tnp.array(listed)
+    assert x.dtype == dtype and x.tolist() == np.array(listed).tolist()

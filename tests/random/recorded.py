@@ -3,6 +3,7 @@
 Run with JAX, it records what there is to compare with:
 
     python tests/random/recorded.py > tests/data/random.json
+    JAX_ENABLE_X64=1 python tests/random/recorded.py > tests/data/random_x64.json
 """
 
 import json
@@ -84,6 +85,18 @@ def cases(random, jnp, grad):
         yield f"grad loggamma {a}", lambda a=a: grad(lambda a: random.loggamma(key, a))(f(a))
         yield f"grad beta {a}", lambda a=a: grad(lambda a: random.beta(key, a, f(2)))(f(a))
         yield f"grad t {a}", lambda a=a: grad(lambda a: random.t(key, a))(f(a))
+
+    for name in ("normal", "uniform", "exponential", "gumbel", "laplace", "rademacher"):
+        yield simple(name)
+    yield "bits", lambda: random.bits(key, N) % 65521  # which float64 holds
+    yield "randint", lambda: random.randint(key, N, -5, 1000)
+    yield "bernoulli", lambda: random.bernoulli(key, 0.3, N)
+    yield "truncated_normal", lambda: random.truncated_normal(key, -1, 2, N)
+    yield "categorical", lambda: random.categorical(key, logits, shape=N)
+    yield "choice", lambda: random.choice(key, 9, N)
+    yield "choice p", lambda: random.choice(key, 3, N, p=f([0.1, 0.2, 0.7]))
+    yield "choice distinct", lambda: random.choice(key, 9, N, replace=False)
+    yield "permutation", lambda: random.permutation(key, 9)
 
 
 def flat(x):

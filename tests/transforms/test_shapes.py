@@ -26,6 +26,8 @@ def test_refused() -> None:
         tfn.ShapeDtypeStruct(3, "float32")
     with pytest.raises(DTypeError):
         tfn.ShapeDtypeStruct((3,), "datetime64[s]")
+    with pytest.raises(ArgumentError, match="needs a dtype"):
+        tfn.ShapeDtypeStruct((3,), None)  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
         tfn.ShapeDtypeStruct((3,), "float32").shape = (4,)  # type: ignore[misc]
 

@@ -129,6 +129,11 @@ def test_a_value_is_not_known() -> None:
             "  got: in_axes=(0,), which differs at args: ",
         ),
         (
+            lambda: tfn.vmap(lambda x: x["a"], in_axes={"a": 0}),
+            ArgumentError,
+            "in_axes of vmap is an integer, None, or a tuple with an entry for each argument\n",
+        ),
+        (
             lambda: tfn.vmap(lambda x: x, in_axes="0")(tnp.ones(3)),
             ArgumentError,
             "in_axes of vmap takes integers and None\n  got: in_axes='0'",

@@ -246,10 +246,14 @@ def _large(listed: object, flat: list[Any], dtype: DType) -> np.ndarray[Any, Any
 
 
 def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) -> Any:
-    """Python numbers in their default width, unless NumPy scalars or the user say otherwise."""
+    """Python numbers in their default width, unless NumPy scalars or the user say otherwise.
+
+    Beside NumPy scalars they are weak.
+    """
     if dtype is None:
         if any(isinstance(v, np.generic) and scalar_kind(v) is None for v in flat):
-            dtype = data.dtype
+            kinds = ((v.dtype, False) if scalar_kind(v) is None else type_of(v) for v in flat)
+            dtype = promote(tuple(dict.fromkeys(kinds)))[0]
         else:
             scalar = {"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)
             dtype = DEFAULTS[scalar if flat else float]

@@ -53,6 +53,10 @@ class ShapeDtypeStruct:
         ) -> None: ...
 
     def __post_init__(self) -> None:
+        if self.dtype is None:
+            raise ArgumentError(
+                "ShapeDtypeStruct needs a dtype", got="dtype=None", hint="write 'float32'"
+            )
         dtype = canonical(self.dtype)
         try:
             shape = tuple([n if hasattr(n, "symbols") else index(n) for n in self.shape])

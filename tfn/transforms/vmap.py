@@ -64,6 +64,13 @@ def vmap(
         [0, 2, 4]
     """
     a_function("vmap", "fun", fun)
+    spec = tree.structure(in_axes, lambda x: x is None)
+    if not isinstance(in_axes, (tuple, list)) and not spec.is_leaf():
+        raise ArgumentError(
+            "in_axes of vmap is an integer, None, or a tuple with an entry for each argument",
+            got=f"in_axes={shown(in_axes)}",
+            hint="wrap it for one argument: in_axes=({...},)",
+        )
     if axis_size is not None:
         axis_size = integer("vmap", "axis_size", axis_size, 0)
     if getattr(axis_name, "__hash__", None) is None:
