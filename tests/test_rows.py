@@ -34,7 +34,6 @@ from tfn.dtypes import (
     ALL,
     BOOL,
     COMPLEX64,
-    COMPLEX128,
     FLOAT32,
     FLOAT64,
     FLOATS,
@@ -45,8 +44,6 @@ from tfn.dtypes import (
     REALS,
     SHORT,
     DType,
-    float8_e4m3fn,
-    float8_e5m2,
 )
 from tfn.errors import TfnError
 from tfn.exporting import codec, header, wellformed
@@ -396,8 +393,7 @@ TABLES: dict[str, Table] = {
     "intervals._LIMITS": Table("tfn/lower/index/intervals.py", intervals._LIMITS,
         INTEGERS - NARROW | {BOOL}, "its least and largest value"),
     "state.DTYPES": Table("tfn/nn/state.py", {d for d in state.DTYPES.values() if d in ALL}, ALL,
-        "its name in safetensors files", {"the format has none": {
-            COMPLEX128, *NARROW - {float8_e4m3fn.dtype, float8_e5m2.dtype}}}),
+        "its name in safetensors files"),
 
     # Opt-ops.
     "OPT_OPS": Table("tfn/lower/loops/opt_ops.py", opt_ops.OPT_OPS.values(), ALL_OPT_OPS,

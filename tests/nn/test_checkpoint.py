@@ -16,7 +16,8 @@ import tfn
 from tests.nn.checkpoint import host
 from tfn import numpy as jnp
 from tfn.config import config
-from tfn.errors import HostError
+from tfn.dtypes import ALL
+from tfn.errors import HostError, StateError
 from tfn.nn import state
 from tfn.nn.checkpoint import Checkpoints, __main__, folder, load, read, verify
 from tfn.nn.checkpoint.files import write_pieces
@@ -263,3 +264,25 @@ def test_the_command_is_a_module(tmp_path: Path) -> None:
     with begin("tfn.nn.checkpoint", "ls", tmp_path) as run:
         output, errors = run.communicate(timeout=60)
     assert (run.returncode, output, errors) == (0, f"no checkpoints in {tmp_path}\n", "")
+
+
+def test_a_part_of_a_checkpoint_is_restored(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(3, {"model": {"w": np.ones(2), "b": np.zeros(2)}, "epoch": 5})
+    path = checkpoints.path(3)
+    assert load(path, only="epoch") == {"epoch": 5}
+    assert load(path, at="model").keys() == {"w", "b"}
+    template = {"w": np.zeros(2), "b": np.full(2, 9.0), "new": 1}
+    found = load(path, template, at="model", only="w")
+    assert found["w"].tolist() == [1, 1] and found["b"][0] == 9 and found["new"] == 1
+    with pytest.raises(StateError, match="has nothing of this name"):
+        load(path, only="v*")
+
+
+@pytest.mark.parametrize("dtype", sorted(ALL, key=str), ids=str)
+def test_a_checkpoint_keeps_every_dtype(dtype: Any, tmp_path: Path) -> None:
+    x = np.array([0, 1, 0, 1]).astype(dtype)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, {"x": x})
+    found = load(checkpoints.path(1))["x"]
+    assert found.dtype == dtype and found.tobytes() == x.tobytes()

@@ -56,7 +56,7 @@ def test_a_model_and_its_optimizer(path: Path) -> None:
     same(state.load(path, shapes), model)
 
 
-@pytest.mark.parametrize("dtype", [d for d in ALL if d in state.NAMES], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", sorted(ALL, key=str), ids=lambda d: d.name)
 def test_every_dtype(dtype: Any, path: Path) -> None:
     values = np.array([0, 1, 2, 77, 0, 5], np.uint8).reshape(2, 3)
     whole = {
@@ -194,8 +194,8 @@ def test_save_refuses_trees_that_do_not_fit_a_file(path: Path) -> None:
         state.save(path, {"__metadata__": 1})
     with pytest.raises(ArgumentError, match=r"only arrays and numbers[^$]*w: str"):
         state.save(path, {"w": "text"})
-    with pytest.raises(ArgumentError, match="complex128"):
-        state.save(path, {"w": np.ones(2, complex)})
+    with pytest.raises(ArgumentError, match="datetime64"):
+        state.save(path, {"w": np.zeros(2, "M8[s]")})
     assert not path.exists()
     with pytest.raises(FileNotFoundError):
         state.save(path.parent / "no" / "folder", {"w": 1})
@@ -257,7 +257,7 @@ def test_a_header_that_lies_is_refused(path: Path) -> None:
         write(path, {**header, "w": {**header["w"], **change}}, data)
         with pytest.raises(StateError):
             state.load(path)
-    write(path, {**header, "w": {**header["w"], "dtype": "F8_E8M0", "shape": [80]}}, data)
+    write(path, {**header, "w": {**header["w"], "dtype": "F4", "shape": [80]}}, data)
     with pytest.raises(StateError, match="no type for"):
         state.load(path)
 
@@ -419,3 +419,34 @@ def test_templates_are_of_arrays_and_numbers(path: Path) -> None:
     state.save(path, {"w": 1})
     with pytest.raises(ArgumentError, match="w: str"):
         state.load(path, {"w": "text"})
+
+
+@pytest.mark.parametrize("dtype", sorted(state.LARGEST_BYTES, key=str), ids=str)
+def test_bytes_that_are_no_elements_are_refused(dtype: Any, path: Path) -> None:
+    state.save(path, {"x": np.zeros(3, dtype)})
+    text = path.read_bytes()
+    header = json.loads(text[8 : 8 + int.from_bytes(text[:8], "little")])
+    plain = json.dumps({"x": header["x"]}).encode()
+    bad = bytes([0, state.LARGEST_BYTES[dtype] + 1, 0])
+    path.write_bytes(len(plain).to_bytes(8, "little") + plain + bad)
+    with pytest.raises(StateError, match="is damaged"):
+        state.load(path)
+
+
+PARTS = {"model": {"encoder": {"w": np.ones(2), "b": np.zeros(2)}, "head": np.ones(3)}, "step": 7}
+
+
+def test_a_part_of_a_file_is_loaded(path: Path) -> None:
+    state.save(path, PARTS)
+    assert state.load(path, only="*encoder*").keys() == {"model.encoder.w", "model.encoder.b"}
+    assert state.load(path, only=["step", "*.head"]).keys() == {"step", "model.head"}
+    assert state.load(path, at="model.encoder").keys() == {"w", "b"}
+    template = {"w": np.full(2, 9.0), "b": np.full(2, 9.0)}
+    found = state.load(path, template, at="model.encoder", only="w")
+    assert found["w"].tolist() == [1, 1] and found["b"] is template["b"]
+    with pytest.raises(StateError, match="fit the template"):
+        state.load(path, {"w": np.ones(3)}, at="model.encoder")
+    for wrong in ({"only": "encodr.*"}, {"at": "model.enc"}, {"only": "w", "at": "model"}):
+        with pytest.raises(StateError, match="has nothing of this name") as caught:
+            state.load(path, **wrong)  # type: ignore[arg-type]
+        assert "model.encoder" in caught.value.hint or "head" in caught.value.hint

@@ -9,7 +9,7 @@ is random; its arrays are parameters; calling it is a pure function of them and 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -345,9 +345,9 @@ class Sequential:
 
 
 @cache
-def _options(kind: type[Any]) -> frozenset[str]:
+def _options(kind: Hashable) -> frozenset[str]:
     """The keyword arguments of a layer beside its input."""
-    parameters = inspect.signature(kind.__call__).parameters.values()
+    parameters = inspect.signature(getattr(kind, "__call__")).parameters.values()  # noqa: B004, B009
     named = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
     inner = {"inference"} if any(p.kind is p.VAR_KEYWORD for p in parameters) else set()
     return frozenset(named | inner)

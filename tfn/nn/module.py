@@ -68,7 +68,7 @@ def module(cls: C) -> C:
             "nn.module needs a class", got=shown(cls), hint="write @nn.module above a class"
         )
     if "__call__" in vars(cls):
-        cls.__call__ = _scoped(vars(cls)["__call__"])  # type: ignore[operator]
+        cls.__call__ = _scoped(vars(cls)["__call__"])
     node: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
     node.__repr__ = _show
     node.__init_subclass__ = classmethod(_refuse)

@@ -22,12 +22,14 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -44,6 +46,7 @@ from tfn.errors import ArgumentError, StateError
 
 Data = np.ndarray[Any, Any]
 NUMBERS = (bool, int, float)
+T = TypeVar("T")
 ALIGNMENT = 64  # of the data in a file: that of arrays which are shared instead of copied
 WRITER, VERSION = "tfn", "2"
 CHECKSUM = "tfn_crc32"  # of the whole file, with `BLANK` in the place of the checksum itself
@@ -60,9 +63,20 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in {
     "BOOL": np.bool_, "U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "U64": np.uint64,
     "I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64,
     "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2,
+    "F8_E8M0": ml_dtypes.float8_e8m0fnu,
     "BF16": ml_dtypes.bfloat16, "F16": np.float16, "F32": np.float32, "F64": np.float64,
     "C64": np.complex64,
+    # The format has no names for these, and other libraries do not read files that hold them.
+    "TFN_C128": np.complex128, "TFN_F8_E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "TFN_F8_E5M2FNUZ": ml_dtypes.float8_e5m2fnuz, "TFN_F8_E3M4": ml_dtypes.float8_e3m4,
+    "TFN_F8_E4M3": ml_dtypes.float8_e4m3, "TFN_F8_E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+    "TFN_F4_E2M1FN": ml_dtypes.float4_e2m1fn, "TFN_I4": ml_dtypes.int4, "TFN_U4": ml_dtypes.uint4,
+    "TFN_I2": ml_dtypes.int2, "TFN_U2": ml_dtypes.uint2,
 }.items()}
+_BITS = {np.bool_: 1, ml_dtypes.int2: 2, ml_dtypes.uint2: 2} | dict.fromkeys(
+    (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn), 4)
+LARGEST_BYTES = {np.dtype(kind): (1 << bits) - 1 for kind, bits in _BITS.items()}
+"""Of types that use a part of a byte, the largest: another one is none of their elements."""
 # fmt: on
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -449,10 +463,10 @@ def _read(header: _Header, file: IO[bytes]) -> dict[str, Data]:
         memory = aligned((place.end - place.begin,), np.dtype(np.uint8))
         checksum = _fill(header, file, memory.data, checksum)
         memory.flags.writeable = False
-        if place.dtype == np.bool_ and memory.max(initial=0) > 1:
+        if memory.max(initial=0) > LARGEST_BYTES.get(place.dtype, 255):
             raise StateError(
                 f"{os.fspath(header.path)} is damaged",
-                got=f"{memory.max()} in {place.name}, which is of dtype bool",
+                got=f"{memory.max()} in {place.name}, which is of dtype {place.dtype}",
             )
         arrays[place.name] = memory.view(place.dtype).reshape(place.shape)
     header.compare(checksum)
@@ -510,7 +524,9 @@ def _index(path: PathLike) -> dict[str, str]:
     return dict(places)
 
 
-def load(path: PathLike, template: object = None) -> Any:
+def load(
+    path: PathLike, template: object = None, *, only: str | Sequence[str] = (), at: str = ""
+) -> Any:
     """Reads the tree that was saved in a file, into memory of its own.
 
     All bytes are read.  Of a file that `save` wrote, their checksum is compared.
@@ -521,10 +537,13 @@ def load(path: PathLike, template: object = None) -> Any:
         template: a tree of arrays, of `ShapeDtypeStruct`s, or of numbers, of the structure
             expected, with the shapes and dtypes that are expected.  If None, the result
             is a dict of arrays by their names.
+        only: patterns of the names that are wanted, such as ``"encoder.*"``; all if there are
+            none.  Other leaves of the template are given back as they are.
+        at: the name of the subtree that the template describes, such as ``"model.encoder"``.
 
     Raises:
         StateError: if a file is damaged, not of this format, or does not hold what the template
-            describes.
+            describes, or nothing of the names that are wanted.
         ArgumentError: if a leaf of the template has no shape.
         OSError: if a file cannot be opened.
 
@@ -538,12 +557,13 @@ def load(path: PathLike, template: object = None) -> Any:
         tfn.errors.StateError: /tmp/tfn-example.safetensors does not fit the template
           got: w is float32[2,3] in the file, float32[3,2] in the template
         ...
+        >>> load("/tmp/tfn-example.safetensors", {"w": None, "epoch": 0}, only="epoch")
+        {'epoch': 7, 'w': None}
     """
-    arrays = _found(path, _read)
+    arrays = chosen(path, _found(path, _read), only, at)
     if template is None:
         return {name: as_array(data) for name, data in arrays.items()}
-    leaves, structure = tree.flatten(template)
-    expected = dict(zip(names(template), leaves, strict=True))
+    expected, restore = wanted(template, only)
     wrong = [*differences(arrays, expected)]
     if wrong:
         more = f", and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
@@ -552,7 +572,65 @@ def load(path: PathLike, template: object = None) -> Any:
             got="; ".join(wrong[:MAX_SHOWN]) + more,
             hint="load(path) without a template gives what the file holds",
         )
-    return tree.unflatten(structure, [_like(x, arrays[name]) for name, x in expected.items()])
+    return restore({name: _like(x, arrays[name]) for name, x in expected.items()})
+
+
+def chosen(
+    path: PathLike, found: Mapping[str, T], only: str | Sequence[str], at: str
+) -> dict[str, T]:
+    """The part of some names that a caller of `load` wants, without the name of their subtree.
+
+    Args:
+        path: of the file, for messages.
+        found: what there is, by name.
+        only, at: as of `load`.
+
+    Raises:
+        StateError: if there is none for a pattern, or no such subtree.
+
+    Example:
+        >>> chosen("file", {"a.w": 1, "a.b": 2, "c": 3}, "w*", "a")
+        {'w': 1}
+    """
+    start = f"{at}." if at else ""
+    inside = {name.removeprefix(start): x for name, x in found.items() if name.startswith(start)}
+    patterns = [only] if isinstance(only, str) else [*only]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in inside):
+            raise _nothing(path, f"{start}{pattern}", found)
+    if at and not inside:
+        raise _nothing(path, f"{start}*", found)
+    return {name: x for name, x in inside.items() if _matches(name, patterns)}
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _nothing(path: PathLike, pattern: str, found: Iterable[str]) -> StateError:
+    near = get_close_matches(pattern, found, MAX_SHOWN, 0) or ["nothing"]
+    return StateError(
+        f"{os.fspath(path)} has nothing of this name",
+        got=pattern,
+        hint="it holds " + ", ".join(near) + ", ...",
+    )
+
+
+def wanted(
+    template: object, only: str | Sequence[str]
+) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], Any]]:
+    """The leaves of a template that are wanted, by name, and the function that replaces them.
+
+    Example:
+        >>> expected, restore = wanted({"a": 1, "b": 2}, "b")
+        >>> expected, restore({"b": 5})
+        ({'b': 2}, {'a': 1, 'b': 5})
+    """
+    patterns = [only] if isinstance(only, str) else [*only]
+    leaves, structure = tree.flatten(template)
+    named = dict(zip(names(template), leaves, strict=True))
+    expected = {name: x for name, x in named.items() if _matches(name, patterns)}
+    return expected, lambda new: tree.unflatten(structure, [*(named | dict(new)).values()])
 
 
 def mapped(path: PathLike) -> dict[str, Data]:

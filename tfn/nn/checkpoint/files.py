@@ -237,8 +237,11 @@ class Reader:
                 for i, both in needed:
                     self._fill(outs[i], boxes[i], piece, both, dtype)
         for out in outs:
-            if dtype == np.bool_ and out.view(np.uint8).max(initial=0) > 1:
-                raise DamagedError(f"{self._folder} is damaged", got=f"{name} of bool holds a 2")
+            most = state.LARGEST_BYTES.get(dtype)
+            if most is not None and out.view(np.uint8).max(initial=0) > most:
+                raise DamagedError(
+                    f"{self._folder} is damaged", got=f"{name} of {dtype} holds more than {most}"
+                )
             out.flags.writeable = False
         return outs
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from tfn import tree
 from tfn._support.files import PathLike
 from tfn.eager import platforms
 from tfn.eager.shards import make_array_from_callback
@@ -28,7 +27,9 @@ from tfn.nn.checkpoint.pieces import Data, bounds, sharding_like
 from tfn.sharding import NamedSharding
 
 
-def load(path: PathLike, template: Any = None) -> Any:
+def load(
+    path: PathLike, template: Any = None, *, only: str | Sequence[str] = (), at: str = ""
+) -> Any:
     """Reads the tree of a checkpoint: of its folder, or of a single safetensors file.
 
     Args:
@@ -37,6 +38,10 @@ def load(path: PathLike, template: Any = None) -> Any:
             numbers.  Arrays come to the devices on which those of the template are, or, of a
             `ShapeDtypeStruct`, to its sharding, divided as they are there; others to the default
             device.  If None, the result is a dict of NumPy arrays and numbers by their names.
+        only: patterns of the names that are wanted, such as ``"encoder.*"``; all if there are
+            none.  Other leaves of the template are given back as they are; other data
+            are not read.
+        at: the name of the subtree that the template describes, such as ``"model.encoder"``.
 
     Raises:
         DamagedError: if the checkpoint is not what was written.
@@ -51,10 +56,13 @@ def load(path: PathLike, template: Any = None) -> Any:
         >>> checkpoints.save(7, {"w": np.ones(3), "epoch": 2})
         >>> load(checkpoints.path(7), {"w": np.zeros(3), "epoch": 0})
         {'epoch': 2, 'w': array([1., 1., 1.])}
+        >>> load(checkpoints.path(7), only="e*")
+        {'epoch': 2}
     """
     with Reader(path, read(path)) as reader:
-        result = restored(path, reader, template)
-        verify(path, reader)
+        result = restored(path, reader, template, only, at)
+        if not (only or at):  # else the rest would be read, too
+            verify(path, reader)
     return result
 
 
@@ -76,35 +84,42 @@ def verify(path: PathLike, reader: Reader, share: slice = slice(None)) -> None:
         cluster.verify(os.path.abspath(path))
 
 
-def restored(path: PathLike, reader: Reader, template: Any) -> Any:
+def restored(
+    path: PathLike,
+    reader: Reader,
+    template: Any,
+    only: str | Sequence[str] = (),
+    at: str = "",
+) -> Any:
     """The tree of an open checkpoint; see `load`.  Pieces that were read in part are not verified.
 
     Args:
         path: of the checkpoint, for messages.
         reader: of it.
-        template: as of `load`.
+        template, only, at: as of `load`.
     """
+    # Names as the caller knows them, and those of the checkpoint.
+    whole = state.chosen(path, {name: name for name in reader.manifest.names()}, only, at)
     if template is None:
         numbers = reader.manifest.numbers
         return {
-            name: numbers[name] if name in numbers else reader.whole(name)
-            for name in reader.manifest.names()
+            name: numbers[own] if own in numbers else reader.whole(own)
+            for name, own in whole.items()
         }
-    leaves, structure = tree.flatten(template)
-    expected = dict(zip(state.names(template), leaves, strict=True))
-    types = {name: reader.type_of(name) for name in reader.manifest.names()}
+    expected, restore = state.wanted(template, only)
+    types = {name: reader.type_of(own) for name, own in whole.items()}
     _check(path, types, expected)
-    cluster, at = platforms.cluster(), os.path.abspath(path)
+    cluster, folder = platforms.cluster(), os.path.abspath(path)
     found = {
-        name: cluster.read(at, name, *types[name], sharding_like(like))
+        name: cluster.read(folder, whole[name], *types[name], sharding_like(like))
         for name, like in expected.items()
         if cluster is not None and _is_of_workers(like)
     }
     here = {name: like for name, like in expected.items() if name not in found}
-    plans = [(name, _boxes(types[name][0], like)) for name, like in here.items()]
-    for (name, boxes), parts in zip(plans, _ahead(reader, plans), strict=True):
+    plans = [(whole[name], _boxes(types[name][0], like)) for name, like in here.items()]
+    for name, (_, boxes), parts in zip(here, plans, _ahead(reader, plans), strict=True):
         found[name] = _leaf(types[name], dict(zip(boxes, parts, strict=True)), here[name])
-    return tree.unflatten(structure, [found[name] for name in expected])
+    return restore(found)
 
 
 def _is_of_workers(like: Any) -> bool:

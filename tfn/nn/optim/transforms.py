@@ -349,7 +349,8 @@ def scale_by_muon(
 
         def step(x: Array) -> Array:
             scale = max(1.0, x.shape[-2] / x.shape[-1]) ** 0.5
-            return _orthogonalized(x, ns_steps, eps) * scale
+            y: Array = _orthogonalized(x, ns_steps, eps) * scale
+            return y
 
         return tree.map(step, used), TraceState(momentum)
 
