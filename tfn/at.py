@@ -15,6 +15,7 @@ class At(Generic[T]):
     """``x.at``: waits for the index."""
 
     __slots__ = ("array",)
+    __iter__ = None  # with `__getitem__` alone iteration would never end
 
     def __init__(self, array: T) -> None:
         self.array = array

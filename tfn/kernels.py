@@ -376,6 +376,8 @@ class Block:
         shape, dtype: as declared.
     """
 
+    __iter__ = None  # with `__getitem__` alone iteration would never end
+
     def __init__(
         self, writing: Writing, name: str, number: int, like: ShapeDtypeStruct, result: bool
     ) -> None:

@@ -8,6 +8,7 @@ that each compute their own rows agree on all, without a message.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from tfn.random import KeyLike
 ROUNDS = 12
 """Rounds of the cipher: with 12, pairs of positions pass a chi-square test for 2 to 40 rows (3,000
 keys); with 8, those of 5 to 8 rows do not.  A batch of 1,024 of a billion rows takes 0.3 ms."""
+
+NUMBERS_AT_ONCE = 4096
+"""Numbers that an iteration computes at once: a call of NumPy for each would take most of it."""
 
 Rows = np.ndarray[Any, Any]
 
@@ -65,6 +69,10 @@ class Permutation:
         while (outside := x >= self.size).any():
             x[outside] = self._encrypted(x[outside])
         return x.astype(np.int64)
+
+    def __iter__(self) -> Iterator[int]:
+        for first in range(0, self.size, NUMBERS_AT_ONCE):
+            yield from self[first : first + NUMBERS_AT_ONCE].tolist()
 
     def _encrypted(self, x: Rows) -> Rows:
         high_mask, low_mask = self._masks

@@ -307,6 +307,7 @@ class IndexExpression:
     """
 
     __slots__ = ("always_tuple",)
+    __iter__ = None  # with `__getitem__` alone iteration would never end
 
     def __init__(self, always_tuple: bool) -> None:
         self.always_tuple = always_tuple
@@ -336,6 +337,7 @@ class Grid:
     """
 
     __slots__ = ("sparse",)
+    __iter__ = None  # with `__getitem__` alone iteration would never end
 
     def __init__(self, sparse: bool) -> None:
         self.sparse = sparse
@@ -356,6 +358,7 @@ class Joiner:
     """
 
     __slots__ = ("columns",)
+    __iter__ = None  # with `__getitem__` alone iteration would never end
 
     def __init__(self, columns: bool) -> None:
         self.columns = columns

@@ -15,9 +15,11 @@ that made it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from tfn import tree
 from tfn._support.validate import shown
@@ -151,6 +153,12 @@ class Ref:
     def __len__(self) -> int:
         return len(self[...])
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[...])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self[...], dtype, copy=copy)
+
     def __repr__(self) -> str:
         return f"Ref({self._like!r})"
 
@@ -159,6 +167,7 @@ class At:
     """The views of a reference, by index: `Ref.at`."""
 
     __slots__ = ("_ref",)
+    __iter__ = None  # with `__getitem__` alone iteration would never end
 
     def __init__(self, ref: Ref | View) -> None:
         self._ref = ref
@@ -182,6 +191,15 @@ class View:
     def __setitem__(self, index: Any, value: Any) -> None:
         whole = is_whole(index)
         self._ref[self._index] = value if whole else self[...].at[index].set(value)
+
+    def __len__(self) -> int:
+        return len(self[...])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[...])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self[...], dtype, copy=copy)
 
     def get(self) -> Any:
         """The current elements."""

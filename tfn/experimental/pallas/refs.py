@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tfn import lax
@@ -104,6 +105,9 @@ class Block:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[...])
+
     def __repr__(self) -> str:
         return f"Block({self.dtype.name}{list(self.shape)})"
 
@@ -112,6 +116,7 @@ class At:
     """The views of a block, by index."""
 
     __slots__ = ("_block",)
+    __iter__ = None  # with `__getitem__` alone iteration would never end
 
     def __init__(self, block: Block | BlockView) -> None:
         self._block = block
@@ -130,6 +135,9 @@ class BlockView:
 
     shape: Shape = property(lambda self: self[...].shape)  # type: ignore[assignment]
     dtype: Any = property(lambda self: self._block.dtype)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[...])
 
     def __getitem__(self, index: Any) -> Any:
         part = self._block[self._index]

@@ -14,6 +14,7 @@ from tfn.errors import ArgumentError, NotAvailableError, OutOfBoundsError
 from tfn.experimental.sparse import arithmetic, contraction, conversions, movement
 from tfn.experimental.sparse.coordinates import as_bcoo, check, number_of_axes, parts, shown
 from tfn.trace.op import Shape
+from tfn.transforms.jit import jit
 
 
 class BCOO:
@@ -389,7 +390,18 @@ def matmul(a: Any, b: Any) -> Any:
         >>> matmul(tnp.ones(2), mat).tolist()
         [3.0, 2.0]
     """
-    a, b = (x if isinstance(x, BCOO) else tnp.asarray(x) for x in map(as_bcoo, (a, b)))
+    a, b = (x if _is_sparse(x) else tnp.asarray(x) for x in (a, b))
+    both = _is_sparse(a) and _is_sparse(b)  # then the number of results may depend on the indices
+    return _matmul(a, b) if both else _compiled_matmul(a, b)
+
+
+def _is_sparse(x: object) -> bool:
+    """Whether a value is a sparse array, of any format."""
+    return hasattr(x, "nse")
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    a, b = map(as_bcoo, (a, b))
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[max(0, b.ndim - 2)]:
         raise ArgumentError(
             "matmul needs a last axis that is as long as the last but one of the other",
@@ -415,6 +427,9 @@ def matmul(a: Any, b: Any) -> Any:
         first = stacks + rows
         order = [*range(first, first + lead_b), *range(first), *range(first + lead_b, out.ndim)]
     return out.transpose(order)
+
+
+_compiled_matmul = jit(_matmul)
 
 
 def _flatten(mat: BCOO) -> Any:

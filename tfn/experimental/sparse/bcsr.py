@@ -31,8 +31,8 @@ def rows_of(indptr: Any, nse: int) -> Any:
         >>> rows_of(tnp.asarray([0, 2, 2, 3]), 4).tolist()
         [0, 0, 2, 3]
     """
-    number = tnp.arange(nse, dtype=indptr.dtype)
-    return (tnp.searchsorted(indptr, number, side="right") - 1).astype(indptr.dtype)
+    begins = tnp.zeros(nse, indptr.dtype).at[indptr].add(1, mode="drop")
+    return (tnp.cumsum(begins) - 1).astype(indptr.dtype)
 
 
 def pointers(rows: Any, count: int) -> Any:
