@@ -13,15 +13,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.proofs import Proofs
 from tfn.config import config
 
+BUSY = (HealthCheck.too_slow,)
+"""How long examples take is no mistake: a machine may have other work."""
+
 settings.register_profile(
-    "same", derandomize=True, database=None, deadline=None, max_examples=20, print_blob=True
+    "same",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=20,
+    print_blob=True,
+    suppress_health_check=BUSY,
 )
-settings.register_profile("search", deadline=None, max_examples=300)
+settings.register_profile("search", deadline=None, max_examples=300, suppress_health_check=BUSY)
 settings.load_profile("same")
 
 config.key_reuse = True  # tests begin with the same key again and again; test_keys.py forbids it
