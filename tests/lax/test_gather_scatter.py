@@ -114,3 +114,44 @@ def test_updates_are_subtracted() -> None:
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
     actual = lax.scatter_sub(np.zeros(3), np.array([[1], [1]]), np.array([2.0, 3.0]), numbers)
     assert actual.tolist() == [0, -5, 0]
+
+
+WHOLE = ((4, 5, 6, 7, 8), (), (0, 1, 2, 3, 4), (), ())
+UNFIT = [
+    ((4, 5, 6, 8, 7), *WHOLE[1:]),
+    ((4, 5, 6, 7, 7), *WHOLE[1:]),
+    ((-1, 5, 6, 7, 8), *WHOLE[1:]),
+    ((4, 5, 6, 7, 9), *WHOLE[1:]),
+    ((4, 5, 6), *WHOLE[1:]),
+    (WHOLE[0], (4,), *WHOLE[2:]),
+    ((4, 5, 6), (1, 0), *WHOLE[2:]),
+    ((4, 5, 6), (0, 0), *WHOLE[2:]),
+    ((4, 5, 6, 7), (-1,), *WHOLE[2:]),
+    ((4, 5, 6, 7), (5,), *WHOLE[2:]),
+    (*WHOLE[:2], (0, 1, 2, 3, 7), (), ()),
+    (*WHOLE[:2], (0, 1, 2, 3, 3), (), ()),
+    ((4, 5, 6, 7), *WHOLE[1:3], (0,), (9,)),
+    ((4, 5, 6, 7), *WHOLE[1:3], (9,), (0,)),
+    ((4, 5, 6, 7), *WHOLE[1:3], (0,), (0, 1)),
+    ((4, 5, 6, 7), *WHOLE[1:3], (0,), (0,)),
+]
+
+
+@pytest.mark.parametrize("numbers", UNFIT)
+def test_axes_of_dimension_numbers_are_there_once_and_in_order(numbers):
+    x, at = np.zeros((10, 9, 8, 7, 6), "float32"), np.zeros((5, 4, 3, 2, 5), int)
+    with pytest.raises(ArgumentError, match="gather needs "):
+        lax.gather(x, at, lax.GatherDimensionNumbers(*numbers), (1, 1, 1, 1, 1))
+    updates = np.zeros((5, 4, 3, 2) + (1,) * len(numbers[0]), "float32")
+    with pytest.raises(ArgumentError, match="scatter needs "):
+        lax.scatter_add(x, at, updates, lax.ScatterDimensionNumbers(*numbers))
+
+
+def test_windows_and_updates_fit_dimension_numbers():
+    x, at = np.zeros((10, 9, 8, 7, 6), "float32"), np.zeros((5, 4, 3, 2, 5), int)
+    collapsing = lax.GatherDimensionNumbers((4, 5, 6, 7), (0,), *WHOLE[2:])
+    with pytest.raises(ArgumentError, match="windows of size 1 along the axes that it collapses"):
+        lax.gather(x, at, collapsing, (2, 1, 1, 1, 1))
+    assert lax.gather(x, at, collapsing, (1, 1, 1, 1, 2)).shape == (5, 4, 3, 2, 1, 1, 1, 2)
+    with pytest.raises(ArgumentError, match="scatter needs updates of 9 axes"):
+        lax.scatter(x, at, np.zeros((5, 4, 3, 2), "float32"), lax.ScatterDimensionNumbers(*WHOLE))

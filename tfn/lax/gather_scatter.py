@@ -205,6 +205,59 @@ def _check_numbers(name: str, numbers: object, kind: type) -> None:
         )
 
 
+def _check_axes(
+    name: str,
+    numbers: GatherDimensionNumbers | ScatterDimensionNumbers,
+    ndim: int,
+    indices_ndim: int,
+    windows_ndim: int | None = None,
+) -> None:
+    """Check that each field of dimension numbers has axes that are there, once each, in order.
+
+    Args:
+        name: the function's name.
+        numbers: the dimension numbers.
+        ndim: axes of the operand.
+        indices_ndim: axes of the indices, the last of which holds coordinates.
+        windows_ndim: axes of the updates; None for a gather, whose result has what is needed.
+
+    Raises:
+        ArgumentError: naming the first field that does not.
+    """
+    windows, absent, moved, batching, at = numbers
+    needed = max(indices_ndim - 1, 0) + len(windows)
+    rows = (
+        (windows, needed, True),
+        (absent, ndim, True),
+        (moved, ndim, False),
+        (batching, ndim, True),
+        (at, max(indices_ndim - 1, 0), False),
+    )
+    for field, (axes, count, ordered) in zip(numbers._fields, rows, strict=True):
+        axes = list(axes)
+        fits = all(0 <= axis < count for axis in axes) and len(set(axes)) == len(axes)
+        if not fits or (ordered and axes != sorted(axes)):
+            raise ArgumentError(
+                f"{name} needs {field} that are different axes of {count}"
+                + ", in ascending order" * ordered,
+                got=f"{field}={tuple(axes)}",
+                hint="axes count from 0",
+            )
+    for found, expected, what in (
+        (len(windows) + len(absent) + len(batching), ndim, "each axis of the operand in one field"),
+        (len({*absent, *batching, *moved}), len({*absent, *moved}) + len(batching), "batching "
+         "axes that are in no other field"),
+        (len(at), len(batching), "a batching axis of the indices for each of the operand"),
+        (needed if windows_ndim is None else windows_ndim, needed, f"updates of {needed} axes"),
+    ):  # fmt: skip
+        if found != expected:
+            raise ArgumentError(
+                f"{name} needs {what}",
+                got=", ".join(f"{k}={tuple(v)}" for k, v in zip(numbers._fields, numbers)),
+                hint=f"the operand has {ndim} axes, the indices {indices_ndim}",
+            )
+
+
 def gather(
     operand: ArrayLike,
     start_indices: ArrayLike,
@@ -249,8 +302,15 @@ def gather(
     _check_numbers("gather", numbers, GatherDimensionNumbers)
     slice_sizes = of_each_axis("gather", "slice_sizes", slice_sizes, len(x.shape), 0)
     element_type("gather", at, INTEGERS, "integer indices")
+    _check_axes("gather", numbers, len(x.shape), len(at.shape))
     absent_axes = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    if any(slice_sizes[axis] != 1 for axis in numbers.collapsed_slice_dims):
+        raise ArgumentError(
+            "gather needs windows of size 1 along the axes that it collapses",
+            got=f"slice_sizes={slice_sizes}, collapsed_slice_dims={numbers.collapsed_slice_dims}",
+            hint="keep the axis among the offset_dims",
+        )
     at, start_axes = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
     layout = _layout(x, at, numbers.offset_dims, absent_axes, start_axes, *in_step)
     x, at = transpose(x, layout.operand), transpose(at, layout.indices)
@@ -279,6 +339,7 @@ def _scatter(
     _check_numbers("scatter", numbers, ScatterDimensionNumbers)
     x, at, new = array(operand), array(scatter_indices), array(updates)
     element_type("scatter", at, INTEGERS, "integer indices")
+    _check_axes("scatter", numbers, len(x.shape), len(at.shape), len(new.shape))
     absent_axes = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
     window_sizes = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])
