@@ -180,3 +180,15 @@ def test_logmeanexp() -> None:
     kept = np.array([[True, False], [True, True]])
     np.testing.assert_allclose(nn.logmeanexp(x, -1, where=kept), [0, 500], atol=1e-6)
     assert nn.logmeanexp(x, keepdims=True).shape == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_long_axes_of_half_floats_are_added_up_in_float32(kind):
+    x = jnp.zeros(70_000, kind)
+    close = {"rel": 0.01}
+    assert nn.softmax(x)[0].item() == pytest.approx(1 / 70_000, **close)
+    assert nn.logsumexp(x).item() == pytest.approx(math.log(70_000), **close)
+    assert nn.log_softmax(x)[0].item() == pytest.approx(-math.log(70_000), **close)
+    assert nn.logmeanexp(x + 1).item() == pytest.approx(1, **close)
+    slope = tfn.grad(lambda x: nn.softmax(x)[0].astype("float32"))(x)
+    assert slope.dtype == kind and slope[0].item() == pytest.approx(1 / 70_000, **close)

@@ -85,7 +85,7 @@ TWO_INTEGERS = {  # of Python's integers, which wrap around afterwards
     lax.rem: lambda a, b, bits: a - b * truncated(a, b) if b else 0,
     tnp.gcd: lambda a, b, bits: math.gcd(a, b),
     tnp.lcm: lambda a, b, bits: math.lcm(a, b),
-    tnp.power: lambda a, b, bits: pow(a, max(b, 0), 1 << bits),
+    tnp.power: lambda a, b, bits: pow(a, b, 1 << bits) if b >= 0 else a ** (b % 2) * (a * a == 1),
     tnp.maximum: lambda a, b, bits: max(a, b),
     tnp.left_shift: lambda a, b, bits: a << b if 0 <= b < bits else 0,
     tnp.right_shift: lambda a, b, bits: a >> b if 0 <= b < bits else -(a < 0),
@@ -279,3 +279,11 @@ def test_logaddexp_of_complex_numbers():
     np.testing.assert_array_equal(tfn.vmap(tnp.logaddexp)(x, y), got)
     assert tnp.logaddexp(np.complex128(-np.inf), np.complex128(2j)) == 2j
     assert tnp.logaddexp(np.complex64(1), np.complex64(1)).dtype == "complex64"
+
+
+def test_integers_to_negative_powers_are_cut_off_to_zero():
+    x, y = tnp.array([1, 2, -1, -1, 0, 3]), tnp.array([-1, -1, -1, -2, -1, 2])
+    assert tnp.power(x, y).tolist() == [1, 0, -1, 1, 0, 9]  # as in JAX
+    for power in (-1, -100):
+        with pytest.raises(ArgumentError, match="integers cannot be raised"):
+            x**power

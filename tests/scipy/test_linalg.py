@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 
 import tfn
+import tfn.numpy as tnp
 from tests.numpy.test_linalg import matrices, near, positive
 from tfn.errors import ArgumentError, ShapeError
 from tfn.scipy import linalg
@@ -80,3 +81,43 @@ def test_patterns():
         near(linalg.dft(5, scale), scipy.linalg.dft(5, scale), 4)
     with pytest.raises(ShapeError, match="block_diag needs a matrix"):
         linalg.block_diag(np.ones((1, 1, 1)))
+
+
+LOWER = np.array([[4.0, 9.0, -7.0], [2.0, 5.0, 8.0], [1.0, 0.5, 6.0]])  # positive by its lower part
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_one_triangle_is_read_as_scipy_reads_it(lower):
+    a = LOWER if lower else LOWER.T
+    near(linalg.cholesky(a, lower=lower), scipy.linalg.cholesky(a, lower=lower))
+    near(linalg.cho_factor(a, lower)[0], scipy.linalg.cholesky(a, lower=lower))
+    b = LOWER @ LOWER.T + np.eye(3)
+    for second in (None, b):
+        near(linalg.eigh(a, second, lower)[0], scipy.linalg.eigh(a, second, lower=lower)[0])
+
+
+def test_gradients_are_of_the_triangle_that_is_read():
+    a = tnp.array(LOWER)
+    plain = {"symmetrize_input": False}
+    for upper in (False, True):
+        x = a.T if upper else a
+        functions = [
+            lambda x, u="UL"[not upper]: tnp.linalg.eigh(x, u, **plain)[0][0],
+            lambda x, u="UL"[not upper]: tnp.linalg.eigvalsh(x, u, **plain)[-1],
+        ]
+        functions += [] if upper else [lambda x: tnp.linalg.cholesky(x, **plain).sum()]
+        for f in functions:
+            steps = [
+                [1e-6 * np.eye(9)[3 * i + j].reshape(3, 3) for j in range(3)] for i in range(3)
+            ]
+            want = [[((f(x + h) - f(x - h)) / 2e-6).item() for h in row] for row in steps]
+            np.testing.assert_allclose(tfn.grad(f)(x), want, 1e-6, 1e-8)
+
+
+def test_a_determinant_overflows_only_if_it_is_too_large():
+    parts = np.array([1e-200, 1e200, 1e-150, 1e150])
+    assert tnp.linalg.det(tnp.diag(tnp.array(parts))).item() == pytest.approx(1, rel=1e-12)
+    assert tnp.linalg.det(tnp.diag(tnp.array(parts * 1j))).item() == pytest.approx(1, rel=1e-12)
+    assert linalg.det(tnp.diag(tnp.array([5e-324, 1e300]))).item() == pytest.approx(
+        4.94e-24, rel=1e-3
+    )

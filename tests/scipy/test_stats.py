@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 
 import tfn
+import tfn.numpy as tnp
 from tfn.errors import TfnError
 from tfn.scipy import stats
 
@@ -187,3 +188,46 @@ def test_kernel_densities(dimensions):
         stats.gaussian_kde(x, "other")
     with pytest.raises(TfnError):
         stats.gaussian_kde(x[:, :1])
+
+
+POINTS = np.array([np.nan, -np.inf, np.inf, -500, -2.5, -1, 0, 1e-10, 0.5, 1, 1.5, 2, 3, 7, 500])
+CHANCES = np.array([np.nan, -np.inf, -1, -1e-10, 0, 1e-300, 0.1, 0.5, 0.9, 1, 1.0000001, 2, np.inf])
+SHAPES = {  # parameters that are allowed, and some that are not
+    "beta": [(2, 3), (-1, 2), (0, 1), (np.nan, 2)],
+    "chi2": [(2,), (3,), (0,), (-1,)],
+    "gamma": [(2,), (1,), (0,), (-1,), (np.nan,)],
+    "gennorm": [(2,), (-1,)],
+    "pareto": [(2,), (-1,)],
+    "t": [(2,), (-1,), (np.nan,)],
+    "truncnorm": [(-1, 2), (2, 1)],
+    "wrapcauchy": [(0.5,), (1.5,), (-1,)],
+    "vonmises": [(1,), (-1,)],
+    "bernoulli": [(0.3,), (0,), (1,), (1.5,), (np.nan,)],
+    "binom": [(5, 0.3), (5, 1), (5, 1.5), (-1, 0.3), (5.5, 0.3), (5, np.nan)],
+    "geom": [(0.3,), (1,), (0,), (1.5,)],
+    "nbinom": [(5, 0.3), (5, 1), (-1, 0.3), (5, 0)],
+    "betabinom": [(5, 2, 3), (5, -1, 3), (-1, 2, 3)],
+    "poisson": [(2,), (0,), (-1,), (np.nan,)],
+    **{n: [()] for n in ["cauchy", "expon", "gumbel_l", "gumbel_r", "laplace"]},
+    **{n: [()] for n in ["logistic", "norm", "uniform"]},
+}
+METHODS = dict.fromkeys(["pdf", "logpdf", "cdf", "logcdf", "sf", "logsf"], POINTS)
+METHODS |= dict.fromkeys(["pmf", "logpmf"], np.delete(POINTS, 2))  # at inf SciPy gives NaN
+METHODS |= {"ppf": CHANCES, "isf": CHANCES}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_special_points_are_those_of_scipy(name):
+    """NaN, ends and outside of the support, chances outside of 0 to 1, scales not positive."""
+    ours, theirs = getattr(stats, name), getattr(scipy.stats, name)
+    discrete = hasattr(ours, "pmf")
+    scales = [(0,), (1,)] if discrete else [(0, 1), (1, 2), (0, 0), (0, -1), (np.nan, 1)]
+    rows = [(*s, *scale) for s in SHAPES[name] for scale in scales]
+    params = np.array(rows, float).T[..., None]
+    for method, points in METHODS.items():
+        if not hasattr(ours, method) or (name, method) == ("bernoulli", "ppf"):
+            continue
+        with np.errstate(all="ignore"):
+            want = getattr(theirs, method)(points, *params)
+        got = np.asarray(getattr(ours, method)(tnp.array(points), *map(tnp.array, params)))
+        np.testing.assert_allclose(got, want, 1e-6, 1e-9, err_msg=method)

@@ -356,15 +356,23 @@ def softmax(
 
 @partial(custom_jvp, nondiff_argnums=(1,))
 def _softmax(x: Array, axis: Axes) -> Array:
-    powers = jnp.exp(x - _largest(x, axis))
-    return powers / jnp.sum(powers, axis, keepdims=True)
+    wide = _wide(x)
+    powers = jnp.exp(wide - _largest(wide, axis))
+    return (powers / jnp.sum(powers, axis, keepdims=True)).astype(x.dtype)
 
 
 @_softmax.defjvp
 def _softmax_jvp(axis: Axes, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     """Uses the result alone: rules of its steps would compute powers and sums again."""
     out, (dx,) = _softmax(*primals, axis), tangents
-    return out, out * (dx - jnp.sum(out * dx, axis, keepdims=True))
+    share, change = _wide(out), _wide(dx)
+    slope = share * (change - jnp.sum(share * change, axis, keepdims=True))
+    return out, slope.astype(dx.dtype)
+
+
+def _wide(x: Array) -> Array:
+    """Half floats as float32: a sum of 70,000 ones is infinite in float16."""
+    return x.astype("float32") if x.dtype.itemsize < 4 else x
 
 
 def log_softmax(
@@ -386,9 +394,9 @@ def log_softmax(
         [0.0, -200.0]
     """
     x = _masked(_floating(x), where)
-    shifted: Array = x - lax.stop_gradient(_largest(x, axis))
+    shifted: Array = _wide(x) - lax.stop_gradient(_largest(_wide(x), axis))
     out = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
-    return _unmasked(out, where, -jnp.inf)
+    return _unmasked(out.astype(x.dtype), where, -jnp.inf)
 
 
 def _largest(x: Array, axis: Axes) -> Array:
@@ -453,6 +461,7 @@ def logsumexp(
     a = _masked(_floating(a), where)
     if b is not None:
         a = jnp.where(jnp.asarray(b) == 0, -jnp.inf, a)
+    kind, a = a.dtype, _wide(a)
     largest = _largest(a, axis)
     largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
     terms = jnp.exp(a - largest)
@@ -461,6 +470,7 @@ def logsumexp(
     if return_sign:
         total = jnp.abs(total)
     out = jnp.log(total) + largest
+    out, sign = out.astype(kind), sign.astype(kind)
     if not keepdims:
         out, sign = (jnp.squeeze(v, _axes(axis, a.ndim)) for v in (out, sign))
     return (out, sign) if return_sign else out
@@ -488,8 +498,10 @@ def logmeanexp(
         1000.0
     """
     x = _floating(x)
+    kind, x = x.dtype, _wide(x)
     count = jnp.sum(jnp.ones_like(x), axis, keepdims=keepdims, where=where)
-    return logsumexp(x, axis, keepdims=keepdims, where=where) - jnp.log(count)
+    out: Array = logsumexp(x, axis, keepdims=keepdims, where=where) - jnp.log(count)
+    return out.astype(kind)
 
 
 def _axes(axis: Axes, ndim: int) -> tuple[int, ...]:

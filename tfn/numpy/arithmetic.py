@@ -273,7 +273,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if (
         type(x2) is int
         and isinstance(x1, (Array, np.ndarray))
-        and -64 <= x2 <= 64
+        and (-64 <= x2 <= 64 or (x2 < 0 and x1.dtype not in INEXACT))
         and not is_bool(x1)
     ):
         base = array_of("power", x1)
@@ -317,14 +317,20 @@ def _integer_power(x: UOp, exponent: int) -> UOp:
 def _power(x: UOp, y: UOp) -> UOp:
     if x.dtype in INEXACT:
         return UOp(Op.POW, (x, y))
-    # By squaring, one bit of the exponent at a time; a negative exponent counts as zero.
+    # By squaring, one bit of the exponent at a time.
     result, square = full_like(x, 1), x
     bits = larger(y, full_like(y, 0))
     for _ in range(8 * x.dtype.itemsize - (x.dtype.kind == "i")):
         odd = ne(bits & 1, full_like(bits, 0))
         result = choose(odd, result * square, result)
         square, bits = square * square, bits >> 1
-    return result
+    if y.dtype.kind != "i":
+        return result
+    # To a negative power only 1 and -1 are not less than 1, which is cut off to 0.
+    zero, one = full_like(x, 0), full_like(x, 1)
+    is_minus_one = eq(x, full_like(x, -1)) if x.dtype.kind == "i" else ne(x, x)
+    inverse = choose(eq(x, one), one, choose(is_minus_one, choose(eq(y & 1, zero), one, x), zero))
+    return choose(y < zero, inverse, result)
 
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:

@@ -15,6 +15,7 @@ from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.linalg import det as det
 from tfn.numpy.linalg import inv as inv
 from tfn.numpy.linalg.stacks import adjoint, matrices
+from tfn.numpy.linalg.triangular import hermitian
 from tfn.scipy.matrix_functions import eigh_tridiagonal as eigh_tridiagonal
 from tfn.scipy.matrix_functions import funm as funm
 from tfn.scipy.matrix_functions import hessenberg as hessenberg
@@ -50,7 +51,9 @@ def cholesky(a: ArrayLike, lower: bool = False) -> Array:
         >>> cholesky(tnp.array([[4.0, 2.0], [2.0, 2.0]])).tolist()
         [[2.0, 1.0], [0.0, 1.0]]
     """
-    return jnp.linalg.cholesky(a, upper=not lower)
+    x = matrices("cholesky", a, square=True)
+    x = x if lower else adjoint(x)
+    return jnp.linalg.cholesky(x, upper=not lower, symmetrize_input=False)
 
 
 def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
@@ -237,6 +240,11 @@ def solve(
     return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
 
 
+def _of_triangle(name: str, a: ArrayLike, lower: bool) -> Array:
+    x = matrices(name, a, square=True)
+    return hermitian(x if lower else adjoint(x), symmetrize=False)
+
+
 def eigh(
     a: ArrayLike,
     b: ArrayLike | None = None,
@@ -251,7 +259,7 @@ def eigh(
     Args:
         a: hermitian matrices, the last two axes.
         b: positive definite matrices of the problem a v = w b v; None for the identity.
-        lower: whether to name the lower triangle; changes nothing, as the mean of both is taken.
+        lower: whether the lower triangle of `a` is read; else the upper one.
         eigvals_only: whether to return the values alone.
         eigvals: the places of the first and the last value that are wanted; None for all.
         type: 1 for the problem a v = w b v, 2 for a b v = w v, 3 for b a v = w v.
@@ -270,6 +278,7 @@ def eigh(
         [1.0, 2.0]
     """
     one_of("eigh", "type", type, (1, 2, 3))
+    a, b = (x if x is None else _of_triangle("eigh", x, lower) for x in (a, b))
     if eigvals is not None:
         first, last = eigvals
         every = eigh(a, b, lower, type=type)
@@ -277,12 +286,12 @@ def eigh(
         return values if eigvals_only else (values, vectors)
     if b is None:
         if eigvals_only:
-            return jnp.linalg.eigvalsh(a, "L" if lower else "U")
-        return tuple(jnp.linalg.eigh(a, "L" if lower else "U"))
+            return jnp.linalg.eigvalsh(a)
+        return tuple(jnp.linalg.eigh(a))
     factor = jnp.linalg.cholesky(b)
     flags: Any = {"left_side": True, "lower": True}
     if type != 1:
-        inner = adjoint(factor) @ matrices("eigh", a, square=True) @ factor
+        inner = adjoint(factor) @ a @ factor
         values, vectors = jnp.linalg.eigh(inner)
         if eigvals_only:
             return values
@@ -292,7 +301,7 @@ def eigh(
             factor, vectors, transpose_a=True, conjugate_a=True, **flags
         )
         return values, back
-    inner = lax.linalg.triangular_solve(factor, matrices("eigh", a, square=True), **flags)
+    inner = lax.linalg.triangular_solve(factor, a, **flags)
     inner = lax.linalg.triangular_solve(factor, adjoint(inner), **flags)
     values, vectors = jnp.linalg.eigh(inner)
     if eigvals_only:

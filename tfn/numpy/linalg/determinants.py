@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES
+from tfn.dtypes import BOOL, COMPLEXES, part
 from tfn.numpy.arithmetic import abs as magnitude
+from tfn.numpy.arithmetic import maximum
 from tfn.numpy.arithmetic import sign as phase
 from tfn.numpy.complex import imag, real
+from tfn.numpy.concatenation import concatenate
 from tfn.numpy.contraction import matmul
+from tfn.numpy.creation import ones, zeros
 from tfn.numpy.elementary import log
 from tfn.numpy.linalg import eigen
 from tfn.numpy.linalg.stacks import adjoint, matrices
 from tfn.numpy.linalg.triangular import factors, solve
-from tfn.numpy.logic import where
+from tfn.numpy.logic import isfinite, where
 from tfn.numpy.manipulation import diagonal, matrix_transpose, trace
 from tfn.numpy.matrices import eye
+from tfn.numpy.number_parts import frexp, ldexp
 from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import prod
 from tfn.numpy.reductions import sum as add_up
@@ -43,7 +47,29 @@ def det(x: ArrayLike) -> Array:
 
 def _det_of(a: Array) -> Array:
     scales, sign = _scales(a)
-    return prod(scales, -1) * sign + 0  # not -0
+    return _product(scales) * sign + 0  # not -0
+
+
+def _product(x: Array) -> Array:
+    """The product along the last axis, whose parts may overflow where the whole does not."""
+    powers = zeros(x.shape, "int32")
+    while True:
+        size = maximum(magnitude(real(x)), magnitude(imag(x))) if x.dtype in COMPLEXES else x
+        power = frexp(where(isfinite(size), size, 1))[1]
+        x, powers = _scaled(x, -power), powers + power
+        if x.shape[-1] < 2:
+            break
+        half = x.shape[-1] // 2
+        rest = x[..., 2 * half :], powers[..., 2 * half :]
+        x = concatenate([x[..., :half] * x[..., half : 2 * half], rest[0]], -1)
+        powers = concatenate([powers[..., :half] + powers[..., half : 2 * half], rest[1]], -1)
+    return prod(_scaled(x, powers), -1)
+
+
+def _scaled(x: Array, power: Array) -> Array:
+    """``x * 2**power``; the power alone may overflow."""
+    half, one = power // 2, ones((), part(x.dtype))
+    return x * ldexp(one, half) * ldexp(one, power - half)
 
 
 def _scales(a: Array) -> Pair:

@@ -32,7 +32,7 @@ from tfn.numpy.linalg.stacks import (
     routine,
     valid,
 )
-from tfn.numpy.linalg.triangular import solve
+from tfn.numpy.linalg.triangular import hermitian, solve
 from tfn.numpy.logic import isfinite, where
 from tfn.numpy.manipulation import broadcast_to, diagonal, matrix_transpose
 from tfn.numpy.matrices import eye
@@ -105,7 +105,7 @@ def eigvalsh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True)
 
 def _hermitian(name: str, x: ArrayLike, lower: bool, symmetrize: bool) -> Array:
     x = matrices(name, x, square=True)
-    return (x + adjoint(x)) / 2 if symmetrize else x if lower else adjoint(x)
+    return hermitian(x if lower else adjoint(x), symmetrize)
 
 
 def _eigh_of(a: Array) -> Pair:

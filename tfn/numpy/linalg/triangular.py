@@ -31,6 +31,7 @@ from tfn.numpy.linalg.stacks import (
     transposed_type,
     valid,
 )
+from tfn.numpy.logic import where
 from tfn.numpy.manipulation import broadcast_to, diagonal, matrix_transpose
 from tfn.numpy.matrices import eye, tril, triu
 from tfn.numpy.padding import pad
@@ -319,8 +320,21 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
         [[2.0, 0.0], [1.0, 1.0]]
     """
     x = matrices("cholesky", x, square=True)
-    factor: Array = _cholesky((x + adjoint(x)) / 2 if symmetrize_input else x)
+    factor: Array = _cholesky(hermitian(x, symmetrize_input))
     return factor
+
+
+def hermitian(x: Array, symmetrize: bool) -> Array:
+    """The mean of matrices and their adjoints, or the one of which x has the lower triangle.
+
+    It is made of the triangle: so gradients are of the elements that are read.
+    """
+    if symmetrize:
+        return (x + adjoint(x)) / 2
+    below = tril(x, -1)
+    diagonal = where(eye(x.shape[-1], dtype=bool), x, 0)
+    diagonal = real(diagonal).astype(x.dtype) if x.dtype in COMPLEXES else diagonal
+    return below + adjoint(below) + diagonal
 
 
 def _cholesky_of(a: Array) -> Array:

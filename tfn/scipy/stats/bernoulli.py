@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import xlog1py, xlogy
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import probability, standardize, unless_nan
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -25,8 +25,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         -1.204
     """
     z, p, _ = standardize("bernoulli.logpmf", k, p, loc, 1)
+    p = probability(p)
     log_mass = xlogy(z, p) + xlog1py(1 - z, -p)
-    return jnp.where((z == 0) | (z == 1), log_mass, -jnp.inf)
+    return jnp.where((z == z) & (p == p) & (z != 0) & (z != 1), -jnp.inf, log_mass)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -65,7 +66,8 @@ def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         1.0
     """
     z, p, _ = standardize("bernoulli.cdf", k, p, loc, 1)
-    return jnp.where(z < 0, 0, jnp.where(z < 1, 1 - p, 1))
+    p = probability(p)
+    return unless_nan(z + p, jnp.where(z < 0, 0, jnp.where(z < 1, 1 - p, 1)))
 
 
 def ppf(q: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betaln
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import positive, standardize, unless_nan
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -30,10 +30,12 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
         -1.435
     """
     z, n, a, b, _ = standardize("betabinom.logpmf", k, n, a, b, loc, 1)
+    n, a, b = jnp.where((n >= 0) & (jnp.floor(n) == n), n, jnp.nan), positive(a), positive(b)
     inside = jnp.clip(z, 0, n)
     log_combinations = -betaln(inside + 1, n - inside + 1) - jnp.log(n + 1)
     log_mass = log_combinations + betaln(inside + a, n - inside + b) - betaln(a, b)
-    return jnp.where((z == inside) & (jnp.floor(z) == z), log_mass, -jnp.inf)
+    outside = (z != inside) | (jnp.floor(z) != z)
+    return unless_nan(z + n + a + b, jnp.where(outside, -jnp.inf, log_mass))
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betainc, betaln, xlog1py, xlogy
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import probability, standardize, unless_nan
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -29,10 +29,12 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
         -1.175
     """
     z, n, p, _ = standardize("binom.logpmf", k, n, p, loc, 1)
+    n, p = _count(n), probability(p)
     inside = jnp.clip(z, 0, n)
     log_combinations = -betaln(inside + 1, n - inside + 1) - jnp.log(n + 1)
     log_mass = log_combinations + xlogy(inside, p) + xlog1py(n - inside, -p)
-    return jnp.where((z == inside) & (jnp.floor(z) == z), log_mass, -jnp.inf)
+    outside = (z != inside) | (jnp.floor(z) != z)
+    return unless_nan(z + n + p, jnp.where(outside, -jnp.inf, log_mass))
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -73,6 +75,11 @@ def cdf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         0.837
     """
     z, n, p, _ = standardize("binom.cdf", k, n, p, loc, 1)
+    n, p = _count(n), probability(p)
     inside = jnp.clip(jnp.floor(z), 0, n - 1)
-    probability = betainc(n - inside, inside + 1, 1 - p)
-    return jnp.where(z < 0, 0, jnp.where(z >= n, 1, probability))
+    total = betainc(n - inside, inside + 1, 1 - p)
+    return unless_nan(z + n + p, jnp.where(z < 0, 0, jnp.where(z >= n, 1, total)))
+
+
+def _count(n: Array) -> Array:
+    return jnp.where((n >= 0) & (jnp.floor(n) == n), n, jnp.nan)

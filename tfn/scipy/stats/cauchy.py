@@ -9,7 +9,7 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import rescale, standardize
+from tfn.scipy.stats.location_scale import probability, rescale, standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -146,7 +146,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         3.078
     """
     z, _ = standardize("cauchy.ppf", q, 0, 1)
-    return rescale(jnp.tan(math.pi * (z - 0.5)), loc, scale)
+    return rescale(_quantile(z), loc, scale)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -166,4 +166,12 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         -3.078
     """
     z, _ = standardize("cauchy.isf", q, 0, 1)
-    return rescale(jnp.tan(math.pi * (0.5 - z)), loc, scale)
+    return rescale(-_quantile(z), loc, scale)
+
+
+def _quantile(z: Array) -> Array:
+    """``-1 / tan(pi z)``, of the nearer end: at the ends ``tan`` has lost its digits."""
+    z = probability(z)
+    upper = z > 0.5
+    size = 1 / jnp.tan(math.pi * jnp.where(upper, 1 - z, z))
+    return jnp.where(z == 0.5, 0, jnp.where(upper, size, -size))

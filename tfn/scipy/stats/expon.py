@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import rescale, standardize
+from tfn.scipy.stats.location_scale import probability, rescale, standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -146,7 +146,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         2.303
     """
     z, _ = standardize("expon.ppf", q, 0, 1)
-    return rescale(-jnp.log1p(-z), loc, scale)
+    return rescale(-jnp.log1p(-probability(z)), loc, scale)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -166,4 +166,4 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         0.105
     """
     z, _ = standardize("expon.isf", q, 0, 1)
-    return rescale(-jnp.log(z), loc, scale)
+    return rescale(-jnp.log(probability(z)), loc, scale)

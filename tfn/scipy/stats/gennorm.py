@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.special import gammainc, gammaln
+from tfn.scipy.special import gammaincc, gammaln
 from tfn.scipy.stats.location_scale import standardize
 
 
@@ -69,8 +69,7 @@ def cdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         >>> round(float(gennorm.cdf(1.0, 1.5)), 3)
         0.888
     """
-    z, beta, _ = standardize("gennorm.cdf", x, beta, loc, scale)
-    return 0.5 + jnp.sign(z) * gammainc(1 / beta, abs(z) ** beta) / 2
+    return _tail("gennorm.cdf", -1, x, beta, loc, scale)
 
 
 def logcdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -110,7 +109,7 @@ def sf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
         >>> round(float(gennorm.sf(1.0, 1.5)), 3)
         0.112
     """
-    return 1 - cdf(x, beta, loc, scale)
+    return _tail("gennorm.sf", 1, x, beta, loc, scale)
 
 
 def logsf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -130,4 +129,13 @@ def logsf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 
         >>> round(float(gennorm.logsf(1.0, 1.5)), 3)
         -2.186
     """
-    return jnp.log1p(-cdf(x, beta, loc, scale))
+    return jnp.log(sf(x, beta, loc, scale))
+
+
+def _tail(
+    name: str, sign: int, x: ArrayLike, beta: ArrayLike, loc: ArrayLike, scale: ArrayLike
+) -> Array:
+    """The probability above x, or below it for a sign of -1."""
+    z, beta, _ = standardize(name, x, beta, loc, scale)
+    beyond = gammaincc(1 / beta, abs(z) ** beta) / 2
+    return jnp.where(sign * z > 0, beyond, 1 - beyond)

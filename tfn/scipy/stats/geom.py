@@ -8,7 +8,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import xlog1py
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import probability, standardize, unless_nan
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -28,8 +28,10 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         -1.561
     """
     z, p, _ = standardize("geom.logpmf", k, p, loc, 1)
+    p = probability(jnp.where(p == 0, jnp.nan, p))
     log_mass = xlog1py(z - 1, -p) + jnp.log(p)
-    return jnp.where((z < 1) | (jnp.floor(z) != z), -jnp.inf, log_mass)
+    outside = (z < 1) | (jnp.floor(z) != z)
+    return unless_nan(z + p, jnp.where(outside, -jnp.inf, log_mass))
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -68,4 +70,5 @@ def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         0.51
     """
     z, p, _ = standardize("geom.cdf", k, p, loc, 1)
-    return jnp.where(z < 1, 0, -jnp.expm1(jnp.floor(z) * jnp.log1p(-p)))
+    p = probability(jnp.where(p == 0, jnp.nan, p))
+    return unless_nan(z + p, jnp.where(z < 1, 0, -jnp.expm1(jnp.floor(z) * jnp.log1p(-p))))

@@ -167,4 +167,5 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         >>> round(float(laplace.isf(0.9)), 3)
         -1.609
     """
-    return ppf(jnp.subtract(1, q), loc, scale)
+    z, _ = standardize("laplace.isf", q, 0, 1)
+    return rescale(jnp.where(z < 0.5, -jnp.log(2 * z), jnp.log(2 * (1 - z))), loc, scale)

@@ -28,7 +28,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         -1.627
     """
     z, scale = standardize("logistic.logpdf", x, loc, scale)
-    return -z - 2 * jnp.logaddexp(0, -z) - jnp.log(scale)
+    z = abs(z)  # the density is even, and -inf + inf would be NaN
+    return -z - 2 * jnp.log1p(jnp.exp(-z)) - jnp.log(scale)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betainc, gammaln, xlog1py, xlogy
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import positive, probability, standardize, unless_nan
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -29,10 +29,12 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
         -1.483
     """
     z, n, p, _ = standardize("nbinom.logpmf", k, n, p, loc, 1)
+    n, p = positive(n), probability(jnp.where(p == 0, jnp.nan, p))
     inside = jnp.maximum(z, 0)
     log_combinations = gammaln(n + inside) - gammaln(n) - gammaln(inside + 1)
     log_mass = log_combinations + xlogy(n, p) + xlog1py(inside, -p)
-    return jnp.where((z < 0) | (jnp.floor(z) != z), -jnp.inf, log_mass)
+    outside = (z < 0) | (jnp.floor(z) != z)
+    return unless_nan(z + n + p, jnp.where(outside, -jnp.inf, log_mass))
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -73,4 +75,7 @@ def cdf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         0.647
     """
     z, n, p, _ = standardize("nbinom.cdf", k, n, p, loc, 1)
-    return jnp.where(z < 0, 0, betainc(n, jnp.floor(jnp.maximum(z, 0)) + 1, p))
+    n, p = positive(n), probability(jnp.where(p == 0, jnp.nan, p))
+    large = z > 1e15  # where z + 1 is z, and the distribution has ended
+    total = betainc(n, jnp.floor(jnp.where(large, 0, jnp.maximum(z, 0))) + 1, p)
+    return unless_nan(z + n + p, jnp.where(z < 0, 0, jnp.where(large, 1, total)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import rescale, standardize
+from tfn.scipy.stats.location_scale import positive, probability, rescale, standardize
 
 
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -153,7 +153,7 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
         2.154
     """
     z, b, _ = standardize("pareto.ppf", q, b, 0, 1)
-    return rescale((1 - z) ** (-1 / b), loc, scale)
+    return rescale((1 - probability(z)) ** (-1 / positive(b)), loc, scale)
 
 
 def isf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -174,4 +174,4 @@ def isf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
         1.036
     """
     z, b, _ = standardize("pareto.isf", q, b, 0, 1)
-    return rescale(z ** (-1 / b), loc, scale)
+    return rescale(probability(z) ** (-1 / positive(b)), loc, scale)

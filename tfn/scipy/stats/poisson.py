@@ -10,7 +10,7 @@ import math
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import gammaincc, gammaln, xlogy
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import standardize, unless_nan
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -30,8 +30,10 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
         -1.496
     """
     z, mu, _ = standardize("poisson.logpmf", k, mu, loc, 1)
+    mu = jnp.where(mu >= 0, mu, jnp.nan)
     log_mass = xlogy(z, mu) - mu - gammaln(z + 1)
-    return jnp.where((z < 0) | (jnp.floor(z) != z), -jnp.inf, log_mass)
+    outside = (z < 0) | (jnp.floor(z) != z) | (jnp.isinf(z))
+    return unless_nan(z + mu, jnp.where(outside, -jnp.inf, log_mass))
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -70,7 +72,10 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
         0.423
     """
     z, mu, _ = standardize("poisson.cdf", k, mu, loc, 1)
-    return jnp.where(z < 0, 0, gammaincc(jnp.floor(jnp.maximum(z, 0)) + 1, mu))
+    mu = jnp.where(mu >= 0, mu, jnp.nan)
+    total = gammaincc(jnp.floor(jnp.where(jnp.isinf(z), 0, jnp.maximum(z, 0))) + 1, mu)
+    end = jnp.where(z == jnp.inf, 1, total)
+    return unless_nan(z + mu, jnp.where(z < 0, 0, end))
 
 
 TERMS_OF_ENTROPY = 260

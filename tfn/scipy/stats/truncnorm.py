@@ -11,7 +11,7 @@ import math
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import log_ndtr
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import standardize, unless_nan
 
 
 def logpdf(
@@ -37,7 +37,8 @@ def logpdf(
     z, a, b, scale = standardize("truncnorm.logpdf", x, a, b, loc, scale)
     log_probability = _log_probability(a, b)
     log_density = -z * z / 2 - math.log(2 * math.pi) / 2 - jnp.log(scale) - log_probability
-    return jnp.where((z < a) | (z > b), -jnp.inf, log_density)
+    outside = (z < a) | (z > b)
+    return unless_nan(log_probability, jnp.where(outside, -jnp.inf, log_density))
 
 
 def pdf(
@@ -160,5 +161,6 @@ def logsf(
 def _log_probability(a: Array, b: Array) -> Array:
     """The logarithm of the probability of a standard normal number from a to b."""
     upper = a > 0  # both probabilities are near 1 there; those of the mirrored interval are exact
+    a = jnp.where(b < a, jnp.nan, a)
     low, high = jnp.where(upper, -b, a), jnp.where(upper, -a, b)
     return log_ndtr(high) + jnp.log1p(-jnp.exp(log_ndtr(low) - log_ndtr(high)))

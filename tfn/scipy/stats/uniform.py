@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import rescale, standardize
+from tfn.scipy.stats.location_scale import probability, rescale, standardize, unless_nan
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -27,7 +27,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         -0.693
     """
     z, scale = standardize("uniform.logpdf", x, loc, scale)
-    return jnp.where((z < 0) | (z > 1), -jnp.inf, -jnp.log(scale))
+    return jnp.where((z < 0) | (z > 1), -jnp.inf, unless_nan(z, -jnp.log(scale)))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -144,7 +144,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         0.9
     """
     z, _ = standardize("uniform.ppf", q, 0, 1)
-    return rescale(z, loc, scale)
+    return rescale(probability(z), loc, scale)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -31,6 +31,7 @@ def logpdf(x: ArrayLike, kappa: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike 
         -0.907
     """
     z, kappa, scale = standardize("vonmises.logpdf", x, kappa, loc, scale)
+    kappa = jnp.where(kappa >= 0, kappa, jnp.nan)
     return kappa * (jnp.cos(z) - 1) - jnp.log(2 * math.pi * i0e(kappa) * scale)
 
 

@@ -10,7 +10,7 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import standardize
+from tfn.scipy.stats.location_scale import standardize, unless_nan
 
 
 def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -31,10 +31,12 @@ def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         -1.138
     """
     z, c, scale = standardize("wrapcauchy.logpdf", x, c, loc, scale)
+    c = jnp.where((c > 0) & (c < 1), c, jnp.nan)
     log_density = jnp.log((1 - c * c) / (2 * math.pi * (1 + c * c - 2 * c * jnp.cos(z)))) - jnp.log(
         scale
     )
-    return jnp.where((z < 0) | (z > 2 * math.pi), -jnp.inf, log_density)
+    outside = (z < 0) | (z > 2 * math.pi)
+    return unless_nan(c + scale, jnp.where(outside, -jnp.inf, log_density))
 
 
 def pdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
