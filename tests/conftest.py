@@ -8,7 +8,9 @@ ones.  ``--update-golden`` writes what a golden test got, to be read like code b
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.proofs import Proofs
 from tfn.config import config
+from tfn.hw.compile import object_cache
 
 BUSY = (HealthCheck.too_slow,)
 """How long examples take is no mistake: a machine may have other work."""
@@ -47,8 +50,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # A job in the background of a shell, and `nohup`, begin with interrupts ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    keep_nothing_where_nothing_can_be_kept()
     if not config.getoption("--no-proofs"):
         config.pluginmanager.register(Proofs())
+
+
+def keep_nothing_where_nothing_can_be_kept() -> None:
+    """Let tests and their child processes do without a cache that is another user's, or read-only.
+
+    The warning that says so would be an error of whichever test compiles first.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            object_cache.store("objects", "0" * 64, b"")
+        except RuntimeWarning:
+            config.disk_cache = False
+            os.environ["TFN_DISK_CACHE"] = "0"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

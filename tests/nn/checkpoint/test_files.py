@@ -44,7 +44,9 @@ def saved(folder: Path, x: Any, cuts: list[list[int]]) -> Path:
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_any_part_of_any_pieces(data: Any, tmp_path: Path) -> None:

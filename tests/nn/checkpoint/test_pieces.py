@@ -93,7 +93,9 @@ def bits(x: Any) -> Any:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(pairs=st.lists(leaves(), max_size=5))
 def test_any_tree_on_any_mesh_comes_back_on_any_other(pairs: Any, tmp_path: Path) -> None:
