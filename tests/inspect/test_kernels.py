@@ -7,9 +7,10 @@ from typing import Any
 import tfn
 from tests.inspect.viewer.programs import TARGET, floats, layer, rnn
 from tfn import numpy as jnp
-from tfn.inspect.kernels import by_body, evaluations, of_program, title
+from tfn.inspect.kernels import by_body, evaluations, factors, of_program, title
 from tfn.inspect.show import View
 from tfn.lower.fuse.ranges import IndexedKernel
+from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
 
@@ -56,3 +57,13 @@ def test_the_work_of_kernels_is_that_of_the_function() -> None:
     works = by_body(made.graph).values()
     assert sum(work.flops for work in works) == made.cost["flops"]
     assert sum(work.traffic_bytes for work in works) == made.cost["bytes accessed"]
+
+
+def test_the_arithmetic_of_a_kernel_has_the_dtype_of_its_factors() -> None:
+    def dtype(dtype: str) -> set[str]:
+        jaxpr = tfn.jit(lambda x: tfn.numpy.exp(x @ x)).trace(floats(4, 4).update(dtype=dtype)).jaxpr
+        return {factors([u]) for u in walk(jaxpr.outputs) if u.op is Op.DOT}
+
+    for name in ("bfloat16", "float16", "float32", "float64"):
+        assert dtype(name) == {name}
+    assert factors([]) == "float32"

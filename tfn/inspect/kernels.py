@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from tfn._support.frozen import frozen
+from tfn.dtypes import FLOATS, NARROW
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.passes import passes
@@ -83,6 +84,16 @@ def title(nodes: Iterable[UOp]) -> str:
     named = [f"{name} ×{n}" if n > 1 else name for name, n in ops.items()]
     rest = f" +{len(named) - MAX_NAMED_OPS}" if len(named) > MAX_NAMED_OPS else ""
     return ", ".join(named[:MAX_NAMED_OPS]) + rest or "copy"
+
+
+def factors(nodes: Iterable[UOp]) -> str:
+    """The dtype of a kernel's arithmetic: of the factors of its products, or of its results."""
+    computing = [u for u in nodes if node_work(u).flops]
+    most = max(computing, key=lambda u: node_work(u).flops, default=None)
+    if most is None:
+        return "float32"
+    dtype = most.src[0].dtype if most.op in (Op.DOT, Op.CONV) else most.dtype
+    return dtype.name if dtype in FLOATS - NARROW else "float32"
 
 
 def traffic_bytes(body: UOp) -> int:

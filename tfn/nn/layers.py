@@ -327,7 +327,8 @@ class Sequential:
         Raises:
             ArgumentError: for an option that no layer takes.
         """
-        taken = [_options(type(layer)) for layer in self.layers]
+        kinds: list[Any] = [type(layer) for layer in self.layers]
+        taken = [*map(_options, kinds)]
         unknown = options.keys() - {"inference"}.union(*taken)
         if unknown:
             raise ArgumentError(

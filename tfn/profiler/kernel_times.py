@@ -18,6 +18,7 @@ from tfn.inspect.limits import limits
 from tfn.inspect.show import View
 from tfn.inspect.viewer.collect import collect
 from tfn.profiler.units import duration
+from tfn.trace import source_lines
 from tfn.transforms.jit import Jitted
 
 
@@ -32,6 +33,8 @@ class KernelTime:
             could not be timed.
         expected_ns: the same by the compiler's model.
         flops, traffic_bytes: of one launch.
+        scope: the named scopes and modules in which most of its work was recorded, as a path.
+        peak_flops_per_ns: what one core does with factors of its dtype, measured.
     """
 
     label: str
@@ -39,6 +42,25 @@ class KernelTime:
     launches: int
     ns: float
     expected_ns: float
+    flops: float
+    traffic_bytes: float
+    scope: str
+    peak_flops_per_ns: float
+
+
+@frozen
+class ScopeTime:
+    """The kernels of a named scope, or of a module, and of all within it.
+
+    Attributes:
+        name: the path of the scope.
+        launches: of its kernels, in one call of the program.
+        ns, flops, traffic_bytes: of all these.
+    """
+
+    name: str
+    launches: int
+    ns: float
     flops: float
     traffic_bytes: float
 
@@ -52,7 +74,8 @@ class Report:
 
     Attributes:
         kernels: in running order.
-        peak_flops_per_ns, peak_bytes_per_ns: what one core of the machine does, measured.
+        peak_flops_per_ns, peak_bytes_per_ns: what one core of the machine does with float32,
+            measured.
     """
 
     kernels: tuple[KernelTime, ...]
@@ -66,8 +89,49 @@ class Report:
 
     def bound(self, kernel: KernelTime) -> str:
         """The limit of a kernel by the roofline model: ``arithmetic`` or ``memory``."""
-        ridge = self.peak_flops_per_ns / self.peak_bytes_per_ns
+        ridge = kernel.peak_flops_per_ns / self.peak_bytes_per_ns
         return "arithmetic" if kernel.flops > ridge * kernel.traffic_bytes else "memory"
+
+    def by_scope(self) -> tuple[ScopeTime, ...]:
+        """The kernels summed by scope, each scope with those within it, in running order."""
+        groups: dict[str, list[KernelTime]] = {}
+        for kernel in self.kernels:
+            parts = kernel.scope.split("/") if kernel.scope else []
+            for depth in range(1, len(parts) + 1):
+                groups.setdefault("/".join(parts[:depth]), []).append(kernel)
+        return tuple(
+            ScopeTime(
+                name,
+                sum(k.launches for k in group),
+                sum(k.ns * k.launches for k in group),
+                sum(k.flops * k.launches for k in group),
+                sum(k.traffic_bytes * k.launches for k in group),
+            )
+            for name, group in groups.items()
+        )
+
+    def _scopes(self) -> str:
+        """The table of scopes; empty if there are none."""
+        found = self.by_scope()
+        if not found:
+            return ""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("scope", no_wrap=True, overflow="ellipsis", max_width=60)
+        for head in ("launches", "total", "share", "GFLOP/s", "GB/s"):
+            table.add_column(head, justify="right", no_wrap=True)
+        for scope in found:
+            ns = max(scope.ns, 1e-9)
+            table.add_row(
+                scope.name,
+                str(scope.launches),
+                duration(scope.ns),
+                f"{100 * scope.ns / max(self.total_ns, 1):.1f}%",
+                f"{scope.flops / ns:.1f}",
+                f"{scope.traffic_bytes / ns:.1f}",
+            )
+        text = io.StringIO()
+        Console(width=130, file=text).print(table)
+        return text.getvalue()
 
     def _repr_html_(self) -> str:
         """In a notebook: the roofline plot, and the table."""
@@ -115,14 +179,15 @@ class Report:
                 duration(kernel.expected_ns),
                 f"{kernel.flops / kernel.ns:.1f}",
                 f"{kernel.traffic_bytes / kernel.ns:.1f}",
-                f"{100 * kernel.flops / kernel.ns / self.peak_flops_per_ns:.0f}%",
+                f"{100 * kernel.flops / kernel.ns / kernel.peak_flops_per_ns:.0f}%",
                 self.bound(kernel),
             )
         text = io.StringIO()
         Console(width=130, file=text).print(table)
         peaks = f"{self.peak_flops_per_ns:.0f} GFLOP/s, {self.peak_bytes_per_ns:.1f} GB/s"
         total = duration(self.total_ns)
-        return f"{text.getvalue()}one core does {peaks} of memory; all kernels: {total}"
+        tables = text.getvalue() + self._scopes()
+        return f"{tables}one core does {peaks} of memory; all kernels: {total}"
 
 
 def kernels(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
@@ -149,12 +214,13 @@ def kernels(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
             hint="set TFN_DEVICE or config.device to cpu",
         )
     jitted = function if isinstance(function, Jitted) else Jitted(function)
-    view = View(jitted.trace(*args, **kwargs).jaxpr, device.target)
-    peaks = limits(device)
-    with device.kernel_timer(device.target) as timer:
-        data = collect("", view, timer, decisions=False).data
+    with source_lines.tracking():
+        view = View(jitted.trace(*args, **kwargs).jaxpr, device.target)
+        with device.kernel_timer(device.target) as timer:
+            data = collect("", view, timer, decisions=False).data
     rows = [row for row in data["kernels"] if "body" in row]
     bodies = data["bodies"]
+    peaks = {dtype: limits(device, dtype) for dtype in {"float32", *(row["dtype"] for row in rows)}}
     return Report(
         tuple(
             KernelTime(
@@ -165,8 +231,10 @@ def kernels(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
                 bodies[row["body"]]["ns"],
                 row["flops"],
                 row["bytes"],
+                row["scope"],
+                peaks[row["dtype"]][0],
             )
             for row in rows
         ),
-        *peaks,
+        *peaks["float32"],
     )

@@ -10,7 +10,9 @@ import tfn
 from tests.inspect.viewer.programs import TARGET, floats, layer, layer_data, rnn_data, seen
 from tfn import numpy as jnp
 from tfn.inspect.show import View
+from tfn.inspect.viewer.collect import collect
 from tfn.lower import pipeline
+from tfn.trace import source_lines
 
 
 def kernels(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -195,3 +197,15 @@ def test_a_scatter_is_a_copy_and_the_updates() -> None:
 def test_functions_without_work_are_shown() -> None:
     for function in (lambda x: x, lambda x: jnp.zeros(0)):
         assert kernels(seen(function, floats(3)).data) == []
+
+
+def test_kernels_have_the_scope_of_most_of_their_work() -> None:
+    def scoped(x: Any, w: Any) -> Any:
+        with tfn.named_scope("net"), tfn.named_scope("product"):
+            return x @ w
+
+    with source_lines.tracking():
+        view = View(tfn.jit(scoped).trace(floats(64, 128), floats(128, 256)).jaxpr, TARGET)
+        data = collect("scoped", view, None).data
+    assert {row["scope"] for row in data["kernels"]} == {"net/product"}
+    assert {row["dtype"] for row in data["kernels"]} == {"float32"}

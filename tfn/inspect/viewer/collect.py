@@ -14,7 +14,7 @@ from tfn._support.frozen import mutable
 from tfn.hw.compile.llvm import assembly
 from tfn.hw.device import KernelTimer
 from tfn.inspect import plots
-from tfn.inspect.kernels import evaluations, kernels_of
+from tfn.inspect.kernels import evaluations, factors, kernels_of
 from tfn.inspect.show import View
 from tfn.inspect.viewer import steps
 from tfn.inspect.viewer.places import UNKNOWN, Places
@@ -222,6 +222,8 @@ class _Kernels:
                 "trips": trips,
                 "body": body,
                 "title": work.title,
+                "scope": self.places.scope(nodes),
+                "dtype": factors(nodes),
                 "equations": [[text, self.places.of(u)] for u, text in graph.equations(nodes)],
                 "lines": sorted(shares),
                 "shares": [round(shares[line], 4) for line in sorted(shares)],

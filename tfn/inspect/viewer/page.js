@@ -202,7 +202,8 @@ function kernelList() {
     },
     element("span", { class: "label" }, kernel.label),
     element("span", { class: "what", title: kernel.title }, kernel.title,
-      kernel.trips > 1 ? element("small", {}, `  ${kernel.trips} times`) : null),
+      kernel.trips > 1 ? element("small", {}, `  ${kernel.trips} times`) : null,
+      kernel.scope ? element("small", {}, `  ${kernel.scope}`) : null),
     element("span", { class: "figure" }, time(kernel.ns)),
     element("span", { class: "figure quiet" }, size(kernel.bytes)),
     element("span", { class: "bar", style: `width:${100 * kernel.ns / program.mostNs}%` }));

@@ -68,11 +68,19 @@ class Places:
         for node in nodes:
             number = self.of(node)
             if number >= 0 and node.op is not Op.GBARRIER:
-                work = node_work(node)
-                weight = 1 + work.flops + TRANSCENDENTAL_FLOPS * work.transcendentals
-                weights[number] = weights.get(number, 0.0) + weight
+                weights[number] = weights.get(number, 0.0) + _weight(node)
         total = sum(weights.values())
         return {number: weight / total for number, weight in weights.items()}
+
+    def scope(self, nodes: Iterable[UOp]) -> str:
+        """The path of the scopes in which most of the work of nodes was recorded."""
+        weights: dict[str, float] = {}
+        for node in nodes:
+            path = source_lines.scope_of(node)
+            if path is not None and node.op is not Op.GBARRIER:
+                name = "/".join(path)
+                weights[name] = weights.get(name, 0.0) + _weight(node)
+        return max(weights, key=weights.__getitem__, default="")
 
     def files(self) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
         """The text of each file around the lines, and each line as (file, line number)."""
@@ -85,6 +93,11 @@ class Places:
         ]
         order = {path: i for i, path in enumerate(used)}
         return files, [(order[path], line) for path, line in self.numbers]
+
+
+def _weight(node: UOp) -> float:
+    work = node_work(node)
+    return 1 + work.flops + TRANSCENDENTAL_FLOPS * work.transcendentals
 
 
 def _around(path: str, used: set[int]) -> list[tuple[int, str]]:
