@@ -61,7 +61,8 @@ def test_the_work_of_kernels_is_that_of_the_function() -> None:
 
 def test_the_arithmetic_of_a_kernel_has_the_dtype_of_its_factors() -> None:
     def dtype(dtype: str) -> set[str]:
-        jaxpr = tfn.jit(lambda x: tfn.numpy.exp(x @ x)).trace(floats(4, 4).update(dtype=dtype)).jaxpr
+        x = floats(4, 4).update(dtype=dtype)
+        jaxpr = tfn.jit(lambda x: tfn.numpy.exp(x @ x)).trace(x).jaxpr
         return {factors([u]) for u in walk(jaxpr.outputs) if u.op is Op.DOT}
 
     for name in ("bfloat16", "float16", "float32", "float64"):
