@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn
 from tfn import lax
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import ArgumentError, DTypeError, ShapeError
 
 
 def test_division_of_integers_goes_towards_zero() -> None:
@@ -107,3 +108,15 @@ def test_right_shifts_need_one_dtype(shift: Any) -> None:
 def test_a_converted_number_has_the_dtype_that_was_asked_for():
     for x in (1.0, lax.add(1.0, 2.0), np.float32(1)):
         assert not lax.convert_element_type(x, "float32").weak_type
+
+
+@pytest.mark.parametrize("f", [lax.add, lax.atan2, lax.lt, lax.pow, lax.max])
+def test_sizes_of_one_are_repeated_between_as_many_axes(f):
+    x, y = np.float32([[1], [2]]), np.float32([[3, 4, 5]])
+    want = f(np.repeat(x, 3, 1), np.repeat(y, 2, 0))
+    np.testing.assert_array_equal(f(x, y), want)
+    np.testing.assert_array_equal(tfn.jit(f)(x, y), want)
+    assert f(x[:0], y[:, :1]).shape == (0, 1)
+    for a, b in ((x[:, 0], y), (x, np.zeros((3, 1), "float32"))):
+        with pytest.raises(ShapeError):
+            f(a, b)

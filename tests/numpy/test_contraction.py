@@ -8,7 +8,7 @@ import tfn.numpy as tnp
 from tests.numpy.test_linalg import near
 from tests.numpy.values import close, sample
 from tfn import lax
-from tfn.errors import ShapeError
+from tfn.errors import ArgumentError, ShapeError
 
 
 def make(*shape, name="float64", seed=0):
@@ -177,3 +177,23 @@ def test_products_of_extremes_are_exact_in_32_bits(name, sizes):
         want = (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
         got = tnp.matmul(a, b, preferred_element_type="int32")
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    "precision", ["bogus", "HIGHEST", 3, ("high", "high", "high"), ("high", "x")]
+)
+@pytest.mark.parametrize(
+    "product",
+    [
+        tnp.matmul,
+        tnp.dot,
+        lambda x, y, **k: tnp.einsum("ij,jk", x, y, **k),
+        lambda x, y, **k: lax.dot(x.astype("int32"), y.astype("int32"), **k),
+        lambda x, y, **k: lax.conv(x[None, None], y[None, None], (1, 1), "VALID", **k),
+    ],
+)
+def test_a_precision_that_is_none(precision, product):
+    with pytest.raises(ArgumentError, match="a precision of products has a name"):
+        product(tnp.ones((2, 2)), tnp.ones((2, 2)), precision=precision)
+    for known in (None, "F32_F32_F32", ("highest", "default"), lax.Precision.HIGH):
+        product(tnp.ones((2, 2)), tnp.ones((2, 2)), precision=known)

@@ -181,7 +181,7 @@ def test_type_errors_name_the_problem(op, src, arg, kind, words):
 def test_a_refusal_shows_what_was_got():
     error = refuse(Op.ADD, [p((64, 128)), p((64, 10))])
     assert error.got == "f32[64,128], f32[64,10]"
-    assert error.hint == "tfn.numpy broadcasts; tfn.lax does not"
+    assert error.hint == "tfn.numpy broadcasts; tfn.lax repeats sizes of 1 alone"
 
 
 @pytest.mark.parametrize(

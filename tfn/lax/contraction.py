@@ -99,7 +99,7 @@ def dot_general(
                 got=f"{show(x)}, {both}",
                 hint="an axis is contracted, or kept in step, or neither",
             )
-    tf32 = a.dtype == dtypes.FLOAT32 and is_tf32(precision)
+    tf32 = is_tf32(precision) and a.dtype == dtypes.FLOAT32
     arg = Dot(*axes, result_dtype(a, preferred_element_type), tf32)
     weak = a.weak_type and b.weak_type and preferred_element_type is None
     out: Array = bind(Op.DOT, a, b, arg=arg, weak=weak)

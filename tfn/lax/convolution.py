@@ -210,7 +210,7 @@ def conv_general_dilated(
         feature_group_count,
         batch_group_count,
         result_dtype(x, preferred_element_type),
-        x.dtype == w.dtype == dtypes.FLOAT32 and is_tf32(precision),
+        is_tf32(precision) and x.dtype == w.dtype == dtypes.FLOAT32,
     )
     out = bind(Op.CONV, x, w, arg=arg)
     back = (layout.out_spec[0], *layout.out_spec[2:], layout.out_spec[1])

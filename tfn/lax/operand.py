@@ -73,8 +73,17 @@ def scalar(value: object, like: Array, dtype: DType | None = None) -> Array:
 
 
 def together(op: Op, *operands: Array) -> Array:
-    """An elementwise op; scalars are repeated to the shape of the others."""
+    """An elementwise op; scalars are repeated to the shape of the others.
+
+    So are sizes of 1, for two operands of as many axes.
+    """
     shape = max((x.shape for x in operands), key=len)
+    pair = tuple(x.shape for x in operands)
+    if len(pair) == 2 and pair[0] != pair[1] and len(pair[0]) == len(pair[1]):
+        sizes = list(zip(*pair, strict=True))
+        if all(m == n or 1 in (m, n) for m, n in sizes):
+            shape = tuple(n if m == 1 else m for m, n in sizes)
+            return apply(_repeated, operands, op, shape, weak=_weak(op, operands))
     if any(x.shape != shape and x.shape == () for x in operands):
         return apply(_repeated, operands, op, shape, weak=_weak(op, operands))
     out: Array = bind(op, *operands, weak=_weak(op, operands))
@@ -89,7 +98,7 @@ def _weak(op: Op, operands: Sequence[Array]) -> bool:
 
 def _repeated(*operands_and_static: Any) -> UOp:
     *operands, op, shape = operands_and_static
-    return UOp(op, tuple(repeated(u, shape) if u.shape == () else u for u in operands))
+    return UOp(op, tuple(u if u.shape == shape else repeated(u, shape) for u in operands))
 
 
 def repeated(u: UOp, shape: Shape) -> UOp:

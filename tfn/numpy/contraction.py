@@ -61,10 +61,34 @@ TF32 = frozenset({"tensorfloat32", "TF32_TF32_F32"})
 """Names of the precision in which factors of float32 are rounded to 10 bits of mantissa."""
 
 
+# fmt: off
+PRECISIONS = TF32 | frozenset((
+    "default", "fastest", "bfloat16", "high", "bfloat16_3x", "highest", "float32",
+    "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY",
+    "ANY_F8_ANY_F8_ANY_FAST_ACCUM", "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16",
+    "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9",
+    "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
+))
+# fmt: on
+"""Names of precisions in JAX, those of its presets too."""
+
+
 def is_tf32(precision: object) -> bool:
-    """Whether a precision of products is tf32: by its name in JAX, one for both operands or two."""
-    both = precision if isinstance(precision, (tuple, list)) else [precision]
-    return bool(both) and all(getattr(x, "name", x) in TF32 for x in both)
+    """Whether a precision of products is tf32: by its name in JAX, one for both operands or two.
+
+    Raises:
+        ArgumentError: for a name that is none of JAX's.
+    """
+    both = precision if type(precision) in (tuple, list) else [precision]
+    names = [getattr(x, "name", x) for x in both]
+    for x in both:
+        if len(names) > 2 or (isinstance(x, (str, int, float)) and x not in PRECISIONS):
+            raise ArgumentError(
+                "a precision of products has a name, or one for each of two operands",
+                got=f"precision={precision!r}",
+                hint="write 'default', 'high', 'highest' or 'tensorfloat32'",
+            )
+    return bool(names) and all(name in TF32 for name in names)
 
 
 def _product(

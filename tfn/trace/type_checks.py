@@ -19,7 +19,9 @@ def same_type(name: str, src: tuple[Node, ...]) -> None:
     for other in src[1:]:
         if other.shape != first.shape:
             raise unfit(
-                f"{name} needs operands of one shape", src, "tfn.numpy broadcasts; tfn.lax does not"
+                f"{name} needs operands of one shape",
+                src,
+                "tfn.numpy broadcasts; tfn.lax repeats sizes of 1 alone",
             )
         if other.dtype != first.dtype:
             raise unlike(name, src)
