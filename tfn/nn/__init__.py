@@ -19,9 +19,10 @@ Files in reading order:
     checkpoint     checkpoints of a run, of any mesh and number of hosts, written meanwhile
     permutation    orders of rows that no memory holds
     data           batches in an order that a key determines, from any position
-    progress       a progress bar with losses and speed, and plots of them
+    writers        numbers of a training loop in CSV files and event files of TensorBoard
+    progress       a progress bar with losses and speed, log lines, and plots of them
 
-The last seven are loaded at their first use.  All files use the public API of tfn.
+The last eight are loaded at their first use.  All files use the public API of tfn.
 """
 
 # ruff: noqa: I001  (reading order)
@@ -146,3 +147,4 @@ with _on_demand(globals()):
     from tfn.nn import progress as progress
     from tfn.nn import quantize as quantize
     from tfn.nn import state as state
+    from tfn.nn import writers as writers

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tfn._support.files import replacing
 from tfn.errors import MissingPackageError
+from tfn.nn.writers import Writer
 
 REDRAW_INTERVAL_SECONDS = 0.1
 History = Mapping[str, Sequence[tuple[int, float]]]
@@ -36,6 +37,9 @@ class Training:
         first: number of steps made before, by a run that this one continues.
         quiet: whether to write nothing at all.
         console: the console to write to; standard output if None.
+        log_every: after so many steps the numbers go to `writers` and, where there is no terminal,
+            to a line; those of the last step always.  Never if 0.
+        writers: files of numbers, as of `tfn.nn.writers`; they are closed at the end.
 
     Attributes:
         done: number of steps made, those before included.
@@ -60,11 +64,14 @@ class Training:
         *,
         quiet: bool = False,
         console: Console | None = None,
+        log_every: int = 0,
+        writers: Sequence[Writer] = (),
     ) -> None:
         self.steps, self.unit, self.done, self.quiet = steps, unit, first, quiet
         self.console = Console() if console is None else console
         self.first_seconds = self.seconds = 0.0
         self._first, self._count = first, 0
+        self._every, self._writers, self._logged = log_every, writers, first
         self._numbers: dict[str, list[tuple[int, Any]]] = defaultdict(list)
         self._drawn = -math.inf
         self._bar = Progress(
@@ -87,6 +94,21 @@ class Training:
 
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
+        if self._every and self.done > self._logged:
+            self._log()
+        for writer in self._writers:
+            writer.close()
+
+    def _log(self) -> None:
+        """The numbers of the last step, to the writers and to a line."""
+        self._logged = self.done
+        numbers = {name: x for name, (n, x) in self._last().items() if n == self.done}
+        for writer in self._writers:
+            writer.write(self.done, **numbers)
+        if not self.quiet and not self.console.is_terminal:
+            parts = [f"{name} {value:.4f}" for name, value in numbers.items()]
+            speed = f"{self.speed:,.0f} {self.unit}/s"
+            self.note(", ".join([f"step {self.done} of {self.steps}", *parts, speed]))
 
     def step(self, count: int, **numbers: Any) -> None:
         """Counts one more step.
@@ -108,6 +130,8 @@ class Training:
         else:
             self.seconds += now - self._lap
             self._count += count
+        if self._every and self.done % self._every == 0:
+            self._log()
         if not self._bar.disable and now - self._drawn >= REDRAW_INTERVAL_SECONDS:
             self._draw()
             self._drawn = now
