@@ -140,18 +140,18 @@ UNFIT = [
 @pytest.mark.parametrize("numbers", UNFIT)
 def test_axes_of_dimension_numbers_are_there_once_and_in_order(numbers):
     x, at = np.zeros((10, 9, 8, 7, 6), "float32"), np.zeros((5, 4, 3, 2, 5), int)
-    with pytest.raises(ArgumentError, match="gather needs "):
+    with pytest.raises((ArgumentError, ShapeError), match="gather needs "):
         lax.gather(x, at, lax.GatherDimensionNumbers(*numbers), (1, 1, 1, 1, 1))
     updates = np.zeros((5, 4, 3, 2) + (1,) * len(numbers[0]), "float32")
-    with pytest.raises(ArgumentError, match="scatter needs "):
+    with pytest.raises((ArgumentError, ShapeError), match="scatter needs "):
         lax.scatter_add(x, at, updates, lax.ScatterDimensionNumbers(*numbers))
 
 
 def test_windows_and_updates_fit_dimension_numbers():
     x, at = np.zeros((10, 9, 8, 7, 6), "float32"), np.zeros((5, 4, 3, 2, 5), int)
     collapsing = lax.GatherDimensionNumbers((4, 5, 6, 7), (0,), *WHOLE[2:])
-    with pytest.raises(ArgumentError, match="windows of size 1 along the axes that it collapses"):
+    with pytest.raises(ShapeError, match="windows of size 1 along the axes that it collapses"):
         lax.gather(x, at, collapsing, (2, 1, 1, 1, 1))
     assert lax.gather(x, at, collapsing, (1, 1, 1, 1, 2)).shape == (5, 4, 3, 2, 1, 1, 1, 2)
-    with pytest.raises(ArgumentError, match="scatter needs updates of 9 axes"):
+    with pytest.raises(ShapeError, match="scatter needs updates of 9 axes"):
         lax.scatter(x, at, np.zeros((5, 4, 3, 2), "float32"), lax.ScatterDimensionNumbers(*WHOLE))

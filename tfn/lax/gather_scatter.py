@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tfn._support.validate import element_type, of_each_axis, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INEXACT, INTEGERS, SIGNED, DType, highest, lowest
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, concatenate, index_in_dim, reshape, transpose
 from tfn.lax.number_parts import neg
@@ -223,6 +223,7 @@ def _check_axes(
 
     Raises:
         ArgumentError: naming the first field that does not.
+        ShapeError: if the fields together do not describe the operands.
     """
     windows, absent, moved, batching, at = numbers
     needed = max(indices_ndim - 1, 0) + len(windows)
@@ -251,7 +252,7 @@ def _check_axes(
         (needed if windows_ndim is None else windows_ndim, needed, f"updates of {needed} axes"),
     ):  # fmt: skip
         if found != expected:
-            raise ArgumentError(
+            raise ShapeError(
                 f"{name} needs {what}",
                 got=", ".join(f"{k}={tuple(v)}" for k, v in zip(numbers._fields, numbers)),
                 hint=f"the operand has {ndim} axes, the indices {indices_ndim}",
@@ -306,7 +307,7 @@ def gather(
     absent_axes = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     if any(slice_sizes[axis] != 1 for axis in numbers.collapsed_slice_dims):
-        raise ArgumentError(
+        raise ShapeError(
             "gather needs windows of size 1 along the axes that it collapses",
             got=f"slice_sizes={slice_sizes}, collapsed_slice_dims={numbers.collapsed_slice_dims}",
             hint="keep the axis among the offset_dims",
