@@ -6,7 +6,7 @@ say which axes of operands become which axes of the result::
     dot   f32[M,K] f32[K,N] -> f32[M,N]     operands (m, k), (k, n)   result (m, n)   sums over k
     pad   f32[M,K] -> f32[M,K+1]            operands (m, k)           result (m, k)   k by windows
 
-Whoever computes a part of a value asks here what it needs: SHARD, which divides values among
+Passes that compute a part of a value ask here what it needs: SHARD, which divides values among
 devices; fusion, which reads sources at the index of a loop; attention, which works by blocks.
 
 Source: Shardy's op sharding rules, https://openxla.org/shardy/sdy_dialect
@@ -412,7 +412,7 @@ def part(u: UOp, src: Sequence[UOp], shape: Shape) -> UOp:
 
 def _part_of_shrink(u: UOp, src: Sequence[UOp], shape: Shape) -> UOp:
     (x,), arg = src, u.arg
-    cut = [n != m for n, m in zip(x.shape, u.src[0].shape, strict=True)]  # by whoever took the part
+    cut = [n != m for n, m in zip(x.shape, u.src[0].shape, strict=True)]
     start = tuple(0 if yes else n for yes, n in zip(cut, arg.start))
     stop = tuple(n if yes else m for yes, n, m in zip(cut, x.shape, arg.stop))
     return build.shrink(x, start, stop, tuple(1 if yes else n for yes, n in zip(cut, arg.step)))
