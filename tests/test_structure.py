@@ -73,6 +73,7 @@ UNMIRRORED = {
         *("test_damaged_files", "test_interrupts"),
         *("test_replay", "test_signatures", "test_size"),
         *("test_optax", "test_typing", "scipy/test_against_scipy"),
+        "options/test_odd_options",
         "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         "distributed/test_namespaces",

@@ -449,15 +449,15 @@ def ndim(a: ArrayLike) -> int:
     return array_of("ndim", a).ndim
 
 
-def size(a: ArrayLike, axis: int | None = None) -> int:
-    """The number of elements, or the size of an axis.
+def size(a: ArrayLike, axis: Axes = None) -> int:
+    """The number of elements, or the size of an axis, or the product of those of several.
 
     Example:
         >>> size(np.ones((2, 3))), size(np.ones((2, 3)), 1)
         (6, 3)
     """
     a = array_of("size", a)
-    return a.size if axis is None else a.shape[one_axis("size", axis, a.ndim)]
+    return math.prod(a.shape[i] for i in some_axes("size", axis, a.ndim))
 
 
 def result_type(*args: object) -> DType:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfn._support.validate import integer, no_out, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOAT32, INT32, DType, DTypeLike, canonical
+from tfn.dtypes import BOOL, COMPLEXES, FLOAT32, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import (
     apply,
     broadcast_shape,
@@ -53,7 +53,10 @@ def contract(
         tf32: whether factors of float32 are rounded to 10 bits of mantissa.
     """
     if x.dtype == BOOL:
-        return cast(contract(cast(x, INT32), cast(y, INT32), pairs, batch, INT32), BOOL)
+        wide = INT32 if dtype == BOOL else dtype
+        return cast(contract(cast(x, wide), cast(y, wide), pairs, batch, wide), dtype)
+    if dtype in COMPLEXES and x.dtype not in COMPLEXES:
+        x, y = cast(x, dtype), cast(y, dtype)
     return UOp(Op.DOT, (x, y), Dot(*pairs, *batch, dtype, tf32 and x.dtype == FLOAT32))
 
 

@@ -31,7 +31,7 @@ from tfn.dtypes import (
     complex_of,
     part,
 )
-from tfn.eager.operands import apply, array_of, inexact, some_axes
+from tfn.eager.operands import apply, array_of, inexact, listed, one_axis, some_axes
 from tfn.errors import ArgumentError, AxisError, DTypeError
 from tfn.numpy.complex import conj, iscomplexobj
 from tfn.numpy.concatenation import roll
@@ -578,22 +578,28 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The array with the zero frequency moved to the middle of its axes.
 
     Raises:
-        AxisError: if the array has no such axis, or one is named twice.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> fftshift(fftfreq(4)).tolist()
         [-0.5, -0.25, 0.0, 0.25]
     """
     x = array_of("fftshift", x)
-    along = some_axes("fftshift", axes, x.ndim)
+    along = _each_axis("fftshift", axes, x.ndim)
     return roll(x, tuple(x.shape[i] // 2 for i in along), along)
+
+
+def _each_axis(name: str, axes: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the start; one that is named twice is shifted twice."""
+    named = range(ndim) if axes is None else listed(axes)
+    return tuple(one_axis(name, axis, ndim) for axis in named)
 
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The inverse of `fftshift`, which differs where a size is odd.
 
     Raises:
-        AxisError: if the array has no such axis, or one is named twice.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -601,5 +607,5 @@ def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
         Array([ 0,  1, -2, -1], dtype=int32)
     """
     x = array_of("ifftshift", x)
-    along = some_axes("ifftshift", axes, x.ndim)
+    along = _each_axis("ifftshift", axes, x.ndim)
     return roll(x, tuple(-(x.shape[i] // 2) for i in along), along)

@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.validate import element_type, integer, rank, several, shown, size_limit, unfit
+from tfn._support.validate import (
+    element_type,
+    integer,
+    one_of,
+    rank,
+    several,
+    shown,
+    size_limit,
+    unfit,
+)
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, DEFAULTS, INTEGERS, finfo
 from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, known_values
@@ -28,6 +37,8 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 Range = tuple[ArrayLike, ArrayLike] | None
+ESTIMATORS = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
+"""NumPy's names of estimators of a number of bins."""
 
 
 def bincount(
@@ -85,7 +96,8 @@ def histogram_bin_edges(
 
     Args:
         a: array of any shape, which is flattened.
-        bins: number of bins, 10 by default; or a vector of borders, which are the result.
+        bins: number of bins, 10 by default; or a vector of borders, which are the result; or the
+            name of NumPy's estimator of a number, such as "auto", for values that are known.
         range: lowest and highest border; None takes the smallest and largest element.
         weights: accepted as in NumPy, and changes nothing.
 
@@ -93,7 +105,7 @@ def histogram_bin_edges(
         A floating vector of the number of bins plus 1.
 
     Raises:
-        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
+        ArgumentError: for another name, fewer bins than one, or a range that does not rise.
         ShapeError: for borders of two and more axes.
 
     Example:
@@ -101,14 +113,13 @@ def histogram_bin_edges(
         >>> histogram_bin_edges(tnp.array([1.0, 5.0]), 4)
         Array([1., 2., 3., 4., 5.], dtype=float32)
     """
-    if isinstance(bins, str):
-        raise ArgumentError(
-            "histograms need a number of bins, or their borders",
-            got=f"bins={bins!r}",
-            hint="pass an int, such as bins=10, or an array of borders",
-        )
     x = array_of("histogram_bin_edges", a)
     dtype = inexact((x.dtype, False))[0]
+    if isinstance(bins, str):
+        one_of("a histogram", "bins", bins, ESTIMATORS)
+        ends: Any = range
+        known = known_values("histogram_bin_edges", x, "pass the number of bins")
+        return asarray(np.histogram_bin_edges(known.astype(float), bins, ends), dtype)
     if isinstance(bins, int):
         size_limit("a histogram", (integer("a histogram", "bins", bins, 1),))
     borders = asarray(bins)
@@ -162,7 +173,7 @@ def histogram(
         A floating vector of the bins, and one of their borders, longer by one.
 
     Raises:
-        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
+        ArgumentError: for another name, fewer bins than one, or a range that does not rise.
         ShapeError: unless there is a weight for each element.
 
     Example:
@@ -203,7 +214,7 @@ def histogram2d(
         A floating matrix of the cells, and the two vectors of borders.
 
     Raises:
-        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
+        ArgumentError: for another name, fewer bins than one, or a range that does not rise.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -131,10 +131,16 @@ def _coordinates(shape: Shape) -> UOp:
     return concat(each, 0) if each else iota((0,), 0, build.result_index_dtype(0))
 
 
-def unravel_index(indices: ArrayLike, shape: object) -> tuple[Array, ...]:
+def unravel_index(indices: ArrayLike, shape: object, order: str = "C") -> tuple[Array, ...]:
     """The coordinates of flat indices in an array of a shape; negative ones count from the end.
 
+    Args:
+        indices: integers, of any shape; those outside of the array stand for its first or last.
+        shape: the sizes of the array.
+        order: "C", the last axis varies first, or "F", the first one.
+
     Raises:
+        ArgumentError: for another order.
         DTypeError: unless the indices are integers.
         ShapeError: if a size is negative.
 
@@ -144,14 +150,20 @@ def unravel_index(indices: ArrayLike, shape: object) -> tuple[Array, ...]:
     """
     flat = array_of("unravel_index", indices)
     element_type("unravel_index", flat, INTEGERS, "integers")
-    sizes = a_shape("unravel_index", shape)
-    return tuple(apply(_coordinate, (flat,), sizes, axis) for axis in range(len(sizes)))
+    one_of("unravel_index", "order", order, ("C", "F"))
+    step = 1 if order == "C" else -1
+    sizes = a_shape("unravel_index", shape)[::step]
+    return tuple(apply(_coordinate, (flat,), sizes, axis) for axis in range(len(sizes)))[::step]
 
 
 def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
     dtype = build.index_dtype(build.count(shape), flat.dtype)
     step = build.count(shape[axis + 1 :])
-    return cast((cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1), flat.dtype)
+    total = max(build.count(shape), 1)
+    flat, kind = cast(flat, dtype), flat.dtype
+    low, high = build.full_like(flat, -total), build.full_like(flat, total - 1)
+    flat = build.minimum(build.maximum(flat, low), high)
+    return cast((flat // max(step, 1)) % max(shape[axis], 1), kind)
 
 
 def ravel_multi_index(
@@ -226,14 +238,17 @@ def _inside(line: Array, size: int, mode: str) -> Array:
     return line
 
 
-def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
     """The coordinate arrays of the grid that vectors span.
 
     Args:
         *xi: vectors, or numbers.
+        copy: accepted as in NumPy: the results are new arrays.
+        sparse: whether to leave size 1 along the axes of the other vectors.
         indexing: "xy" for the second vector along the first axis, "ij" for the vectors in the order
             of the axes.
-        sparse: whether to leave size 1 along the axes of the other vectors.
 
     Returns:
         A list of one array for each vector, of its dtype and the shape of the grid.

@@ -495,7 +495,8 @@ def take(
     axis: int | None = None,
     out: None = None,
     mode: str | None = None,
-    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
     fill_value: ArrayLike | None = None,
 ) -> Array:
     """The elements at indices along an axis, or of the flat array.
@@ -507,6 +508,8 @@ def take(
         out: None, for NumPy's calls of it: an array never changes.
         mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border, "wrap"
             counts around.
+        unique_indices: accepted as in JAX, and changes nothing.
+        indices_are_sorted: accepted as in JAX, and changes nothing.
         fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
             unsigned ones), or True.
 

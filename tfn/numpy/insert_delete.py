@@ -49,6 +49,12 @@ def _places(name: str, obj: object, size: int) -> np.ndarray[Any, Any]:
         return np.arange(size)[obj]
     places = known_values(name, obj, OUTSIDE)
     if places.dtype == bool:
+        if places.ndim and places.shape != (size,):
+            raise OutOfBoundsError(
+                f"{name} needs a mask of the size of the axis",
+                got=f"obj={shown(obj)}, an axis of {size} elements",
+                hint="name the axis of the mask with axis=",
+            )
         return np.flatnonzero(places)
     if places.size and places.dtype.kind not in "iu":
         integers(name, "obj", np.atleast_1d(places).tolist())

@@ -16,8 +16,10 @@ from tfn.eager.operands import (
     inexact,
     one_axis,
     operands_of,
+    scalar_kind,
     together,
 )
+from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import remainder
 from tfn.numpy.complex import conj
@@ -71,6 +73,12 @@ def interp(
             "pass xp, which rises, and the values fp at those places",
         )
     if period is not None:
+        if scalar_kind(period) is not None and not period:
+            raise ArgumentError(
+                "interp needs a period other than 0",
+                got=f"period={period!r}",
+                hint="period=None takes points that rise",
+            )
         size: Any = magnitude(operands_of("interp", period, x, xp)[0])
         x, places = remainder(x, size), remainder(xp, size)
         order = argsort(places)
@@ -164,12 +172,13 @@ def _trapezoid(y: UOp, step: UOp, dtype: DType, axis: int) -> UOp:
     return add_up(pairs * build.broadcast_to(step, pairs.shape), (axis,)) / 2
 
 
-def polyval(p: ArrayLike, x: ArrayLike) -> Array:
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The polynomial with coefficients `p`, the highest power first, at `x`: Horner's rule.
 
     Args:
         p: the coefficients; more axes hold those of other polynomials, and broadcast with `x`.
         x: array or number.
+        unroll: accepted as in JAX, and changes nothing.
 
     Raises:
         ShapeError: if `p` is a scalar, or polynomials and places do not broadcast.
@@ -249,6 +258,7 @@ def cov(
         total = weights.sum()
         mean_reliability = 1.0 if aweights is None else (weights * reliability).sum() / total
         count = total - ddof_or_default * mean_reliability
+        count = select(count > 0, count, 0)
         rows = rows.astype(kind)
         deviation = rows - (rows * weights).sum(1, keepdims=True) / total
         out = matmul(deviation * weights, conj(deviation).T) / count
@@ -266,5 +276,5 @@ def _covariance(x: UOp, dtype: DType, ddof: int) -> UOp:
     mean = add_up(x, (1,), keepdims=True) / max(x.shape[1], 1)
     deviation = x - expand(mean, x.shape)
     return contract(deviation, build.conj(deviation), ((1,), (1,)), ((), ()), dtype) / (
-        x.shape[1] - ddof
+        x.shape[1] - ddof if x.shape[1] > ddof else 0.0
     )

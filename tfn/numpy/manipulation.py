@@ -73,9 +73,9 @@ def reshape(
     a = array_of("reshape", a)
     a = duplicate(a) if copy else a
     sizes = _new_shape(a.shape, shape)
-    if order == "C":
+    one_of("reshape", "order", order, ("C", "F", "A", "K"))
+    if order != "F":  # arrays have no order of their own but that of "C"
         return a if sizes == a.shape else alias(a, sizes, a.weak_type)
-    one_of("reshape", "order", order, ("C", "F"))
     return apply(_reshape_columns, (a,), sizes, weak=a.weak_type)
 
 
@@ -606,7 +606,7 @@ def fill_diagonal(
 
     Args:
         a: matrix, or array of more axes, all of one size.
-        val: number, or array without axes.
+        val: number, or array whose elements are taken in turn, again from the first at its end.
         wrap: whether the diagonal of a tall matrix begins anew beneath its end, one row further
             down.
         inplace: must be False: the result is a new array.
@@ -616,7 +616,7 @@ def fill_diagonal(
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
-        ShapeError: for fewer than two axes, more that differ in size, or a `val` with axes.
+        ShapeError: for fewer than two axes, or more that differ in size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -634,11 +634,16 @@ def fill_diagonal(
     step = sum(math.prod(x.shape[axis:]) for axis in range(1, x.ndim + 1))
     end = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] ** 2)
     value = asarray(val, x.dtype)
-    rank("fill_diagonal", value, 0, 0, "as val")
     return apply(_fill_diagonal, (x, value), step, end, weak=x.weak_type)
 
 
 def _fill_diagonal(x: UOp, value: UOp, step: int, end: int) -> UOp:
     place = build.reshape(build.iota((x.size,), 0), x.shape)
     on = build.eq(place % step, build.full_like(place, 0)) & (place < end)
-    return build.where(on, spread(cast(value, x.dtype), x.shape), x)
+    if not value.size:
+        return x
+    value = build.reshape(cast(value, x.dtype), (value.size,))
+    if value.size == 1:
+        return build.where(on, spread(build.reshape(value, ()), x.shape), x)
+    which = build.reshape(place // step % value.size, (*x.shape, 1))
+    return build.where(on, build.reshape(build.gather(value, which, (1,)), x.shape), x)

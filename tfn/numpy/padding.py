@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.validate import integer, one_of, shown, size_limit
+from tfn._support.validate import integer, joined, one_of, shown, size_limit
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import apply, array_of, number_as, scalar_kind
+from tfn.eager.operands import apply, array_of, indices_of, number_as, scalar_kind
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy import quantiles, reductions
 from tfn.numpy.concatenation import concatenate, gather_along
 from tfn.numpy.creation import asarray
+from tfn.numpy.functional import apply_along_axis
 from tfn.numpy.indexing import getitem
+from tfn.numpy.logic import where
 from tfn.numpy.manipulation import broadcast_to, moveaxis
 from tfn.numpy.ranges import linspace
 from tfn.numpy.rounding import rint
@@ -40,12 +42,12 @@ MODES = ("constant", "empty", "linear_ramp", *MIRRORS, *STATISTICS)
 def pad(
     array: ArrayLike,
     pad_width: object,
-    mode: str = "constant",
+    mode: str | Callable[..., Any] = "constant",
     *,
-    constant_values: object = 0,
-    end_values: object = 0,
+    constant_values: object = None,
+    end_values: object = None,
     stat_length: object = None,
-    reflect_type: str = "even",
+    reflect_type: str | None = None,
 ) -> Array:
     """The array with elements added at both ends of each axis.
 
@@ -58,18 +60,20 @@ def pad(
         array: array or number, of any shape.
         pad_width: number of elements to add, a pair (before, after), or a pair for each axis; not
             negative.
-        mode: name of a mode, "constant" by default.
-        constant_values: number, pair, or pair for each axis, of mode "constant"; 0 by default.
-        end_values: number, pair, or pair for each axis, of mode "linear_ramp"; 0 by default.
+        mode: name of a mode, "constant" by default; or a function of a vector with zeros at its
+            ends, the pair of their numbers, the axis and a dict, which returns the padded vector.
+        constant_values: number, pair, or pair for each axis, of mode "constant"; None takes 0.
+        end_values: number, pair, or pair for each axis, of mode "linear_ramp"; None takes 0.
         stat_length: number of elements at the end from which "maximum", "minimum", "mean" and
             "median" are taken, or a pair, or a pair for each axis; None takes the whole axis.
-        reflect_type: "even", the only one that is supported.
+        reflect_type: of modes "reflect" and "symmetric": "even" or None for the mirrored elements,
+            "odd" for twice the end less those.
 
     Returns:
         An array of the dtype of `array`.
 
     Raises:
-        ArgumentError: for another mode, or widths that do not fit.
+        ArgumentError: for another mode, an argument of another mode, or widths that do not fit.
         ShapeError: if an empty axis is extended by a mode other than "constant" and "empty".
 
     Example:
@@ -88,10 +92,27 @@ def pad(
     size_limit(
         "pad", [n + int(sum(w)) for n, w in zip(array.shape, widths.tolist())], array.itemsize
     )
+    if not isinstance(mode, str):
+        return _by_function(array, widths, mode)
     one_of("pad", "mode", mode, MODES)
+    given = {
+        "constant_values": (constant_values, ("constant",)),
+        "end_values": (end_values, ("linear_ramp",)),
+        "stat_length": (stat_length, tuple(STATISTICS)),
+        "reflect_type": (reflect_type, ("reflect", "symmetric")),
+    }
+    for argument, (value, modes) in given.items():
+        if value is not None and mode not in modes:
+            raise ArgumentError(
+                f"pad takes no {argument} in mode {mode!r}",
+                got=f"{argument}={shown(value)}",
+                hint=f"it is of {joined(modes)}",
+            )
+    one_of("pad", "reflect_type", reflect_type, (None, "even", "odd"))
+    constant_values = 0 if constant_values is None else constant_values
+    end_values = 0 if end_values is None else end_values
     if mode == "empty":
         mode, constant_values = "constant", 0
-    one_of("pad", "reflect_type", reflect_type, ("even",))
     if mode == "constant" and _is_scalar(constant_values):
         low, high = (tuple(column.tolist()) for column in widths.T) if array.ndim else ((), ())
         value = _value(array, constant_values)
@@ -113,7 +134,9 @@ def pad(
                 got=f"{shown(array)}, axis {axis}",
                 hint="mode='constant' needs no elements",
             )
-        if mode in MIRRORS:
+        if reflect_type == "odd":
+            array = _odd_mirror(array, axis, before, after, mode)
+        elif mode in MIRRORS:
             indices = np.pad(np.arange(array.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
             runs = _runs(indices)
             if len(runs) <= MAX_RUNS_TO_CONCATENATE:
@@ -140,6 +163,38 @@ def pad(
                 *(_filled_slab(array, axis, s, n) for s, n in zip(stats, (before, after))),
             )
     return array
+
+
+def _by_function(x: Array, widths: np.ndarray[Any, Any], function: Callable[..., Any]) -> Array:
+    """The vectors of each axis in turn, with zeros at their ends, as a function returns them."""
+    low, high = (tuple(column.tolist()) for column in widths.T) if x.ndim else ((), ())
+    x = apply(_padded, (x, asarray(0, x.dtype)), low, high)
+    for axis, pair in enumerate(widths.tolist()):
+        x = apply_along_axis(function, axis, x, tuple(pair), axis, {})
+    return x
+
+
+def _odd_mirror(x: Array, axis: int, before: int, after: int, mode: str) -> Array:
+    """The mirrored elements of which each border is a centre of symmetry.
+
+    Each element of the result is a sum of the first, the last and one other, times integers.
+    """
+    size = x.shape[axis]
+    ends: Any = ((before, after), (0, 0))
+    sums = np.pad(np.eye(size, dtype=np.int64), ends, mode, reflect_type="odd")  # type: ignore[call-overload]
+    inner = sums[:, 1:-1]
+    places = np.where(inner.any(1), 1 + abs(inner).argmax(1), 0) if size > 2 else 0 * sums[:, 0]
+    shape = [-1 if a == axis else 1 for a in range(x.ndim)]
+    total: Any = 0
+    for place, times in (
+        (np.zeros_like(places), sums[:, 0]),
+        (np.full_like(places, size - 1), sums[:, -1] * (size > 1)),
+        (places, np.where(places > 0, sums[np.arange(len(sums)), places], 0)),
+    ):
+        part = apply(gather_along, (x, indices_of("pad", place, size)), axis)
+        factor = asarray(times.reshape(shape), x.dtype)
+        total = total + where(factor == 0, 0, factor * part)
+    return total.astype(x.dtype)  # type: ignore[no-any-return]
 
 
 def _runs(places: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:

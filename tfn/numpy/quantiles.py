@@ -10,11 +10,12 @@ from typing import Any
 
 from tfn._support.validate import element_type, no_out, one_of, real_number, shown
 from tfn.array import Array, ArrayLike, Axes
-from tfn.dtypes import BOOL, FLOAT32, INT32, DType
+from tfn.dtypes import BOOL, FLOAT32, INT32
 from tfn.eager.operands import REAL, apply, array_of, inexact, number_as, scalar_kind, some_axes
-from tfn.errors import ShapeError
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.cumulative import running
 from tfn.trace import bind, build
-from tfn.trace.build import add_up, cast, eq, full_like, ne, permute, reshape, unary
+from tfn.trace.build import add_up, cast, eq, full_like, moveaxis, ne, permute, reshape, unary
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -27,6 +28,8 @@ METHODS: dict[str, tuple[float, float]] = {
     "nearest": (1, 1),
     "midpoint": (1, 1),
     "inverted_cdf": (0, 1),
+    "averaged_inverted_cdf": (0, 1),
+    "closest_observation": (0, 1),
     "interpolated_inverted_cdf": (0, 1),
     "hazen": (0.5, 0.5),
     "weibull": (0, 0),
@@ -53,10 +56,10 @@ def median(
         keepdims: whether reduced axes stay, with size 1.
 
     Returns:
-        A floating array without the reduced axes, or with size 1 there; NaN if an element is NaN.
+        A floating array without the reduced axes, or with size 1 there; NaN if an element is
+        NaN, or of no elements.
 
     Raises:
-        ShapeError: if there are no elements.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -76,6 +79,8 @@ def percentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The value below which `q` percent of the elements over axes lie; see `quantile`.
 
@@ -87,14 +92,15 @@ def percentile(
         overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
+        weights: how often each element counts, of the shape of `a`, or of its size along one axis;
+            None counts each once. The method is \"inverted_cdf\" with them.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced; NaN if an element is
-        NaN.
+        NaN, or of no elements.
 
     Raises:
         ArgumentError: for another method, or a number outside of the range.
-        ShapeError: if there are no elements.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -103,7 +109,8 @@ def percentile(
         2.5
     """
     no_out("percentile", out)
-    return _apply("percentile", a, _fraction("percentile", q), axis, method, keepdims, False)
+    fraction = _fraction("percentile", q)
+    return _apply("percentile", a, fraction, axis, method, keepdims, False, weights)
 
 
 def quantile(
@@ -114,6 +121,8 @@ def quantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The value below which a fraction `q` of the elements over axes lies; NaN if one is NaN.
 
@@ -124,15 +133,17 @@ def quantile(
         out: None, for NumPy's calls of it: an array never changes.
         overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: "linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf",
-            "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or "normal_unbiased".
+            "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen",
+            "weibull", "median_unbiased" or "normal_unbiased".
         keepdims: whether reduced axes stay, with size 1.
+        weights: how often each element counts, of the shape of `a`, or of its size along one axis;
+            None counts each once. The method is \"inverted_cdf\" with them.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
 
     Raises:
         ArgumentError: for another method, or a number outside of the range.
-        ShapeError: if there are no elements.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -141,7 +152,8 @@ def quantile(
         Array(1., dtype=float32)
     """
     no_out("quantile", out)
-    return _apply("quantile", a, _within("quantile", q, 1), axis, method, keepdims, False)
+    fraction = _within("quantile", q, 1)
+    return _apply("quantile", a, fraction, axis, method, keepdims, False, weights)
 
 
 def nanmedian(
@@ -164,7 +176,6 @@ def nanmedian(
         A floating array without the reduced axes, or with size 1 there.
 
     Raises:
-        ShapeError: if there are no elements.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -184,6 +195,8 @@ def nanpercentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The percentile of the elements over axes that are not NaN; NaN of none; see `percentile`.
 
@@ -195,13 +208,14 @@ def nanpercentile(
         overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
+        weights: how often each element counts, of the shape of `a`, or of its size along one axis;
+            None counts each once. The method is \"inverted_cdf\" with them.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
 
     Raises:
         ArgumentError: for another method, or a number outside of the range.
-        ShapeError: if there are no elements.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -210,7 +224,8 @@ def nanpercentile(
         2.0
     """
     no_out("nanpercentile", out)
-    return _apply("nanpercentile", a, _fraction("nanpercentile", q), axis, method, keepdims, True)
+    fraction = _fraction("nanpercentile", q)
+    return _apply("nanpercentile", a, fraction, axis, method, keepdims, True, weights)
 
 
 def nanquantile(
@@ -221,6 +236,8 @@ def nanquantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The quantile of the elements over axes that are not NaN; NaN of none; see `quantile`.
 
@@ -232,13 +249,14 @@ def nanquantile(
         overwrite_input: accepted as in NumPy, and changes nothing: an array never changes.
         method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
         keepdims: whether reduced axes stay, with size 1.
+        weights: how often each element counts, of the shape of `a`, or of its size along one axis;
+            None counts each once. The method is \"inverted_cdf\" with them.
 
     Returns:
         A floating array of the axes of `q`, then those that are not reduced.
 
     Raises:
         ArgumentError: for another method, or a number outside of the range.
-        ShapeError: if there are no elements.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -247,7 +265,8 @@ def nanquantile(
         1.5
     """
     no_out("nanquantile", out)
-    return _apply("nanquantile", a, _within("nanquantile", q, 1), axis, method, keepdims, True)
+    fraction = _within("nanquantile", q, 1)
+    return _apply("nanquantile", a, fraction, axis, method, keepdims, True, weights)
 
 
 def _fraction(name: str, q: ArrayLike) -> ArrayLike:
@@ -261,66 +280,140 @@ def _within(name: str, q: ArrayLike, most: int) -> Any:
 
 
 def _apply(
-    name: str, x: ArrayLike, q: ArrayLike, axis: Axes, method: str, keepdims: bool, ignore_nan: bool
+    name: str,
+    x: ArrayLike,
+    q: ArrayLike,
+    axis: Axes,
+    method: str,
+    keepdims: bool,
+    ignore_nan: bool,
+    weights: ArrayLike | None = None,
 ) -> Array:
     one_of(name, "method", method, tuple(METHODS))
     x = array_of(name, x)
     element_type(name, x, REAL | {BOOL}, "real numbers")
     axes = some_axes(name, axis, x.ndim)
-    if 0 in [x.shape[a] for a in axes]:
-        raise ShapeError(
-            f"{name} of no elements does not exist",
-            got=shown(x),
-            hint="check x.size, or that of the axes",
-        )
     dtype = inexact((x.dtype, False))[0]
     number = scalar_kind(q) is not None
     fraction = number_as(q, dtype, bind.innermost([x])) if number else array_of(name, q)
-    return apply(_quantile, (x, fraction), axes, dtype, method, bool(keepdims), ignore_nan)
+    operands = [x, fraction]
+    if weights is not None:
+        if method != "inverted_cdf":
+            raise ArgumentError(
+                f"{name} weighs elements by the method 'inverted_cdf' only",
+                got=f"method={method!r} with weights",
+                hint="pass method='inverted_cdf'",
+            )
+        operands.append(_weights_as(name, array_of(name, weights), x, axes))
+    return apply(_quantile, operands, axes, dtype, method, bool(keepdims), ignore_nan)
 
 
-def _quantile(
-    x: UOp, q: UOp, axes: Numbers, dtype: DType, method: str, keepdims: bool, ignore_nan: bool
-) -> UOp:
+def _weights_as(name: str, weights: Array, x: Array, axes: Numbers) -> Array:
+    """Weights of the shape of the array, or of one that broadcasts to it."""
+    if weights.shape == x.shape:
+        return weights
+    if weights.shape != tuple(x.shape[a] for a in axes):
+        raise ShapeError(
+            f"{name} needs weights of the array's shape, or of its axes",
+            got=f"weights={shown(weights)} for {shown(x)}, axis={axes}",
+            hint="name the axes that the weights have with axis=",
+        )
+    return weights.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
+
+
+def _quantile(x: UOp, q: UOp, *rest: Any) -> UOp:
+    *given, axes, dtype, method, keepdims, ignore_nan = rest
     wide = dtype if dtype.itemsize >= 4 else FLOAT32
     others = [a for a in range(x.ndim) if a not in axes]
     sizes = tuple(x.shape[a] for a in others)
-    count = x.size // max(build.count(sizes), 1) if 0 not in sizes else 1
-    rows = reshape(permute(cast(x, wide), [*others, *axes]), (*sizes, count))
-    (ordered,) = build.sort([rows])
+    count = build.count(tuple(x.shape[a] for a in axes))
     shape = (*sizes, *q.shape)
-    whole = add_up(cast(eq(rows, rows), wide), (rows.ndim - 1,))
-    number = build.broadcast_in_dim(whole, shape, range(len(sizes)))
-    if not ignore_nan:
-        number = full_like(number, count)
 
-    a, b = METHODS[method]
-    fraction = build.broadcast_to(cast(q, wide), shape)
-    place = number * fraction + (fraction * (1 - a - b) + a) - 1
-    if method == "inverted_cdf":
-        place = unary(Op.CEIL, number * fraction) - 1
-    place = build.minimum(build.maximum(place, full_like(place, 0)), number - 1)
-    low, high = unary(Op.FLOOR, place), unary(Op.CEIL, place)
-    if method == "nearest":
-        low = high = unary(Op.ROUND, place)
-    elif method in ("lower", "higher"):
-        low = high = low if method == "lower" else high
+    def rows(u: UOp) -> UOp:
+        return reshape(permute(cast(u, wide), [*others, *axes]), (*sizes, count))
 
-    def at(where: UOp) -> UOp:
-        index = reshape(cast(build.maximum(where, full_like(where, 0)), INT32), (*shape, 1))
-        return reshape(build.gather(ordered, index, (1,), len(sizes)), shape)
-
-    below, above = at(low), at(high)
-    weight = full_like(place, 0.5) if method == "midpoint" else place - low
-    gap, zero = above - below, full_like(below, 0)
-    gap = build.where(ne(gap, gap), zero, gap)  # the difference of two equal infinities
-    line = below * (1 - weight) + above * weight
-    between = build.where(eq(below, above), below + gap * weight, line)
-    missing = eq(whole, full_like(whole, 0)) if ignore_nan else ne(whole, full_like(whole, count))
-    nan = build.broadcast_in_dim(missing, shape, range(len(sizes)))
-    result = cast(build.where(nan, full_like(between, float("nan")), between), dtype)
-    result = permute(result, [*range(len(sizes), len(shape)), *range(len(sizes))])
+    if not count:
+        between = full_like(build.zeros(shape, wide), float("nan"))
+    elif given:
+        weights = rows(build.broadcast_to(given[0], x.shape))
+        between = _weighted(rows(x), weights, q, shape, ignore_nan)
+    else:
+        between = _unweighted(rows(x), q, shape, method, ignore_nan)
+    result = permute(cast(between, dtype), [*range(len(sizes), len(shape)), *range(len(sizes))])
     if keepdims:
         shape_with_ones = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
         result = reshape(result, (*q.shape, *shape_with_ones))
     return result
+
+
+def _number(rows: UOp, shape: Numbers, ignore_nan: bool) -> tuple[UOp, UOp]:
+    """The number of elements of each row that count, and whether its quantile is NaN."""
+    count = rows.shape[-1]
+    whole = add_up(cast(eq(rows, rows), rows.dtype), (rows.ndim - 1,))
+    missing = eq(whole, full_like(whole, 0)) if ignore_nan else ne(whole, full_like(whole, count))
+    leading = range(rows.ndim - 1)
+    number = build.broadcast_in_dim(whole, shape, leading)
+    if not ignore_nan:
+        number = full_like(number, count)
+    return number, build.broadcast_in_dim(missing, shape, leading)
+
+
+def _at(ordered: UOp, place: UOp) -> UOp:
+    """The element of each sorted row at a place."""
+    index = reshape(cast(build.maximum(place, full_like(place, 0)), INT32), (*place.shape, 1))
+    return reshape(build.gather(ordered, index, (1,), ordered.ndim - 1), place.shape)
+
+
+def _weighted(rows: UOp, weights: UOp, q: UOp, shape: Numbers, ignore_nan: bool) -> UOp:
+    """The first element at which the running sum of the weights reaches its share of the sum."""
+    number, nan = _number(rows, shape, ignore_nan)
+    weights = build.where(eq(rows, rows), weights, full_like(weights, 0))
+    ordered, moved = build.sort([rows, weights])
+    last = rows.ndim - 1
+    total = moveaxis(running(moveaxis(moved, last, 0), Op.ADD), 0, last)
+    whole = add_up(moved, (last,), keepdims=True)
+    total = build.where(eq(total, full_like(total, 0)), full_like(total, -1), total)
+    inner = (*shape, rows.shape[-1])
+    dims = (*range(last), len(shape))
+    share = build.broadcast_in_dim(cast(q, rows.dtype), inner, range(last, len(shape)))
+    below = build.broadcast_in_dim(total, inner, dims) < share * build.broadcast_in_dim(
+        whole, inner, dims
+    )
+    place = add_up(cast(below, rows.dtype), (len(shape),))
+    result = _at(ordered, build.minimum(place, number - 1))
+    return build.where(nan, full_like(result, float("nan")), result)
+
+
+def _unweighted(rows: UOp, q: UOp, shape: Numbers, method: str, ignore_nan: bool) -> UOp:
+    number, nan = _number(rows, shape, ignore_nan)
+    (ordered,) = build.sort([rows])
+    a, b = METHODS[method]
+    fraction = build.broadcast_to(cast(q, rows.dtype), shape)
+    place = number * fraction + (fraction * (1 - a - b) + a) - 1
+
+    def inside(u: UOp) -> UOp:
+        return build.minimum(build.maximum(u, full_like(u, 0)), number - 1)
+
+    if method == "averaged_inverted_cdf":
+        floor = unary(Op.FLOOR, number * fraction - 1)
+        exact = eq(floor, number * fraction - 1)
+        below, above = _at(ordered, inside(floor)), _at(ordered, inside(floor + 1))
+        weight = build.where(exact, full_like(place, 0.5), full_like(place, 1))
+    else:
+        if method == "inverted_cdf":
+            place = unary(Op.CEIL, number * fraction) - 1
+        if method == "closest_observation":  # of two that are as close, that of the even rank
+            place = unary(Op.ROUND, number * fraction) - 1
+        place = inside(place)
+        low, high = unary(Op.FLOOR, place), unary(Op.CEIL, place)
+        if method == "nearest":
+            low = high = unary(Op.ROUND, place)
+        elif method in ("lower", "higher"):
+            low = high = low if method == "lower" else high
+        below, above = _at(ordered, low), _at(ordered, high)
+        weight = full_like(place, 0.5) if method == "midpoint" else place - low
+    gap, zero = above - below, full_like(below, 0)
+    gap = build.where(ne(gap, gap), zero, gap)  # the difference of two equal infinities
+    line = below * (1 - weight) + above * weight
+    between = build.where(eq(below, above), below + gap * weight, line)
+    return build.where(nan, full_like(between, float("nan")), between)

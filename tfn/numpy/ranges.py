@@ -31,7 +31,6 @@ from tfn.eager.operands import (
     inexact,
     numbers_as,
     one_axis,
-    together,
     type_of,
     values_of,
 )
@@ -259,9 +258,15 @@ def logspace(
         >>> logspace(0, 2, 3)
         Array([  1.,  10., 100.], dtype=float32)
     """
-    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    exponents = linspace(start, stop, num, endpoint, dtype=_steps_as(start, stop, dtype), axis=axis)
     result = apply(_to_the_power, (exponents,), float(base))
     return result if dtype is None else astype(result, dtype)
+
+
+def _steps_as(start: ArrayLike, stop: ArrayLike, dtype: DTypeLike | None) -> DType:
+    """The dtype of computation: no less than that of the ends, and than that of the result."""
+    wide = [] if dtype is None else [(canonical(dtype), False)]
+    return inexact(promote((*map(type_of, values_of("logspace", start, stop)), *wide)))[0]
 
 
 def _to_the_power(exponent: UOp, base: float) -> UOp:
@@ -298,7 +303,8 @@ def geomspace(
         >>> geomspace(1, 8, 4)
         Array([1., 2., 4., 8.], dtype=float32)
     """
-    operands, kind, _ = together("geomspace", start, stop, floating=True)
+    kind = _steps_as(start, stop, dtype)
+    operands = numbers_as(values_of("geomspace", start, stop), kind)
     shape = broadcast_shape("geomspace", *[x.shape for x in operands])
     axis = one_axis("geomspace", axis, len(shape) + 1)
     steps = linspace(0, 1, num, endpoint, dtype=kind)

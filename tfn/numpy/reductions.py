@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tfn._support.validate import no_out, real_number, shown
+from tfn._support.validate import no_out, real_number, result_type, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
@@ -471,7 +471,7 @@ def _mean(x: UOp, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
     count = math.prod(x.shape[a] for a in axes)
     total = build.add_up(cast(x, wide), axes, keepdims)
     if dtype not in INEXACT:
-        return total // count if count else total
+        return _truncated(total, build.full_like(total, count)) if count else total
     return cast(total / count, dtype)
 
 
@@ -480,7 +480,14 @@ def _mean_where(x: UOp, mask: UOp, axes: Numbers, dtype: DType, keepdims: bool) 
     inside = fit(truth(mask), BOOL, x.shape)
     x = choose(inside, cast(x, wide), build.zeros(x.shape, wide))
     count = build.add_up(cast(inside, wide), axes, keepdims)
-    return cast(build.add_up(x, axes, keepdims) / count, dtype)
+    total = build.add_up(x, axes, keepdims)
+    return cast(total / count if dtype in INEXACT else _truncated(total, count), dtype)
+
+
+def _truncated(total: UOp, count: UOp) -> UOp:
+    """The quotient rounded towards zero; a floor division rounds down."""
+    zero = full_like(total, 0)
+    return choose(total < zero, -(-total // count), total // count)
 
 
 def average(
@@ -569,8 +576,8 @@ def var(
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the mean, whose real part the result has; None takes that of `a`, float32
-            for integers and booleans.
+        dtype: dtype of the mean and the result; None takes that of `a`, float32 for integers and
+            booleans, and of complex numbers its real part for the result.
         out: None, for NumPy's calls of it: an array never changes.
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
@@ -581,11 +588,12 @@ def var(
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
-        is 0.
+        is not positive.
 
     Raises:
         AxisError: if the array has no such axis, or one is named twice.
-        ArgumentError: unless `ddof` or `correction` is a number.
+        ArgumentError: unless `ddof` or `correction` is a number, or if both are given.
+        DTypeError: for the dtype of integers, or a real one for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -609,18 +617,27 @@ def _spread(
     correction: int | None,
 ) -> Array:
     x = array_of(name, x)
+    if ddof and correction is not None:
+        raise ArgumentError(
+            f"{name} takes ddof or correction, not both",
+            got=f"ddof={ddof!r}, correction={correction!r}",
+            hint="they are two names of one number",
+        )
     less = real_number(name, "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes(name, axis, x.ndim)
+    allowed = COMPLEXES if x.dtype in COMPLEXES else INEXACT
+    result_type(name, kind, allowed, "the dtype of its mean to be that of the array, or wider")
+    result = part(kind) if dtype is None else kind
     operands, given = [x], (mean is not None, where is not None)
     for extra in (mean, where):
         if extra is not None:
             operands.append(operands_of(name, extra, x)[0])
             broadcast_shape(name, x.shape, operands[-1].shape)
-    return apply(graph, operands, axes, kind, less, bool(keepdims), given)
+    return apply(graph, operands, axes, (kind, result), less, bool(keepdims), given)
 
 
 def _var(x: UOp, *rest: Any) -> UOp:
-    *extra, axes, dtype, ddof, keepdims, (has_mean, has_where) = rest
+    *extra, axes, (dtype, result_dtype), ddof, keepdims, (has_mean, has_where) = rest
     wide = accumulator(dtype)
     x = cast(x, wide)
     mask = [extra[-1]] if has_where else []
@@ -634,10 +651,12 @@ def _var(x: UOp, *rest: Any) -> UOp:
         inside = fit(truth(mask[0]), BOOL, x.shape)
         squares = squared(choose(inside, deviation, build.zeros(x.shape, wide)))
         divisor = build.add_up(cast(inside, part(wide)), axes, keepdims) - ddof
-        return cast(build.add_up(squares, axes, keepdims) / divisor, part(dtype))
+        none = build.full_like(divisor, math.nan)
+        divisor = choose(divisor > 0, divisor, none)
+        return cast(build.add_up(squares, axes, keepdims) / divisor, result_dtype)
     count = math.prod(x.shape[a] for a in axes) - ddof
     total = build.add_up(squared(deviation), axes, keepdims)
-    return cast(total / (count if count > 0 else math.nan if not count else 0.0), part(dtype))
+    return cast(total / (count if count > 0 else math.nan), result_dtype)
 
 
 def squared(u: UOp) -> UOp:
@@ -664,8 +683,8 @@ def std(
     Args:
         a: array or number, of any shape.
         axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
-        dtype: dtype of the mean, whose real part the result has; None takes that of `a`, float32
-            for integers and booleans.
+        dtype: dtype of the mean and the result; None takes that of `a`, float32 for integers and
+            booleans, and of complex numbers its real part for the result.
         out: None, for NumPy's calls of it: an array never changes.
         ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
             the unbiased estimate.
@@ -676,11 +695,12 @@ def std(
 
     Returns:
         A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
-        is 0.
+        is not positive.
 
     Raises:
         AxisError: if the array has no such axis, or one is named twice.
-        ArgumentError: unless `ddof` or `correction` is a number.
+        ArgumentError: unless `ddof` or `correction` is a number, or if both are given.
+        DTypeError: for the dtype of integers, or a real one for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn._support.validate import integer
+from tfn._support.validate import integer, one_of, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, INEXACT
 from tfn.eager.operands import apply, array_of, indices_of, known_values, one_axis, together
+from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.cumulative import cumsum
 from tfn.numpy.indexing import getitem
@@ -24,7 +25,7 @@ from tfn.numpy.updates import update
 from tfn.trace import build
 from tfn.trace.build import cast, iota, ne, reshape
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp
 
 _unique: Any = np.unique  # typed for each combination of its flags, which are variables here
 
@@ -62,7 +63,7 @@ def unique(
 
     Raises:
         TracerArrayConversionError: without `size`, for a traced value.
-        ArgumentError: if `size` is negative.
+        ArgumentError: if `size` is negative, or has nothing to be filled with.
         AxisError: if the array has no such axis.
 
     Example:
@@ -85,9 +86,16 @@ def unique(
     lines = ar.reshape(ar.size) if axis is None else ar
     at = one_axis("unique", 0 if axis is None else axis, lines.ndim)
     count = lines.shape[at]
+    if not count and size and fill_value is None:
+        raise ArgumentError(
+            "unique of nothing has no element to fill a size with",
+            got=f"size={size}, ar={shown(lines)}",
+            hint="pass fill_value=",
+        )
     order, new = _ordered(lines, at, equal_nan)
-    starts = flatnonzero(new, size=size, fill_value=-1)
-    index = getitem(order, (starts,), mode="clip") if count else starts
+    next_too = flatnonzero(new, size=size + 1, fill_value=-1)  # the last count ends there
+    starts = next_too[:size]
+    index = getitem(order, (apply(_not_negative, (starts,)),)) if count else starts
     default = 0 if not count else getitem(lines, (slice(None),) * at + (index[:1] if size else 0,))
     fill = default if fill_value is None else fill_value
     values = slices_at(lines, _mark_missing(index, starts), at, fill)
@@ -97,7 +105,7 @@ def unique(
         inverse = update(group, (order,), group, "set")
         results.append(inverse.reshape(ar.shape) if axis is None else inverse)
     if return_counts:
-        results.append(apply(_lengths, (starts,), count))
+        results.append(apply(_lengths, (next_too,), count))
     return (values, *results) if results else values
 
 
@@ -110,12 +118,14 @@ def _mark(index: UOp, starts: UOp) -> UOp:
 
 
 def _lengths(starts: UOp, count: int) -> UOp:
-    """The distance of each start to the next one, or to the end; 0 where there is no start."""
+    """The distance of each start but the last to the next one; 0 where there is no start."""
     begin = build.where(starts < 0, build.full_like(starts, count), starts)
-    if not starts.size:
-        return begin
-    after = build.shrink(begin, (1,), (starts.size,))
-    return build.pad(after, (0,), (1,), value=const(count, begin.dtype)) - begin
+    last = starts.size - 1
+    return build.shrink(begin, (1,), (starts.size,)) - build.shrink(begin, (0,), (last,))
+
+
+def _not_negative(starts: UOp) -> UOp:
+    return build.maximum(starts, build.full_like(starts, 0))
 
 
 def _ordered(x: Array, axis: int, equal_nan: bool = True) -> tuple[Array, Array]:
@@ -290,7 +300,10 @@ def _selected(
     """The elements that a mask selects, and the index of each in `x`, -1 where there is none."""
     places = flatnonzero(keep, size=size, fill_value=-1)
     where = _mark_missing(getitem(order, (places,), mode="clip"), places) if x.size else places
-    default = 0 if not x.size or not places.size else getitem(x, (where[:1],), mode="clip")
+    default: ArrayLike = 0
+    if x.size and places.size:
+        first = apply(_past_end, (where[:1], where[:1]), x.size)
+        default = getitem(x, (first,), mode="fill", fill_value=0)
     return slices_at(x, where, 0, default if fill_value is None else fill_value), where
 
 
@@ -447,6 +460,8 @@ def isin(
     test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
+    *,
+    method: str = "auto",
 ) -> Array:
     """Whether each element is among those of another array.
 
@@ -455,6 +470,7 @@ def isin(
         test_elements: array of any shape.
         assume_unique: accepted as in NumPy, and changes nothing.
         invert: whether the answer is negated.
+        method: accepted as in JAX: "auto", "compare_all", "binary_search" or "sort".
 
     Returns:
         A boolean array of the shape of `element`.
@@ -464,6 +480,7 @@ def isin(
         >>> isin(tnp.array([1, 2, 3]), tnp.array([3, 1]))
         Array([ True, False,  True], dtype=bool)
     """
+    one_of("isin", "method", method, ("auto", "compare_all", "binary_search", "sort"))
     operands, dtype, _ = together("isin", element, test_elements)
     return apply(_isin, operands, dtype, bool(invert))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfn._support.validate import integer, one_of, rank, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike, Axes
-from tfn.dtypes import DTypeLike
+from tfn.dtypes import DTypeLike, canonical
 from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     array_of,
@@ -23,6 +23,7 @@ from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import clip
 from tfn.numpy.complex import conj, real
 from tfn.numpy.concatenation import concatenate
+from tfn.numpy.contraction import is_tf32
 from tfn.numpy.creation import asarray, ones
 from tfn.numpy.cumulative import cumsum, diff
 from tfn.numpy.elementary import cos, exp, sqrt
@@ -55,8 +56,9 @@ def convolve(
         v: vector of one element at least.
         mode: "full" for all sums, "same" for as many in the middle as the larger vector has,
             "valid" for those with all elements of the smaller one.
-        precision: accepted as in JAX, and changes nothing.
-        preferred_element_type: accepted as in JAX, and changes nothing.
+        precision: accepted by its names in JAX, and changes nothing.
+        preferred_element_type: dtype of the result; None takes the one that the operands promote
+            to.
 
     Returns:
         A floating vector.
@@ -72,6 +74,9 @@ def convolve(
     """
     (x, y), dtype, weak = together("convolve", a, v, floating=True)
     one_of("convolve", "mode", mode, ("full", "same", "valid"))
+    is_tf32(precision)
+    if preferred_element_type is not None:
+        dtype, weak = canonical(preferred_element_type), False
     if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
         hint = "tfn.scipy.signal.convolve takes arrays of more axes"
         raise unfit("convolve needs vectors with elements", (x, y), hint)
@@ -100,8 +105,9 @@ def correlate(
         v: vector of one element at least.
         mode: "full" for all sums, "same" for as many in the middle as the larger vector has,
             "valid", the default, for those with all elements of the smaller one.
-        precision: accepted as in JAX, and changes nothing.
-        preferred_element_type: accepted as in JAX, and changes nothing.
+        precision: accepted by its names in JAX, and changes nothing.
+        preferred_element_type: dtype of the result; None takes the one that the operands promote
+            to.
 
     Returns:
         A floating vector.
@@ -116,13 +122,10 @@ def correlate(
         Array([1., 2., 3.], dtype=float32)
     """
     x, y = array_of("correlate", a), array_of("correlate", v)
-    if x.size >= y.size:
-        return convolve(x, flip(conj(y)), mode)
-    return (
-        flip(convolve(flip(x), conj(y), mode))
-        if mode == "same"
-        else convolve(x, flip(conj(y)), mode)
-    )
+    options: Any = {"precision": precision, "preferred_element_type": preferred_element_type}
+    if x.size < y.size and mode == "same":
+        return flip(convolve(flip(x), conj(y), mode, **options))
+    return convolve(x, flip(conj(y)), mode, **options)
 
 
 def gradient(
@@ -135,14 +138,15 @@ def gradient(
         *varargs: distance of two samples, or vector of positions, one for all axes or one for each;
             1 by default.
         axis: axis or axes of the slopes, negative ones counted from the end; None takes all.
-        edge_order: 1 or None: the ends are differences of two samples.
+        edge_order: 1 or None: the ends are differences of two samples; 2: the slopes there of the
+            parabola through three.
 
     Returns:
         A floating array of the shape of `f`, or a list of one for each axis.
 
     Raises:
-        ArgumentError: for another number of distances, or an edge order other than 1.
-        ShapeError: for an axis with fewer than two elements.
+        ArgumentError: for another number of distances, or another edge order.
+        ShapeError: for an axis with fewer elements than the edge order and one more.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -150,7 +154,7 @@ def gradient(
         >>> gradient(tnp.array([0.0, 1.0, 4.0]))
         Array([1., 2., 3.], dtype=float32)
     """
-    one_of("gradient", "edge_order", edge_order, (1, None))
+    one_of("gradient", "edge_order", edge_order, (1, 2, None))
     x = _floats("gradient", f)
     rank("gradient", x, 1)
     axes = some_axes("gradient", axis, x.ndim)
@@ -162,16 +166,16 @@ def gradient(
             hint="a single distance is that of all axes",
         )
     slopes = [
-        _slope(x, at, operands_of("gradient", step, x)[0])
+        _slope(x, at, operands_of("gradient", step, x)[0], edge_order or 1)
         for at, step in zip(axes, steps, strict=True)
     ]
     return slopes[0] if len(slopes) == 1 else slopes
 
 
-def _slope(x: Array, axis: int, step: Array) -> Array:
-    if x.shape[axis] < 2:
+def _slope(x: Array, axis: int, step: Array, edge_order: int) -> Array:
+    if x.shape[axis] <= edge_order:
         raise ShapeError(
-            "gradient needs two elements along each axis",
+            f"gradient needs {edge_order + 1} elements along each axis",
             got=shown(x),
             hint="name other axes with axis=",
         )
@@ -186,13 +190,22 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
     if step.ndim:
         low, high = (
             getitem(between, (slice(None),) * axis + (s,))
-            for s in (slice(None, -1), slice(1, None))
+            for s in (slice(None, -1), slice(1, 2, None))
         )
         before, after = gaps[:-1], gaps[1:]
         inner = (low * after + high * before) / (before + after)
     else:  # one difference: an infinity in the middle has no influence
         inner = (part(2, None) - part(0, -2)) / (2 * gaps)
-    ends = [getitem(between, (slice(None),) * axis + (s,)) for s in (slice(1), slice(-1, None))]
+
+    def end(u: Array, place: int, axis: int = axis) -> Array:
+        return getitem(u, (slice(None),) * axis + (slice(place, place + 1 or None),))
+
+    ends = [end(between, 0), end(between, -1)]
+    if edge_order == 2:
+        for i, (first, second) in enumerate(((0, 1), (-1, -2))):
+            near, next_ = (end(gaps, k, 0) if step.ndim else gaps for k in (first, second))
+            bend = (ends[i] - end(between, second)) * near / (near + next_)
+            ends[i] = ends[i] + bend
     return concatenate([ends[0], inner, ends[1]], axis)
 
 
@@ -219,12 +232,14 @@ def unwrap(
         Array([ 0., -1., -2., -3.], dtype=float32)
     """
     x = array_of("unwrap", p)
-    x = x if isinstance(period, int) else _floats("unwrap", x)
+    whole = isinstance(period, int) and x.dtype.kind in "iu"
+    x = x if whole else _floats("unwrap", x)
     at = one_axis("unwrap", axis, x.ndim)
     step = diff(x, axis=at)
-    half = period / 2 if not isinstance(period, int) else period // 2
+    half = period // 2 if whole else period / 2
     wrapped_step = (step + half) % period - half
-    wrapped_step = where((wrapped_step == -half) & (step > 0), half, wrapped_step)
+    if half * 2 == period:
+        wrapped_step = where((wrapped_step == -half) & (step > 0), half, wrapped_step)
     change = wrapped_step - step
     if discont is not None:
         change = where(magnitude(step) < discont, 0, change)

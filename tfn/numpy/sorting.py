@@ -20,7 +20,13 @@ from tfn.trace.uop import UOp
 
 
 def sort(
-    a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: str | None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
 ) -> Array:
     """The elements sorted along an axis; NaN comes last, or first if descending.
 
@@ -28,20 +34,24 @@ def sort(
         a: array of any dtype; complex numbers are ordered by real, then imaginary part.
         axis: axis that is sorted, counted from the end if negative; the last by default, None takes
             the flat array.
-        descending: whether the largest elements come first.
+        kind: accepted as in NumPy, by its names of algorithms: sorting is always stable.
+        order: None: arrays have no fields to order by.
         stable: accepted as in NumPy: sorting is always stable.
+        descending: whether the largest elements come first.
 
     Returns:
         An array of the shape and dtype of `a`, or a vector of all elements.
 
     Raises:
         AxisError: if the array has no such axis.
+        ArgumentError: for another kind, or an order.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> sort(tnp.array([3, 1, 2]), descending=True)
         Array([3, 2, 1], dtype=int32)
     """
+    _one_way("sort", kind, order)
     a, axis = flat_or_axis("sort", a, axis)
     return apply(_sorted, (a,), axis, bool(descending), weak=a.weak_type)
 
@@ -50,8 +60,10 @@ def argsort(
     a: ArrayLike,
     axis: int | None = -1,
     *,
-    descending: bool = False,
+    kind: str | None = None,
+    order: None = None,
     stable: bool = True,
+    descending: bool = False,
     dtype: DTypeLike | None = None,
 ) -> Array:
     """The indices that sort an array along an axis; equal elements keep their order.
@@ -60,8 +72,10 @@ def argsort(
         a: array of any dtype; complex numbers are ordered by real, then imaginary part.
         axis: axis that is sorted, counted from the end if negative; the last by default, None takes
             the flat array.
-        descending: whether the largest elements come first.
+        kind: accepted as in NumPy, by its names of algorithms: sorting is always stable.
+        order: None: arrays have no fields to order by.
         stable: accepted as in NumPy: sorting is always stable.
+        descending: whether the largest elements come first.
         dtype: dtype of the indices; None takes int32, or int64 for a long axis.
 
     Returns:
@@ -69,15 +83,22 @@ def argsort(
 
     Raises:
         AxisError: if the array has no such axis.
+        ArgumentError: for another kind, or an order.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> argsort(tnp.array([3, 1, 2]))
         Array([1, 2, 0], dtype=int32)
     """
+    _one_way("argsort", kind, order)
     a, axis = flat_or_axis("argsort", a, axis)
-    order = apply(_order, (a,), axis, bool(descending))
-    return order if dtype is None else order.astype(dtype)
+    places = apply(_order, (a,), axis, bool(descending))
+    return places if dtype is None else places.astype(dtype)
+
+
+def _one_way(name: str, kind: str | None, order: None) -> None:
+    one_of(name, "kind", kind, (None, "quicksort", "heapsort", "mergesort", "stable"))
+    one_of(name, "order", order, (None,))
 
 
 def _sorted(x: UOp, axis: int, descending: bool) -> UOp:
@@ -227,13 +248,16 @@ def _search(a: UOp, v: UOp, left: bool) -> UOp:
     return build.scan(body, [a, v], [start], [steps], turns)[0]
 
 
-def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+def digitize(
+    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
+) -> Array:
     """The number of the bin in which each element lies: 0 before the first border.
 
     Args:
         x: array or number.
         bins: ascending vector of borders.
         right: whether a border belongs to the bin below it.
+        method: accepted as in `searchsorted`.
 
     Returns:
         An integer array of the shape of `x`, of numbers from 0 to the number of borders.
@@ -246,7 +270,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
         >>> digitize(tnp.array([0.5, 2.5]), tnp.array([0.0, 1.0, 2.0]))
         Array([1, 3], dtype=int32)
     """
-    return searchsorted(bins, x, side="left" if right else "right")
+    side = "left" if right else "right"
+    return searchsorted(bins, x, side=side, method=method or "scan")
 
 
 def sort_complex(a: ArrayLike) -> Array:

@@ -215,7 +215,7 @@ def matrix_rank(
         M: matrices, the last two axes; of fewer axes the rank is 1, or 0 if all is zero.
         rtol: singular values up to this fraction of the largest are negligible; None takes the
             larger size of the matrix times the machine precision.
-        tol: singular values up to this one are negligible, whatever `rtol` says; None follows
+        tol: singular values up to this one are negligible, and `rtol` is None; None follows
             `rtol`.
         hermitian: accepted as in NumPy, and changes nothing.
 
@@ -227,6 +227,12 @@ def matrix_rank(
         >>> matrix_rank(tnp.ones((2, 2))).item()
         1
     """
+    if rtol is not None and tol is not None:
+        raise ArgumentError(
+            "matrix_rank takes rtol or tol, not both",
+            got=f"rtol={shown(rtol)}, tol={shown(tol)}",
+            hint="tol is a singular value, rtol a fraction of the largest",
+        )
     M = array_of("matrix_rank", M)
     if M.ndim < 2:
         return reductions.any(M != 0).astype(int)

@@ -12,7 +12,7 @@ import numpy as np
 from tfn._support.validate import integer, rank, several, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
-from tfn.eager.operands import apply, array_of
+from tfn.eager.operands import apply, array_of, one_axis
 from tfn.errors import ArgumentError
 from tfn.numpy import contraction, manipulation
 from tfn.numpy.contraction import matmul
@@ -128,6 +128,7 @@ def cross(
 
     Raises:
         ShapeError: for other sizes.
+        AxisError: if one of them has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -135,7 +136,7 @@ def cross(
         Array([1, 0, 0], dtype=int32)
     """
     a, b = array_of("cross", x1), array_of("cross", x2)
-    if any(x.ndim == 0 or x.shape[axis] != 3 for x in (a, b)):
+    if any(x.ndim == 0 or x.shape[one_axis("linalg.cross", axis, x.ndim)] != 3 for x in (a, b)):
         raise unfit("linalg.cross needs vectors of size 3", (a, b), "axis= says where they lie")
     return contraction.cross(a, b, axis=axis)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfn._support.validate import integer, unfit
+from tfn._support.validate import integer, one_of, shown, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import finfo
 from tfn.eager.operands import array_of, some_axes
-from tfn.errors import ShapeError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.contraction import matmul
 from tfn.numpy.creation import asarray, zeros
 from tfn.numpy.linalg import determinants, eigen, triangular
@@ -138,10 +138,15 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
-def slogdet(a: Num[ArrayLike, "*batch n n"]) -> SlogdetResult:
+def slogdet(a: Num[ArrayLike, "*batch n n"], *, method: str | None = None) -> SlogdetResult:
     """The sign, or phase, of determinants, and the logarithm of their size.
 
+    Args:
+        a: square matrices, the last two axes.
+        method: "lu" or "qr", accepted as in JAX; the factors are those of LU either way.
+
     Raises:
+        ArgumentError: for another method.
         ShapeError: unless the last two axes are of one size.
 
     Example:
@@ -149,6 +154,7 @@ def slogdet(a: Num[ArrayLike, "*batch n n"]) -> SlogdetResult:
         >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
         SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
     """
+    one_of("slogdet", "method", method, (None, "lu", "qr"))
     return SlogdetResult(*determinants.slogdet(a))
 
 
@@ -166,7 +172,7 @@ def pinv(
         rtol: singular values up to this fraction of the largest count as zero; None takes the
             larger size of the matrix times the machine precision.
         hermitian: accepted as in NumPy, and changes nothing.
-        rcond: older name of `rtol`, which wins if it is given.
+        rcond: older name of `rtol`.
 
     Returns:
         Matrices of shape ``(*batch, n, m)``.
@@ -176,12 +182,19 @@ def pinv(
 
     Source: G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
     squares problems whose variables separate", 1973.
+        ArgumentError: if both `rtol` and `rcond` are given.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> pinv(tnp.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.0]]
     """
+    if rtol is not None and rcond is not None:
+        raise ArgumentError(
+            "pinv takes rtol or rcond, not both",
+            got=f"rtol={shown(rtol)}, rcond={shown(rcond)}",
+            hint="they are two names of one number",
+        )
     a = matrices("pinv", a)
     relative = rtol if rcond is None else rcond
     if relative is None:
