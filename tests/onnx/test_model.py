@@ -1,0 +1,171 @@
+"""Models that were loaded: values, transforms, export, training, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+from tests.onnx.building import graph, model, node, one, value
+from tfn import numpy as tnp
+from tfn import onnx, random
+from tfn.errors import ArgumentError, NotAvailableError, ShapeError
+
+RNG = np.random.default_rng(0)
+WEIGHTS = {
+    "w": RNG.standard_normal((4, 8)).astype(np.float32),
+    "b": RNG.standard_normal(8).astype(np.float32),
+    "v": RNG.standard_normal((8, 3)).astype(np.float32),
+}
+ROWS = [
+    node("Gemm", "x w b", "h"),
+    node("Relu", "h", "r"),
+    node("MatMul", "r v", "y"),
+]
+NETWORK = model(graph(ROWS, [value("x", np.float32, ["batch", 4])], ["y"], WEIGHTS))
+X = RNG.standard_normal((5, 4)).astype(np.float32)
+
+
+def here(params: Any, x: Any) -> Any:
+    return tnp.maximum(x @ params["w"] + params["b"], 0) @ params["v"]
+
+
+def test_a_network_gives_the_values_of_its_nodes() -> None:
+    loaded = onnx.load(NETWORK)
+    assert sorted(loaded.params) == ["b", "v", "w"] and loaded.opset == 23
+    want = here(WEIGHTS, tnp.asarray(X))
+    np.testing.assert_allclose(loaded(x=X)["y"], want, rtol=1e-5)
+    np.testing.assert_allclose(tfn.jit(loaded)(X)["y"], want, rtol=1e-5)
+
+
+def test_types_of_inputs_have_the_symbols_of_the_file() -> None:
+    spec = onnx.load(NETWORK).inputs["x"]
+    assert str(spec.shape) == "(batch, 4)" and spec.dtype == np.float32
+
+
+def test_gradients_by_parameters_and_batches() -> None:
+    loaded = onnx.load(NETWORK)
+    got = tfn.grad(lambda m: (m(x=X)["y"] ** 2).sum())(loaded)
+    want = tfn.grad(lambda p: (here(p, tnp.asarray(X)) ** 2).sum())(loaded.params)
+    for name, slope in want.items():
+        np.testing.assert_allclose(got.params[name], slope, rtol=1e-4, atol=1e-4)
+    rows = tfn.vmap(lambda x: loaded(x=x)["y"])(tnp.asarray(X)[:, None])
+    np.testing.assert_allclose(rows[:, 0], loaded(x=X)["y"], rtol=1e-5)
+
+
+def test_an_exported_network_is_proved(tmp_path: Path) -> None:
+    loaded = onnx.load(NETWORK)
+    spec = tfn.ShapeDtypeStruct((5, 4), "float32")
+    assert tfn.verify(lambda x: loaded(x=x)["y"], spec).proved
+    exported = tfn.export(lambda x: loaded(x=x)["y"], spec, path=tmp_path / "net.c")
+    assert [file.name for file in exported.files] == ["net.c", "net.h"]
+
+
+def test_a_file_is_read_from_its_path(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(NETWORK)
+    for path in (tmp_path / "net.onnx", str(tmp_path / "net.onnx")):
+        np.testing.assert_allclose(onnx.load(path)(X)["y"], onnx.load(NETWORK)(X)["y"])
+    with pytest.raises(OSError):
+        onnx.load(tmp_path / "none.onnx")
+    with pytest.raises(ArgumentError, match="a path or bytes"):
+        onnx.load(3)  # type: ignore[arg-type]
+
+
+def test_weights_that_are_nodes_are_parameters_and_shapes_are_not() -> None:
+    rows = [
+        node("Constant", "", "w", value=WEIGHTS["w"]),
+        node("Constant", "", "s", value=np.array([-1], np.int64)),
+        node("MatMul", "x w", "h"),
+        node("Reshape", "h s", "y"),
+    ]
+    loaded = onnx.load(model(graph(rows, ["x"], ["y"])))
+    assert list(loaded.params) == ["w"]
+    np.testing.assert_allclose(
+        tfn.jit(loaded)(X)["y"], (X @ WEIGHTS["w"]).reshape(-1), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_shapes_are_computed_while_tracing() -> None:
+    """A chain of shape arithmetic leaves no kernel."""
+    rows = [
+        node("Shape", "x", "s"),
+        node("Gather", "s i", "n"),
+        node("Concat", "n m", "t", axis=0),
+        node("Reshape", "x t", "y"),
+    ]
+    constants = {"i": np.array([0], np.int64), "m": np.array([-1], np.int64)}
+    loaded = onnx.load(model(graph(rows, ["x"], ["y"], constants)))
+    x = tnp.ones((2, 3, 4))
+    assert tfn.jit(loaded)(x)["y"].shape == (2, 12)
+    assert str(tfn.show(lambda x: loaded(x=x)["y"], x, at="kernels")).count("kernel ") <= 1
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    rows = [
+        node("TfIdfVectorizer", "x", "a"),
+        node("Odd", "a", "b", "my.domain"),
+        node("Odd", "b", "y", "my.domain"),
+    ]
+    loaded = onnx.load(model(graph(rows, ["x"], ["y"])))
+    assert loaded.unsupported() == {"TfIdfVectorizer": 1, "my.domain.Odd": 2}
+    with pytest.raises(NotAvailableError, match="2 operations") as raised:
+        loaded(x=X)
+    assert "TfIdfVectorizer (1), my.domain.Odd (2)" in str(raised.value)
+
+
+def test_inputs_are_checked_by_name_and_shape() -> None:
+    loaded = onnx.load(NETWORK)
+    for args, inputs in (((), {}), ((X, X), {}), ((X,), {"x": X}), ((), {"z": X})):
+        with pytest.raises(ArgumentError, match="inputs"):
+            loaded(*args, **inputs)
+    with pytest.raises(ShapeError, match="axis 1 of the input 'x' has 4 elements"):
+        loaded(np.ones((2, 5), np.float32))
+    with pytest.raises(ShapeError, match="has 2 axes"):
+        loaded(np.ones(4, np.float32))
+    pair = [value(n, np.float32, ["n"]) for n in "ab"]
+    both = onnx.load(model(graph([node("Add", "a b", "y")], pair, ["y"])))
+    with pytest.raises(ShapeError, match="'n' is one size"):
+        both(np.ones(2, np.float32), np.ones(1, np.float32))
+
+
+def test_functions_of_the_file_run_with_their_attributes() -> None:
+    slope = {"name": "alpha", "reference": "slope", "type": 1}
+    own = {
+        "name": "Twice",
+        "domain": "mine",
+        "inputs": ["a"],
+        "outputs": ["c"],
+        "attributes": ["slope"],
+        "nodes": [node("LeakyRelu", "a", "b") | {"attributes": [slope]}, node("Add", "b b", "c")],
+        "opsets": [{"version": 23}],
+    }
+    made = graph([node("Twice", "x", "y", "mine", slope=0.5)], ["x"], ["y"])
+    got = onnx.load(model(made, functions=[own]))(np.array([-2.0, 3.0], np.float32))
+    assert got["y"].tolist() == [-2.0, 6.0]
+
+
+def test_dropout_drops_with_a_key_in_training_alone() -> None:
+    loaded = onnx.load(one("Dropout", X))
+    assert np.array_equal(loaded(X)["y0"], X)
+    assert np.array_equal(loaded(X, key=random.key(0))["y0"], X)
+    dropped = np.asarray(loaded(X, key=random.key(0), training=True)["y0"])
+    assert set(np.round(dropped[dropped != 0] / X[dropped != 0], 5)) == {2.0}
+    assert 0 < (dropped == 0).sum() < X.size
+
+
+def test_random_operations_need_a_key_and_repeat_with_it() -> None:
+    loaded = onnx.load(model(graph([node("RandomNormal", "", "y", shape=[3])], [], ["y"])))
+    with pytest.raises(ArgumentError, match="RandomNormal draws random numbers"):
+        loaded()
+    first, again = (loaded(key=random.key(1))["y"].tolist() for _ in range(2))
+    assert first == again != loaded(key=random.key(2))["y"].tolist()
+
+
+def test_an_error_names_the_node() -> None:
+    loaded = onnx.load(one("MatMul", X, X))
+    with pytest.raises(ShapeError) as raised:
+        loaded(X, X)
+    assert "in the node MatMul of the model" in "".join(raised.value.__notes__)

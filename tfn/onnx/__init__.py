@@ -1,0 +1,12 @@
+"""ONNX: networks that other libraries exported, as functions to differentiate, batch and export.
+
+In reading order:
+    model: `load`, and the module that it gives: parameters, inputs, outputs, a call.
+    graph: nodes, constants and types of a file as records, checked.
+    schema: the messages of a file, as data.
+    wire: Protocol Buffers, without trust.
+    ops: a function for each operation.
+"""
+
+from tfn.onnx.model import Model as Model
+from tfn.onnx.model import load as load
