@@ -76,6 +76,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.sharding",
         "tfn.distributed",
         "tfn.export",
+        "tfn.onnx",
         "tfn.config",
         "tfn.run",
         "tfn.errors",
@@ -137,6 +138,8 @@ INTRODUCTIONS: dict[str, str] = {
     "(../howto/derivative.md).",
     "tfn.errors": "Exceptions.  Each is a `TfnError` and an instance of the class of Python that "
     "fits; a message says what broke, what was got, at which line, and how to mend it.",
+    "tfn.onnx": "Networks that other libraries exported as ONNX, as functions to differentiate, "
+    "batch, prove and export.  [How to run an ONNX network](../howto/onnx.md).",
     "tfn.run": "The caches of a process.  [How caches work](../explanation/caches.md).",
     "tfn.export": "Ahead-of-time export: `tfn.export(f, *specs, path=...)` writes files; "
     "`tfn.export.serialize` and `tfn.export.deserialize` turn functions into bytes and back; "

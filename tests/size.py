@@ -100,6 +100,7 @@ ROOMS = (
     Room("dsp",            ANNEX,    1_335,  9.2, "as measured"),
     Room("pack",           ANNEX,    1_766, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_215,  9.6, "as measured"),
+    Room("onnx",           ANNEX,    2_850, 11.7, "a reader and a function for each operation"),
     Room("compat",         ANNEX,    3_782,  9.7, "as measured"),
     Room("scipy",          ANNEX,    3_797, 12.8, "as measured"),
     Room("experimental",   ANNEX,    3_266, 11.5, "as measured"),

@@ -90,7 +90,7 @@ class Function:
 
 @frozen
 class File:
-    """What a file holds."""
+    """A model as it lies in a file."""
 
     graph: Graph
     opsets: Mapping[Domain, int]

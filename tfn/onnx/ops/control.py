@@ -7,6 +7,7 @@ inputs; what it reads besides is what the graph around it has defined.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,11 +124,14 @@ def Scan(
     if opset < 9:  # batched, and with lengths
         _, *rest = values
         states = len(rest) - num_scan_inputs
-        results = [
-            Scan(*(v[i] for v in rest), body=body, num_scan_inputs=num_scan_inputs, run=run,
-                 scan_input_directions=directions)
-            for i in range(rest[0].shape[0])
-        ]  # fmt: skip
+        one = partial(
+            Scan,
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            run=run,
+            scan_input_directions=directions,
+        )
+        results = [one(*(v[i] for v in rest)) for i in range(rest[0].shape[0])]
         return tuple(jnp.stack(list(rows)) for rows in zip(*results))
     states = len(values) - num_scan_inputs
     carries = tuple(map(jnp.asarray, values[:states]))

@@ -30,7 +30,7 @@ def around(
     auto_pad: str,
     ceil: bool = False,
 ) -> Pairs:
-    """What is padded before and behind each axis of space."""
+    """The padding before and behind each axis of space."""
     rank = len(window)
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilations)]
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
@@ -135,9 +135,14 @@ def _pooled(
     dilations: Sequence[int],
 ) -> Value:
     return lax.reduce_window(
-        x, init, function, (1, 1, *window), (1, 1, *strides), [(0, 0), (0, 0), *pairs],
+        x,
+        init,
+        function,
+        (1, 1, *window),
+        (1, 1, *strides),
+        [(0, 0), (0, 0), *pairs],
         window_dilation=(1, 1, *dilations),
-    )  # fmt: skip
+    )
 
 
 def AveragePool(
@@ -187,10 +192,9 @@ def MaxPool(
     space = x.shape[2:]
     flat = np.arange(int(np.prod(x.shape)), dtype=np.int64).reshape(x.shape)
     if storage_order:  # columns first: the last two axes change places
-        flat = np.moveaxis(
-            np.arange(flat.size, dtype=np.int64).reshape(*x.shape[:2], *space[::-1]),
-            tuple(range(2, 2 + rank)), tuple(range(2, 2 + rank))[::-1],
-        )  # fmt: skip
+        axes = tuple(range(2, 2 + rank))
+        turned = np.arange(flat.size, dtype=np.int64).reshape(*x.shape[:2], *space[::-1])
+        flat = np.moveaxis(turned, axes, axes[::-1])
 
     around_x = [(0, 0), (0, 0), *((low, max(high, 0)) for low, high in pairs)]
     wide = jnp.pad(x, around_x, constant_values=low)
