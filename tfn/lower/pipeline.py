@@ -23,6 +23,7 @@ from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
 from tfn.lower import pack
+from tfn.lower.codegen.legalize import legalized
 from tfn.lower.codegen.partial_vectors import split_partial_vectors
 from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
 from tfn.lower.codegen.sort import sort
@@ -295,9 +296,9 @@ def _render_kernel(
     language: Language, target: Target, items: Sequence[UOp], stages: int, name: str
 ) -> str:
     if target.grid or not language.symbol_prefix:
-        return language.kernel(name, items)
+        return language.kernel(name, legalized(items))
     # In C a partial vector is a word of its own.
-    text = language.kernel(name, split_partial_vectors(items, target))
+    text = language.kernel(name, split_partial_vectors(legalized(items), target))
     if not stages:
         return text
     return pack.pipelined.pipelined(text, target.triple.split("-")[0], stages)
@@ -386,7 +387,8 @@ def _lower_kernel(body: UOp, target: Target, language: Language) -> Kernel:
         return _custom_kernel(body, target, language)
     if kernel_passes == (passes.sort,):
         items = passes.sort(body, target)
-        name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
+        render = lambda name: language.kernel(name, legalized(items))
+        name, text = language.name_by_digest("k", render)
         shape = _threads(items), _local_bytes(items)
         return Kernel(name, body, (), tile_count(body), text, sort.work(body), None, *shape)
     decomposed = passes.decompose(body, _restricted(target, language))

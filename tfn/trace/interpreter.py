@@ -260,6 +260,9 @@ class _Machine:
             return np.full(u.arg, values[0], u.dtype)
         if u.op is Op.SHUFFLE:
             return np.concatenate(values)[list(u.arg)]
+        if u.op is Op.QUOTIENT:
+            x, y = values
+            return (x - np.fmod(x, y)) // y
         if u.op is Op.DOT2:
             return _dot2(*values)
         if u.op is Op.MMA:

@@ -150,6 +150,7 @@ class Op(enum.Enum):
     PREFETCH = "prefetch"  # a cache line is read ahead; it may be beyond the end of the buffer
     LEAVE = "leave"  # leaves a loop unless a condition holds
     END = "end"  # closes a loop with the next values of its accumulators
+    QUOTIENT = "quotient"  # of integers, towards zero; by neither 0 nor, of signed ones, -1
     DOT2 = "dot2"  # two products of neighbours added to the first operand, by one instruction
     TILE = "tile"  # rows of memory as a matrix in a register of a matrix unit
     MMA = "mma"  # the product of two such matrices added to the first operand

@@ -62,7 +62,7 @@ _KINDS: dict[Op, tuple[frozenset[DType], str]] = {
         Op.SQRT, Op.RSQRT, Op.DIV, Op.POW,
     ), (INEXACT, "floating or complex values")),
     Op.MOD: (REAL, "real numbers"),
-    Op.FLOORDIV: (INTEGERS, "integers"),
+    **dict.fromkeys((Op.FLOORDIV, Op.QUOTIENT), (INTEGERS, "integers")),
     **dict.fromkeys((Op.MAX, Op.MIN), (ORDERED, "real numbers or booleans")),
     **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR), (BITS, "integers or booleans")),
     **dict.fromkeys((Op.SHL, Op.SHR), (INTEGERS, "integers")),
@@ -337,6 +337,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.BITCAST: Primitive(_bitcast, exact=True),
     Op.WHERE: Primitive(_where, linear=(1, 2), exact=True),
     Op.LDEXP: Primitive(_ldexp, exact=True),
+    Op.QUOTIENT: Primitive(_elementwise(Op.QUOTIENT)),
     Op.DOT2: Primitive(_dot2),
     **{op: Primitive(rule) for op, rule in matrix_tiles.TYPES.items()},
 

@@ -91,6 +91,7 @@ LINEAR_OPS = _COMPUTE | {
     Op.LANES,
     Op.SHUFFLE,
     Op.ACROSS,
+    Op.QUOTIENT,
     Op.DOT2,
     Op.TILE,
     Op.MMA,

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOATS, INT32, UNSIGNED, DType
+from tfn.dtypes import BFLOAT16, BOOL, FLOATS, INT32, UNSIGNED, DType
 from tfn.lower.codegen.render import access, matrix
 from tfn.lower.codegen.render.access import zero
 from tfn.lower.codegen.render.writer import (
@@ -290,64 +290,13 @@ def _constant(u: UOp, value: int) -> str:
     return f"splat ({scalar(u.dtype)} {value})" if u.shape else str(value)
 
 
-def _log2(n: int) -> int | None:
-    """The binary logarithm of a power of two; by it, floor division is a shift."""
-    return n.bit_length() - 1 if n > 0 and n & (n - 1) == 0 else None
-
-
-def _division(w: LlvmWriter, u: UOp) -> str:
-    """Floor division and modulo of integers; division by zero gives 0, never a trap.
-
-    By powers of two they are a shift and a mask, of negative numbers too.
-    """
-    x, y = u.src
-    kind, a, b = typed(u), w(x), w(y)
-    signed = _kind(u.dtype) == 1
-    if y.op is Op.CONST and (shift := _log2(int(y.arg.value))) is not None:
-        if u.op is Op.MOD:
-            return w.let(f"and {kind} {a}, {_constant(u, (1 << shift) - 1)}")
-        return w.let(f"{'ashr' if signed else 'lshr'} {kind} {a}, {_constant(u, shift)}")
-    one, zero, minus_one = _constant(u, 1), _constant(u, 0), _constant(u, -1)
-    safe = y.op is Op.CONST and y.arg.bits != 0 and (not signed or y.arg.value > 0)
-    bools = vector("i1", u.shape)
-    divisor = b
-    if not safe:
-        traps = by_zero = w.let(f"icmp eq {kind} {b}, {zero}")
-        if signed:  # x // -1 overflows for the smallest x: it is -x, which wraps around
-            negates = w.let(f"icmp eq {kind} {b}, {minus_one}")
-            traps = w.let(f"or {bools} {by_zero}, {negates}")
-        divisor = w.let(f"select {bools} {traps}, {kind} {one}, {kind} {b}")
-    quotient = _quotient(w, u, a, divisor, signed)
-    product = w.let(f"mul {kind} {quotient}, {divisor}")
-    rest = w.let(f"sub {kind} {a}, {product}")
-    if signed:  # truncated to floored: one less where the signs differ and there is a remainder
-        signs = w.let(f"xor {kind} {rest}, {divisor}")
-        signs_differ = w.let(f"icmp slt {kind} {signs}, {zero}")
-        inexact = w.let(f"icmp ne {kind} {rest}, {zero}")
-        adjust = w.let(f"and {bools} {signs_differ}, {inexact}")
-        if u.op is Op.MOD:
-            more = w.let(f"add {kind} {rest}, {divisor}")
-            rest = w.let(f"select {bools} {adjust}, {kind} {more}, {kind} {rest}")
-        else:
-            less = w.let(f"sub {kind} {quotient}, {one}")
-            quotient = w.let(f"select {bools} {adjust}, {kind} {less}, {kind} {quotient}")
-    if safe:
-        return rest if u.op is Op.MOD else quotient
-    if u.op is Op.MOD:
-        return w.let(f"select {bools} {traps}, {kind} {zero}, {kind} {rest}")
-    if signed:
-        opposite = w.let(f"sub {kind} {zero}, {a}")
-        quotient = w.let(f"select {bools} {negates}, {kind} {opposite}, {kind} {quotient}")
-    return w.let(f"select {bools} {by_zero}, {kind} {zero}, {kind} {quotient}")
-
-
-def _quotient(w: LlvmWriter, u: UOp, a: str, b: str, signed: bool) -> str:
+def _quotient(w: LlvmWriter, u: UOp) -> str:
     """The truncated quotient.
 
     Processors have no division of integer vectors.  Floats with a longer mantissa divide exactly: a
     quotient that is no integer is farther from the next integer than rounding moves it.
     """
-    kind, sign = typed(u), "s" if signed else "u"
+    (a, b), kind, sign = map(w, u.src), typed(u), "s" if _kind(u.dtype) == 1 else "u"
     if not u.shape or u.src[1].op is Op.CONST or u.dtype.itemsize > 4:
         return w.let(f"{sign}div {kind} {a}, {b}")
     real = vector("float" if u.dtype.itemsize < 4 else "double", u.shape)
@@ -370,8 +319,6 @@ def _cast(w: LlvmWriter, u: UOp) -> str:
     if b == BOOL:
         nothing = "zeroinitializer" if u.shape else zero(a)
         return w.let(f"{'fcmp une' if a in FLOATS else 'icmp ne'} {from_} {x}, {nothing}")
-    if BFLOAT16 in (a, b):
-        return _brain_cast(w, u)
     if a in FLOATS and b in FLOATS:
         return w.let(f"{'fpext' if b.itemsize > a.itemsize else 'fptrunc'} {from_} {x} to {to}")
     if a in FLOATS:
@@ -383,30 +330,6 @@ def _cast(w: LlvmWriter, u: UOp) -> str:
     if a != BOOL and b.itemsize < a.itemsize:
         return w.let(f"trunc {from_} {x} to {to}")
     return w.let(f"{'sext' if _kind(a) == 1 else 'zext'} {from_} {x} to {to}")
-
-
-def _brain_cast(w: LlvmWriter, u: UOp) -> str:
-    """Casts of bfloat16, the upper half of a float32: widened by a shift, rounded half to even."""
-    source = u.src[0]
-    assert FLOAT32 in (source.dtype, u.dtype), "decompose goes through float32"
-    x = w(source)
-    half, word, real = (vector(t, u.shape) for t in ("i16", "i32", "float"))
-
-    def number(value: int) -> str:
-        return f"splat (i32 {value})" if u.shape else str(value)
-
-    if u.dtype == FLOAT32:
-        wide = w.let(f"zext {half} {x} to {word}")
-        return w.let(f"bitcast {word} {w.let(f'shl {word} {wide}, {number(16)}')} to {real}")
-    bits = w.let(f"bitcast {real} {x} to {word}")
-    upper = w.let(f"lshr {word} {bits}, {number(16)}")
-    odd = w.let(f"and {word} {upper}, {number(1)}")
-    rounded = w.let(f"add {word} {w.let(f'add {word} {bits}, {odd}')}, {number(0x7FFF)}")
-    # Rounding could carry the bits of a NaN into those of a number: it is made quiet instead.
-    quiet = w.let(f"or {word} {bits}, {number(0x400000)}")
-    nan = w.let(f"fcmp uno {real} {x}, {x}")
-    chosen = w.let(f"select {vector('i1', u.shape)} {nan}, {word} {quiet}, {word} {rounded}")
-    return w.let(f"trunc {word} {w.let(f'lshr {word} {chosen}, {number(16)}')} to {half}")
 
 
 def _to_integer(w: LlvmWriter, u: UOp) -> str:
@@ -460,7 +383,7 @@ RENDER: dict[Op, Row] = {
     Op.SPLAT: _splat, Op.SHUFFLE: _shuffle, Op.ACROSS: _across, Op.DOT2: _dot2,
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
     **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
-    Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _division,
+    Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.QUOTIENT: _quotient,
     Op.CAST: _cast, Op.BITCAST: _bitcast, Op.LDEXP: _ldexp, **matrix.RENDER,
 }
 # fmt: on

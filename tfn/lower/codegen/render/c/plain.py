@@ -95,9 +95,6 @@ FORMULAS: dict[str, tuple[str, str, str]] = {
     "min": ("TT", "T", """\
 {U} x = {bits}(a), y = {bits}(b), keep = {is}(a < b) | {is}(a != a), same = {is}(a == b);
   return {unbits}((keep & x) | (~keep & (y | (same & x))));"""),
-    "brain": ("F", "U", """\
-{U} x = {bits}(a), nan = {is}(a != a);
-  return ((nan & (x | 0x400000u)) | (~nan & (x + ((x >> 16) & 1u) + 0x7fffu))) >> 16;"""),
     "unbrain": ("U", "F", "return {unbits}(a << 16);"),
     "half": ("F", "U", """\
 {U} all = {bits}(a), size = all & 0x7fffffffu, kept = size >> 13;
@@ -120,7 +117,7 @@ FORMULAS: dict[str, tuple[str, str, str]] = {
 }
 """Types of operands and result, and a body without branches, for scalars and for GNU vectors.
 
-`abs` clears the sign; `max` and `min` give NaN if either is; `brain` and `half` round a float to
+`abs` clears the sign; `max` and `min` give NaN if either is; `half` rounds a float to
 16 bits, half to even, and `unbrain` and `unhalf` widen them: a half below 2^-14 counts in steps of
 2^-24, as float32 does from 0.5 to 1.
 """

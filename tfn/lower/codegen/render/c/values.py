@@ -1,10 +1,10 @@
-"""Values as C: arithmetic, comparisons, selects, divisions, casts and reductions of lanes."""
+"""Values as C: arithmetic, comparisons, selects, casts and reductions of lanes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOATS, DType
+from tfn.dtypes import BOOL, FLOAT16, FLOAT32, FLOATS, DType
 from tfn.lower.codegen.render.c.names import shaped, stored
 from tfn.lower.codegen.render.c.writer import CWriter, constant_prefix, signed
 from tfn.trace.op import Op, Shape
@@ -15,10 +15,11 @@ WORD: dict[Op, str] = {
     Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul", Op.DIV: "div", Op.AND: "and", Op.OR: "or",
     Op.XOR: "xor", Op.SHL: "shl", Op.SHR: "shr", Op.LT: "lt", Op.LE: "le", Op.EQ: "eq",
     Op.NE: "ne", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "round", Op.SQRT: "sqrt",
-    Op.ABS: "abs", Op.FMA: "fma",
+    Op.ABS: "abs", Op.FMA: "fma", Op.QUOTIENT: "div",
 }
 """The operation of the word for each op."""
 # fmt: on
+_SIGNED_WORD = {Op.SHR: "sar", Op.QUOTIENT: "sdiv"}
 
 
 def splat(w: CWriter, u: UOp) -> None:
@@ -71,8 +72,8 @@ def _binary(w: CWriter, op: Op, dtype: DType, shape: Shape, a: str, b: str) -> s
         small, large = (a, b) if op is Op.MIN else (b, a)
         return w.word("select", kind, shape, less, small, large)
     operation = WORD[op]
-    if op is Op.SHR and signed(dtype):
-        operation = "sar"
+    if op in _SIGNED_WORD and signed(dtype):
+        operation = _SIGNED_WORD[op]
     return w.word(operation, kind, shape, a, b)
 
 
@@ -189,54 +190,6 @@ def select(w: CWriter, u: UOp) -> None:
     w.put(u, w.word("select", kind, u.shape, test, w(x), w(y)))
 
 
-def division(w: CWriter, u: UOp) -> None:
-    """Floor division and modulo of integers; division by zero gives 0, never a trap."""
-    x, y = u.src
-    kind, a, b, is_signed = stored(u.dtype), w(x), w(y), signed(u.dtype)
-
-    def number(value: int) -> str:
-        return w(const(value, u.dtype, u.shape))
-
-    def put(operation: str, *operands: str) -> str:
-        return w.let(shaped(kind, u.shape), w.word(operation, kind, u.shape, *operands))
-
-    def test(operation: str, *operands: str) -> str:
-        kind_of_mask = shaped(kind, u.shape) if u.shape else "_Bool"
-        return w.let(kind_of_mask, w.word(operation, kind, u.shape, *operands))
-
-    def both(operation: str, p: str, q: str) -> str:
-        kind_of_mask = shaped(kind, u.shape) if u.shape else "_Bool"
-        return w.let(kind_of_mask, w.word(operation, kind if u.shape else "u32", u.shape, p, q))
-
-    safe = y.op is Op.CONST and y.arg.bits != 0 and (not is_signed or y.arg.value > 0)
-    divisor = b
-    if not safe:
-        traps = by_zero = test("eq", b, number(0))
-        if is_signed:  # x // -1 overflows for the smallest x: it is -x, which wraps around
-            negates = test("eq", b, number(-1))
-            traps = both("or", by_zero, negates)
-        divisor = put("select", traps, number(1), b)
-    quotient = put("sdiv" if is_signed else "div", a, divisor)
-    rest = ""
-    if is_signed or u.op is Op.MOD:
-        rest = put("sub", a, put("mul", quotient, divisor))
-    if is_signed:  # truncated to floored: one less where the signs differ and there is a remainder
-        signs_differ = test("slt", put("xor", rest, divisor), number(0))
-        adjust = both("and", signs_differ, test("ne", rest, number(0)))
-        if u.op is Op.MOD:
-            rest = put("select", adjust, put("add", rest, divisor), rest)
-        else:
-            quotient = put("select", adjust, put("sub", quotient, number(1)), quotient)
-    if safe:
-        w.names[u] = rest if u.op is Op.MOD else quotient
-    elif u.op is Op.MOD:
-        w.names[u] = put("select", traps, number(0), rest)
-    else:
-        if is_signed:
-            quotient = put("select", negates, put("neg", a), quotient)
-        w.names[u] = put("select", by_zero, number(0), quotient)
-
-
 def bitcast(w: CWriter, u: UOp) -> None:
     """The same bits as another type."""
     a, b = stored(u.src[0].dtype), stored(u.dtype)
@@ -257,7 +210,7 @@ def cast(w: CWriter, u: UOp) -> None:
             w.put(u, value)
     elif a == BOOL:
         _from_bool(w, u)
-    elif b in HALVES or a in HALVES:
+    elif FLOAT16 in (a, b):
         _half_cast(w, u)
     elif a in FLOATS and b not in FLOATS:
         _to_integer(w, u)
@@ -268,18 +221,14 @@ def cast(w: CWriter, u: UOp) -> None:
         w.put(u, w(source) if from_ == to else w.convert(from_, to, shape, w(source)))
 
 
-HALVES = {FLOAT16: ("half", "unhalf"), BFLOAT16: ("brain", "unbrain")}
-"""The words that round a float to these dtypes, and that widen them."""
-
-
 def _half_cast(w: CWriter, u: UOp) -> None:
     source, shape = u.src[0], u.shape
     assert FLOAT32 in (source.dtype, u.dtype), "decompose goes through float32"
     if u.dtype == FLOAT32:
         wide = w.convert("u16", "u32", shape, w(source))
-        w.put(u, f"{HALVES[source.dtype][1]}_{shaped('u32', shape)}({wide})")
+        w.put(u, f"unhalf_{shaped('u32', shape)}({wide})")
     else:
-        narrow = f"{HALVES[u.dtype][0]}_{shaped('f32', shape)}({w(source)})"
+        narrow = f"half_{shaped('f32', shape)}({w(source)})"
         w.put(u, w.convert("u32", "u16", shape, narrow))
 
 
