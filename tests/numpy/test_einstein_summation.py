@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tests.numpy.test_contraction import make
 from tests.numpy.values import close
@@ -75,6 +76,50 @@ def test_einsum_of_drawn_letters(path, monkeypatch):
         operands = [rng.normal(size=[sizes[c] for c in term]) for term in terms]
         want = np.einsum(spec, *operands)
         np.testing.assert_allclose(tnp.einsum(spec, *operands), want, 1e-9, 1e-9, err_msg=spec)
+
+
+SUBLISTS = [
+    ([0, 1], [1, 2], [0, 2]),
+    ([0, 1], [1, 2]),
+    ((1, 0), (0, 1), ()),
+    ([26, 3], [3, 0]),
+    ([51, 0], [0, 25]),
+    ([..., 0], [0, ...], [...]),
+    ([..., 0], [..., 1]),
+    (np.array([4, 7]), range(7, 9)),
+]
+
+
+@pytest.mark.parametrize("first, second, out", [(a, b, out) for a, b, *out in SUBLISTS])
+def test_einsum_of_sublists(first, second, out):
+    x, y = make(3, 3), make(3, 3, seed=1)
+    close(tnp.einsum(x, first, y, second, *out), np.einsum(x, first, y, second, *out), 32)
+    jitted = tfn.jit(lambda x, y: tnp.einsum(x, first, y, second, *out))
+    close(jitted(x, y), np.einsum(x, first, y, second, *out), 32)
+    path = tnp.einsum_path(x, first, y, second, *out, optimize=False)[0]
+    assert path == np.einsum_path(x, first, y, second, *out, optimize=False)[0][1:]
+
+
+def test_einsum_of_one_operand_with_a_sublist():
+    x = make(3, 3)
+    for sublists in ([[0, 0]], [[0, 0], [0]], [[1, 0]], [[1, 0], [1]]):
+        close(tnp.einsum(x, *sublists), np.einsum(x, *sublists), 32)
+
+
+@pytest.mark.parametrize("function", [tnp.einsum, tnp.einsum_path])
+@pytest.mark.parametrize(
+    "sublists",
+    [([0, 1], 2), ([0, 1], [-1]), ([0, 52], [0]), ([0, 1.0],), (["i", "j"],), ([True, 1],)],
+)
+def test_einsum_of_sublists_that_are_none(function, sublists):
+    with pytest.raises(ArgumentError, match=f"{function.__name__} needs a sublist of axes"):
+        function(np.ones((2, 2)), *sublists)
+
+
+@pytest.mark.parametrize("sublists", [([0],), ([0, 1], [2]), ([0, 1], [0, 0]), ([0, 1, 2],)])
+def test_einsum_of_sublists_that_do_not_fit(sublists):
+    with pytest.raises(ArgumentError, match="einsum '"):
+        tnp.einsum(np.ones((2, 2)), *sublists)
 
 
 def test_einsum_of_three_that_share_letters_in_a_ring():

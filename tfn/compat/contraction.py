@@ -8,16 +8,17 @@ from typing import Any
 import tfn.numpy as tnp
 from tfn.errors import NotAvailableError
 from tfn.lax import dot_general
+from tfn.numpy.einstein_summation import as_text
 
 
 def einsum(
-    subscripts: str, *operands: Any, _dot_general: Callable[..., Any] | None = None, **options: Any
+    subscripts: Any, /, *operands: Any, _dot_general: Callable[..., Any] | None = None, **options: Any
 ) -> Any:
     """`tfn.numpy.einsum`; with `_dot_general` the product of two operands is computed by it.
 
     Args:
-        subscripts: the letters of each operand, and of the result.
-        *operands: arrays or numbers.
+        subscripts: the letters of each operand, and of the result, or the first operand.
+        *operands: arrays or numbers, and their sublists.
         _dot_general: a function with the arguments of `lax.dot_general`; None for that.
         **options: as `tfn.numpy.einsum` takes them.
 
@@ -31,6 +32,7 @@ def einsum(
     """
     if _dot_general is None or getattr(_dot_general, "__wrapped__", _dot_general) is dot_general:
         return tnp.einsum(subscripts, *operands, **options)
+    subscripts, operands = as_text("einsum", subscripts, operands)
     inputs, arrow, out = subscripts.replace(" ", "").partition("->")
     terms = inputs.split(",")
     ellipsis = "..." in subscripts

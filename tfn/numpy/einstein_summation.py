@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+import string
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +22,19 @@ from tfn.trace.build import add_up, cast, expand, permute, reshape
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
-if TYPE_CHECKING:
-    pass
+Subscripts = str | ArrayLike
+"""Text, or the first operand, before its sublist."""
 
 
 def einsum_path(
-    subscripts: str, /, *operands: ArrayLike, optimize: Any = "auto"
+    subscripts: Subscripts, /, *operands: ArrayLike | Sequence[Any], optimize: Any = "auto"
 ) -> tuple[list[tuple[int, ...]], str]:
     """The order in which operands of `einsum` are contracted, and a table of it.
 
     `einsum` finds an order of its own; this is NumPy's.
 
     Args:
-        subscripts: the letters of each operand and of the result, as of `einsum`.
+        subscripts: the letters of each operand and of the result, or sublists, as of `einsum`.
         *operands: arrays or numbers, of which only the shapes count.
         optimize: "auto" or "greedy", "optimal", False for all at once, or a path.
 
@@ -47,6 +50,7 @@ def einsum_path(
         >>> einsum_path("ij,jk,kl", x, x, x)[0]
         [(0, 1), (0, 1)]
     """
+    subscripts, operands = as_text("einsum_path", subscripts, operands)
     shapes = [array_of("einsum_path", x).shape for x in operands]
     known = [np.broadcast_to(np.float32(0), shape) for shape in shapes]
     chosen = "greedy" if optimize in ("auto", True) else optimize
@@ -63,9 +67,9 @@ def einsum_path(
 
 
 def einsum(
-    subscripts: str,
+    subscripts: Subscripts,
     /,
-    *operands: ArrayLike,
+    *operands: ArrayLike | Sequence[Any],
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
     optimize: object = None,
@@ -80,7 +84,9 @@ def einsum(
 
     Args:
         subscripts: the letters of each operand, commas between, an arrow, and those of the result;
-            without an arrow those that occur once, in alphabetical order.
+            without an arrow those that occur once, in alphabetical order.  Or no text, but after
+            each operand a sublist of its axes, numbers from 0 to 51 or ``...``, and last, if it
+            is not to follow from them, that of the result.
         *operands: arrays or numbers, one for each term.
         precision: "tensorfloat32" rounds factors of float32 to 10 bits of mantissa, with which GPUs
             multiply them on matrix units; all others of JAX are accepted, and exact.
@@ -102,8 +108,11 @@ def einsum(
         >>> import numpy as np
         >>> einsum("ij->i", np.ones((2, 3), np.float32))
         Array([3., 3.], dtype=float32)
+        >>> einsum(np.ones((2, 3), np.float32), [0, 1], np.ones(3, np.float32), [1], [0])
+        Array([3., 3.], dtype=float32)
     """
     no_out("einsum", out)
+    subscripts, operands = as_text("einsum", subscripts, operands)
     if out_sharding is not None:
         return resolved(
             out_sharding,
@@ -113,12 +122,6 @@ def einsum(
                 precision=precision,
                 preferred_element_type=preferred_element_type,
             ),
-        )
-    if not isinstance(subscripts, str):
-        raise ArgumentError(
-            "einsum needs its subscripts as text",
-            got=shown(subscripts),
-            hint="write einsum('ij,jk->ik', x, y)",
         )
     if not operands:
         raise ArgumentError(
@@ -134,6 +137,55 @@ def einsum(
     weak = weak and preferred_element_type is None
     static = dtype, result_dtype, names, letters, path, is_tf32(precision)
     return apply(_einsum, arrays, *static, weak=weak)
+
+
+def as_text(function: str, subscripts: Any, operands: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """The subscripts of a call as text, and its operands without their sublists.
+
+    Args:
+        function: the name of the function called, for errors.
+        subscripts, operands: as of `einsum`, with text or with sublists.
+
+    Raises:
+        ArgumentError: for sublists that are none.
+
+    Example:
+        >>> as_text("einsum", 5, [[1, 0], 6, [..., 0], [1, ...]])
+        ('ba,...a->b...', (5, 6))
+    """
+    if isinstance(subscripts, str):
+        return subscripts, tuple(operands)
+    given = (subscripts, *operands)
+    pairs = len(given) // 2 * 2
+    if len(given) < 2 or not isinstance(given[1], list | tuple | range | np.ndarray):
+        raise ArgumentError(
+            f"{function} needs its subscripts as text",
+            got=shown(subscripts),
+            hint=f"write {function}('ij,jk->ik', x, y)",
+        )
+    terms = [_term(function, sublist) for sublist in given[1:pairs:2]]
+    if len(given) > pairs:
+        out = _term(function, given[-1])
+    else:
+        every = "".join(terms)
+        out = "..." * ("..." in every)
+        out += "".join(c for c in string.ascii_letters if every.count(c) == 1)
+    return ",".join(terms) + "->" + out, given[:pairs:2]
+
+
+def _term(function: str, sublist: Any) -> str:
+    """The letters of a sublist."""
+    letters = dict(enumerate(string.ascii_letters))
+    try:
+        if any(isinstance(axis, bool) for axis in sublist):
+            raise TypeError
+        return "".join("..." if c is ... else letters[operator.index(c)] for c in sublist)
+    except (TypeError, KeyError):
+        raise ArgumentError(
+            f"{function} needs a sublist of axes after each operand, and last that of the result",
+            got=shown(sublist),
+            hint=f"numbers from 0 to 51, or ..., as in {function}(x, [0, 1], y, [1, 2], [0, 2])",
+        ) from None
 
 
 _DOTS = "0123456789"  # one digit for each axis under `...`, the last of them the last digit used
