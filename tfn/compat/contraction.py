@@ -12,7 +12,11 @@ from tfn.numpy.einstein_summation import as_text
 
 
 def einsum(
-    subscripts: Any, /, *operands: Any, _dot_general: Callable[..., Any] | None = None, **options: Any
+    subscripts: Any,
+    /,
+    *operands: Any,
+    _dot_general: Callable[..., Any] | None = None,
+    **options: Any,
 ) -> Any:
     """`tfn.numpy.einsum`; with `_dot_general` the product of two operands is computed by it.
 
