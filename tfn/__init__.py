@@ -2,6 +2,7 @@
 
 import tfn as _tfn  # names of the block below are loaded through the module
 from tfn import array as _array
+from tfn import at as _at
 from tfn import dtypes as dtypes
 from tfn import errors as errors
 from tfn import numpy as numpy
@@ -69,6 +70,7 @@ with _on_demand(globals()):
     from tfn.inspect.viewer.view import view as view
     from tfn.kernels import kernel as kernel
     from tfn.lax import bits as _bits  # noqa: F401
+    from tfn.lax import updates as _updates  # noqa: F401
     from tfn.lower.target.target import Target as Target
     from tfn.scopes import named_scope as named_scope
     from tfn.sharding import typeof as typeof
@@ -118,4 +120,5 @@ _runtime.install(
     lambda: _tfn._transfer,
 )
 _array.install(numpy, lambda: _tfn._shards, lambda: _tfn._bits)
+_at.install(lambda: _tfn._updates)
 dtypes.install(lambda value, dtype: numpy.asarray(value, dtype))

@@ -9,6 +9,12 @@ from typing import Any, Generic, TypeVar, cast
 from tfn._support.validate import a_function
 
 T = TypeVar("T")  # the array class, which is defined above this file
+_UPDATES: list[Callable[[], Any]] = []  # the module tfn.lax.updates
+
+
+def install(updates: Callable[[], Any]) -> None:
+    """Install the function behind `AtIndex.apply`; done once, by ``tfn/__init__.py``."""
+    _UPDATES[:] = [updates]
 
 
 class At(Generic[T]):
@@ -27,7 +33,7 @@ class At(Generic[T]):
 class AtIndex(Generic[T]):
     """``x.at[index]``: new arrays with the elements there changed.
 
-    An index given twice counts twice in `add`, `subtract`, `multiply`, `min` and `max`.  `mode`
+    An index given twice counts twice, except in `set`.  `mode`
     says what an index outside the axis does: ``"drop"`` (the default) leaves the update out,
     ``"clip"`` moves it to the border; for `get`, ``"clip"`` is the default and ``"fill"`` gives
     `fill_value`, by default NaN.  `out_sharding` says how the result is divided, where that does
@@ -106,10 +112,18 @@ class AtIndex(Generic[T]):
     mul = multiply
 
     def apply(self, function: Callable[[T], T], *, mode: str | None = None, **hints: Any) -> T:
-        """The elements replaced by `function` of them.
+        """The elements replaced by `function` of them, k times at an index that is given k times.
+
+        Args:
+            function: of an array, element by element.
+            mode: what an index outside does.
+            **hints: ``unique_indices=True`` says that no index is given twice, which spares a loop
+                where indices are traced.
 
         Raises:
             ArgumentError: if `function` cannot be called.
         """
         a_function("x.at[index].apply", "function", function)
-        return self.set(function(self.get(mode=mode)), mode=mode)
+        unique = bool(hints.get("unique_indices"))
+        apply = partial(_UPDATES[0]().applied, self.array, self.index, function, mode, unique)
+        return self._divided(hints.get("out_sharding"), apply)
