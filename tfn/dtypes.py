@@ -156,7 +156,7 @@ _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32, COMPLEX128: COMPLEX
 
 
 RULES: list[tuple[object, ...]] = [()]
-"""What is not usual in the rules of dtypes now, as part of the keys of caches of programs."""
+"""Departures from the usual rules of dtypes, as part of the keys of caches of programs."""
 
 RULES_WATCHERS: list[Callable[[], None]] = []
 """Called when the rules change, to drop what follows from them and has no key."""

@@ -235,22 +235,21 @@ def _check_axes(
         (at, max(indices_ndim - 1, 0), False),
     )
     for field, (axes, count, ordered) in zip(numbers._fields, rows, strict=True):
-        axes = list(axes)
         fits = all(0 <= axis < count for axis in axes) and len(set(axes)) == len(axes)
-        if not fits or (ordered and axes != sorted(axes)):
+        if not fits or (ordered and list(axes) != sorted(axes)):
             raise ArgumentError(
                 f"{name} needs {field} that are different axes of {count}"
                 + ", in ascending order" * ordered,
                 got=f"{field}={tuple(axes)}",
                 hint="axes count from 0",
             )
+    apart = len({*absent, *moved}) + len(batching)
     for found, expected, what in (
         (len(windows) + len(absent) + len(batching), ndim, "each axis of the operand in one field"),
-        (len({*absent, *batching, *moved}), len({*absent, *moved}) + len(batching), "batching "
-         "axes that are in no other field"),
+        (len({*absent, *batching, *moved}), apart, "batching axes that are in no other field"),
         (len(at), len(batching), "a batching axis of the indices for each of the operand"),
         (needed if windows_ndim is None else windows_ndim, needed, f"updates of {needed} axes"),
-    ):  # fmt: skip
+    ):
         if found != expected:
             raise ShapeError(
                 f"{name} needs {what}",

@@ -27,7 +27,7 @@ from tfn.trace.uop import UOp
 
 
 def _coefficients(name: str, p: ArrayLike) -> Array:
-    line = atleast_1d(array_of(name, p))
+    line: Array = atleast_1d(array_of(name, p))
     rank(name, line, 1, 1, "of coefficients")
     return line
 

@@ -278,7 +278,8 @@ def eigh(
         [1.0, 2.0]
     """
     one_of("eigh", "type", type, (1, 2, 3))
-    a, b = (x if x is None else _of_triangle("eigh", x, lower) for x in (a, b))
+    a = _of_triangle("eigh", a, lower)
+    b = None if b is None else _of_triangle("eigh", b, lower)
     if eigvals is not None:
         first, last = eigvals
         every = eigh(a, b, lower, type=type)

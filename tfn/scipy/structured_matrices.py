@@ -18,7 +18,8 @@ from tfn.errors import ArgumentError, ShapeError
 
 def _lines(name: str, a: ArrayLike) -> Array:
     """Vectors, the last axis; a number is one of one element."""
-    return jnp.atleast_1d(array_of(name, a))
+    lines: Array = jnp.atleast_1d(array_of(name, a))
+    return lines
 
 
 def _places(rows: int, columns: int) -> tuple[Array, Array]:

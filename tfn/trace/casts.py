@@ -79,7 +79,8 @@ def _nearby(x: Value, dtype: DType) -> Value:
         near = ((word & ~low) | sticky).view(np.float64)
         if dtype == BFLOAT16:  # whose subnormal numbers are those of float32
             near = np.where(abs(x) < 2.0**-126, np.rint(x * 2.0**133) * 2.0**-133, near)
-        return near.astype(FLOAT32)
+        single: np.ndarray[Any, Any] = near.astype(FLOAT32)
+        return single
 
 
 def computes_narrow(op: Op, operands: Sequence[Value]) -> bool:

@@ -122,7 +122,7 @@ class GaussianKDE(NamedTuple):
         return overlap
 
     def _points(self, name: str, x: ArrayLike) -> Array:
-        points = jnp.atleast_2d(array_of(name, x)).astype(self.dataset.dtype)
+        points: Array = jnp.atleast_2d(array_of(name, x)).astype(self.dataset.dtype)
         if points.shape[0] != self.d:
             if points.shape[0] != 1 or points.shape[1] != self.d:
                 raise unfit(
