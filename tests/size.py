@@ -72,7 +72,7 @@ class Room(NamedTuple):
 
 # fmt: off
 ROOMS = (
-    Room("face",           COMPILER, 2_680, 9.6, "named scopes, a version, disable_jit and other names of JAX"),
+    Room("face",           COMPILER, 2_680,  9.6, "scopes, disable_jit, other names"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_239, 11.4, "axes of ops came here from sharding"),
     Room("transforms",     COMPILER, 5_874, 11.0, "as measured"),
@@ -84,16 +84,16 @@ ROOMS = (
     Room("lower/loops",    COMPILER, 1_432, 12.9, "as measured"),
     Room("lower/math",     COMPILER, 1_565, 11.2, "as measured"),
     Room("lower/codegen",  COMPILER, 3_877, 11.5, "as measured"),
-    Room("lower/memory",   COMPILER,   975, 11.4, "updates of arrays in branches and loops stay in place"),
+    Room("lower/memory",   COMPILER,   975, 11.4, "updates in branches stay in place"),
     Room("lower/report",   COMPILER, 1_448, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_326,  8.9, "as measured"),
     Room("hw/cpu",         COMPILER, 1_805,  9.2, "as measured"),
     Room("eager",          COMPILER, 1_427,  9.8, "as measured"),
     Room("show",           COMPILER,   287, 10.6, "as measured"),
-    Room("numpy",          LIBRARY,  8_010, 11.7, "weights of quantiles, orders, sublists of einsum: NumPy's options"),
-    Room("lax",            LIBRARY,  5_120, 11.2, "dimension numbers and precisions are checked as in JAX"),
+    Room("numpy",          LIBRARY,  8_010, 11.7, "NumPy's options: weights, orders, sublists"),
+    Room("lax",            LIBRARY,  5_120, 11.2, "dimension numbers are checked as in JAX"),
     Room("random",         LIBRARY,  1_303, 11.6, "as measured"),
-    Room("nn",             LIBRARY,  3_380, 9.7, "InstanceNorm, DropPath, radam, nadam, muon, writers, summaries"),
+    Room("nn",             LIBRARY,  3_380,  9.7, "norms, optimizers, writers, summaries"),
     Room("sharding",       ANNEX,    4_867, 11.7, "as measured"),
     Room("grids",          ANNEX,    5_508, 11.1, "as measured"),
     Room("C renderer",     ANNEX,    1_394,  9.4, "as measured"),
@@ -106,7 +106,7 @@ ROOMS = (
     Room("experimental",   ANNEX,    3_266, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_671,  9.4, "as measured"),
     Room("viewer and tune",ANNEX,    1_380, 10.0, "residuals, and scopes of kernels"),
-    Room("profiler",       ANNEX,    1_000, 9.9, "costs by named scope and module"),
+    Room("profiler",       ANNEX,    1_000,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    1_880, 10.1, "parts of a checkpoint are restored"),
     Room("quantize",       ANNEX,      703,  9.9, "as measured"),
     Room("native runtime", ASSEMBLY, 2_854,  5.7, "as measured"),
@@ -145,7 +145,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_671, "core": 51_000, "all": 90_400}
+BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 91_140}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 
