@@ -1,6 +1,8 @@
 """Reductions over axes and windows against NumPy."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn import lax
-from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.errors import DTypeError, ShapeError, TreeError
 
 X = np.random.default_rng(1).normal(size=(3, 10, 12)).astype(np.float32)
 
@@ -113,8 +115,95 @@ def test_reduce_window_keeps_nan_and_integers() -> None:
 def test_reduce_window_refuses() -> None:
     with pytest.raises(ShapeError, match="for each axis"):
         lax.reduce_window(X, 0.0, lax.add, (2, 2), (1, 1), "VALID")
-    with pytest.raises(ArgumentError, match="a reduction needs"):
-        lax.reduce_window(X, 0.0, lambda a, b: a, (1, 2, 2), None, "VALID")
+    sizes = (1, 2, 2), None, "VALID"
+    first = lambda a, b: a
+    with pytest.raises(TreeError, match="reduce_window needs one initial value"):
+        lax.reduce_window((X, X), 0.0, first, *sizes)
+    with pytest.raises(ShapeError, match="reduce_window needs operands of one shape"):
+        lax.reduce_window((X, X[0]), (0.0, 0.0), first, *sizes)
+    with pytest.raises(ShapeError, match="no operand"):
+        lax.reduce_window((), (), first, *sizes)
+    with pytest.raises(TreeError, match="reduce_window must return what it takes"):
+        lax.reduce_window((X, X), (0.0, 0.0), lambda a, b: a[0], *sizes)
+    with pytest.raises(DTypeError, match="reduce_window must return the dtypes"):
+        lax.reduce_window((X, X > 0), (0.0, False), lambda a, b: (a[0], b[0]), *sizes)
+
+
+def composed(first: Any, second: Any) -> Any:
+    """Affine maps one after the other: associative, but not commutative."""
+    (a, b), (c, d) = first, second
+    return a * c, b * c + d
+
+
+@pytest.mark.parametrize(("window", "strides", "spread"), CASES)
+@pytest.mark.parametrize("pads", [[(0, 0), (1, 2), (2, 0)], "SAME"])
+def test_reduce_window_of_two_arrays(
+    window: tuple[int, ...], strides: tuple[int, ...], spread: tuple[int, ...], pads: Any
+) -> None:
+    a, b = np.random.default_rng(4).integers(-3, 4, (2, *X.shape)).astype(np.int32)
+    reduced = functools.partial(
+        lax.reduce_window,
+        init_value=(1, 0),
+        computation=composed,
+        window_dimensions=window,
+        window_strides=strides,
+        padding=pads,
+        window_dilation=spread,
+    )
+    out = reduced((a, b))
+    if pads == "SAME":
+        reach = [(w - 1) * d + 1 for w, d in zip(window, spread, strict=True)]
+        pads = lax.padtype_to_pads(X.shape, reach, strides, pads)
+
+    elements = [*zip(a.ravel().tolist(), b.ravel().tolist()), (1, 0)]
+
+    def fold(places: Any, axis: tuple[int, ...]) -> Any:
+        return [[elements[i] for i in row.ravel()] for row in places.reshape(-1, np.prod(window))]
+
+    rows = windows(np.arange(X.size).reshape(X.shape), fold, -1, window, strides, pads, spread)
+    want = np.array([functools.reduce(composed, row) for row in rows], object)
+    for i in range(2):
+        expected = (want[:, i] & 0xFFFFFFFF).astype(np.uint32)
+        np.testing.assert_array_equal(np.asarray(out[i]).ravel().view(np.uint32), expected)
+    jitted = tfn.jit(lambda a, b: reduced((a, b)))(a, b)
+    mapped = tfn.vmap(lambda a, b: reduced((a, b)), in_axes=(0, None))(a[None], b)
+    for i in range(2):
+        np.testing.assert_array_equal(jitted[i], out[i])
+        np.testing.assert_array_equal(mapped[i][0], out[i])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "bfloat16", "float64", "complex64"])
+@pytest.mark.parametrize("window", [2, 12])
+def test_reduce_window_of_dtypes_together(dtype: str, window: int) -> None:
+    """The value of each window where another array is largest, as max pooling with indices."""
+    keys = np.random.default_rng(1).permutation(24).astype(np.float32)
+    values = (np.arange(24) % 7).astype(dtype) if dtype != "bfloat16" else np.arange(24.0)
+    values = tnp.array(values, dtype)
+
+    def larger(x: Any, y: Any) -> Any:
+        return {name: tnp.where(y["key"] > x["key"], y[name], x[name]) for name in x}
+
+    operand, init = {"key": keys, "value": values}, {"key": -np.inf, "value": 0}
+    out = lax.reduce_window(operand, init, larger, (window,), (window,), "VALID")
+    rows = keys.reshape(-1, window)
+    best = rows.argmax(1) + np.arange(0, 24, window)
+    np.testing.assert_array_equal(out["key"], rows.max(1))
+    np.testing.assert_array_equal(out["value"], values[best])
+    assert out["value"].dtype == values.dtype
+
+
+def test_reduce_window_by_a_function_of_the_user() -> None:
+    x = np.arange(1.0, 7.0)
+    product = lax.reduce_window(x, 1.0, lambda a, b: a * b, (2,), None, "SAME")
+    assert product.tolist() == [2.0, 6.0, 12.0, 20.0, 30.0, 6.0]
+    spread = lax.reduce_window(x[:3], 1.0, lambda a, b: a * b, (2,), (1,), "VALID", (2,))
+    assert spread.tolist() == [1.0, 2.0, 2.0, 3.0]
+    none = lax.reduce_window((x, x), (1.0, 0.0), composed, (9,), None, "VALID")
+    assert [y.shape for y in none] == [(0,), (0,)]
+    slope = tfn.grad(
+        lambda x: lax.reduce_window((x, x), (1.0, 0.0), composed, (3,), (3,), "VALID")[1].sum()
+    )
+    assert slope(tnp.array([2.0, 3.0, 5.0])).tolist() == [15.0, 15.0, 10.0]
 
 
 @pytest.mark.parametrize(("window", "strides", "spread"), CASES)

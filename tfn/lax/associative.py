@@ -250,30 +250,57 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
         ShapeError: if the arrays have several shapes.
         TreeError: if `init`, or what `fn` returns, has another structure than the operands.
     """
-    a_function("reduce", "computation", fn)
-    arrays, names, structure = values("operands", operands)
-    first, _, init_structure = values("init_values", init)
-    if init_structure != structure:
-        raise TreeError(
-            "reduce needs one initial value for each operand",
-            got=f"{tree.show(init_structure)} for {tree.show(structure)}",
-            hint="write init_values as the operands, with a number for each",
-        )
-    if len({x.shape for x in arrays}) > 1:
-        raise ShapeError(
-            "reduce needs operands of one shape",
-            got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
-            hint="broadcast them first",
-        )
+    arrays, first, structure = arrays_of_one_shape("reduce", fn, operands, init)
     ndim = arrays[0].ndim
     reduced_axes = some_axes("reduce", axes, ndim)
     kept_axes = [axis for axis in range(ndim) if axis not in reduced_axes]
     shape = tuple(arrays[0].shape[axis] for axis in kept_axes)
     size = prod(arrays[0].shape[axis] for axis in reduced_axes)
     rows = [reshape(transpose(x, (*reduced_axes, *kept_axes)), (size, *shape)) for x in arrays]
+    combine = combination("reduce", fn, structure)
+    begin = [broadcast(v, (1, *shape)) for v in first]
+    total = combine(begin, reduced_rows(combine, rows)) if size else begin
+    return tree.unflatten(structure, [reshape(x, shape) for x in total])
 
-    def combine(left: list[Array], right: list[Array]) -> list[Array]:
-        """The function on each pair of elements."""
+
+Arrays = list[Array]
+Combination = Callable[[Arrays, Arrays], Arrays]
+
+
+def arrays_of_one_shape(
+    function: str, fn: object, operands: Any, init: Any
+) -> tuple[Arrays, Arrays, tree.Structure]:
+    """The operands of a reduction, an initial value of the dtype of each, and their structure.
+
+    Raises:
+        ShapeError, TreeError: as `reduce_pairs`.
+    """
+    a_function(function, "computation", fn)
+    arrays, names, structure = values("operands", operands)
+    first, _, init_structure = values("init_values", init)
+    if init_structure != structure:
+        raise TreeError(
+            f"{function} needs one initial value for each operand",
+            got=f"{tree.show(init_structure)} for {tree.show(structure)}",
+            hint="write init_values as the operands, with a number for each",
+        )
+    if len({x.shape for x in arrays}) != 1:
+        raise ShapeError(
+            f"{function} needs operands of one shape",
+            got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)) or "no operand",
+            hint="broadcast them first" if arrays else "pass at least one array",
+        )
+    return arrays, [convert_element_type(v, x.dtype) for v, x in zip(first, arrays)], structure
+
+
+def combination(function: str, fn: Callable[[Any, Any], Any], structure: Any) -> Combination:
+    """A function of two trees of elements on each pair of elements of two lists of arrays.
+
+    Raises:
+        TreeError: when it is called, if `fn` returns another structure.
+    """
+
+    def combine(left: Arrays, right: Arrays) -> Arrays:
         flat = [
             tree.unflatten(structure, [reshape(x, (prod(x.shape),)) for x in side])
             for side in (left, right)
@@ -281,12 +308,24 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
         out, _, result_structure = values("the result", vmap(fn)(*flat))
         if result_structure != structure:
             raise TreeError(
-                "the function of reduce must return what it takes",
+                f"the function of {function} must return what it takes",
                 got=f"{tree.show(result_structure)} for {tree.show(structure)}",
                 hint=_SAME_TYPES,
             )
         return [reshape(y, x.shape) for y, x in zip(out, left)]
 
+    return combine
+
+
+def reduced_rows(combine: Combination, rows: Arrays) -> Arrays:
+    """Reduces the first axis, which has elements, to one: pairs of neighbours, then their results.
+
+    Example:
+        >>> from tfn.lax.movement import iota
+        >>> reduced_rows(lambda x, y: [x[0] * y[0]], [iota("int32", 5) + 1])
+        [Array([120], dtype=int32)]
+    """
+    size = rows[0].shape[0]
     while size > 1:
         half = size // 2
         pairs = [[slice_in_dim(x, start, 2 * half, 2, 0) for x in rows] for start in (0, 1)]
@@ -295,6 +334,4 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
             last = [slice_in_dim(x, size - 1, size, 1, 0) for x in rows]
             combined = [concatenate([x, y], 0) for x, y in zip(combined, last)]
         rows, size = combined, size - half
-    begin = [broadcast(convert_element_type(v, x.dtype), (1, *shape)) for v, x in zip(first, rows)]
-    total = combine(begin, rows) if size else begin
-    return tree.unflatten(structure, [reshape(x, shape) for x in total])
+    return rows

@@ -7,15 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from tfn import dtypes
-from tfn._support.validate import of_each_axis, rank, shown
+from tfn import dtypes, tree
+from tfn._support.validate import of_each_axis, rank
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS, DTypeLike
 from tfn.eager.operands import Axes, one_axis, some_axes
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
-from tfn.lax.associative import reduce_pairs
-from tfn.lax.movement import pad, reshape, slice_in_dim
+from tfn.lax.associative import (
+    Arrays,
+    Combination,
+    arrays_of_one_shape,
+    combination,
+    reduce_pairs,
+    reduced_rows,
+)
+from tfn.lax.movement import broadcast, moveaxis, pad, reshape, slice_in_dim
 from tfn.lax.operand import array, show
 from tfn.lax.window_padding import Pairs, dilated, padtype_to_pads, pairs_of
 from tfn.trace.argument import Reduce
@@ -144,21 +151,12 @@ def _boolean(x: ArrayLike) -> Array:
     return x
 
 
-def monoid(computation: Computation, x: Array) -> Op:
-    """Returns the op of a function such as ``lax.max``.
-
-    Raises:
-        ArgumentError: for any other function.
-    """
-    op = MONOID.get(computation)
-    bitwise = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
-    if op is None or (bitwise and x.dtype != BOOL):
-        raise ArgumentError(
-            "a reduction needs lax.add, mul, max, min, or on bool bitwise_or, bitwise_and",
-            got=f"computation={shown(computation)} on {show(x)}",
-            hint="lax.reduce takes any function that is associative",
-        )
-    return op
+def monoid(computation: Any, operands: Any) -> Op | None:
+    """The op of a function such as ``lax.max``; None for another, or for several operands."""
+    if isinstance(operands, (tuple, list, dict)):
+        return None
+    bits = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
+    return None if bits and array(operands).dtype != BOOL else MONOID.get(computation)
 
 
 _INFINITE = {Op.MAX: -float("inf"), Op.MIN: float("inf")}
@@ -207,11 +205,9 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
         >>> reduce(iota("int32", 4), 1, lambda a, b: a + b - a * b, (0,)).tolist()
         1
     """
-    bits = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
-    single = not isinstance(operands, (tuple, list, dict))
-    if single and computation in MONOID and (not bits or array(operands).dtype == BOOL):
+    op = monoid(computation, operands)
+    if op is not None:
         x = array(operands)
-        op = monoid(computation, x)
         return _begin(fold(op, x, dimensions), init_values, computation, op)
     return reduce_pairs(computation, operands, init_values, dimensions)
 
@@ -322,24 +318,26 @@ fuse into one kernel; larger ones by doubling, which materialises log2(window) a
 
 
 def reduce_window(
-    operand: ArrayLike,
-    init_value: ArrayLike,
+    operand: Any,
+    init_value: Any,
     computation: Computation,
     window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None,
     padding: str | Pairs,
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Array:
-    """Reduces every window of an array; padding adds elements that change nothing.
+) -> Any:
+    """Reduces every window of an array, or of a tree of arrays of one shape.
 
-    The window is a product of intervals, so it is reduced one axis after the other.
+    The window is a product of intervals, so it is reduced one axis after the other.  A function
+    that `MONOID` lists is one op, and padding then adds elements that change nothing.  Any other is
+    called with two elements, or two trees of elements, and combines them in their order; padding
+    then adds initial values.
 
     Args:
-        operand: array of any shape.
-        init_value: a scalar combined with every result.
-        computation: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.mul``; on bool also the bitwise
-            functions.
+        operand: array of any shape, or a tree of arrays of one shape.
+        init_value: a scalar combined with every result, or a tree with one for each operand.
+        computation: ``lax.add``, ``lax.max``, ... or an associative function of two elements.
         window_dimensions: size of the window along every axis, at least 1.
         window_strides: steps of the window along every axis, at least 1; 1 if None.
         padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis; negative numbers crop.
@@ -347,10 +345,12 @@ def reduce_window(
         window_dilation: distance of neighbouring elements of the window, per axis; 1 if None.
 
     Returns:
-        An array of the dtype of operand, with one element for each position of the window.
+        An array or a tree like operand, with one element for each position of the window.
 
     Raises:
-        ArgumentError, ShapeError: for another computation, or sizes that do not fit.
+        ArgumentError, ShapeError: for sizes that do not fit, or operands of several shapes.
+        TreeError: if the initial values, or what the function returns, have another structure.
+        DTypeError: if the function returns other dtypes than it takes.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -358,9 +358,24 @@ def reduce_window(
         >>> window = (1, 2, 2, 1)
         >>> reduce_window(image, -float("inf"), elementwise.max, window, window, "VALID").tolist()
         [[[[3.0]]]]
+        >>> later = lambda x, y: tuple(elementwise.select(y[0] >= x[0], b, a) for a, b in zip(x, y))
+        >>> pairs = iota("int32", 4) % 3, iota("int32", 4)
+        >>> reduce_window(pairs, (-1, -1), later, (2,), (2,), "VALID")
+        (Array([1, 2], dtype=int32), Array([1, 2], dtype=int32))
     """
-    operand = array(operand)
-    op, ndim = monoid(computation, operand), len(operand.shape)
+    op = monoid(computation, operand)
+    if op is not None:
+        first: Arrays = []
+        arrays, structure = [array(operand)], tree.structure(0)
+        ends: list[ArrayLike] = [identity(op, arrays[0].dtype)]
+        combine: Combination = lambda x, y: [bind(op, x[0], y[0])]
+    else:
+        arrays, first, structure = arrays_of_one_shape(
+            "reduce_window", computation, operand, init_value
+        )
+        ends, combine = [*first], combination("reduce_window", computation, structure)
+    shape = arrays[0].shape
+    ndim = len(shape)
     window, strides, spread, between = (
         of_each_axis("reduce_window", argument, value, ndim)
         for argument, value in (
@@ -372,57 +387,77 @@ def reduce_window(
     )
     reach = dilated(window, spread)
     if isinstance(padding, str):
-        padding = padtype_to_pads(dilated(operand.shape, between), reach, strides, padding)
+        padding = padtype_to_pads(dilated(shape, between), reach, strides, padding)
     pads = pairs_of("reduce_window", padding, ndim)
     config = [(low, high, d - 1) for (low, high), d in zip(pads, between, strict=True)]
-    dtype, operand = operand.dtype, pad(operand, identity(op, operand.dtype), config)
+    dtypes_of = [x.dtype for x in arrays]
+    arrays = [pad(x, end, config) for x, end in zip(arrays, ends, strict=True)]
     if op in (Op.ADD, Op.MUL):
-        operand = elementwise.cast(operand, accumulator(dtype))
-    for axis in range(ndim):
-        places = max((operand.shape[axis] - reach[axis]) // strides[axis] + 1, 0)
-        operand = _fold_windows(
-            operand, op, axis, window[axis], strides[axis], spread[axis], places
+        arrays = [elementwise.cast(arrays[0], accumulator(dtypes_of[0]))]
+    for axis in range(ndim) if op is not None else reversed(range(ndim)):  # row by row, in order
+        places = max((arrays[0].shape[axis] - reach[axis]) // strides[axis] + 1, 0)
+        sizes = window[axis], strides[axis], spread[axis], places
+        arrays = _fold_windows(arrays, op, combine, axis, *sizes)
+    if op is not None:
+        return _begin(elementwise.cast(arrays[0], dtypes_of[0]), init_value, computation, op)
+    results = combine([broadcast(v, arrays[0].shape) for v in first], arrays)
+    if [x.dtype for x in results] != dtypes_of:
+        raise DTypeError(
+            "the function of reduce_window must return the dtypes that it takes",
+            got=f"{', '.join(map(show, results))} for {', '.join(d.name for d in dtypes_of)}",
+            hint="cast what it returns: y.astype(x.dtype)",
         )
-    return _begin(elementwise.cast(operand, dtype), init_value, computation, op)
+    return tree.unflatten(structure, results)
 
 
 def _fold_windows(
-    x: Array, op: Op, axis: int, window: int, stride: int, spread: int, places: int
-) -> Array:
+    arrays: Arrays,
+    op: Op | None,
+    combine: Combination,
+    axis: int,
+    window: int,
+    stride: int,
+    spread: int,
+    places: int,
+) -> Arrays:
     """Reduces windows along an axis: element i is the reduction of elements ``i * stride + j *
     spread``.
     """
 
-    def piece(x: Array, start: int) -> Array:
+    def piece(arrays: Arrays, start: int) -> Arrays:
         stop = start + (places - 1) * stride + 1 if places else start
-        return slice_in_dim(x, start, stop, stride, axis)
+        return [slice_in_dim(x, start, stop, stride, axis) for x in arrays]
 
     if places == 0 or window == 1:
-        return piece(x, 0)
+        return piece(arrays, 0)
     if window <= MAX_UNROLLED_WINDOW:
-        out = piece(x, 0)
+        out = piece(arrays, 0)
         for j in range(1, window):
-            out = bind(op, out, piece(x, j * spread))
+            out = combine(out, piece(arrays, j * spread))
         return out
     if spread == 1 and (stride == window or places == 1):
-        rows = slice_in_dim(x, 0, places * window, axis=axis)
-        split = (*x.shape[:axis], places, window, *x.shape[axis + 1 :])
-        return fold(op, reshape(rows, split), axis + 1)
-    return piece(_doubled(x, op, axis, window, spread), 0)
+        rows = [slice_in_dim(x, 0, places * window, axis=axis) for x in arrays]
+        split = (*rows[0].shape[:axis], places, window, *rows[0].shape[axis + 1 :])
+        rows = [reshape(x, split) for x in rows]
+        if op is not None:
+            return [fold(op, rows[0], axis + 1)]
+        total = reduced_rows(combine, [moveaxis(x, axis + 1, 0) for x in rows])
+        return [reshape(x, x.shape[1:]) for x in total]
+    return piece(_doubled(arrays, combine, axis, window, spread), 0)
 
 
-def _doubled(x: Array, op: Op, axis: int, window: int, spread: int) -> Array:
+def _doubled(arrays: Arrays, combine: Combination, axis: int, window: int, spread: int) -> Arrays:
     """Reduces windows at every position, each from two of half the size: log2(window) steps."""
     if window == 1:
-        return x
-    half = bind(Op.GBARRIER, _doubled(x, op, axis, window // 2, spread))
+        return arrays
+    half = _doubled(arrays, combine, axis, window // 2, spread)
+    half = [bind(Op.GBARRIER, x) for x in half]
     step = window // 2 * spread
 
-    def join(x: Array, shift: int, y: Array) -> Array:
-        size = min(x.shape[axis], y.shape[axis] - shift)
-        first = slice_in_dim(x, 0, size, axis=axis)
-        out: Array = bind(op, first, slice_in_dim(y, shift, shift + size, axis=axis))
-        return out
+    def join(xs: Arrays, shift: int, ys: Arrays) -> Arrays:
+        size = min(xs[0].shape[axis], ys[0].shape[axis] - shift)
+        first = [slice_in_dim(x, 0, size, axis=axis) for x in xs]
+        return combine(first, [slice_in_dim(y, shift, shift + size, axis=axis) for y in ys])
 
     out = join(half, step, half)
-    return join(out, 2 * step, x) if window % 2 else out
+    return join(out, 2 * step, arrays) if window % 2 else out
