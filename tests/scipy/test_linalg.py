@@ -1,5 +1,7 @@
 """Factorisations, solutions, exponentials and structured matrices, against SciPy."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -96,6 +98,17 @@ def test_one_triangle_is_read_as_scipy_reads_it(lower):
         near(linalg.eigh(a, second, lower)[0], scipy.linalg.eigh(a, second, lower=lower)[0])
 
 
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("assume", ["gen", "sym", "her", "pos"])
+@pytest.mark.parametrize("turn", [0, 1j], ids=["real", "complex"])
+def test_a_solution_is_of_the_triangle_that_scipy_reads(assume, lower, turn):
+    a, b = (LOWER if lower else LOWER.T), np.array([1.0, -2.0, 3.0])
+    a = a + turn * (np.tri(3, k=-1) - np.tri(3, k=-1).T + (assume == "sym") * np.eye(3))
+    want = scipy.linalg.solve(a, b, lower=lower, assume_a=assume)
+    near(linalg.solve(a, b, lower, assume_a=assume), want)
+    near(linalg.solve(np.stack([a, a]), b[:, None], lower, assume_a=assume)[1, :, 0], want)
+
+
 def test_gradients_are_of_the_triangle_that_is_read():
     a = tnp.array(LOWER)
     plain = {"symmetrize_input": False}
@@ -121,3 +134,13 @@ def test_a_determinant_overflows_only_if_it_is_too_large():
     assert linalg.det(tnp.diag(np.array([5e-324, 1e300]))).item() == pytest.approx(
         4.94e-24, rel=1e-3
     )
+
+
+@pytest.mark.parametrize("ends", [[1e-200, 1e200, 1e-150, 1e150], [1e200, 0, 1e-200], [3, 0, 0]])
+def test_a_gradient_of_a_determinant_overflows_only_if_it_is_too_large(ends):
+    got = np.asarray(tfn.grad(tnp.linalg.det)(tnp.diag(tnp.array(np.array(ends, float)))))
+    want = [
+        math.exp(sum(map(math.log, rest))) if all(rest) else 0
+        for rest in (ends[:i] + ends[i + 1 :] for i in range(len(ends)))
+    ]
+    np.testing.assert_allclose(got, np.diag(want), 1e-12)

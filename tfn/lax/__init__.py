@@ -22,6 +22,7 @@ Files in reading order:
     loop_blocks       strip-mined loops: unrolled, or checkpointed
     loops             scan, while_loop, fori_loop, map
     branches          cond, switch
+    updates           functions of elements, as often as an index names them
     custom_solve      custom_root, custom_linear_solve
     associative       associative_scan
     cumulative        cumsum, cumprod, cummax, cummin, cumlogsumexp

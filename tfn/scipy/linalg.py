@@ -220,9 +220,10 @@ def solve(
     Args:
         a: square matrices, the last two axes.
         b: matrices of right sides, or one vector.
-        lower: whether the factor is the lower one, for "pos".
-        assume_a: "gen", "sym" or "her", which all use `lu`, or "pos" for positive definite
-            matrices, which uses `cholesky`.
+        lower: whether the lower triangle is the one that is read; else the upper one.
+        assume_a: "gen", which reads all elements, or, of which one triangle is read, "sym" for
+            symmetric, "her" for hermitian or "pos" for positive definite matrices; "pos" uses
+            `cholesky`, the others `lu`.
 
     Returns:
         An array of the shape of `b`; NaN where a matrix is singular, or not positive definite.
@@ -237,7 +238,15 @@ def solve(
         [1.0, 1.0]
     """
     one_of("solve", "assume_a", assume_a, ("gen", "sym", "her", "pos"))
-    return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
+    if assume_a == "pos":
+        return cho_solve(cho_factor(a, lower), b)
+    if assume_a == "her":
+        a = _of_triangle("solve", a, lower)
+    elif assume_a == "sym":
+        a = matrices("solve", a, square=True)
+        half = jnp.tril(a) if lower else jnp.triu(a)
+        a = half + jnp.matrix_transpose(jnp.tril(half, -1) + jnp.triu(half, 1))
+    return jnp.linalg.solve(a, b)
 
 
 def _of_triangle(name: str, a: ArrayLike, lower: bool) -> Array:

@@ -108,7 +108,7 @@ def adjugate(x: ArrayLike) -> Array:
 def _adjugate_of(a: Array) -> Array:
     # Source: G. W. Stewart, "On the adjugate matrix", Linear Algebra and its Applications, 1998.
     u, s, vh = eigen.svd(a)
-    others = prod(where(eye(a.shape[-1], dtype=BOOL), 1, s[..., None, :]), -1)
+    others = _product(where(eye(a.shape[-1], dtype=BOOL), 1, s[..., None, :]))
     product = matmul(adjoint(vh) * others[..., None, :].astype(a.dtype), adjoint(u))
     return (_det_of(u) * _det_of(vh))[..., None, None] * product
 
