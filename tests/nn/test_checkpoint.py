@@ -17,7 +17,7 @@ from tests.nn.checkpoint import host
 from tfn import numpy as jnp
 from tfn.config import config
 from tfn.dtypes import ALL
-from tfn.errors import HostError, StateError
+from tfn.errors import DamagedError, HostError, StateError
 from tfn.nn import state
 from tfn.nn.checkpoint import Checkpoints, __main__, folder, load, read, verify
 from tfn.nn.checkpoint.files import write_pieces
@@ -277,6 +277,38 @@ def test_a_part_of_a_checkpoint_is_restored(tmp_path: Path) -> None:
     assert found["w"].tolist() == [1, 1] and found["b"][0] == 9 and found["new"] == 1
     with pytest.raises(StateError, match="has nothing of this name"):
         load(path, only="v*")
+
+
+@pytest.mark.parametrize("step", [None, 3])
+def test_a_part_of_a_run_is_restored(tmp_path: Path, step: int | None) -> None:
+    checkpoints = Checkpoints(tmp_path, asynchronous=True)
+    checkpoints.save(2, {"model": {"w": jnp.zeros(2), "b": jnp.zeros(2)}, "epoch": 4})
+    checkpoints.save(3, {"model": {"w": jnp.ones(2), "b": jnp.zeros(2)}, "epoch": 5})
+    assert checkpoints.restore(step=step, only="epoch") == {"epoch": 5}
+    assert checkpoints.restore(step=step).keys() == {"model.w", "model.b", "epoch"}
+    template = {"w": jnp.zeros(2), "b": jnp.full(2, 9.0), "new": 1}
+    found = checkpoints.restore(template, step=step, at="model", only="w")
+    assert isinstance(found["w"], tfn.Array) and found["w"].tolist() == [1, 1]
+    assert found["b"].tolist() == [9, 9] and found["new"] == 1
+    assert checkpoints.restore({"epoch": 0}, step=2, only="epoch") == {"epoch": 4}
+    with pytest.raises(StateError, match="has nothing of this name"):
+        checkpoints.restore(step=step, only="v*")
+
+
+def test_a_damaged_checkpoint_is_not_restored(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    with pytest.raises(StateError, match="has no such checkpoint"):
+        checkpoints.restore()
+    checkpoints.save(2, {"w": np.zeros(2)})
+    checkpoints.save(3, {"w": np.ones(2)})
+    with pytest.raises(StateError, match=r"step=9, of steps \[2, 3\]"):
+        checkpoints.restore(step=9)
+    next(checkpoints.path(3).glob("host-*")).write_bytes(b"")
+    with pytest.warns(UserWarning, match="step 3 .* is passed over") as caught:
+        assert checkpoints.restore(only="w")["w"].tolist() == [0, 0]
+    assert caught[0].filename == __file__
+    with pytest.raises(DamagedError):
+        checkpoints.restore(step=3)
 
 
 @pytest.mark.parametrize("dtype", sorted(ALL, key=str), ids=str)

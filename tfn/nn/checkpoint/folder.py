@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ from tfn.nn.checkpoint import manifest as manifests
 from tfn.nn.checkpoint.files import Reader, write_pieces
 from tfn.nn.checkpoint.manifest import NAME, File, Piece, Written
 from tfn.nn.checkpoint.pieces import Held, hold
-from tfn.nn.checkpoint.restore import restored, verify
+from tfn.nn.checkpoint.restore import load, restored, verify
 from tfn.nn.checkpoint.writer import Writer
 from tfn.nn.hosts import Decide, Hosts, agree
 
@@ -298,13 +298,65 @@ class Checkpoints:
             HostError: if another host was not there in time.
         """
         self.wait()
+        step, result = self._newest(first, "the run begins anew")
+        return (0, first) if step is None else (step, result)
+
+    def restore(
+        self,
+        template: Any = None,
+        *,
+        step: int | None = None,
+        only: str | Sequence[str] = (),
+        at: str = "",
+    ) -> Any:
+        """Returns the tree of a checkpoint, or a part of it, such as the encoder of another run.
+
+        Args:
+            template: the tree expected, as of `nn.checkpoint.load`; None for a dict by names.
+            step: of the checkpoint; None for the newest that is whole, as `resume` finds it.
+            only: patterns of the names that are wanted, such as ``"encoder.*"``; all if there are
+                none.  Other leaves of the template are given back as they are.
+            at: the name of the subtree that the template describes, such as ``"model.encoder"``.
+
+        Raises:
+            DamagedError: if the checkpoint, or each of them, is damaged.
+            StateError: if there is none, or it does not hold what the template describes.
+            ArgumentError: if a leaf of the template has no shape, or the step is no number of one.
+            HostError: if another host was not there in time.
+
+        Example:
+            >>> import tempfile
+            >>> checkpoints = Checkpoints(tempfile.mkdtemp())
+            >>> checkpoints.save(5, {"model": {"encoder": 1.5, "head": 2.0}, "epoch": 1})
+            >>> checkpoints.restore({"encoder": 0.0, "head": 0.0}, only="encoder", at="model")
+            {'encoder': 1.5, 'head': 0.0}
+            >>> checkpoints.restore(step=5, only="model.*")
+            {'model.encoder': 1.5, 'model.head': 2.0}
+        """
+        self.wait()
+        if step is None:
+            found, result = self._newest(template, "there is no other", only, at)
+            if found is not None:
+                return result
+        elif self.path(step).exists():
+            return load(self.path(step), template, only=only, at=at)
+        raise StateError(
+            f"{os.fspath(self.folder)} has no such checkpoint",
+            got=f"step={step}, of steps {self.steps()}",
+            hint="name the folder of a run, and one of its steps",
+        )
+
+    def _newest(
+        self, template: Any, otherwise: str, only: str | Sequence[str] = (), at: str = ""
+    ) -> tuple[int | None, Any]:
+        """The newest step that is whole and its tree; a warning of those that are passed over."""
         found = sorted(self._found(), reverse=True)
         whole = [step for step, is_whole in found if is_whole]
         if self._hosts.count > 1:  # all take what host 0 sees, whatever their view of the folder
             whole = self._agree("which checkpoints there are", None, lambda _: whole)
         reasons = {step: "its writer was ended" for step, is_whole in found if not is_whole}
         for step in whole:
-            reason, result = self._tried(step, first)
+            reason, result = self._tried(step, template, only, at)
             if self._hosts.count > 1:
                 reason = self._agree(f"whether step {step} is whole", reason, _first_reason)
             if reason is None:
@@ -314,15 +366,17 @@ class Checkpoints:
                 return step, result
             reasons[step] = reason
         if not whole:
-            self._warn(reasons, "the run begins anew")
-            return 0, first
+            self._warn(reasons, otherwise)
+            return None, None
         raise DamagedError(
             f"no checkpoint in {os.fspath(self.folder)} is whole",
             got="; ".join(f"step {step}: {reasons[step]}" for step in whole[: state.MAX_SHOWN]),
             hint="Checkpoints.clear() begins anew; python -m tfn.nn.checkpoint verify says more",
         )
 
-    def _tried(self, step: int, first: T) -> tuple[str | None, Any]:
+    def _tried(
+        self, step: int, template: Any, only: str | Sequence[str], at: str
+    ) -> tuple[str | None, Any]:
         """A reason not to take a checkpoint, or None and its tree."""
         path, hosts = self.path(step), self._hosts
         try:
@@ -332,8 +386,9 @@ class Checkpoints:
                     f"{path} is of another step", got=f"step {record.step} in its header"
                 )
             with Reader(path, record) as reader:
-                result = restored(path, reader, first)
-                verify(path, reader, slice(hosts.index, None, hosts.count))
+                result = restored(path, reader, template, only, at)
+                if not (only or at):  # else the rest would be read, too
+                    verify(path, reader, slice(hosts.index, None, hosts.count))
         except OSError as error:
             return str(error), None
         except DamagedError as error:
@@ -346,7 +401,7 @@ class Checkpoints:
             warnings.warn(
                 f"the checkpoint of step {step} in {os.fspath(self.folder)} is passed over: "
                 f"{reason}; {then}",
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
