@@ -9,7 +9,6 @@ from tfn import numpy as numpy
 from tfn._support.lazy import on_demand as _on_demand
 from tfn.array import Array as Array
 from tfn.trace import runtime as _runtime
-from tfn.version import __version__ as __version__
 
 with _on_demand(globals()):
     from tfn import checkify as checkify
@@ -112,6 +111,7 @@ with _on_demand(globals()):
     from tfn.transforms.shard.pmap import pmap as pmap
     from tfn.transforms.shard.shard_map import shard_map as shard_map
     from tfn.transforms.vmap import vmap as vmap
+    from tfn.version import __version__ as __version__
 
 errors.hide_frames()
 _runtime.install(

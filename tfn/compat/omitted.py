@@ -25,16 +25,11 @@ _LINALG = ("cho_factor cho_solve cholesky det eigh inv lu lu_factor lu_solve qr 
 
 IGNORED: dict[str, dict[str, str]] = {
     "jax.numpy": {
-        "kind order": "sort argsort",
-        "unique_indices indices_are_sorted": "take",
-        "method": "isin digitize",
         "precision": "inner vecdot",
-        "unroll": "polyval",
         "allow_pickle": "save savez",
-        "copy": "meshgrid",
         "order": "copy",
     },
-    "jax.numpy.linalg": {"precision": "multi_dot vecdot", "method": "slogdet"},
+    "jax.numpy.linalg": {"precision": "multi_dot vecdot"},
     "jax.lax": {
         "accuracy": "cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh",
         "allow_negative_indices": "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim "
@@ -60,7 +55,6 @@ IGNORED: dict[str, dict[str, str]] = {
 
 ONLY_NONE: dict[str, dict[str, str]] = {
     "jax.numpy": {
-        "weights": "percentile nanpercentile quantile nanquantile",
         "preferred_element_type": "inner vecdot",
         "out where": "add subtract multiply maximum minimum logaddexp logaddexp2 logical_and "
                      "logical_or logical_xor bitwise_and bitwise_or bitwise_xor negative",

@@ -82,7 +82,8 @@ def is_tf32(precision: object) -> bool:
     Raises:
         ArgumentError: for a name that is none of JAX's.
     """
-    both = list(precision) if isinstance(precision, (tuple, list)) else [precision]
+    pair: Any = precision if type(precision) in (tuple, list) else [precision]
+    both = list(pair)
     names = [getattr(x, "name", x) for x in both]
     for x in both:
         if len(names) > 2 or (isinstance(x, (str, int, float)) and x not in PRECISIONS):
