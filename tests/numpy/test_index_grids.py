@@ -8,6 +8,14 @@ from tests.numpy.values import close
 from tfn.errors import ArgumentError, DTypeError, OutOfBoundsError
 
 
+@pytest.mark.parametrize("others", [[], [2], [np.float64(3)], [np.float32([1, 2]), True]], ids=str)
+def test_a_python_float_keeps_its_bits_in_a_grid(others):
+    got = tnp.meshgrid(np.float64([1, 2]), 0.1, *others)
+    want = np.meshgrid(np.float64([1, 2]), 0.1, *others)
+    for a, b in zip(got, want, strict=True):
+        assert a.tolist() == b.tolist() and (a.dtype.kind, a.shape) == (b.dtype.kind, b.shape)
+
+
 @pytest.mark.parametrize("k", [-2, 0, 1])
 @pytest.mark.parametrize("m", [None, 2, 5])
 def test_triangles(k, m):

@@ -30,6 +30,10 @@ def test_derivatives_and_integrals(m):
     close(tnp.polyder(P, m), np.polyder(P, m), 8)
     close(tnp.polyint(P, m), np.polyint(P, m), 8)
     close(tnp.polyint(P, m, 2.0), np.polyint(P, m, [2.0] * m), 8)
+    constants = [0.1, 2, -1.5, 4, 5][:m]
+    if m:
+        close(tnp.polyint(P, m, constants), np.polyint(P, m, constants), 8)
+        close(tnp.polyint(P, m, tuple(constants)), np.polyint(P, m, constants), 8)
 
 
 def test_roots():

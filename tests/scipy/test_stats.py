@@ -100,6 +100,24 @@ def test_of_vectors():
     assert stats.multinomial.logpmf(counts, 5, shares) == -np.inf
 
 
+@pytest.mark.parametrize(
+    "name, df", [("cauchy", ()), ("t", (3.0,)), ("t", (0.5,)), ("t", (1e9,)), ("t", (1e200,))]
+)
+def test_far_points_do_not_overflow(name, df):
+    n = df[0] if df else 1.0
+    z = np.float64([-1e300, -1e160, -2, -1, -1e-9, 0, 1e-200, 0.5, 1, 1e9, 1e200])
+    x = z * np.sqrt(n) if n < 9 else z[2:9]
+    got, start = getattr(stats, name), getattr(scipy.stats, name).logpdf(0.0, *df)
+    ratio = x / np.sqrt(n)
+    size = np.hypot(1, ratio)
+    want = start - (n + 1) * np.log(size) if n < 9 else start - x * x / 2
+    np.testing.assert_allclose(got.logpdf(x, *df), want, 1e-13 if n < 9 else 1e-8)
+    slope = tfn.vmap(tfn.grad(lambda x: got.logpdf(x, *df)))(x)
+    want = -(n + 1) / np.sqrt(n) * (ratio / size) / size if n < 9 else -x
+    np.testing.assert_allclose(slope, want, 1e-12 if n < 9 else 1e-8)
+    assert got.logpdf(np.float64([np.inf]), *df) == -np.inf
+
+
 def test_python_numbers_give_32_bits():
     assert stats.norm.logpdf(1).dtype == np.float32
     assert stats.gamma.pdf(np.float32(1), 2).dtype == np.float32

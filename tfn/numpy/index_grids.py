@@ -251,7 +251,8 @@ def meshgrid(
             of the axes.
 
     Returns:
-        A list of one array for each vector, of its dtype and the shape of the grid.
+        A list of one array for each vector, of its dtype and the shape of the grid; a Python float
+        has the dtype that it would have beside the vectors.
 
     Raises:
         ArgumentError: unless `indexing` is "xy" or "ij".
@@ -264,7 +265,10 @@ def meshgrid(
         ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
     """
     one_of("meshgrid", "indexing", indexing, ("xy", "ij"))
-    lines = [array_of("meshgrid", x) for x in xi]
+    lines = [
+        operands_of("meshgrid", *xi)[i] if type(x) in (float, complex) else array_of("meshgrid", x)
+        for i, x in enumerate(xi)
+    ]
     for x in lines:
         rank("meshgrid", x, 0, 1)
     order = [1, 0, *range(2, len(lines))] if indexing == "xy" and len(lines) > 1 else None

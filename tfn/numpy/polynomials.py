@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -163,13 +164,13 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     return line
 
 
-def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | Sequence[ArrayLike] | None = None) -> Array:
     """The m-th integral of a polynomial.
 
     Args:
         p: vector of coefficients, the highest power first.
         m: number of integrations, not negative; 1 by default.
-        k: constant of integration, or a vector of m of them; None takes 0.
+        k: constant of integration, or a vector or a list of m of them; None takes 0.
 
     Returns:
         A floating vector of ``p.size + m`` coefficients.
@@ -185,6 +186,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     line = _coefficients("polyint", p)
     line = line.astype(inexact((line.dtype, False))[0])
     m = integer("polyint", "m", m, 0)
+    k = asarray(k, line.dtype) if isinstance(k, (list, tuple)) else k
     constants = (
         zeros(m, line.dtype)
         if k is None

@@ -9,7 +9,12 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import probability, rescale, standardize
+from tfn.scipy.stats.location_scale import (
+    log_one_plus_square,
+    probability,
+    rescale,
+    standardize,
+)
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -29,7 +34,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         -1.838
     """
     z, scale = standardize("cauchy.logpdf", x, loc, scale)
-    return -jnp.log(math.pi * scale) - jnp.log1p(z * z)
+    return -jnp.log(math.pi * scale) - log_one_plus_square(z)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

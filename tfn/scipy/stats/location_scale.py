@@ -29,6 +29,14 @@ def standardize(name: str, x: ArrayLike, *params_loc_scale: ArrayLike) -> list[A
     return [(point - loc) / scale, *params, scale]
 
 
+def log_one_plus_square(z: Array) -> Array:
+    """``log(1 + z * z)``, where ``z * z`` may overflow."""
+    far = abs(z) > 1
+    size = jnp.where(far, abs(z), 1)
+    near = jnp.where(far, 0, z)
+    return jnp.where(far, 2 * jnp.log(size) + jnp.log1p((1 / size) ** 2), jnp.log1p(near * near))
+
+
 def rescale(z: Array, loc: ArrayLike, scale: ArrayLike) -> Array:
     """The points ``loc + scale * z``, which `standardize` makes z again.
 

@@ -10,8 +10,9 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.special import betainc, gammaln
-from tfn.scipy.stats.location_scale import standardize
+from tfn.lax.logbeta import log_rise
+from tfn.scipy.special import betainc
+from tfn.scipy.stats.location_scale import log_one_plus_square, standardize
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -33,8 +34,8 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     """
     z, df, scale = standardize("t.logpdf", x, df, loc, scale)
     half = df / 2
-    normal = gammaln(half + 0.5) - gammaln(half) - jnp.log(df * math.pi) / 2
-    return normal - (half + 0.5) * jnp.log1p(z * z / df) - jnp.log(scale)
+    normal = log_rise(half, jnp.full_like(half, 0.5)) - jnp.log(df * math.pi) / 2
+    return normal - (half + 0.5) * log_one_plus_square(z / jnp.sqrt(df)) - jnp.log(scale)
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
