@@ -9,7 +9,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close
-from tfn.dtypes import COMPLEXES, REALS
+from tfn.dtypes import ALL, NARROW, width_bits
 from tfn.errors import ArgumentError, DTypeError, StateError
 
 
@@ -33,14 +33,25 @@ def test_suffixes_are_those_of_numpy(tmp_path):
     assert np.load(tmp_path / "x.npz")["arr_0"].shape == (2,)
 
 
-@pytest.mark.parametrize("dtype", sorted([*REALS, *COMPLEXES], key=str), ids=str)
+@pytest.mark.parametrize("dtype", sorted(ALL, key=str), ids=str)
 def test_every_dtype(dtype, tmp_path):
     for x in (tnp.asarray(np.array([0, 1, 5]).astype(dtype)), tnp.zeros((0, 2), dtype)):
         tnp.save(tmp_path / "x.npy", x)
         tnp.savez(tmp_path / "x.npz", x, y=x)
         for found in (tnp.load(tmp_path / "x.npy"), *tnp.load(tmp_path / "x.npz").values()):
             assert (found.shape, found.dtype) == (x.shape, x.dtype)
-            assert found.tolist() == x.tolist()
+            assert np.asarray(found).tobytes() == np.asarray(x).tobytes()
+
+
+@pytest.mark.parametrize("dtype", sorted(NARROW, key=str), ids=str)
+def test_numpy_reads_narrow_dtypes_as_bits_in_a_field_of_their_name(dtype, tmp_path):
+    """Bits that mean nothing, of types of less than 8, are zeros."""
+    x = np.arange(256, dtype=np.uint8).reshape(2, 1, 128).view(dtype).swapaxes(0, 2)
+    tnp.save(tmp_path / "x.npy", x)
+    bits = np.load(tmp_path / "x.npy", allow_pickle=False)[dtype.name]
+    np.testing.assert_array_equal(bits, x.view(np.uint8) & (2 ** width_bits(dtype) - 1))
+    found = np.asarray(tnp.load(tmp_path / "x.npy"))
+    np.testing.assert_array_equal(found.astype(np.float32), x.astype(np.float32))
 
 
 def test_several_arrays_in_one_open_file():
@@ -138,6 +149,13 @@ def test_other_contents_are_refused(tmp_path):
     np.save(path, np.array([2], np.uint8).view(bool))
     with pytest.raises(StateError, match="neither False nor True"):
         tnp.load(path)
+    np.save(path, np.array([(16,)], [("int4", "u1")]))
+    with pytest.raises(StateError, match="elements of dtype int4 that have 5 bits"):
+        tnp.load(path)
+    for names in ([("int4", "i4")], [("int4", "u1"), ("int2", "u1")], [("other", "u1")], "V1"):
+        np.save(path, np.zeros(2, names))
+        with pytest.raises(DTypeError, match="does not tell the dtype"):
+            tnp.load(path)
     with pytest.raises(FileNotFoundError):
         tnp.load(tmp_path / "missing.npy")
     with pytest.raises(FileNotFoundError):

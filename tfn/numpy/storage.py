@@ -19,18 +19,23 @@ import numpy as np
 
 from tfn._support.files import parsing, replacing
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import NARROW
+from tfn.dtypes import NARROW, width_bits
 from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, DTypeError, StateError
 from tfn.numpy.creation import asarray
 
 _END = struct.Struct("<4s4H2LH")  # end of a ZIP file: field 4 is the number of members
 _MANY = 0xFFFF  # this number of members means that another record has it
+_RECORDS = {dtype: np.dtype([(dtype.name, np.uint8)]) for dtype in NARROW}  # their names
+_NARROW = {record: dtype for dtype, record in _RECORDS.items()}
 _VOID = np.dtype("V2")  # the name of bfloat16 in NumPy's files
 
 
 def save(file: object, arr: ArrayLike) -> None:
     """Write an array to a file, by name or open, in NumPy's format ``.npy``.
+
+    NumPy's reader gives bfloat16 as 2 bytes without a type, and elements of float8, int4, ... as
+    records: ``np.load(file)["float8_e5m2"]`` are their bits.
 
     Raises:
         OSError: if the system refuses; a file given by its name is then what it was.
@@ -47,9 +52,8 @@ def save(file: object, arr: ArrayLike) -> None:
     # A number of Python keeps all its digits.
     is_number = isinstance(arr, (bool, int, float, complex))
     data = np.asarray(arr if is_number else array_of("save", arr))
-    _need_name("save", data)
     with _writing(file, ".npy") as opened:
-        np.save(opened, data, allow_pickle=False)
+        np.save(opened, _to_write(data), allow_pickle=False)
 
 
 def savez(file: object, *args: ArrayLike, **kwargs: ArrayLike) -> None:
@@ -83,18 +87,16 @@ def savez(file: object, *args: ArrayLike, **kwargs: ArrayLike) -> None:
     arrays = {name: np.asarray(array_of("savez", x)) for name, x in {**named, **kwargs}.items()}
     with _writing(file, ".npz") as opened, zipfile.ZipFile(opened, "w") as members:
         for name, data in arrays.items():
-            _need_name("savez", data)
             with members.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.save(member, data, allow_pickle=False)
+                np.save(member, _to_write(data), allow_pickle=False)
 
 
-def _need_name(name: str, data: np.ndarray[Any, Any]) -> None:
-    if data.dtype in NARROW:
-        raise DTypeError(
-            f"{name} cannot tell the type in a file: NumPy's format has no {data.dtype.name}",
-            got=f"{data.dtype.name}{list(data.shape)}",
-            hint='save the bits, lax.bitcast_convert_type(x, "uint8"), or a safetensors file',
-        )
+def _to_write(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of which a file keeps the dtype: bytes in a field of its name, if NumPy has none."""
+    if data.dtype not in NARROW:
+        return data
+    bits = data.view(np.uint8) & ((1 << width_bits(data.dtype)) - 1)  # others mean nothing
+    return bits.view(_RECORDS[data.dtype])
 
 
 def _encodes(name: str) -> bool:
@@ -169,4 +171,18 @@ def _array(file: IO[bytes]) -> np.ndarray[Any, Any]:
     data: np.ndarray[Any, Any] = np.lib.format.read_array(file, allow_pickle=False)
     if data.dtype == np.bool_ and data.view(np.uint8).max(initial=0) > 1:
         raise ValueError("elements of dtype bool that are neither False nor True")
-    return data.view(ml_dtypes.bfloat16) if data.dtype == _VOID else data
+    narrow = _NARROW.get(data.dtype)
+    if narrow is not None:
+        bits = int(data.view(np.uint8).max(initial=0)).bit_length()
+        if bits > width_bits(narrow):
+            raise ValueError(f"elements of dtype {narrow.name} that have {bits} bits")
+        return data.view(narrow)
+    if data.dtype == _VOID:
+        return data.view(ml_dtypes.bfloat16)
+    if data.dtype.kind == "V":
+        raise DTypeError(
+            "the file does not tell the dtype of its elements, which NumPy does not know",
+            got=f"{data.dtype}{list(data.shape)}",
+            hint="if you know it, asarray(np.load(file).view(ml_dtypes.float8_e4m3fn))",
+        )
+    return data
