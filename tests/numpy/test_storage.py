@@ -50,8 +50,9 @@ def test_numpy_reads_narrow_dtypes_as_bits_in_a_field_of_their_name(dtype, tmp_p
     tnp.save(tmp_path / "x.npy", x)
     bits = np.load(tmp_path / "x.npy", allow_pickle=False)[dtype.name]
     np.testing.assert_array_equal(bits, x.view(np.uint8) & (2 ** width_bits(dtype) - 1))
-    found = np.asarray(tnp.load(tmp_path / "x.npy"))
-    np.testing.assert_array_equal(found.astype(np.float32), x.astype(np.float32))
+    found = tnp.load(tmp_path / "x.npy")
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(found).view(np.uint8), bits)
 
 
 def test_several_arrays_in_one_open_file():
