@@ -91,7 +91,7 @@ class Error:
         check_error(self)
 
     def __repr__(self) -> str:
-        return f"Error({'traced' if getattr(self.code, 'trace', None) else self.get()})"
+        return f"Error({'traced' if getattr(self.code, 'owner', None) else self.get()})"
 
 
 tree.register_node(
