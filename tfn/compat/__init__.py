@@ -28,6 +28,7 @@ Files in reading order:
     hlo            operations of StableHLO, for rules that build them
     interpreters   rules of whole kinds of primitives: defjvp, deflinear, defvectorized
     core           small parts of JAX's core: jaxprs, traces, trees, dtypes
+    treedefs       structures of trees, taken apart and made: `PyTreeDef`
     export         functions as bytes: `export`, `Exported`
     optimizers     optimisers as triples of functions
     stax           layers as pairs of functions

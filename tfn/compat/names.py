@@ -156,6 +156,7 @@ MODULES: dict[str, Names] = {
     "jax.tree": Names("tfn.tree", _from(PARTS, "static")),
     "jax.tree_util": Names(TREE, {
         "default_registry": f"{PRIVATE}:REGISTRY",
+        "PyTreeDef": "tfn.compat.treedefs:PyTreeDef",
         **_from(PARTS, "flatten_one_level", "is_tree_node"),
     }),
     "jax.flatten_util": Names("tfn.flatten_util"),
@@ -276,7 +277,10 @@ MODULES: dict[str, Names] = {
     }),
     "jax._src.flatten_util": Names("tfn.flatten_util"),
     "jax._src.traceback_util": Names(PRIVATE),
-    "jax._src.tree_util": Names(TREE, {"_registry": f"{PRIVATE}:REGISTRY"}),
+    "jax._src.tree_util": Names(TREE, {
+        "_registry": f"{PRIVATE}:REGISTRY",
+        "PyTreeDef": "tfn.compat.treedefs:PyTreeDef",
+    }),
     "jax._src.checkify": Names("tfn.checkify"),
     "jax._src.interpreters": Names(),
     "jax._src.interpreters.ad": Names(None, {"CustomVJPException": f"{ERRORS}:GradientError"}),
