@@ -26,6 +26,7 @@ OTHERS = {
     "jax.nn.tanh": "the function of one argument of tfn.lax",
     "jax.numpy.concat": "another name of concatenate",
     "jax.numpy.permute_dims": "another name of transpose",
+    "jax.numpy.unravel_index": "NumPy's order, which is positional there",
     "jax.numpy.fromfile": ANY,
     "jax.numpy.fromiter": ANY,
     "jax.numpy.set_printoptions": ANY,

@@ -115,4 +115,4 @@ LEGAL: dict[Op, Callable[[UOp], UOp]] = {
     **dict.fromkeys((Op.FLOORDIV, Op.MOD), _division),
     Op.CAST: _cast,
 }
-"""What becomes of an operation; one that is legal already is returned as it is."""
+"""The operations that become others; the functions return one that is legal as it is."""
