@@ -238,7 +238,7 @@ def _array(value: Any) -> Any:
 
 
 def _check(declared: Sequence[Value], values: Mapping[str, Any]) -> None:
-    """Raise ShapeError unless sizes are those of the file, and equal where it gives them one name."""
+    """Raise ShapeError unless sizes are those of the file, and equal where they have one name."""
     symbols: dict[str, tuple[int, str]] = {}
     for spec in declared:
         value = values[spec.name]
