@@ -26,3 +26,15 @@ def test_inverse_and_derivatives():
     np.testing.assert_allclose(slope, want, rtol=1e-9)
     np.testing.assert_allclose(tfn.jit(tfn.grad(lambda x: ndtri(ndtr(x))))(0.7), 1, rtol=1e-5)
     assert np.isfinite(np.asarray(tfn.vmap(tfn.grad(log_ndtr))(FAR))).all()
+
+
+def test_derivatives_far_out_do_not_cancel():
+    x = np.float64([-1e5, -1000, -100])
+    f = log_ndtr
+    # With y = 1 / x**2: the slope, and its derivatives, from the asymptotic series of Mills' ratio.
+    y = x**-2
+    wants = [-x * (1 + y * (1 - 2 * y)), -1 + y * (1 - 6 * y), y / x * (-2 + 24 * y)]
+    for want, digits in zip(wants, (1e-10, 1e-10, 1e-5)):
+        f = tfn.grad(f)
+        np.testing.assert_allclose(tfn.vmap(f)(x), want, digits)
+        np.testing.assert_allclose(tfn.vmap(f)(np.float32(x)), want, 1e-5)

@@ -128,3 +128,13 @@ def test_softmax_and_its_like():
     np.testing.assert_allclose(special.logsumexp(x, axis=1), scipy.special.logsumexp(x, axis=1))
     np.testing.assert_allclose(special.softmax(x), scipy.special.softmax(x))
     np.testing.assert_allclose(special.log_softmax(x), scipy.special.log_softmax(x), atol=1e-14)
+
+
+def test_limits_are_those_of_scipy():
+    x = np.float64([0, 0.5, 1, 50, 1e300])
+    for name in ("gammainc", "gammaincc"):
+        got = getattr(special, name)(np.full(5, np.inf), x)
+        np.testing.assert_array_equal(got, getattr(scipy.special, name)(np.full(5, np.inf), x))
+    x = np.float64([-np.inf, -50.5, -3, -2, -0.5, -1e-300, 0, 2, np.inf])
+    for got, want in zip(special.sici(x), scipy.special.sici(x), strict=True):
+        np.testing.assert_allclose(got, want, 1e-12)

@@ -147,11 +147,13 @@ def _inside(
 ) -> Array:
     """`f` where a and x are positive and finite, its limits at x = 0 and infinity, else NaN.
 
-    For a = 0 and a positive x it is `at_no_a`.
+    For a = 0 and a positive x it is `at_no_a`; for infinite a and a finite x, as at x = 0.
     """
-    inside = (x > 0) & (a > 0) & (x < np.inf)
+    inside = (x > 0) & (a > 0) & (x < np.inf) & (a < np.inf)
     value = f(choose(inside, a, 1.0), choose(inside, x, 1.0))
-    limit = choose(x == 0, at_zero, choose(x == np.inf, at_infinity, x))
+    limit = choose(
+        (x == 0) | ((a == np.inf) & (x < np.inf)), at_zero, choose(x == np.inf, at_infinity, x)
+    )
     other = choose((a == 0) & (x > 0), at_no_a, x * np.nan)
     return choose(inside, value, choose((a > 0) & (x >= 0), limit, other))
 

@@ -37,7 +37,7 @@ SICI_SERIES_BELOW = 4.0
 
 
 def sici(x: ArrayLike) -> Pair:
-    """The integral of ``sin(t) / t`` from 0 to x, and the cosine integral, NaN for negative x.
+    """The integral of ``sin(t) / t`` from 0 to x, and the cosine integral, of ``|x|``.
 
     Example:
         >>> [round(y.item(), 5) for y in sici(1.0)]
@@ -69,7 +69,7 @@ def _sici(x: Array) -> Pair:
     si = tnp.where(near, tnp.where(size == 0, 0, si), math.pi / 2 + tnp.imag(rest))
     ci = tnp.where(near, tnp.where(size == 0, -tnp.inf, ci), -tnp.real(rest))
     si, ci = (tnp.where(tnp.isinf(size), end, u) for u, end in ((si, math.pi / 2), (ci, 0.0)))
-    si, ci = tnp.where(x < 0, -si, si), tnp.where(x < 0, tnp.nan, ci)
+    si, ci = tnp.where(x < 0, -si, si), tnp.where(x == -tnp.inf, tnp.nan, ci)
     return tuple(tnp.where(x == x, u, tnp.nan).astype(kind) for u in (si, ci))  # type: ignore[return-value]
 
 

@@ -70,7 +70,17 @@ _log_ndtr = custom_jvp(_log_ndtr_of)
 def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
     y = _log_ndtr(x)
-    return y, dx * jnp.exp(-x * x / 2 - HALF_LOG_2_PI - y)
+    far = ASYMPTOTIC_BELOW[x.dtype == FLOAT64]
+    # Far out the slope is -x plus a small series, whose derivatives cancel nothing.
+    below = jnp.minimum(x, far)
+    inverse, term, rest = 1 / below, 1.0, jnp.zeros_like(x)
+    square = inverse * inverse
+    for power, i in enumerate(range(1, 12, 2)):  # 1 - 3 / x^2 + 15 / x^4 - ...
+        term = term * i
+        rest = rest + (-1) ** power * term * square**power
+    near = jnp.where(x < far, 0, x)
+    middle = jnp.exp(-near * near / 2 - HALF_LOG_2_PI - _log_ndtr(near))
+    return y, dx * jnp.where(x < far, -below - inverse * rest / (1 - square * rest), middle)
 
 
 _log_ndtr.defjvp(_log_ndtr_jvp)
