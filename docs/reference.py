@@ -51,6 +51,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.nn.hosts",
         "tfn.nn.permutation",
         "tfn.nn.progress",
+        "tfn.nn.writers",
     ),
     "Science": (
         "tfn.image",
@@ -81,6 +82,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.run",
         "tfn.errors",
         "tfn.debug",
+        "tfn.scopes",
         "tfn.inspect",
         "tfn.profiler",
         "tfn.checkify",
