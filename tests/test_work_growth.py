@@ -57,7 +57,7 @@ CASES: dict[str, Case] = {
     "take": lambda x, y, z, i, j, n: tnp.take(x, i),
     "put": lambda x, y, z, i, j, n: tnp.put(x, i, y, inplace=False),
     "updates": lambda x, y, z, i, j, n: x.at[i].add(y),
-    "updates by a function": lambda x, y, z, i, j, n: x.at[i].apply(tnp.sin),
+    "updates by a function": lambda x, y, z, i, j, n: x.at[i].apply(tnp.sin, unique_indices=True),
     "insert": lambda x, y, z, i, j, n: tnp.insert(x, 3, 1.0),
     "pad": lambda x, y, z, i, j, n: tnp.pad(x, 3 * n, "reflect"),
     "cumsum": lambda x, y, z, i, j, n: lax.cumsum(x, reverse=True),

@@ -71,11 +71,15 @@ def test_gradients_stay_the_same() -> None:
 
 
 def test_memory() -> None:
-    """Four blocks of four layers: inputs of blocks, and the residuals of one block."""
+    """Four blocks of four layers: inputs of blocks, and the residuals of one block.
+
+    A layer has three: the slope of a tanh needs its operand beside its result, which has no digits
+    of the slope where it is near 1.
+    """
     without = peak(loss(lambda f: f))
     nothing = peak(loss(tfn.checkpoint))
     assert without >= 2 * LAYERS
-    assert nothing <= 4 + 2 * 4 + 2
+    assert nothing <= 4 + 3 * 4
     assert peak(loss(tfn.checkpoint, 16)) > peak(loss(tfn.checkpoint, 8)) > nothing
     assert peak(loss(tfn.checkpoint, 1)) > nothing
     assert peak(loss(with_policy(policies.everything_saveable))) == without
@@ -86,8 +90,8 @@ def test_memory_by_policy() -> None:
     nothing = peak(loss(tfn.checkpoint))
     dots = peak(loss(with_policy(policies.dots_saveable)))
     named = peak(loss(with_policy(policies.save_only_these_names("sine"))))
-    assert nothing + 6 <= dots <= LAYERS + 8
-    assert nothing + 6 <= named <= LAYERS + 8
+    assert nothing + 6 <= dots <= LAYERS + 12
+    assert nothing + 6 <= named <= LAYERS + 12
     assert peak(loss(with_policy(policies.save_only_these_names("other")))) == nothing
     assert peak(loss(with_policy(policies.dots_with_no_batch_dims_saveable))) == dots
     both = policies.save_from_both_policies(

@@ -129,4 +129,5 @@ def _pool(
     sizes = (1, *each_axis("window", window, space), 1)
     steps = sizes if strides is None else (1, *each_axis("strides", strides, space), 1)
     pads = padding if isinstance(padding, str) else [(0, 0), *padding, (0, 0)]
-    return lax.reduce_window(x, start, computation, sizes, steps, pads)
+    pooled: Array = lax.reduce_window(x, start, computation, sizes, steps, pads)
+    return pooled

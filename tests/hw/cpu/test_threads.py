@@ -99,7 +99,9 @@ def test_a_child_has_workers_of_its_own():
     for _ in range(5):
         child = os.fork()
         if not child:
-            counts = [sums(device, run, x) for _ in range(300)]
+            counts, late = [], time.monotonic() + 20  # a busy machine may take its time
+            while max((n for _, n in counts), default=0) < 2 and time.monotonic() < late:
+                counts += [sums(device, run, x) for _ in range(300)]
             right = all(bits == expected for bits, _ in counts)
             again = device.load(summed(60))  # compiles, loads and runs something new
             right = right and sums(device, again, np.ones(60 * 64, np.float32))[0] != 0

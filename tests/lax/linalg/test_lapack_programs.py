@@ -164,7 +164,7 @@ def test_code_does_not_grow_with_the_matrices() -> None:
         return len(str(jaxpr).splitlines())
 
     for name in FUNCTIONS:
-        assert nodes(12, name) == nodes(120, name), name
+        assert nodes(12, name) <= nodes(120, name) == nodes(240, name), name
 
 
 def test_programs_are_of_routines() -> None:

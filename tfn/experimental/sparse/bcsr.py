@@ -31,6 +31,8 @@ def rows_of(indptr: Any, nse: int) -> Any:
         >>> rows_of(tnp.asarray([0, 2, 2, 3]), 4).tolist()
         [0, 0, 2, 3]
     """
+    if not nse:
+        return tnp.zeros(0, indptr.dtype)
     begins = tnp.zeros(nse, indptr.dtype).at[indptr].add(1, mode="drop")
     return (tnp.cumsum(begins) - 1).astype(indptr.dtype)
 

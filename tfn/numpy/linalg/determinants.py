@@ -10,7 +10,6 @@ from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import maximum
 from tfn.numpy.arithmetic import sign as phase
 from tfn.numpy.complex import imag, real
-from tfn.numpy.concatenation import concatenate
 from tfn.numpy.contraction import matmul
 from tfn.numpy.creation import ones, zeros
 from tfn.numpy.elementary import log
@@ -21,6 +20,7 @@ from tfn.numpy.logic import isfinite, where
 from tfn.numpy.manipulation import diagonal, matrix_transpose, trace
 from tfn.numpy.matrices import eye
 from tfn.numpy.number_parts import frexp, ldexp
+from tfn.numpy.padding import pad
 from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import prod
 from tfn.numpy.reductions import sum as add_up
@@ -50,20 +50,27 @@ def _det_of(a: Array) -> Array:
     return _product(scales) * sign + 0  # not -0
 
 
+FACTORS_OF_A_PART = 64
+"""Factors from 1/2 to 1 whose product is a normal number of float32, with room for others."""
+
+
 def _product(x: Array) -> Array:
-    """The product along the last axis, whose parts may overflow where the whole does not."""
+    """The product along the last axis, whose parts may overflow where the whole does not.
+
+    Powers of two are added apart; products of parts come first where there are many factors.
+    """
     powers = zeros(x.shape, "int32")
-    while True:
+    parts = x.shape[-1] > FACTORS_OF_A_PART
+    for _ in range(3 if parts else 1):  # enough for a matrix of 64**3 rows
         size = maximum(magnitude(real(x)), magnitude(imag(x))) if x.dtype in COMPLEXES else x
         power = frexp(where(isfinite(size), size, 1))[1]
         x, powers = _scaled(x, -power), powers + power
-        if x.shape[-1] < 2:
-            break
-        half = x.shape[-1] // 2
-        rest = x[..., 2 * half :], powers[..., 2 * half :]
-        x = concatenate([x[..., :half] * x[..., half : 2 * half], rest[0]], -1)
-        powers = concatenate([powers[..., :half] + powers[..., half : 2 * half], rest[1]], -1)
-    return prod(_scaled(x, powers), -1)
+        if parts:
+            around = [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % FACTORS_OF_A_PART)]
+            shape = (*x.shape[:-1], -1, FACTORS_OF_A_PART)
+            x = prod(pad(x, around, constant_values=1).reshape(shape), -1)
+            powers = add_up(pad(powers, around).reshape(shape), -1)
+    return _scaled(prod(x, -1), add_up(powers, -1))
 
 
 def _scaled(x: Array, power: Array) -> Array:
