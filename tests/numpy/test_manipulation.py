@@ -25,7 +25,7 @@ def test_reshape_of_nothing_and_errors():
     with pytest.raises(ShapeError, match="only one size"):
         tnp.reshape(X, (-1, -1))
     with pytest.raises(ArgumentError, match="order"):
-        tnp.reshape(X, 30, "A")
+        tnp.reshape(X, 30, "B")
 
 
 def test_transpositions():

@@ -6,7 +6,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close, sample
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 from tfn.numpy.quantiles import METHODS
 
 
@@ -30,8 +30,7 @@ def test_median():
         close(tnp.median(x, axis), np.median(x, axis), 4)
     assert np.isnan(tnp.median(np.float32([1, np.nan, 3])))
     assert tnp.median(np.int32([1, 2])) == 1.5
-    with pytest.raises(ShapeError, match="median of no elements"):
-        tnp.median(tnp.zeros(0))
+    assert np.isnan(tnp.median(tnp.zeros(0)))
 
 
 @pytest.mark.parametrize("method", METHODS)

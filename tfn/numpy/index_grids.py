@@ -160,7 +160,8 @@ def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
     dtype = build.index_dtype(build.count(shape), flat.dtype)
     step = build.count(shape[axis + 1 :])
     total = max(build.count(shape), 1)
-    flat, kind = cast(flat, dtype), flat.dtype
+    kind = dtype if dtype.itemsize > 4 else flat.dtype  # places that int32 does not hold
+    flat = cast(flat, dtype)
     low, high = build.full_like(flat, -total), build.full_like(flat, total - 1)
     flat = build.minimum(build.maximum(flat, low), high)
     return cast((flat // max(step, 1)) % max(shape[axis], 1), kind)

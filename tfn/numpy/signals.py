@@ -190,7 +190,7 @@ def _slope(x: Array, axis: int, step: Array, edge_order: int) -> Array:
     if step.ndim:
         low, high = (
             getitem(between, (slice(None),) * axis + (s,))
-            for s in (slice(None, -1), slice(1, 2, None))
+            for s in (slice(None, -1), slice(1, None))
         )
         before, after = gaps[:-1], gaps[1:]
         inner = (low * after + high * before) / (before + after)
