@@ -76,7 +76,7 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in {
 _BITS = {np.bool_: 1, ml_dtypes.int2: 2, ml_dtypes.uint2: 2} | dict.fromkeys(
     (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn), 4)
 LARGEST_BYTES = {np.dtype(kind): (1 << bits) - 1 for kind, bits in _BITS.items()}
-"""Of types that use a part of a byte, the largest: another one is none of their elements."""
+"""The largest byte of types that use a part of it: a larger one is none of their elements."""
 # fmt: on
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

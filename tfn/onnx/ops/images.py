@@ -31,7 +31,7 @@ def _cubic(x: Any, a: float, xp: Any = np) -> Any:
 def _positions(
     mode: str, size: int, scale: float, result: int, roi: tuple[float, float]
 ) -> Weights:
-    """Where in the input each element of the result lies."""
+    """The position in the input of each element of the result."""
     y = np.arange(result, dtype=np.float64)
     wide = scale * size
     if mode == "align_corners":

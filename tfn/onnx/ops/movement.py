@@ -42,12 +42,12 @@ def Flatten(x: Value, axis: int = 1) -> Value:
 
 
 def Squeeze(x: Value, given: Value = None, axes: Sequence[int] | None = None) -> Value:
-    """Without axes of size 1."""
+    """The array without axes of size 1."""
     return library(x).squeeze(x, axes_of(given, axes, x.ndim))
 
 
 def Unsqueeze(x: Value, given: Value = None, axes: Sequence[int] | None = None) -> Value:
-    """With new axes of size 1."""
+    """The array with new axes of size 1."""
     listed = integers(given, "axes") if given is not None else tuple(axes or ())
     return library(x).expand_dims(x, listed)
 
