@@ -157,8 +157,8 @@ def omitted(module: str, name: str) -> frozenset[str]:
     """The keywords of a function of JAX that tfn's has not.
 
     Example:
-        >>> sorted(omitted("jax.numpy", "sort"))
-        ['kind', 'order']
+        >>> sorted(omitted("jax.numpy", "inner"))
+        ['precision', 'preferred_element_type']
     """
     return frozenset(
         key for table in (IGNORED, ONLY_NONE, SHARDED) for key in _keys(table, module, name)
@@ -180,8 +180,9 @@ def adapted(module: str, name: str, function: Any) -> Any:
 
     Example:
         >>> import tfn.numpy as tnp
-        >>> adapted("jax.numpy", "sort", tnp.sort)(tnp.array([2, 1]), kind="stable").tolist()
-        [1, 2]
+        >>> x = tnp.array([1, 2])
+        >>> int(adapted("jax.numpy", "inner", tnp.inner)(x, x, precision="highest"))
+        5
     """
     if module == "jax.numpy" and name in PAIRS:
         function = with_methods(name, function)
