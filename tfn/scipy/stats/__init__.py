@@ -6,6 +6,7 @@ N. L. Johnson, A. W. Kemp and S. Kotz, "Univariate discrete distributions", 2005
 Files in reading order:
 
 location_scale       points in units of the scale, and back
+distribution         functions that follow from the density of a distribution
 samples              the most frequent value, ranks, the error of the mean
 kde                  densities estimated from samples by Gaussian kernels
 bernoulli            the Bernoulli distribution

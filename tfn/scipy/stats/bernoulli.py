@@ -5,6 +5,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import xlog1py, xlogy
+from tfn.scipy.stats.distribution import density, of_point
 from tfn.scipy.stats.location_scale import probability, standardize, unless_nan
 
 
@@ -30,44 +31,14 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return jnp.where((z == z) & (p == p) & (z != 0) & (z != 1), -jnp.inf, log_mass)
 
 
-def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k; 0 unless ``k - loc`` is 0 or 1.
-
-    Args:
-        k: counts, an array or a number.
-        p: probability of 1, from 0 to 1.
-        loc: shift of k; 0 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import bernoulli
-        >>> round(float(bernoulli.pmf(1, 0.3)), 3)
-        0.3
-    """
-    return jnp.exp(logpmf(k, p, loc))
-
-
-def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a value of at most k.
-
-    Args:
-        k: counts, an array or a number.
-        p: probability of 1, from 0 to 1.
-        loc: shift of k; 0 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import bernoulli
-        >>> round(float(bernoulli.cdf(1, 0.3)), 3)
-        1.0
-    """
-    z, p, _ = standardize("bernoulli.cdf", k, p, loc, 1)
+def _cdf(z: Array, p: Array) -> Array:
+    """The probability of a value of at most z."""
     p = probability(p)
     return unless_nan(z + p, jnp.where(z < 0, 0, jnp.where(z < 1, 1 - p, 1)))
+
+
+pmf = density(logpmf, 0.3)
+cdf = of_point(logpmf, "cdf", _cdf, 1.0)
 
 
 def ppf(q: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betaln
+from tfn.scipy.stats.distribution import density
 from tfn.scipy.stats.location_scale import positive, standardize, unless_nan
 
 
@@ -38,22 +39,4 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     return unless_nan(z + n + a + b, jnp.where(outside, -jnp.inf, log_mass))
 
 
-def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k; 0 unless ``k - loc`` is a whole number from 0 to n.
-
-    Args:
-        k: counts, an array or a number.
-        n: number of trials, not negative.
-        a: first parameter of the beta distribution, positive.
-        b: second parameter of the beta distribution, positive.
-        loc: shift of k; 0 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import betabinom
-        >>> round(float(betabinom.pmf(2, 5, 2.0, 3.0)), 3)
-        0.238
-    """
-    return jnp.exp(logpmf(k, n, a, b, loc))
+pmf = density(logpmf, 0.238)

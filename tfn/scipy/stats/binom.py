@@ -8,6 +8,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betainc, betaln, xlog1py, xlogy
+from tfn.scipy.stats.distribution import density, of_point
 from tfn.scipy.stats.location_scale import probability, standardize, unless_nan
 
 
@@ -37,44 +38,8 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     return unless_nan(z + n + p, jnp.where(outside, -jnp.inf, log_mass))
 
 
-def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k; 0 unless ``k - loc`` is a whole number from 0 to n.
-
-    Args:
-        k: counts, an array or a number.
-        n: number of trials, not negative.
-        p: probability of success, from 0 to 1.
-        loc: shift of k; 0 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import binom
-        >>> round(float(binom.pmf(2, 5, 0.3)), 3)
-        0.309
-    """
-    return jnp.exp(logpmf(k, n, p, loc))
-
-
-def cdf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a value of at most k.
-
-    Args:
-        k: counts, an array or a number.
-        n: number of trials, not negative.
-        p: probability of success, from 0 to 1.
-        loc: shift of k; 0 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import binom
-        >>> round(float(binom.cdf(2, 5, 0.3)), 3)
-        0.837
-    """
-    z, n, p, _ = standardize("binom.cdf", k, n, p, loc, 1)
+def _cdf(z: Array, n: Array, p: Array) -> Array:
+    """The probability of a value of at most z."""
     n, p = _count(n), probability(p)
     inside = jnp.clip(jnp.floor(z), 0, n - 1)
     total = betainc(n - inside, inside + 1, 1 - p)
@@ -83,3 +48,7 @@ def cdf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 def _count(n: Array) -> Array:
     return jnp.where((n >= 0) & (jnp.floor(n) == n), n, jnp.nan)
+
+
+pmf = density(logpmf, 0.309)
+cdf = of_point(logpmf, "cdf", _cdf, 0.837)

@@ -9,12 +9,8 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import (
-    log_one_plus_square,
-    probability,
-    rescale,
-    standardize,
-)
+from tfn.scipy.stats.distribution import density, logarithm, of_point, of_probability
+from tfn.scipy.stats.location_scale import log_one_plus_square, probability, standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -37,146 +33,18 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.log(math.pi * scale) - log_one_plus_square(z)
 
 
-def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability density at x.
-
-    Args:
-        x: points, an array or a number.
-        loc: median; 0 by default.
-        scale: half the width at half the height, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import cauchy
-        >>> round(float(cauchy.pdf(1.0)), 3)
-        0.159
-    """
-    return jnp.exp(logpdf(x, loc, scale))
+def _quantile(q: Array) -> Array:
+    """``-1 / tan(pi q)``, of the nearer end: at the ends ``tan`` has lost its digits."""
+    q = probability(q)
+    upper = q > 0.5
+    size = 1 / jnp.tan(math.pi * jnp.where(upper, 1 - q, q))
+    return jnp.where(q == 0.5, 0, jnp.where(upper, size, -size))
 
 
-def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value of at most x.
-
-    Args:
-        x: points, an array or a number.
-        loc: median; 0 by default.
-        scale: half the width at half the height, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import cauchy
-        >>> round(float(cauchy.cdf(1.0)), 3)
-        0.75
-    """
-    z, _ = standardize("cauchy.cdf", x, loc, scale)
-    return 0.5 + jnp.arctan(z) / math.pi
-
-
-def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: median; 0 by default.
-        scale: half the width at half the height, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import cauchy
-        >>> round(float(cauchy.logcdf(1.0)), 3)
-        -0.288
-    """
-    return jnp.log(cdf(x, loc, scale))
-
-
-def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value above x.
-
-    Args:
-        x: points, an array or a number.
-        loc: median; 0 by default.
-        scale: half the width at half the height, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import cauchy
-        >>> round(float(cauchy.sf(1.0)), 3)
-        0.25
-    """
-    z, _ = standardize("cauchy.sf", x, loc, scale)
-    return 0.5 - jnp.arctan(z) / math.pi
-
-
-def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: median; 0 by default.
-        scale: half the width at half the height, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import cauchy
-        >>> round(float(cauchy.logsf(1.0)), 3)
-        -1.386
-    """
-    return jnp.log(sf(x, loc, scale))
-
-
-def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is not exceeded with probability q: the inverse of `cdf`.
-
-    Args:
-        q: probabilities from 0 to 1, an array or a number.
-        loc: median; 0 by default.
-        scale: half the width at half the height, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import cauchy
-        >>> round(float(cauchy.ppf(0.9)), 3)
-        3.078
-    """
-    z, _ = standardize("cauchy.ppf", q, 0, 1)
-    return rescale(_quantile(z), loc, scale)
-
-
-def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is exceeded with probability q: the inverse of `sf`.
-
-    Args:
-        q: probabilities from 0 to 1, an array or a number.
-        loc: median; 0 by default.
-        scale: half the width at half the height, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import cauchy
-        >>> round(float(cauchy.isf(0.9)), 3)
-        -3.078
-    """
-    z, _ = standardize("cauchy.isf", q, 0, 1)
-    return rescale(-_quantile(z), loc, scale)
-
-
-def _quantile(z: Array) -> Array:
-    """``-1 / tan(pi z)``, of the nearer end: at the ends ``tan`` has lost its digits."""
-    z = probability(z)
-    upper = z > 0.5
-    size = 1 / jnp.tan(math.pi * jnp.where(upper, 1 - z, z))
-    return jnp.where(z == 0.5, 0, jnp.where(upper, size, -size))
+pdf = density(logpdf, 0.159)
+cdf = of_point(logpdf, "cdf", lambda z: 0.5 + jnp.arctan(z) / math.pi, 0.75)
+logcdf = logarithm(cdf, -0.288)
+sf = of_point(logpdf, "sf", lambda z: 0.5 - jnp.arctan(z) / math.pi, 0.25)
+logsf = logarithm(sf, -1.386)
+ppf = of_probability(logpdf, "ppf", _quantile, 3.078)
+isf = of_probability(logpdf, "isf", lambda q: -_quantile(q), -3.078)

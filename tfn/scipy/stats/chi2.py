@@ -9,6 +9,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import gammainc, gammaincc, gammaln, xlogy
+from tfn.scipy.stats.distribution import density, logarithm, of_point
 from tfn.scipy.stats.location_scale import standardize
 
 
@@ -35,103 +36,8 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return jnp.where(z < 0, -jnp.inf, log_density)
 
 
-def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability density at x; 0 below `loc`.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: smallest value; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import chi2
-        >>> round(float(chi2.pdf(1.0, 2.0)), 3)
-        0.303
-    """
-    return jnp.exp(logpdf(x, df, loc, scale))
-
-
-def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value of at most x.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: smallest value; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import chi2
-        >>> round(float(chi2.cdf(1.0, 2.0)), 3)
-        0.393
-    """
-    z, df, _ = standardize("chi2.cdf", x, df, loc, scale)
-    return gammainc(df / 2, jnp.maximum(z, 0) / 2)
-
-
-def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: smallest value; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import chi2
-        >>> round(float(chi2.logcdf(1.0, 2.0)), 3)
-        -0.933
-    """
-    return jnp.log(cdf(x, df, loc, scale))
-
-
-def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value above x.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: smallest value; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import chi2
-        >>> round(float(chi2.sf(1.0, 2.0)), 3)
-        0.607
-    """
-    z, df, _ = standardize("chi2.sf", x, df, loc, scale)
-    return gammaincc(df / 2, jnp.maximum(z, 0) / 2)
-
-
-def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: smallest value; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import chi2
-        >>> round(float(chi2.logsf(1.0, 2.0)), 3)
-        -0.5
-    """
-    return jnp.log(sf(x, df, loc, scale))
+pdf = density(logpdf, 0.303)
+cdf = of_point(logpdf, "cdf", lambda z, df: gammainc(df / 2, jnp.maximum(z, 0) / 2), 0.393)
+logcdf = logarithm(cdf, -0.933)
+sf = of_point(logpdf, "sf", lambda z, df: gammaincc(df / 2, jnp.maximum(z, 0) / 2), 0.607)
+logsf = logarithm(sf, -0.5)

@@ -9,6 +9,7 @@ from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.normal import real
 from tfn.scipy.special import gammaln, xlogy
+from tfn.scipy.stats.distribution import density
 
 
 def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
@@ -40,22 +41,4 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     )
 
 
-def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """The density at x; 0 unless its elements are positive and add up to 1.
-
-    Args:
-        x: vectors, along the first axis; the last element may be left out, since the others
-            determine it.
-        alpha: vector of positive parameters.
-
-    Returns:
-        A floating array without the first axis of `x`.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> from tfn.scipy.stats import dirichlet
-        >>> x, alpha = tnp.array([0.2, 0.3, 0.5]), tnp.array([1.0, 2.0, 3.0])
-        >>> round(float(dirichlet.pdf(x, alpha)), 3)
-        4.5
-    """
-    return jnp.exp(logpdf(x, alpha))
+pdf = density(logpdf, 4.5)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import rescale, standardize
+from tfn.scipy.stats.distribution import density, logarithm, of_point, of_probability
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -30,139 +31,10 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -z - jnp.exp(-z) - jnp.log(scale)
 
 
-def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability density at x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mode; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import gumbel_r
-        >>> round(float(gumbel_r.pdf(0.5)), 3)
-        0.331
-    """
-    return jnp.exp(logpdf(x, loc, scale))
-
-
-def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value of at most x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mode; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import gumbel_r
-        >>> round(float(gumbel_r.cdf(0.5)), 3)
-        0.545
-    """
-    z, _ = standardize("gumbel_r.cdf", x, loc, scale)
-    return jnp.exp(-jnp.exp(-z))
-
-
-def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: mode; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import gumbel_r
-        >>> round(float(gumbel_r.logcdf(0.5)), 3)
-        -0.607
-    """
-    z, _ = standardize("gumbel_r.logcdf", x, loc, scale)
-    return -jnp.exp(-z)
-
-
-def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value above x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mode; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import gumbel_r
-        >>> round(float(gumbel_r.sf(0.5)), 3)
-        0.455
-    """
-    z, _ = standardize("gumbel_r.sf", x, loc, scale)
-    return -jnp.expm1(-jnp.exp(-z))
-
-
-def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: mode; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import gumbel_r
-        >>> round(float(gumbel_r.logsf(0.5)), 3)
-        -0.788
-    """
-    return jnp.log(sf(x, loc, scale))
-
-
-def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The number that is not exceeded with probability `p`: the inverse of `cdf`.
-
-    Args:
-        p: probabilities from 0 to 1, an array or a number.
-        loc: mode; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import gumbel_r
-        >>> round(float(gumbel_r.ppf(0.9)), 3)
-        2.25
-    """
-    z, _ = standardize("gumbel_r.ppf", p, 0, 1)
-    return rescale(-jnp.log(-jnp.log(z)), loc, scale)
-
-
-def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is exceeded with probability q: the inverse of `sf`.
-
-    Args:
-        q: probabilities from 0 to 1, an array or a number.
-        loc: mode; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import gumbel_r
-        >>> round(float(gumbel_r.isf(0.9)), 3)
-        -0.834
-    """
-    z, _ = standardize("gumbel_r.isf", q, 0, 1)
-    return rescale(-jnp.log(-jnp.log1p(-z)), loc, scale)
+pdf = density(logpdf, 0.331)
+cdf = of_point(logpdf, "cdf", lambda z: jnp.exp(-jnp.exp(-z)), 0.545)
+logcdf = of_point(logpdf, "logcdf", lambda z: -jnp.exp(-z), -0.607)
+sf = of_point(logpdf, "sf", lambda z: -jnp.expm1(-jnp.exp(-z)), 0.455)
+logsf = logarithm(sf, -0.788)
+ppf = of_probability(logpdf, "ppf", lambda p: -jnp.log(-jnp.log(p)), 2.25, parameter="p")
+isf = of_probability(logpdf, "isf", lambda q: -jnp.log(-jnp.log1p(-q)), -0.834)

@@ -9,7 +9,8 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.location_scale import rescale, standardize
+from tfn.scipy.stats.distribution import density, of_point, of_probability
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -32,140 +33,25 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -abs(z) - jnp.log(2 * scale)
 
 
-def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability density at x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: mean distance from `loc`, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import laplace
-        >>> round(float(laplace.pdf(1.0)), 3)
-        0.184
-    """
-    return jnp.exp(logpdf(x, loc, scale))
-
-
-def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value of at most x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: mean distance from `loc`, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import laplace
-        >>> round(float(laplace.cdf(1.0)), 3)
-        0.816
-    """
-    z, _ = standardize("laplace.cdf", x, loc, scale)
+def _cdf(z: Array) -> Array:
+    """The probability of a value of at most z, without a difference in either tail."""
     return jnp.where(z < 0, jnp.exp(jnp.minimum(z, 0)) / 2, 1 - jnp.exp(-jnp.maximum(z, 0)) / 2)
 
 
-def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: mean distance from `loc`, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import laplace
-        >>> round(float(laplace.logcdf(1.0)), 3)
-        -0.203
-    """
-    z, _ = standardize("laplace.logcdf", x, loc, scale)
+def _logcdf(z: Array) -> Array:
+    """Its logarithm."""
     return jnp.where(z < 0, z - math.log(2), jnp.log1p(-jnp.exp(-jnp.maximum(z, 0)) / 2))
 
 
-def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value above x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: mean distance from `loc`, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import laplace
-        >>> round(float(laplace.sf(1.0)), 3)
-        0.184
-    """
-    z, _ = standardize("laplace.sf", x, loc, scale)
-    return jnp.where(z > 0, jnp.exp(-jnp.maximum(z, 0)) / 2, 1 - jnp.exp(jnp.minimum(z, 0)) / 2)
+def _quantile(q: Array) -> Array:
+    """The inverse of `cdf`."""
+    return jnp.where(q < 0.5, jnp.log(2 * q), -jnp.log(2 * (1 - q)))
 
 
-def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: mean distance from `loc`, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import laplace
-        >>> round(float(laplace.logsf(1.0)), 3)
-        -1.693
-    """
-    z, _ = standardize("laplace.logsf", x, loc, scale)
-    return jnp.where(z > 0, -z - math.log(2), jnp.log1p(-jnp.exp(jnp.minimum(z, 0)) / 2))
-
-
-def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is not exceeded with probability q: the inverse of `cdf`.
-
-    Args:
-        q: probabilities from 0 to 1, an array or a number.
-        loc: mean; 0 by default.
-        scale: mean distance from `loc`, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import laplace
-        >>> round(float(laplace.ppf(0.9)), 3)
-        1.609
-    """
-    z, _ = standardize("laplace.ppf", q, 0, 1)
-    return rescale(jnp.where(z < 0.5, jnp.log(2 * z), -jnp.log(2 * (1 - z))), loc, scale)
-
-
-def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is exceeded with probability q: the inverse of `sf`.
-
-    Args:
-        q: probabilities from 0 to 1, an array or a number.
-        loc: mean; 0 by default.
-        scale: mean distance from `loc`, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import laplace
-        >>> round(float(laplace.isf(0.9)), 3)
-        -1.609
-    """
-    z, _ = standardize("laplace.isf", q, 0, 1)
-    return rescale(jnp.where(z < 0.5, -jnp.log(2 * z), jnp.log(2 * (1 - z))), loc, scale)
+pdf = density(logpdf, 0.184)
+cdf = of_point(logpdf, "cdf", _cdf, 0.816)
+logcdf = of_point(logpdf, "logcdf", _logcdf, -0.203)
+sf = of_point(logpdf, "sf", lambda z: _cdf(-z), 0.184)
+logsf = of_point(logpdf, "logsf", lambda z: _logcdf(-z), -1.693)
+ppf = of_probability(logpdf, "ppf", _quantile, 1.609)
+isf = of_probability(logpdf, "isf", lambda q: -_quantile(q), -1.609)

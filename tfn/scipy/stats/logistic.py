@@ -8,7 +8,8 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import expit, logit
-from tfn.scipy.stats.location_scale import rescale, standardize
+from tfn.scipy.stats.distribution import density, of_point, of_probability
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -32,140 +33,10 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -z - 2 * jnp.log1p(jnp.exp(-z)) - jnp.log(scale)
 
 
-def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability density at x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import logistic
-        >>> round(float(logistic.pdf(1.0)), 3)
-        0.197
-    """
-    return jnp.exp(logpdf(x, loc, scale))
-
-
-def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value of at most x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import logistic
-        >>> round(float(logistic.cdf(1.0)), 3)
-        0.731
-    """
-    z, _ = standardize("logistic.cdf", x, loc, scale)
-    return expit(z)
-
-
-def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import logistic
-        >>> round(float(logistic.logcdf(1.0)), 3)
-        -0.313
-    """
-    z, _ = standardize("logistic.logcdf", x, loc, scale)
-    return -jnp.logaddexp(0, -z)
-
-
-def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value above x.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import logistic
-        >>> round(float(logistic.sf(1.0)), 3)
-        0.269
-    """
-    z, _ = standardize("logistic.sf", x, loc, scale)
-    return expit(-z)
-
-
-def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`.
-
-    Args:
-        x: points, an array or a number.
-        loc: mean; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import logistic
-        >>> round(float(logistic.logsf(1.0)), 3)
-        -1.313
-    """
-    z, _ = standardize("logistic.logsf", x, loc, scale)
-    return -jnp.logaddexp(0, z)
-
-
-def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The number that is not exceeded with probability `x`: the inverse of `cdf`.
-
-    Args:
-        x: probabilities from 0 to 1, an array or a number.
-        loc: mean; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import logistic
-        >>> round(float(logistic.ppf(0.9)), 3)
-        2.197
-    """
-    z, _ = standardize("logistic.ppf", x, 0, 1)
-    return rescale(logit(z), loc, scale)
-
-
-def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The number that is exceeded with probability `x`: the inverse of `sf`.
-
-    Args:
-        x: probabilities from 0 to 1, an array or a number.
-        loc: mean; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import logistic
-        >>> round(float(logistic.isf(0.9)), 3)
-        -2.197
-    """
-    z, _ = standardize("logistic.isf", x, 0, 1)
-    return rescale(-logit(z), loc, scale)
+pdf = density(logpdf, 0.197)
+cdf = of_point(logpdf, "cdf", expit, 0.731)
+logcdf = of_point(logpdf, "logcdf", lambda z: -jnp.logaddexp(0, -z), -0.313)
+sf = of_point(logpdf, "sf", lambda z: expit(-z), 0.269)
+logsf = of_point(logpdf, "logsf", lambda z: -jnp.logaddexp(0, z), -1.313)
+ppf = of_probability(logpdf, "ppf", logit, 2.197, parameter="x")
+isf = of_probability(logpdf, "isf", lambda q: -logit(q), -2.197, parameter="x")

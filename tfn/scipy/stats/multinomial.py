@@ -8,6 +8,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import gammaln, reals, xlogy
+from tfn.scipy.stats.distribution import density
 
 
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
@@ -34,21 +35,4 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     return jnp.where(counts.sum(-1) == total, log_mass, -jnp.inf)
 
 
-def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """The probability of the counts x; 0 unless they add up to n.
-
-    Args:
-        x: counts of the outcomes, along the last axis.
-        n: number of trials, array or number, broadcast with the other axes of `x`.
-        p: probabilities of the outcomes, along the last axis.
-
-    Returns:
-        A floating array without the last axis.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> from tfn.scipy.stats import multinomial
-        >>> round(float(multinomial.pmf(tnp.array([1, 2]), 3, tnp.array([0.4, 0.6]))), 3)
-        0.432
-    """
-    return jnp.exp(logpmf(x, n, p))
+pmf = density(logpmf, 0.432)

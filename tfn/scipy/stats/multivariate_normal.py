@@ -11,6 +11,7 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.normal import real
+from tfn.scipy.stats.distribution import density
 
 
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
@@ -44,22 +45,4 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     return -square / 2 - log_root - deviation.shape[-1] / 2 * math.log(2 * math.pi)
 
 
-def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
-    """The probability density at x.
-
-    Args:
-        x: vectors, along the last axis.
-        mean: vectors of means, or a number, broadcast with `x`.
-        cov: positive definite covariance matrices, the last two axes; or a number, by which the
-            identity is multiplied.
-
-    Returns:
-        A floating array without the last axis.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> from tfn.scipy.stats import multivariate_normal
-        >>> round(float(multivariate_normal.pdf(tnp.array([1.0, 2.0]), 0.0, 2.0)), 3)
-        0.023
-    """
-    return jnp.exp(logpdf(x, mean, cov))
+pdf = density(logpdf, 0.023)

@@ -10,6 +10,7 @@ import math
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import gammaincc, gammaln, xlogy
+from tfn.scipy.stats.distribution import density, of_point
 from tfn.scipy.stats.location_scale import standardize, unless_nan
 
 
@@ -36,46 +37,16 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return unless_nan(z + mu, jnp.where(outside, -jnp.inf, log_mass))
 
 
-def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k; 0 unless ``k - loc`` is a whole number from 0 on.
-
-    Args:
-        k: counts, an array or a number.
-        mu: mean number of events, not negative.
-        loc: shift of k; 0 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import poisson
-        >>> round(float(poisson.pmf(2, 3.0)), 3)
-        0.224
-    """
-    return jnp.exp(logpmf(k, mu, loc))
-
-
-def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a value of at most k.
-
-    Args:
-        k: counts, an array or a number.
-        mu: mean number of events, not negative.
-        loc: shift of k; 0 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import poisson
-        >>> round(float(poisson.cdf(2, 3.0)), 3)
-        0.423
-    """
-    z, mu, _ = standardize("poisson.cdf", k, mu, loc, 1)
+def _cdf(z: Array, mu: Array) -> Array:
+    """The probability of a value of at most z."""
     mu = jnp.where(mu >= 0, mu, jnp.nan)
     total = gammaincc(jnp.floor(jnp.where(jnp.isinf(z), 0, jnp.maximum(z, 0))) + 1, mu)
     end = jnp.where(z == jnp.inf, 1, total)
     return unless_nan(z + mu, jnp.where(z < 0, 0, end))
+
+
+pmf = density(logpmf, 0.224)
+cdf = of_point(logpmf, "cdf", _cdf, 0.423)
 
 
 TERMS_OF_ENTROPY = 260

@@ -12,6 +12,7 @@ from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.lax.logbeta import log_rise
 from tfn.scipy.special import betainc
+from tfn.scipy.stats.distribution import density, logarithm, of_point
 from tfn.scipy.stats.location_scale import log_one_plus_square, standardize
 
 
@@ -38,105 +39,14 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return normal - (half + 0.5) * log_one_plus_square(z / jnp.sqrt(df)) - jnp.log(scale)
 
 
-def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability density at x.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: median; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import t
-        >>> round(float(t.pdf(1.0, 3.0)), 3)
-        0.207
-    """
-    return jnp.exp(logpdf(x, df, loc, scale))
-
-
-def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value of at most x.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: median; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import t
-        >>> round(float(t.cdf(1.0, 3.0)), 3)
-        0.804
-    """
-    z, df, _ = standardize("t.cdf", x, df, loc, scale)
+def _cdf(z: Array, df: Array) -> Array:
+    """The probability of a value of at most z, whose smaller part is exact."""
     part = betainc(df / 2, 0.5, df / (df + z * z)) / 2
     return jnp.where(z > 0, 1 - part, part)
 
 
-def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: median; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import t
-        >>> round(float(t.logcdf(1.0, 3.0)), 3)
-        -0.218
-    """
-    return jnp.log(cdf(x, df, loc, scale))
-
-
-def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability of a value above x.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: median; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import t
-        >>> round(float(t.sf(1.0, 3.0)), 3)
-        0.196
-    """
-    z, df, _ = standardize("t.sf", x, df, loc, scale)
-    part = betainc(df / 2, 0.5, df / (df + z * z)) / 2
-    return jnp.where(z > 0, part, 1 - part)
-
-
-def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`.
-
-    Args:
-        x: points, an array or a number.
-        df: degrees of freedom, positive.
-        loc: median; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import t
-        >>> round(float(t.logsf(1.0, 3.0)), 3)
-        -1.632
-    """
-    return jnp.log(sf(x, df, loc, scale))
+pdf = density(logpdf, 0.207)
+cdf = of_point(logpdf, "cdf", _cdf, 0.804)
+logcdf = logarithm(cdf, -0.218)
+sf = of_point(logpdf, "sf", lambda z, df: _cdf(-z, df), 0.196)
+logsf = logarithm(sf, -1.632)

@@ -10,6 +10,7 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
+from tfn.scipy.stats.distribution import density
 from tfn.scipy.stats.location_scale import standardize, unless_nan
 
 
@@ -39,21 +40,4 @@ def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return unless_nan(c + scale, jnp.where(outside, -jnp.inf, log_density))
 
 
-def pdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The probability density at x; 0 outside of `loc` to ``loc + 2 pi scale``.
-
-    Args:
-        x: points, an array or a number.
-        c: concentration, above 0 and below 1.
-        loc: angle of the mode, in radians for scale 1; 0 by default.
-        scale: unit of x, positive; 1 by default.
-
-    Returns:
-        A floating array of the shape to which the arguments broadcast.
-
-    Example:
-        >>> from tfn.scipy.stats import wrapcauchy
-        >>> round(float(wrapcauchy.pdf(0.5, 0.5)), 3)
-        0.321
-    """
-    return jnp.exp(logpdf(x, c, loc, scale))
+pdf = density(logpdf, 0.321)
