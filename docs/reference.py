@@ -11,6 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -274,3 +275,12 @@ class Words(griffe.Extension):
         if obj.docstring:
             value = obj.docstring.value
             obj.docstring.value = re.sub(r"^Example:$", "Examples:", value, flags=re.MULTILINE)
+
+    def on_module(self, *, mod: griffe.Module, **others: Any) -> None:
+        """Add the functions of distributions, most of which are made when the module is loaded."""
+        if mod.path.startswith("tfn.scipy.stats."):
+            loaded = griffe.inspect(mod.path, filepath=Path(str(mod.filepath)))
+            for name, function in loaded.functions.items():
+                if name in mod.attributes:
+                    mod.set_member(name, function)
+                    self.on_object(obj=function)

@@ -102,7 +102,7 @@ ROOMS = (
     Room("distributed",    ANNEX,    3_215,  9.6, "as measured"),
     Room("onnx",           ANNEX,    2_880, 11.7, "a reader and a function for each operation"),
     Room("compat",         ANNEX,    3_782,  9.7, "as measured"),
-    Room("scipy",          ANNEX,    3_900, 12.8, "distributions answer NaN as SciPy's do"),
+    Room("scipy",          ANNEX,    3_810, 12.5, "distributions answer NaN as SciPy's do"),
     Room("experimental",   ANNEX,    3_266, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_671,  9.4, "as measured"),
     Room("viewer and tune",ANNEX,    1_380, 10.0, "residuals, and scopes of kernels"),
@@ -145,7 +145,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 91_140}
+BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 91_050}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 
