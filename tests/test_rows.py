@@ -60,7 +60,7 @@ from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import instructions, nest, stages
-from tfn.nn import state
+from tfn.nn import safetensors
 from tfn.trace import (
     argument,
     grid_interpreter,
@@ -394,7 +394,8 @@ TABLES: dict[str, Table] = {
         "its type in a register"),
     "intervals._LIMITS": Table("tfn/lower/index/intervals.py", intervals._LIMITS,
         INTEGERS - NARROW | {BOOL}, "its least and largest value"),
-    "state.DTYPES": Table("tfn/nn/state.py", {d for d in state.DTYPES.values() if d in ALL}, ALL,
+    "safetensors.DTYPES": Table("tfn/nn/safetensors.py",
+        {d for d in safetensors.DTYPES.values() if d in ALL}, ALL,
         "its name in safetensors files"),
 
     # Opt-ops.

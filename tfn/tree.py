@@ -659,6 +659,7 @@ def _register(
         with section(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a namedtuple may have rules of its own
             optree.register_pytree_node(cls, take, make, path_entry_type=entry, namespace=NAMESPACE)
+            _TAKE[cls] = take
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             "only a class can be made a node, and once",
@@ -818,6 +819,29 @@ def _check_fields(cls: Any, named: Sequence[str], dropped: Sequence[str]) -> Non
 
 FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 """The data fields and the meta fields of registered dataclasses."""
+
+_TAKE: dict[type, Callable[..., Any]] = {}
+"""The function from a node to its children and what is static, by its class."""
+
+
+def static_fields(node: object) -> dict[str, Any]:
+    """Returns what a node itself adds to the structure: the meta fields of a dataclass.
+
+    A node of another registered class has one field, called ``structure``.  There are none in
+    leaves and containers.
+
+    Example:
+        >>> class Pair:
+        ...     def __init__(self, x, name): self.x, self.name = x, name
+        >>> _ = register_node(Pair, lambda p: ((p.x,), p.name), lambda name, xs: Pair(*xs, name))
+        >>> static_fields(Pair(1, "a")), static_fields([1])
+        ({'structure': 'a'}, {})
+    """
+    kind = type(node)
+    if kind in FIELDS:
+        return {name: getattr(node, name) for name in FIELDS[kind][1]}
+    static = _TAKE[kind](node)[1] if kind in _TAKE else None
+    return {} if static is None else {"structure": static}
 
 
 def is_namedtuple(cls: object) -> bool:

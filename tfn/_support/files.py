@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tfn.errors import OutOfMemoryError, StateError, TfnError
 
@@ -90,6 +90,22 @@ def unfinished(folder: PathLike, names: re.Pattern[str]) -> list[Path]:
         for name, match in matches
         if match and names.fullmatch(match[1]) and match[2] != _writer()
     ]
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object of JSON: an `object_pairs_hook`.
+
+    Raises:
+        ValueError: for a name that is there twice.
+
+    Example:
+        >>> unique([("a", 1), ("b", 2)])
+        {'a': 1, 'b': 2}
+    """
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ValueError("a name that is there twice")
+    return record
 
 
 @contextmanager

@@ -14,6 +14,8 @@ Files in reading order:
     losses         cross entropies and squared errors
     optim          sgd, adam and other optimizers, gradient transformations, schedules
     quantize       int8 networks: calibration, requantization, quantization-aware training
+    safetensors    files of named arrays: bytes, headers, checksums
+    fields         static fields of modules as texts in files
     state          trees of arrays in files of the format safetensors
     hosts          the processes that train together, and their agreements
     checkpoint     checkpoints of a run, of any mesh and number of hosts, written meanwhile

@@ -133,8 +133,8 @@ class Dropout:
         (2, 3)
     """
 
-    rate: float = static(default=0.5)
-    inference: bool = static(default=False)
+    rate: float = static(compared=False, default=0.5)
+    inference: bool = static(compared=False, default=False)
 
     def __call__(
         self, x: Float[Array, "*axes"], *, key: KeyLike | None = None, inference: bool | None = None
@@ -196,8 +196,8 @@ class DropPath:
         [0.0, 6.0]
     """
 
-    rate: float = static(default=0.1)
-    inference: bool = static(default=False)
+    rate: float = static(compared=False, default=0.1)
+    inference: bool = static(compared=False, default=False)
 
     def __call__(
         self,

@@ -33,8 +33,13 @@ Filter = Any
 whatever is below it."""
 
 
-def static(**options: Any) -> Any:
+def static(*, compared: bool = True, **options: Any) -> Any:
     """Declares a field of a module that is no parameter: hashable, and part of the structure.
+
+    Args:
+        compared: whether a saved tree is refused by a template that has another value; not for
+            fields of training, or of the devices, on which predictions do not depend.
+        options: as of ``dataclasses.field``.
 
     Example:
         >>> @module
@@ -43,7 +48,7 @@ def static(**options: Any) -> Any:
         >>> tree.leaves(Power())
         []
     """
-    return field(metadata={"static": True}, **options)
+    return field(metadata={"static": True, "compared": compared}, **options)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, field))

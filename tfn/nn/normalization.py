@@ -262,9 +262,9 @@ class BatchNorm:
 
     weight: Float[Array, " channels"] | None
     bias: Float[Array, " channels"] | None
-    decay: float = static(default=0.9)
+    decay: float = static(compared=False, default=0.9)
     epsilon: float = static(default=1e-5)
-    axis_name: Any = static(default=None)
+    axis_name: Any = static(compared=False, default=None)
 
     @staticmethod
     def init(

@@ -20,11 +20,11 @@ import numpy as np
 from tfn._support.files import PathLike, sync_folder
 from tfn._support.validate import integer
 from tfn.errors import ArgumentError, DamagedError, StateError
-from tfn.nn import state
+from tfn.nn import fields, safetensors
 from tfn.nn.checkpoint import manifest as manifests
 from tfn.nn.checkpoint.files import Box, Reader, write_pieces
 from tfn.nn.checkpoint.manifest import NAME, Manifest, Piece, read
-from tfn.nn.checkpoint.pieces import Owned, piece_name
+from tfn.nn.checkpoint.pieces import LEAVES, Owned, piece_name
 
 IN_MANIFEST = "tfn_numbers"  # which arrays of a single file are Python numbers in a checkpoint
 SMALL_BYTES = 1 << 16
@@ -43,6 +43,7 @@ def verify(path: PathLike) -> Manifest:
         OSError: if a file cannot be opened.
 
     Example:
+        >>> from tfn.nn import state
         >>> state.save("/tmp/tfn-example.safetensors", {"w": np.ones(3)})
         >>> list(verify("/tmp/tfn-example.safetensors").arrays)
         ['w']
@@ -76,6 +77,7 @@ def to_file(source: PathLike, target: PathLike) -> None:
         OSError: if the system refuses.
 
     Example:
+        >>> from tfn.nn import state
         >>> from tfn.nn.checkpoint import Checkpoints
         >>> checkpoints = Checkpoints("/tmp/tfn-example-run")
         >>> checkpoints.clear()
@@ -95,11 +97,12 @@ def to_file(source: PathLike, target: PathLike) -> None:
         if record.step is not None:
             texts["step"] = str(record.step)
         inside = [*record.numbers, *record.keys]
+        texts |= fields.encode(record.static)
         if inside:
             texts[IN_MANIFEST] = json.dumps(inside)
         if any(piece.sha256 is None for e in record.arrays.values() for piece in e.pieces):
             reader.verify_files()
-        state.write(target, kinds, reader.whole, metadata=texts)
+        safetensors.write(target, kinds, reader.whole, metadata=texts)
 
 
 def to_checkpoint(
@@ -127,6 +130,7 @@ def to_checkpoint(
     Example:
         >>> import shutil
         >>> shutil.rmtree("/tmp/tfn-example-run", ignore_errors=True)
+        >>> from tfn.nn import state
         >>> state.save("/tmp/tfn-example.safetensors", {"w": np.ones(3)})
         >>> to_checkpoint("/tmp/tfn-example.safetensors", "/tmp/tfn-example-run", step=7).name
         'step-000000007'
@@ -157,8 +161,8 @@ def to_checkpoint(
         ]
         reader.verify()
     blank = manifests.empty(number, token)
-    same = {name: getattr(record, name) for name in ("metadata", "numbers", "keys", "meshes")}
-    blank = blank._replace(arrays=record.arrays, **same)
+    same = {name: getattr(record, name) for name in ("metadata", *LEAVES)}
+    blank = blank._replace(**same)
     manifests.write(target, manifests.filled(blank, written))
     return target
 

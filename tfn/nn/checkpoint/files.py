@@ -27,7 +27,7 @@ from tfn._support.background import Background
 from tfn._support.files import PathLike, parsing
 from tfn._support.frozen import mutable
 from tfn.errors import ArgumentError, DamagedError, StateError
-from tfn.nn import state
+from tfn.nn import safetensors
 from tfn.nn.checkpoint.manifest import Entry, File, Manifest, Piece, Shape, Written, values
 from tfn.nn.checkpoint.pieces import Data, Owned
 
@@ -83,11 +83,11 @@ def write_pieces(path: Path, owned: Sequence[Owned], token: str) -> Written:
         return data
 
     back = _ReadBack(path)
-    crc32 = state.write(path, parts, hashed, metadata={"token": token}, written=back.written)
+    crc32 = safetensors.write(path, parts, hashed, metadata={"token": token}, written=back.written)
     for last in running:
         last.result()
     pieces = [(p.array, p.piece._replace(sha256=digests[p.piece.name])) for p in owned]
-    header = _header_sha256(path, state.contents(path))
+    header = _header_sha256(path, safetensors.contents(path))
     return Written(File(path.name, os.path.getsize(path), crc32, header), tuple(pieces))
 
 
@@ -145,7 +145,7 @@ def _equal(a: Data, b: Data) -> bool:
     return words and np.array_equal(a[whole:], b[whole:])
 
 
-def _header_sha256(path: Path, contents: state.Contents) -> str:
+def _header_sha256(path: Path, contents: safetensors.Contents) -> str:
     """The digest of a header, of which the digests of pieces say nothing."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read(contents.start)).hexdigest()
@@ -166,6 +166,7 @@ class Reader:
     Example:
         >>> from tfn.nn.checkpoint.manifest import read
         >>> path = "/tmp/tfn-example.safetensors"
+        >>> from tfn.nn import state
         >>> state.save(path, {"w": np.arange(12.0).reshape(4, 3)})
         >>> with Reader(path, read(path)) as reader:
         ...     rows = reader.part("w", ((2, 0), (1, 3)))
@@ -200,7 +201,7 @@ class Reader:
         if name in self._values:
             return self._values[name].shape, self._values[name].dtype
         entry = self.manifest.arrays[name]
-        return entry.shape, state.DTYPES[entry.dtype]
+        return entry.shape, safetensors.DTYPES[entry.dtype]
 
     def whole(self, name: str) -> Data:
         """All of an array."""
@@ -225,8 +226,8 @@ class Reader:
         if name in self._values:
             return [np.array(self._values[name][_index(box)]) for box in boxes]
         entry = self.manifest.arrays[name]
-        dtype = state.DTYPES[entry.dtype]
-        outs = [state.aligned(shape, dtype) for _, shape in boxes]
+        dtype = safetensors.DTYPES[entry.dtype]
+        outs = [safetensors.aligned(shape, dtype) for _, shape in boxes]
         for piece in entry.pieces:
             own = piece.start, piece.shape
             shared = [(i, _intersection(box, own)) for i, box in enumerate(boxes)]
@@ -237,7 +238,7 @@ class Reader:
                 for i, both in needed:
                     self._fill(outs[i], boxes[i], piece, both, dtype)
         for out in outs:
-            most = state.LARGEST_BYTES.get(dtype)
+            most = safetensors.LARGEST_BYTES.get(dtype)
             if most is not None and out.view(np.uint8).max(initial=0) > most:
                 raise DamagedError(
                     f"{self._folder} is damaged", got=f"{name} of {dtype} holds more than {most}"
@@ -332,7 +333,7 @@ class Reader:
         path = self._folder / file.name
         try:
             with parsing(path, "file of a checkpoint", DamagedError):
-                contents = state.contents(path)
+                contents = safetensors.contents(path)
         except FileNotFoundError:
             raise DamagedError(f"{path} is gone") from None
         except StateError as error:
@@ -357,7 +358,7 @@ class Reader:
         pieces = [(e, p) for _, e in sorted(self.manifest.arrays.items()) for p in e.pieces]
 
         def verify(pair: tuple[Entry, Piece]) -> None:
-            self._read_whole(pair[1], state.DTYPES[pair[0].dtype], None)
+            self._read_whole(pair[1], safetensors.DTYPES[pair[0].dtype], None)
 
         left = [
             (entry, piece)
@@ -381,7 +382,7 @@ class Reader:
                 self._open[number] = self._opened(file)
             if file.crc32 is not None:
                 try:
-                    state.verify(self._folder / file.name)
+                    safetensors.verify(self._folder / file.name)
                 except StateError as error:
                     raise DamagedError(error.what, got=error.got, hint=error.hint) from error
 
@@ -392,7 +393,7 @@ class _Opened:
 
     path: Path
     descriptor: int
-    contents: state.Contents
+    contents: safetensors.Contents
 
 
 def _intersection(a: Box, b: Box) -> Box | None:

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from tfn._support.files import PathLike, sync_folder, unfinished
 from tfn.eager import platforms
 from tfn.errors import ArgumentError, DamagedError, HostError, StateError
-from tfn.nn import state
+from tfn.nn import safetensors, state
 from tfn.nn.checkpoint import manifest as manifests
 from tfn.nn.checkpoint.files import Reader, write_pieces
 from tfn.nn.checkpoint.manifest import NAME, File, Piece, Written
@@ -171,7 +171,7 @@ class Checkpoints:
             )
         cluster = None if self.hosts else platforms.cluster()
         hosts = self._hosts if cluster is None else Hosts.of(cluster)
-        texts = state.checked_texts(metadata or {})
+        texts = safetensors.checked_texts(metadata or {})
         held = hold(pytree, hosts, copy=self.asynchronous)
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         lock = _Lock(self.folder) if not hosts.index else None
@@ -282,7 +282,7 @@ class Checkpoints:
         for file in unfinished(self.folder, OF_BEFORE):
             file.unlink(missing_ok=True)
 
-    def resume(self, first: T) -> tuple[int, T]:
+    def resume(self, first: T, *, static: state.Static = "check") -> tuple[int, T]:
         """Returns the newest step that is whole and its tree; step 0 and `first` if there is none.
 
         A checkpoint that is damaged, or not finished, is passed over with a warning that says why.
@@ -291,6 +291,7 @@ class Checkpoints:
             first: what the run begins with, whose structure, shapes and dtypes are expected.
                 Arrays come to the devices where those of `first` are, divided as they are there,
                 whatever the mesh was on which they were saved.
+            static: as of `nn.checkpoint.load`.
 
         Raises:
             DamagedError: if there are checkpoints, and none is whole.
@@ -298,7 +299,7 @@ class Checkpoints:
             HostError: if another host was not there in time.
         """
         self.wait()
-        step, result = self._newest(first, "the run begins anew")
+        step, result = self._newest(first, "the run begins anew", static=static)
         return (0, first) if step is None else (step, result)
 
     def restore(
@@ -308,6 +309,7 @@ class Checkpoints:
         step: int | None = None,
         only: str | Sequence[str] = (),
         at: str = "",
+        static: state.Static = "check",
     ) -> Any:
         """Returns the tree of a checkpoint, or a part of it, such as the encoder of another run.
 
@@ -317,6 +319,7 @@ class Checkpoints:
             only: patterns of the names that are wanted, such as ``"encoder.*"``; all if there are
                 none.  Other leaves of the template are given back as they are.
             at: the name of the subtree that the template describes, such as ``"model.encoder"``.
+            static: as of `nn.checkpoint.load`.
 
         Raises:
             DamagedError: if the checkpoint, or each of them, is damaged.
@@ -335,11 +338,11 @@ class Checkpoints:
         """
         self.wait()
         if step is None:
-            found, result = self._newest(template, "there is no other", only, at)
+            found, result = self._newest(template, "there is no other", only, at, static)
             if found is not None:
                 return result
         elif self.path(step).exists():
-            return load(self.path(step), template, only=only, at=at)
+            return load(self.path(step), template, only=only, at=at, static=static)
         raise StateError(
             f"{os.fspath(self.folder)} has no such checkpoint",
             got=f"step={step}, of steps {self.steps()}",
@@ -347,7 +350,12 @@ class Checkpoints:
         )
 
     def _newest(
-        self, template: Any, otherwise: str, only: str | Sequence[str] = (), at: str = ""
+        self,
+        template: Any,
+        otherwise: str,
+        only: str | Sequence[str] = (),
+        at: str = "",
+        static: state.Static = "check",
     ) -> tuple[int | None, Any]:
         """The newest step that is whole and its tree; a warning of those that are passed over."""
         found = sorted(self._found(), reverse=True)
@@ -356,7 +364,7 @@ class Checkpoints:
             whole = self._agree("which checkpoints there are", None, lambda _: whole)
         reasons = {step: "its writer was ended" for step, is_whole in found if not is_whole}
         for step in whole:
-            reason, result = self._tried(step, template, only, at)
+            reason, result = self._tried(step, template, only, at, static)
             if self._hosts.count > 1:
                 reason = self._agree(f"whether step {step} is whole", reason, _first_reason)
             if reason is None:
@@ -370,12 +378,14 @@ class Checkpoints:
             return None, None
         raise DamagedError(
             f"no checkpoint in {os.fspath(self.folder)} is whole",
-            got="; ".join(f"step {step}: {reasons[step]}" for step in whole[: state.MAX_SHOWN]),
+            got="; ".join(
+                f"step {step}: {reasons[step]}" for step in whole[: safetensors.MAX_SHOWN]
+            ),
             hint="Checkpoints.clear() begins anew; python -m tfn.nn.checkpoint verify says more",
         )
 
     def _tried(
-        self, step: int, template: Any, only: str | Sequence[str], at: str
+        self, step: int, template: Any, only: str | Sequence[str], at: str, static: state.Static
     ) -> tuple[str | None, Any]:
         """A reason not to take a checkpoint, or None and its tree."""
         path, hosts = self.path(step), self._hosts
@@ -386,7 +396,7 @@ class Checkpoints:
                     f"{path} is of another step", got=f"step {record.step} in its header"
                 )
             with Reader(path, record) as reader:
-                result = restored(path, reader, template, only, at)
+                result = restored(path, reader, template, only, at, static)
                 if not (only or at):  # else the rest would be read, too
                     verify(path, reader, slice(hosts.index, None, hosts.count))
         except OSError as error:

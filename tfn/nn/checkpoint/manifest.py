@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn._support.files import PathLike, parsing, replacing
+from tfn._support.files import PathLike, parsing, replacing, unique
 from tfn.errors import DamagedError, StateError
-from tfn.nn import state
+from tfn.nn import fields, safetensors
 
 FORMAT, VERSION = "tfn checkpoint", 1
 NAME = "manifest.json"
@@ -116,6 +116,7 @@ class Manifest(NamedTuple):
         keys: the random keys of the tree: shapes and words.
         meshes: of devices.
         arrays: all other leaves.
+        static: the static fields of the tree: texts by names.
         files: that hold the pieces.
     """
 
@@ -128,6 +129,7 @@ class Manifest(NamedTuple):
     keys: dict[str, tuple[Shape, tuple[int, ...]]]
     meshes: tuple[Mesh, ...]
     arrays: dict[str, Entry]
+    static: dict[str, str]
     files: tuple[File, ...]
 
     def names(self) -> list[str]:
@@ -150,7 +152,7 @@ class Written(NamedTuple):
 def empty(step: int | None, token: str) -> Manifest:
     """The manifest of a tree without leaves, made now."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Manifest(step, token, now, 1, {}, {}, {}, (), {}, ())
+    return Manifest(step, token, now, 1, {}, {}, {}, (), {}, {}, ())
 
 
 def filled(manifest: Manifest, written: Sequence[Written]) -> Manifest:
@@ -237,7 +239,7 @@ def decode(path: PathLike, raw: bytes) -> Manifest:
         StateError: if they are of another version.
     """
     with parsing(path, "manifest of a checkpoint", DamagedError):
-        record = json.loads(raw.decode(), object_pairs_hook=state.unique)
+        record = json.loads(raw.decode(), object_pairs_hook=unique)
         if record.pop("format") != FORMAT:
             raise ValueError("another format")
         version, digest = record.pop("version"), record.pop(DIGEST)
@@ -260,6 +262,7 @@ def decode(path: PathLike, raw: bytes) -> Manifest:
             keys={name: (_shape(s), _shape(words)) for name, (s, words) in record["keys"].items()},
             meshes=tuple(map(_mesh, record["meshes"])),
             arrays={name: _entry(**x) for name, x in record["arrays"].items()},
+            static=fields.checked(record.get("static", {})),  # others of before have none
             files=tuple(_file(**x) for x in record["files"]),
         )
         check(manifest)
@@ -317,7 +320,7 @@ def _file(name: Any, size_bytes: Any, crc32: Any, header_sha256: Any) -> File:
 def check(manifest: Manifest) -> None:
     """Raise unless the pieces of each array lie within it, in files, and make it up."""
     for name, entry in manifest.arrays.items():
-        if entry.dtype not in state.DTYPES or len(entry.shape) > state.RANK_LIMIT:
+        if entry.dtype not in safetensors.DTYPES or len(entry.shape) > safetensors.RANK_LIMIT:
             raise ValueError(f"{name} of dtype {entry.dtype}")
         if entry.mesh is not None:
             manifest.meshes[entry.mesh]
@@ -343,6 +346,7 @@ def read(path: PathLike) -> Manifest:
         OSError: if it cannot be read.
 
     Example:
+        >>> from tfn.nn import state
         >>> state.save("/tmp/tfn-example.safetensors", {"w": np.ones(3)}, metadata={"step": "7"})
         >>> read("/tmp/tfn-example.safetensors").step
         7
@@ -369,18 +373,20 @@ def of_file(path: PathLike) -> Manifest:
         OSError: if it cannot be read.
     """
     try:
-        contents = state.contents(path)
+        contents = safetensors.contents(path)
+        static = fields.decode(path, contents.metadata)
     except DamagedError:
         raise
     except StateError as error:
         raise DamagedError(error.what, got=error.got, hint=error.hint) from error
     texts = dict(contents.metadata)
-    for key in (state.WRITER, state.CHECKSUM, state.DATA_CHECKSUM):
+    texts.pop(fields.KEY, None)
+    for key in (safetensors.WRITER, safetensors.CHECKSUM, safetensors.DATA_CHECKSUM):
         texts.pop(key, None)
     step = texts.pop("step", "")
     arrays = {
         place.name: Entry(
-            state.NAMES[place.dtype],
+            safetensors.NAMES[place.dtype],
             place.shape,
             None,
             ((),) * len(place.shape),
@@ -399,6 +405,7 @@ def of_file(path: PathLike) -> Manifest:
         keys={},
         meshes=(),
         arrays=arrays,
+        static=static,
         files=(file,),
     )
 

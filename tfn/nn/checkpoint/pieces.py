@@ -18,7 +18,7 @@ import numpy as np
 from tfn import random, tree
 from tfn.array import Array
 from tfn.errors import ArgumentError
-from tfn.nn import state
+from tfn.nn import fields, safetensors, state
 from tfn.nn.checkpoint.manifest import Entry, Mesh, Number, Piece, Shape
 from tfn.nn.hosts import Hosts
 from tfn.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
@@ -26,6 +26,9 @@ from tfn.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 MOST_KEY_WORDS = 64
 """Keys up to this size are written in the manifest, where people read them; a run has a few keys of
 two words, while a split for each row of a batch is an array like others."""
+
+LEAVES = ("numbers", "keys", "meshes", "arrays", "static")
+"""The fields of a manifest that describe the tree."""
 
 Data = np.ndarray[Any, Any]
 
@@ -59,6 +62,7 @@ class Held(NamedTuple):
         keys: small random keys: shapes and words.
         meshes: of the arrays.
         arrays: without pieces.
+        static: the static fields of the tree.
         owned: the pieces that this host writes.
         others: those of other hosts: host, name of the array, the array, piece.
     """
@@ -67,12 +71,13 @@ class Held(NamedTuple):
     keys: dict[str, tuple[Shape, tuple[int, ...]]]
     meshes: tuple[Mesh, ...]
     arrays: dict[str, Entry]
+    static: dict[str, str]
     owned: list[Owned]
     others: list[tuple[int, str, Any, Piece]]
 
     def leaves(self) -> dict[str, Any]:
         """The fields of a manifest that describe the tree."""
-        return {name: getattr(self, name) for name in ("numbers", "keys", "meshes", "arrays")}
+        return {name: getattr(self, name) for name in LEAVES}
 
 
 def hold(pytree: Any, hosts: Hosts, *, copy: bool) -> Held:
@@ -96,11 +101,11 @@ def hold(pytree: Any, hosts: Hosts, *, copy: bool) -> Held:
         ({'n': 1}, [('w', (2, 3))])
     """
     leaves = dict(zip(state.names(pytree), tree.leaves(pytree), strict=True))
-    state.check_text("".join(leaves))
+    safetensors.check_text("".join(leaves))
     keys = _small_keys(pytree)
     numbers = {name: x for name, x in leaves.items() if isinstance(x, state.NUMBERS)}
     for name, x in numbers.items():
-        state.checked(name, x)
+        safetensors.checked(name, x)
     meshes: dict[Mesh, int] = {}
     arrays: dict[str, Entry] = {}
     parts: list[_Part] = []
@@ -114,7 +119,8 @@ def hold(pytree: Any, hosts: Hosts, *, copy: bool) -> Held:
             owned.append(_held(part, copy))
         else:
             others.append((owner, part.array, leaves[part.array], part.piece))
-    return Held(numbers, keys, tuple(meshes), arrays, owned, others)
+    static = fields.record(pytree)
+    return Held(numbers, keys, tuple(meshes), arrays, static, owned, others)
 
 
 def _small_keys(pytree: Any) -> dict[str, tuple[Shape, tuple[int, ...]]]:
@@ -142,10 +148,10 @@ class _Part(NamedTuple):
 def _divided(name: str, x: Any, hosts: Hosts, meshes: dict[Mesh, int]) -> tuple[Entry, list[_Part]]:
     """An array without its pieces, and its parts."""
     if not isinstance(x, Array):
-        x = state.checked(name, x)
-    elif x.dtype not in state.NAMES:
-        state.checked(name, x)
-    shape, kind = tuple(x.shape), state.NAMES[x.dtype]
+        x = safetensors.checked(name, x)
+    elif x.dtype not in safetensors.NAMES:
+        safetensors.checked(name, x)
+    shape, kind = tuple(x.shape), safetensors.NAMES[x.dtype]
     sharding = x.sharding if isinstance(x, Array) and x.committed else None
     if not isinstance(sharding, NamedSharding):
         holder = hosts.writer_of(x) if sharding is None else hosts.host_of(sharding.devices[0])

@@ -16,19 +16,25 @@ from typing import Any
 import numpy as np
 
 from tfn._support.files import PathLike
+from tfn._support.validate import one_of
 from tfn.eager import platforms
 from tfn.eager.shards import make_array_from_callback
 from tfn.eager.transfer import device_put
-from tfn.errors import StateError
 from tfn.nn import state
 from tfn.nn.checkpoint.files import THREADS, Box, Reader
 from tfn.nn.checkpoint.manifest import Shape, read
 from tfn.nn.checkpoint.pieces import Data, bounds, sharding_like
+from tfn.nn.state import STATIC, Static
 from tfn.sharding import NamedSharding
 
 
 def load(
-    path: PathLike, template: Any = None, *, only: str | Sequence[str] = (), at: str = ""
+    path: PathLike,
+    template: Any = None,
+    *,
+    only: str | Sequence[str] = (),
+    at: str = "",
+    static: Static = "check",
 ) -> Any:
     """Reads the tree of a checkpoint: of its folder, or of a single safetensors file.
 
@@ -42,6 +48,8 @@ def load(
             none.  Other leaves of the template are given back as they are; other data
             are not read.
         at: the name of the subtree that the template describes, such as ``"model.encoder"``.
+        static: "check" compares the static fields of the template with those that were saved;
+            "ignore" does not.
 
     Raises:
         DamagedError: if the checkpoint is not what was written.
@@ -60,7 +68,7 @@ def load(
         {'epoch': 2}
     """
     with Reader(path, read(path)) as reader:
-        result = restored(path, reader, template, only, at)
+        result = restored(path, reader, template, only, at, static)
         if not (only or at):  # else the rest would be read, too
             verify(path, reader)
     return result
@@ -90,14 +98,16 @@ def restored(
     template: Any,
     only: str | Sequence[str] = (),
     at: str = "",
+    static: Static = "check",
 ) -> Any:
     """The tree of an open checkpoint; see `load`.  Pieces that were read in part are not verified.
 
     Args:
         path: of the checkpoint, for messages.
         reader: of it.
-        template, only, at: as of `load`.
+        template, only, at, static: as of `load`.
     """
+    one_of("load", "static", static, STATIC)
     # Names as the caller knows them, and those of the checkpoint.
     whole = state.chosen(path, {name: name for name in reader.manifest.names()}, only, at)
     if template is None:
@@ -108,7 +118,9 @@ def restored(
         }
     expected, restore = state.wanted(template, only)
     types = {name: reader.type_of(own) for name, own in whole.items()}
-    _check(path, types, expected)
+    kinds = {n: np.broadcast_to(np.empty((), dtype), shape) for n, (shape, dtype) in types.items()}
+    record = reader.manifest.static if static == "check" else {}
+    state.refuse(path, template, record, kinds, expected, only, at)
     cluster, folder = platforms.cluster(), os.path.abspath(path)
     found = {
         name: cluster.read(folder, whole[name], *types[name], sharding_like(like))
@@ -140,21 +152,6 @@ def _ahead(reader: Reader, plans: Sequence[tuple[str, list[Box]]]) -> Iterator[l
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
-
-
-def _check(
-    path: PathLike, types: Mapping[str, tuple[Shape, np.dtype[Any]]], expected: Mapping[str, Any]
-) -> None:
-    kinds = {n: np.broadcast_to(np.empty((), dtype), shape) for n, (shape, dtype) in types.items()}
-    wrong = [*state.differences(kinds, expected)]
-    if wrong:
-        most = state.MAX_SHOWN
-        more = f", and {len(wrong) - most} more" if len(wrong) > most else ""
-        raise StateError(
-            f"{os.fspath(path)} does not fit the template",
-            got="; ".join(wrong[:most]) + more,
-            hint="load(path) without a template gives what the checkpoint holds",
-        )
 
 
 def _boxes(shape: Shape, like: Any) -> list[Box]:

@@ -64,7 +64,7 @@ class Pieces:
             arrays: by number.
         """
         owned = [_owned(row, arrays[row[1]]) for row in rows]
-        held = Held({}, {}, (), {}, owned, [])
+        held = Held({}, {}, (), {}, {}, owned, [])
         hosts = Hosts(self.rank + 1, self.count + 1)
         checkpoints = Checkpoints(folder, hosts=hosts, timeout_s=timeout_s)
 
