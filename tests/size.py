@@ -95,7 +95,7 @@ ROOMS = (
     Room("random",         LIBRARY,  1_303, 11.6, "as measured"),
     Room("nn",             LIBRARY,  3_380,  9.7, "norms, optimizers, writers, summaries"),
     Room("sharding",       ANNEX,    4_867, 11.7, "as measured"),
-    Room("grids",          ANNEX,    5_508, 11.1, "as measured"),
+    Room("grids",          ANNEX,    5_390, 11.0, "as measured"),
     Room("C renderer",     ANNEX,    1_394,  9.4, "as measured"),
     Room("dsp",            ANNEX,    1_335,  9.2, "as measured"),
     Room("pack",           ANNEX,    1_766, 10.7, "as measured"),
@@ -124,7 +124,14 @@ PATHS = {
         *("trace/sharding", "inspect/shardings", "lax/sharding_constraint"),
     ),
     "grids": (
-        *("hw/cuda/", "hw/opencl/", "trace/grid", "trace/matrix_tiles", "lower/target/grid"),
+        *(
+            "hw/cuda/",
+            "hw/opencl/",
+            "hw/commands",
+            "trace/grid",
+            "trace/matrix_tiles",
+            "lower/target/grid",
+        ),
         *("lower/fuse/grid", "lower/fuse/sharing", "lower/loops/grid", "lower/codegen/grid"),
         *("lower/codegen/group", "lower/codegen/staged_tiles", "lower/codegen/warp_product"),
         *("lower/codegen/sort/group_sort", "lower/codegen/render/matrix"),
@@ -145,7 +152,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 91_050}
+BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 90_930}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 

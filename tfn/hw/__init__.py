@@ -9,6 +9,7 @@ In reading order:
     python: the reference device, which evaluates op by op.
     null: a device that compiles programs and runs none.
     cpu: this machine's cores.
+    commands: the programs of grids as records, and what of them needs no host.
     cuda: NVIDIA's GPUs, through the library of their driver.
     opencl: a grid of groups of threads, through an OpenCL driver.
     dsp: Hexagon with HVX, by a driver of our own.

@@ -12,7 +12,7 @@ from tests.hw.cuda.simulator import Graph, SimulatedCuda
 from tests.lower.graphs import inputs, jaxpr, p, run_on, run_oracle
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
-from tfn.hw.cuda import commands
+from tfn.hw import commands
 from tfn.hw.cuda.graph import ADD, COPIES, ConditionalNode, KernelNode, parameters
 from tfn.trace import build
 from tfn.trace.jaxpr import function

@@ -14,7 +14,7 @@ from tests.lower.graphs import inputs, jaxpr, p, run_on, run_oracle
 from tfn.config import config
 from tfn.dtypes import FLOAT32
 from tfn.errors import CompileError, DeviceError
-from tfn.hw.cuda.commands import Command
+from tfn.hw.commands import Command
 from tfn.hw.cuda.graph import COPIES
 from tfn.hw.cuda.queue import RUN
 from tfn.hw.memory import HostMemory

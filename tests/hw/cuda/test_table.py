@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfn.hw.cuda.commands import Address, Choose, Command, Launch, Repeat
+from tfn.hw.commands import Address, Choose, Command, Launch, Repeat
 from tfn.hw.cuda.table import Table
 
 FIXED, MOVED = Address(0, 8), Address(1, 0, ((5, 16),))

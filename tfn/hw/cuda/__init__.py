@@ -9,7 +9,6 @@ In reading order:
     nccl: the same by NCCL, where it is installed.
     nccl_processes: the same between processes.
     memory: a pool of blocks, and copies by way of pinned memory.
-    commands: a program as records, and what of it needs no host.
     table: addresses of operands in the memory of the device.
     control: kernels that decide loops and branches.
     graph: commands as a CUDA graph.

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn.hw.commands import Choose, Command, Launch, Repeat
 from tfn.hw.cuda import control
-from tfn.hw.cuda.commands import Choose, Command, Launch, Repeat
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.table import WORD_BYTES, Table
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from tfn.dtypes import BOOL, INT32, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.cuda.commands import Choose, Command, Host, Repeat
+from tfn.hw.commands import Address, Choose, Command, Host, Repeat, choose, repeat
 from tfn.hw.cuda.exchange import Carrier, Place
 from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory
@@ -208,6 +207,9 @@ class _Together:
 
     def __init__(self, carrier: Carrier, runs: Sequence[Run]) -> None:
         self.carrier, self.runs = carrier, runs
+        self.loops: dict[int, int] = {}
+        for run in runs:
+            run.loops = self.loops
 
     def run(self, commands: Sequence[Command]) -> None:
         """Enqueue commands in order."""
@@ -220,36 +222,21 @@ class _Together:
                 run.driver.enter()
                 RUN[type(command)](run, command)
 
-    def agreed(self, what: str, address: Any, dtype: DType) -> int:
+    def number(self, address: Address, dtype: DType) -> int:
         """A number that all GPUs have.
 
         Raises:
             DeviceError: if they have not the same.
         """
-        numbers = [int(run.memory.fetch(run.address(address), (), dtype)) for run in self.runs]
+        numbers = [run.number(address, dtype) for run in self.runs]
         if len(set(numbers)) > 1:
+            what = "a loop" if dtype is BOOL else "a branch"
             raise DeviceError(
                 f"the GPUs of a mesh disagree about {what} with exchanges in it",
                 got=f"{numbers} on GPUs {[run.driver.number for run in self.runs]}",
                 hint="its condition has to be the same on all devices, as that of psum is",
             )
         return numbers[0]
-
-    def repeat(self, command: Repeat) -> None:
-        """Run a loop from the host."""
-        for i in range(command.trips) if command.trips is not None else count():
-            for run in self.runs:
-                run.loops[command.number] = i
-            if command.condition is not None:
-                self.run(command.head)
-                if not self.agreed("a loop", command.condition, BOOL):
-                    return
-            self.run(command.body)
-
-    def choose(self, command: Choose) -> None:
-        """Run the branch of an index."""
-        index, last = self.agreed("a branch", command.index, INT32), len(command.branches) - 1
-        self.run(command.branches[min(max(index, 0), last)])
 
     def host(self, command: Host) -> None:
         """Exchange values, say where a GPU is in the mesh, or call a function for each."""
@@ -268,14 +255,14 @@ class _Together:
             if isinstance(function, Coordinates):
                 place = function.hosts.place(i)
                 for at, address in zip(place, command.operands, strict=True):
-                    run.memory.write(run.address(address), np.array(at, INT32))
+                    run.write(address, np.array(at, INT32))
             else:
                 RUN[Host](run, command)
 
 
 STEPS: dict[type, Callable[[_Together, Any], None]] = {
-    Repeat: _Together.repeat,
-    Choose: _Together.choose,
+    Repeat: repeat,
+    Choose: choose,
     Host: _Together.host,
 }
 """The commands that run for all GPUs at once; all others run for each by itself."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from math import prod
 from typing import Any
 
@@ -18,12 +17,10 @@ import numpy as np
 
 from tfn._support.frozen import frozen
 from tfn._support.sections import cached_property
-from tfn.dtypes import BOOL, INT32
+from tfn.dtypes import DType
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
-from tfn.hw.cpu.dispatch import Dispatch
-from tfn.hw.cuda import compiler, control, solver
-from tfn.hw.cuda.commands import (
+from tfn.hw.commands import (
     Address,
     Choose,
     Command,
@@ -31,10 +28,15 @@ from tfn.hw.cuda.commands import (
     Launch,
     Recorded,
     Repeat,
+    call_host,
+    choose,
     divided,
     every,
     record,
+    repeat,
 )
+from tfn.hw.cpu.dispatch import Dispatch
+from tfn.hw.cuda import compiler, control, solver
 from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.graph import Function, parameters, recorded
@@ -48,6 +50,7 @@ from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn, no_share
 from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
+from tfn.trace.op import Shape
 from tfn.trace.processes import Message
 
 NOTES = logging.getLogger("tfn.cuda")
@@ -246,21 +249,17 @@ class Run:
         )
         library("cuStreamSynchronize", self.driver.stream)
 
-    def repeat(self, command: Repeat) -> None:
-        """Run a loop from the host."""
-        for i in range(command.trips) if command.trips is not None else count():
-            self.loops[command.number] = i
-            if command.condition is not None:
-                self.run(command.head)
-                if not self.memory.fetch(self.address(command.condition), (), BOOL):
-                    return
-            self.run(command.body)
+    def number(self, address: Address, dtype: DType) -> int:
+        """A number that the commands so far have written."""
+        return int(self.fetch(address, (), dtype))
 
-    def choose(self, command: Choose) -> None:
-        """Run the branch of an index."""
-        index = int(self.memory.fetch(self.address(command.index), (), INT32))
-        last = len(command.branches) - 1
-        self.run(command.branches[min(max(index, 0), last)])
+    def fetch(self, address: Address, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+        """Copy an operand to the host, and wait."""
+        return self.memory.fetch(self.address(address), shape, dtype)
+
+    def write(self, address: Address, x: np.ndarray[Any, Any]) -> None:
+        """Copy a value to an operand."""
+        self.memory.write(self.address(address), x)
 
     def host(self, command: Host) -> None:
         """Call a function of the host on copies of its operands, and copy its results back.
@@ -282,21 +281,14 @@ class Run:
             library.run(step, memory, pointers[-1], prod(shape[:-2]), dtype)
             return
         self.queue.note_host(getattr(function, "name", ""), library is not None)
-        arrays = [
-            memory.fetch(pointer, *kind) for pointer, kind in zip(pointers, call.types, strict=True)
-        ]
-        for x in arrays[results:]:
-            x.flags.writeable = False
-        function(arrays[:results], arrays[results:])
-        for pointer, x in zip(pointers[:results], arrays, strict=False):
-            memory.write(pointer, x)
+        call_host(command, function, self.fetch, self.write)
 
 
 RUN: dict[type, Callable[[Run, Any], None]] = {
     Recorded: Run.graph,
     Launch: Run.launch,
-    Repeat: Run.repeat,
-    Choose: Run.choose,
+    Repeat: repeat,
+    Choose: choose,
     Host: Run.host,
 }
 """The method that runs each command."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn.hw.cuda.commands import Address, Choose, Command, Launch, Repeat, parts
+from tfn.hw.commands import Address, Choose, Command, Launch, Repeat, parts
 
 WORD_BYTES = 8
 Operands = tuple[Address, ...]

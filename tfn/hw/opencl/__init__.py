@@ -4,8 +4,7 @@ In reading order:
     driver: the package pyopencl, the device of this process, and its target.
     compiler: OpenCL C to the binaries of the driver; they are kept on disk.
     memory: buffers of the device.
-    commands: a program as records: launches, copies, signals, waits, loops of them.
-    queue: enqueues records in order.
+    queue: enqueues commands in order.
     device: five parts together.
 """
 

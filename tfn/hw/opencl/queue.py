@@ -4,50 +4,33 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import BOOL, INT32
+from tfn.dtypes import DType
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.buffer import Buffer
+from tfn.hw.commands import (
+    Address,
+    Choose,
+    Command,
+    Host,
+    Launch,
+    Repeat,
+    call_host,
+    choose,
+    record,
+    repeat,
+)
 from tfn.hw.device import Learn, no_entry, no_share
-from tfn.hw.opencl import commands as records
-from tfn.hw.opencl.commands import Command, record
 from tfn.hw.opencl.compiler import OpenClCompiler
 from tfn.hw.opencl.driver import Driver
 from tfn.hw.opencl.memory import OpenClMemory, memory_of
-from tfn.lower.program import Program, Slot, Space
+from tfn.lower.program import Program
 from tfn.trace.argument import filled
-
-Place = tuple[Any, int]
-"""A buffer as pyopencl knows it, and an offset in bytes."""
-
-
-@frozen
-class Frame:
-    """The memory that commands refer to: that of the program, or of a routine.
-
-    Attributes:
-        inputs: the number of buffers before those of the outputs.
-        loops: the iteration of each open loop.
-    """
-
-    buffers: Sequence[Place]
-    inputs: int
-    arena: Place
-    loops: dict[int, int]
-
-    def place(self, slot: Slot) -> Place:
-        """The address of a slot, in the present iteration of the loops that move it."""
-        offset = slot.offset + sum(self.loops[number] * step for number, step in slot.strides)
-        if slot.space is Space.ARENA:
-            memory, start = self.arena
-            return memory, start + slot.at + offset
-        memory, start = self.buffers[slot.at + (self.inputs if slot.space is Space.OUTPUT else 0)]
-        return memory, start + offset
+from tfn.trace.op import Shape
 
 
 @frozen
@@ -69,7 +52,7 @@ class OpenClExecutable:
         functions: Sequence[Any] = (),
     ) -> None:
         self.queue, self.program, self.kernels = queue, program, kernels
-        self.commands, self.functions = record(program.steps), functions
+        self.commands, self.functions = record(program), functions
 
     def with_callbacks(self, functions: Sequence[object]) -> OpenClExecutable:
         """The same program with functions of the host in its slots."""
@@ -84,35 +67,55 @@ class OpenClExecutable:
             Exception: what a function of the host raised.
         """
         arena = self.queue.memory.allocate(self.program.arena_bytes)
-        places = [(memory_of(b), 0) for b in (*inputs, *outputs)]
-        frame = Frame(places, len(inputs), (memory_of(arena), 0), {})
+        bases = [memory_of(buffer) for buffer in (*inputs, *outputs, arena)]
         with self.queue.lock:  # the arguments of a kernel belong to the kernel, not to a launch
-            _Run(self).run(self.commands, frame)
+            _Run(self, bases).run(self.commands)
         self.queue.driver.queue.flush()
 
     entry, on_share = no_entry, no_share
 
 
 class _Run:
-    """One run of a program."""
+    """One run of a program.
 
-    def __init__(self, executable: OpenClExecutable) -> None:
+    Attributes:
+        bases: inputs, outputs and the arena, as pyopencl knows them.
+        loops: the iteration of each open loop.
+    """
+
+    def __init__(self, executable: OpenClExecutable, bases: Sequence[Any]) -> None:
         self.kernels, self.functions = executable.kernels, executable.functions
-        self.queue, self.memory = executable.queue, executable.queue.memory
-        self.driver = self.queue.driver
-        self.events: dict[int, Any] = {}
+        self.driver, self.memory = executable.queue.driver, executable.queue.memory
+        self.bases, self.loops = bases, dict[int, int]()
 
-    def run(self, commands: Sequence[Command], frame: Frame) -> None:
+    def run(self, commands: Sequence[Command]) -> None:
         """Enqueue commands in order."""
         for command in commands:
-            RUN[type(command)](self, command, frame)
+            RUN[type(command)](self, command)
 
-    def launch(self, command: records.Launch, frame: Frame) -> None:
+    def place(self, address: Address) -> tuple[Any, int]:
+        """The buffer of an operand and the offset there, in the present iteration of loops."""
+        moved = sum(self.loops[number] * step for number, step in address.strides)
+        return self.bases[address.base], address.offset + moved
+
+    def number(self, address: Address, dtype: DType) -> int:
+        """A number that the commands so far have written."""
+        return int(self.fetch(address, (), dtype))
+
+    def fetch(self, address: Address, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+        """Copy an operand to the host, and wait."""
+        return self.memory.fetch(*self.place(address), shape, dtype)
+
+    def write(self, address: Address, x: np.ndarray[Any, Any]) -> None:
+        """Copy a value to an operand."""
+        self.memory.write(*self.place(address), x)
+
+    def launch(self, command: Launch) -> None:
         """Enqueue a kernel."""
         kernel, cl = self.kernels[command.kernel], self.driver.cl
         arguments: list[Any] = []
-        for slot in command.operands[: kernel.operands]:
-            memory, offset = frame.place(slot)
+        for operand in command.operands[: kernel.operands]:
+            memory, offset = self.place(operand)
             arguments += (memory, np.uint64(offset))
         try:
             kernel.handle.set_args(*arguments)
@@ -129,75 +132,19 @@ class _Run:
                 hint="this is a fault of tfn, or of the driver",
             ) from None
 
-    def copy(self, command: records.Copy, frame: Frame) -> None:
-        """Enqueue a copy."""
-        (target, at), (source, start) = map(frame.place, (command.target, command.source))
-        if (target, at) != (source, start) and command.size_bytes:
-            self.driver.cl.enqueue_copy(
-                self.driver.queue,
-                target,
-                source,
-                byte_count=command.size_bytes,
-                src_offset=start,
-                dst_offset=at,
-            )
-
-    def signal(self, command: records.Signal, frame: Frame) -> None:
-        """Enqueue an event."""
-        self.events[command.number] = self.driver.cl.enqueue_marker(self.driver.queue)
-
-    def wait(self, command: records.Wait, frame: Frame) -> None:
-        """Wait for an event."""
-        self.events.pop(command.number).wait()
-
-    def repeat(self, command: records.Repeat, frame: Frame) -> None:
-        """Enqueue a loop; the host tests its condition, if it has one."""
-        for i in range(command.trips) if command.trips is not None else count():
-            frame.loops[command.number] = i
-            if command.condition is not None:
-                self.run(command.head, frame)
-                if not self.memory.fetch(*frame.place(command.condition), (), BOOL):
-                    return
-            self.run(command.body, frame)
-
-    def choose(self, command: records.Choose, frame: Frame) -> None:
-        """Enqueue the branch of an index."""
-        index = int(self.memory.fetch(*frame.place(command.index), (), INT32))
-        last = len(command.branches) - 1
-        self.run(command.branches[min(max(index, 0), last)], frame)
-
-    def routine(self, command: records.Routine, frame: Frame) -> None:
-        """Enqueue the commands of a routine."""
-        buffers = [frame.place(slot) for slot in command.operands]
-        arena = frame.place(command.arena)
-        self.run(command.commands, Frame(buffers, command.inputs, arena, {}))
-
-    def host(self, command: records.Host, frame: Frame) -> None:
-        """Call a function of the host on copies of its operands, and copy its results back."""
-        call = command.call
-        results = len(call.host.results)
-        places = [frame.place(slot) for slot in call.operands]
-        arrays = [
-            self.memory.fetch(*place, *kind) for place, kind in zip(places, call.types, strict=True)
-        ]
-        for x in arrays[results:]:
-            x.flags.writeable = False
-        filled(call.host.run, self.functions)(arrays[:results], arrays[results:])
-        for (memory, at), x in zip(places[:results], arrays, strict=False):
-            self.memory.write(memory, at, x)
+    def host(self, command: Host) -> None:
+        """Call a function of the host."""
+        function = filled(command.call.host.run, self.functions)
+        call_host(command, function, self.fetch, self.write)
 
 
-RUN: dict[type, Callable[[_Run, Any, Frame], None]] = {
-    records.Launch: _Run.launch,
-    records.Copy: _Run.copy,
-    records.Signal: _Run.signal,
-    records.Wait: _Run.wait,
-    records.Repeat: _Run.repeat,
-    records.Choose: _Run.choose,
-    records.Routine: _Run.routine,
-    records.Host: _Run.host,
+RUN: dict[type, Callable[[_Run, Any], None]] = {
+    Launch: _Run.launch,
+    Repeat: repeat,
+    Choose: choose,
+    Host: _Run.host,
 }
-"""The method that enqueues each command."""
+"""The function that enqueues each command."""
 
 
 class OpenClQueue:

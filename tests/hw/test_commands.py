@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.lower.graphs import jaxpr, p
 from tfn.dtypes import INT32
-from tfn.hw.cuda import commands as records
-from tfn.hw.cuda.commands import (
+from tfn.hw import commands as records
+from tfn.hw.commands import (
     Address,
     Choose,
     Command,

@@ -1,4 +1,4 @@
-"""Commands: a program as frozen records, without routines, and with an address for every operand.
+"""Commands of a grid: a program as frozen records, with an address for every operand, no routines.
 
     Program                               commands
       Launch k1 (arena 0, input 0)        Launch k1, 4 groups of 256 threads
@@ -8,15 +8,19 @@
         Launch k3 (arena 0, arena 256)      Launch k3, ...
       HostCall g                          Host g
 
-`divided` then marks what needs no host: that becomes one graph each, and is launched at once.
+Commands run in the order of their list, so a launch sees what those before it wrote.  The host
+waits where it has to know a value: the condition of a loop, the index of a branch, or the operands
+of a call of the host.  `divided` marks what needs no host: a CUDA graph each, launched at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count
+from typing import Any, Protocol
 
 from tfn._support.frozen import frozen
+from tfn.dtypes import BOOL, INT32, DType
 from tfn.lower.program import Branch, Call, HostCall, Loop, Program, Slot, Space, Step
 from tfn.lower.program import Launch as LaunchStep
 
@@ -205,3 +209,55 @@ def divided(commands: Sequence[Command]) -> tuple[Command, ...]:
             command = Choose(command.index, tuple(map(divided, command.branches)))
         result.append(command)
     return (*result, Recorded(tuple(alone))) if alone else tuple(result)
+
+
+class Flow(Protocol):
+    """A run of commands, in which the host decides about loops and branches.
+
+    Attributes:
+        loops: the iteration of each loop that is open.
+    """
+
+    loops: dict[int, int]
+
+    def run(self, commands: Sequence[Command]) -> None:
+        """Enqueue commands in order."""
+        ...
+
+    def number(self, address: Address, dtype: DType) -> int:
+        """A number that the commands so far have written."""
+        ...
+
+
+def repeat(flow: Flow, command: Repeat) -> None:
+    """Enqueue a loop; the host tests its condition, if it has one."""
+    for i in range(command.trips) if command.trips is not None else count():
+        flow.loops[command.number] = i
+        if command.condition is not None:
+            flow.run(command.head)
+            if not flow.number(command.condition, BOOL):
+                return
+        flow.run(command.body)
+
+
+def choose(flow: Flow, command: Choose) -> None:
+    """Enqueue the branch of an index."""
+    index, last = flow.number(command.index, INT32), len(command.branches) - 1
+    flow.run(command.branches[min(max(index, 0), last)])
+
+
+def call_host(
+    command: Host,
+    function: Callable[[list[Any], list[Any]], None],
+    fetch: Callable[..., Any],
+    write: Callable[[Address, Any], None],
+) -> None:
+    """Call a function of the host on copies of its operands, and copy its results back."""
+    call, results = command.call, len(command.call.host.results)
+    pairs = zip(command.operands, call.types, strict=True)
+    arrays = [fetch(address, *kind) for address, kind in pairs]
+    for x in arrays[results:]:
+        x.flags.writeable = False
+    function(arrays[:results], arrays[results:])
+    for address, x in zip(command.operands[:results], arrays, strict=False):
+        write(address, x)
