@@ -22,6 +22,7 @@ import pytest
 from tfn.eager import program_cache
 from tfn.inspect import verify
 from tfn.lower import pipeline
+from tfn.lower.languages import Language
 from tfn.lower.program import Kernel, Program
 from tfn.lower.report.verify.operands import out_of_bounds
 from tfn.lower.target.target import Target
@@ -84,7 +85,7 @@ class Proofs:
         def lowered(
             jaxpr: Jaxpr,
             target: Target,
-            language: pipeline.Language | None = None,
+            language: Language | None = None,
             hoist: bool = False,
         ) -> Program:
             program = lower(jaxpr, target, language, hoist)
@@ -93,7 +94,7 @@ class Proofs:
 
         return lowered
 
-    def program(self, program: Program, target: Target, language: pipeline.Language | None) -> None:
+    def program(self, program: Program, target: Target, language: Language | None) -> None:
         """Verify the kernels that are new, and where each launch has its operands."""
         for launch in program.launches:
             if launch.kernel in self.operand_bytes:

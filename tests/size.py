@@ -128,6 +128,7 @@ PATHS = {
             "hw/cuda/",
             "hw/opencl/",
             "hw/commands",
+            "lower/grids/",
             "trace/grid",
             "trace/matrix_tiles",
             "lower/target/grid",

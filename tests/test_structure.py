@@ -37,7 +37,7 @@ the data that `hw` sees of `lower`; the tour of the compiler is the one example 
 
 LOWER = (
     "target", "program", "index", "math", "loops", "graph", "codegen", "pack", "fuse", "memory",
-    "passes", "pipeline", "report",
+    "passes", "grids", "languages", "pipeline", "report",
 )
 """The rooms of `lower`: each may import those before it."""
 # fmt: on

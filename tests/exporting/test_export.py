@@ -22,7 +22,8 @@ from tfn.exporting import export
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.target import named
 from tfn.hw.dsp import linker
-from tfn.lower.pipeline import Language, lower
+from tfn.lower.languages import Language
+from tfn.lower.pipeline import lower
 from tfn.numpy import linalg
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -14,7 +14,7 @@ from tfn.inspect.show import View
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.beam_search import Tree, Trial, search
 from tfn.lower.loops.opt_ops import Reorder, Split
-from tfn.lower.passes import passes
+from tfn.lower.passes import CORES as passes
 from tfn.trace.argument import Place
 
 FIRST, SECOND = Split(0, 4, Place.UPCAST), Reorder((0, 1))

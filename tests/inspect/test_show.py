@@ -27,7 +27,7 @@ def test_assembly_names_the_functions_of_a_program() -> None:
 
 
 def test_a_grid_shows_the_text_of_its_kernels() -> None:
-    grid = View(VIEW.jaxpr, Target("", "", "", 4, grid=Grid("opencl")))
+    grid = View(VIEW.jaxpr, Target("opencl", "", "", 4, grid=Grid()))
     assert "__kernel" in grid.text("text") and "group" not in grid.text("ranges")
     assert "launch" in grid.text("memory") and "load a[i1]" in grid.text("linear")
     with pytest.raises(ArgumentError, match="at='text' is that text"):

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tfn.dtypes import COMPLEXES, part
-from tfn.lower import passes as table
 from tfn.lower.fuse.analysis import output_in_memory
 from tfn.lower.fuse.ranges import IndexedKernel
+from tfn.lower.grids.passes import thread_count
+from tfn.lower.languages import passes_of
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.passes import Pass, Passes
+from tfn.lower.passes import Pass, Passes, tile_count
 from tfn.lower.target.grid import Grid
 from tfn.lower.target.target import Target
 from tfn.trace import grid_interpreter, interpreter, oracle
@@ -23,7 +24,7 @@ from tfn.trace.spec import Stage, check
 from tfn.trace.uop import UOp
 
 HOST = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)
-GRID = Target("opencl", "", "", 4, 16, lacks=frozenset({Op.LDEXP, Op.MMA}), grid=Grid("opencl"))
+GRID = Target("opencl", "", "", 4, 16, lacks=frozenset({Op.LDEXP, Op.MMA}), grid=Grid())
 SMALL = Target("x86_64-unknown-linux-gnu", "x86-64", "", 16, 16)
 
 
@@ -31,13 +32,14 @@ def check_passes(
     jaxpr: Jaxpr,
     inputs: Sequence[Any],
     target: Target = HOST,
-    passes: Passes = table.passes,
+    passes: Passes | None = None,
     tolerance: float = 1e-5,
 ) -> list[IndexedKernel]:
     """Run the passes one by one, with the spec and the oracle after each.
 
     Raises AssertionError naming the pass that broke something.
     """
+    passes = passes or passes_of(target)
     params = [param(p) for p in jaxpr.params]
     env = dict(zip(params, inputs, strict=True))
     expected = oracle.evaluate(jaxpr.outputs, env)
@@ -68,9 +70,9 @@ def check_passes(
             for i, value in enumerate(values):
                 if steps[i] is step:
                     if Stage[step.after] is Stage.LINEAR and not isinstance(value, tuple):
-                        tiles[i] = table.tile_count(value)
+                        tiles[i] = tile_count(value)
                         if target.grid:
-                            threads[i] = table.thread_count(value)
+                            threads[i] = thread_count(value)
                     values[i] = step(value, target)
                     _check_stage(step, _roots(values[i]), Stage[step.after])
             _check_values(

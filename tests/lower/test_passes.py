@@ -135,7 +135,7 @@ def test_every_pass_keeps_the_values(name: str, target: Target) -> None:
 def test_a_wrong_pass_is_named_by_the_check() -> None:
     outputs, params = PROGRAMS["softmax"]
     (body,) = (kernel.body for kernel in check_passes(jaxpr(outputs, params), inputs(params)))
-    for step in table.passes.of_kernel(body):
+    for step in table.CORES.of_kernel(body):
 
         def broken(value: object, target: object, step: table.Pass = step) -> object:
             result = step.run(value, target)
@@ -148,6 +148,6 @@ def test_a_wrong_pass_is_named_by_the_check() -> None:
             body = UOp(Op.SINK, (wrong,))
             return body if isinstance(result, UOp) else replace(result, body=body)
 
-        passes = replace(table.passes, **{step.name: replace(step, run=broken)})
+        passes = replace(table.CORES, **{step.name: replace(step, run=broken)})
         with pytest.raises(AssertionError, match=f"pass '{step.name}' changed the meaning"):
             check_passes(jaxpr(outputs, params), inputs(params), passes=passes)

@@ -10,7 +10,9 @@ import pytest
 from tests.lower.check_passes import GRID
 from tests.lower.graphs import draw, inputs, jaxpr, matmul, p
 from tfn.dtypes import FLOAT32, INT64
-from tfn.lower.passes import passes, thread_count, tile_count
+from tfn.lower.grids.passes import GRID as passes
+from tfn.lower.grids.passes import thread_count
+from tfn.lower.passes import tile_count
 from tfn.trace import build
 from tfn.trace.argument import Access, Param, Place, Range
 from tfn.trace.grid_argument import LocalMemory

@@ -14,6 +14,7 @@ from tfn.errors import SplitError
 from tfn.hw.compile import object_cache
 from tfn.hw.compile.kernel_cache import key
 from tfn.lower import pipeline
+from tfn.lower.languages import language_of
 from tfn.lower.memory.program_rows import from_rows, to_rows
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
@@ -60,7 +61,7 @@ def find(jaxpr: Jaxpr, target: Target, hoist: bool) -> Program | None:
     try:
         row, tables = json.loads(zlib.decompress(data)), None
         if row["tables"]:
-            _, tables = pipeline.without_tables(jaxpr, target, pipeline.language_of(target))
+            _, tables = pipeline.without_tables(jaxpr, target, language_of(target))
         return from_rows(row, jaxpr, tables)
     except (zlib.error, ValueError, TypeError, LookupError, RecursionError, SplitError):
         return None

@@ -35,11 +35,11 @@ from tfn.hw.cpu.target import host, requested
 from tfn.inspect.verify import report
 from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.lower import pipeline
-from tfn.lower.codegen.render import driver, llvm
+from tfn.lower.codegen.render import driver
 from tfn.lower.codegen.render.c import driver as c_driver
 from tfn.lower.codegen.render.c import kernel as c_kernel
+from tfn.lower.languages import HEXAGON, LLVM, Language
 from tfn.lower.memory.in_place import in_place_outputs
-from tfn.lower.pipeline import Language
 from tfn.lower.program import Program, host_calls
 from tfn.lower.target.target import Target
 from tfn.trace import runtime
@@ -50,11 +50,10 @@ from tfn.transforms.arguments import argument_names, name_of, parameter_names
 from tfn.transforms.jit import Jitted
 from tfn.transforms.shapes import ShapeDtypeStruct
 
-ALONE = Language(
-    llvm.kernel_text,
-    partial(driver.driver_text, single_threaded=True),
-    "@",
-    frozenset({Op.MMA, Op.HOST}),
+ALONE = replace(
+    LLVM,
+    driver=partial(driver.driver_text, single_threaded=True),
+    lacks=frozenset({Op.MMA, Op.HOST}),
 )
 C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS | {Op.HOST})
 C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, threaded=True))
@@ -65,7 +64,7 @@ None uses matrix units: a process must request their registers first, which expo
 
 ALONE_ON: dict[str, Language] = {
     "hexagon": replace(
-        pipeline.HEXAGON,
+        HEXAGON,
         driver=partial(driver.driver_text, single_threaded=True, pointer_bytes=4),
         lacks=frozenset({Op.HOST}),
     )

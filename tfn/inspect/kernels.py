@@ -10,7 +10,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import FLOATS, NARROW
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
-from tfn.lower.passes import passes
+from tfn.lower.languages import passes_of
 from tfn.lower.program import Program
 from tfn.lower.report.cost import node_work
 from tfn.lower.report.print.graph import Graph
@@ -149,6 +149,8 @@ def by_body(graph: Graph, exchanges_of: Find = lambda nodes: ()) -> dict[UOp, Ke
 
 def of_program(program: Program, target: Target) -> Sequence[KernelWork]:
     """The kernel of each launch of a program, in the order of their text."""
+
+    passes = passes_of(target)
 
     def inside(function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
         with_barriers: UOp = passes.boundaries(function, target)

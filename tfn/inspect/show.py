@@ -27,9 +27,9 @@ from tfn.hw.cpu.target import requested
 from tfn.inspect import cycles
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
+from tfn.lower.languages import language_of, passes_of
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.memory.planner import Schedule
-from tfn.lower.passes import passes
 from tfn.lower.program import Program
 from tfn.lower.report import cost
 from tfn.lower.report.print import instructions, memory, nest, notebook, stages
@@ -71,7 +71,7 @@ class View:
     @cached_property
     def real(self) -> UOp:
         """The function without complex values."""
-        function: UOp = passes.complex_pairs(self.runnable.function, self.target)
+        function: UOp = passes_of(self.target).complex_pairs(self.runnable.function, self.target)
         return function
 
     @cached_property
@@ -81,6 +81,7 @@ class View:
 
     def inside(self, function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
         """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
+        passes = passes_of(self.target)
         with_barriers: UOp = passes.boundaries(function, self.target)
         return with_barriers, passes.ranges(with_barriers, self.target)
 
@@ -97,13 +98,12 @@ class View:
     @cached_property
     def program(self) -> Program:
         """All of it lowered."""
-        language = pipeline.language_of(self.target)
-        return pipeline.program(self.runnable, self.schedule, language)
+        return pipeline.program(self.runnable, self.schedule, language_of(self.target))
 
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""
         value: Any = body
-        for step in passes.of_kernel(body):
+        for step in passes_of(self.target).of_kernel(body):
             value = step(value, self.target)
             if step.name == name:
                 return value
@@ -161,10 +161,11 @@ class View:
                 got=f"at={stage!r}",
                 hint="stages are " + ", ".join(STAGES),
             )
-        if self.target.grid and stage in PROCESSOR_STAGES:
+        language = language_of(self.target)
+        if stage in PROCESSOR_STAGES and not language.takes_llvm:
             raise ArgumentError(
                 f"a grid has no stage {stage!r}: its driver compiles the text of kernels",
-                got=f"a target whose kernels are {self.target.grid.language}",
+                got=f"a target whose kernels are in {language.name}",
                 hint="at='text' is that text, at='memory' lists the launches",
             )
         return picture(self)

@@ -31,9 +31,9 @@ from tfn.hw.device import KernelTimer
 from tfn.inspect import search_tree
 from tfn.inspect.cycles import CycleModel
 from tfn.lower import pipeline
+from tfn.lower.languages import passes_of
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import Measure, SearchResult, Tree, Trial, search
-from tfn.lower.passes import passes
 from tfn.lower.program import Kernel, OptOp, all_launches
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
@@ -222,6 +222,7 @@ def _search_kernel(
 ) -> Row:
     """Searches for one kernel; cached opt-ops are a candidate, and stay unless one is faster."""
     tree: Tree = {}
+    passes = passes_of(target)
     simple = passes.decompose(body, target)
     plain = loop_nest.nest(simple)
     default = pipeline.kernel_of_nest(passes.split(simple, target), target)

@@ -25,6 +25,7 @@ from tfn.errors import CompileError
 from tfn.hw.cpu.target import requested
 from tfn.lower import pipeline
 from tfn.lower.codegen.sort import sort
+from tfn.lower.languages import Language
 from tfn.lower.program import (
     Kernel,
     Launch,
@@ -153,7 +154,7 @@ def verify(
     return report(pipeline.lower(of_whole(jitted.trace(*args, **kwargs).jaxpr), machine), machine)
 
 
-def report(program: Program, target: Target, language: pipeline.Language | None = None) -> Report:
+def report(program: Program, target: Target, language: Language | None = None) -> Report:
     """Returns the proofs of a lowered program.
 
     Args:
@@ -173,7 +174,7 @@ def report(program: Program, target: Target, language: pipeline.Language | None 
 
 
 def checked(
-    number: int, launch: Launch, target: Target, language: pipeline.Language | None
+    number: int, launch: Launch, target: Target, language: Language | None
 ) -> tuple[Checked, dict[int, int]]:
     """Returns the proofs of a kernel at its first launch, and the bytes that its operands need.
 

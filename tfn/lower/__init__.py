@@ -3,6 +3,8 @@
 The rooms are in the order in which a function passes through them:
 
     passes    the passes as one table, from a graph to instructions
+    grids     the passes of machines that run groups of threads
+    languages the text and the passes of each architecture
     pipeline  the driver: a function through the passes to a Program
     program   the data handed to hardware: Kernel, Launch, Program
     target    the data about a machine: vector widths, caches, register tiles

@@ -1,7 +1,8 @@
 """Passes: the compiler as one table, from a graph to the instructions of its kernels.
 
-Each row names the stage before it and the stage after it; tests check the spec of the stage, and
-compare with the oracle, after every one::
+A machine of another kind has a list of its own, as grids have in `grids.passes`: the language of a
+target names it.  Each row names the stage before it and the stage after it; tests check the spec of
+the stage, and compare with the oracle, after every one::
 
     JAXPR -> KERNELS -> RANGES -> SPLIT -> LINEAR
 """
@@ -14,12 +15,12 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import BFLOAT16
-from tfn.lower.codegen import grid, linearize, prefetch
+from tfn.lower.codegen import linearize, prefetch
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.fourier import Products
-from tfn.lower.loops import grid_heuristics, heuristics, loop_nest, memos
+from tfn.lower.loops import heuristics, loop_nest, memos
 from tfn.lower.math import decompose
 from tfn.lower.target.matrix_units import matrix_units
 from tfn.lower.target.target import Target
@@ -44,7 +45,7 @@ class Pass:
 
 @frozen
 class Passes:
-    """The passes by name: ``passes.split(body, target)``."""
+    """The passes by name: ``passes_of(target).split(body, target)``."""
 
     complex_pairs: Pass
     boundaries: Pass
@@ -59,7 +60,12 @@ class Passes:
         """The passes of a kernel: those of loops, that of a sort, or none for a custom kernel."""
         if body.op is Op.SINK:
             return self.decompose, self.split, self.linearize, self.prefetch
-        return (self.sort,) if body.src[0].src[0].op is Op.SORT else ()
+        return (self.sort,) if is_sort(body) else ()
+
+
+def is_sort(body: UOp) -> bool:
+    """Whether a body is a kernel that sorts."""
+    return body.op is not Op.SINK and body.src[0].src[0].op is Op.SORT
 
 
 BRANCH_PREDICTION = frozenset({"x86_64", "aarch64", "arm64"})
@@ -69,57 +75,37 @@ BRANCH_PREDICTION = frozenset({"x86_64", "aarch64", "arm64"})
 def _real(function: UOp, target: Target) -> UOp:
     few = Products.NONE if target.batch_invariant else Products.FAST
     # A function of the host would end a graph, and take the value there and back.
-    products = Products.ALL if Op.HOST in target.lacks or target.grid else few
-    has_unit = (
-        any(unit.has_tiles for unit in matrix_units(target, BFLOAT16))
-        if target.grid is None
-        else target.grid.unit(BFLOAT16.name) is not None
-    )
+    products = Products.ALL if Op.HOST in target.lacks else few
+    has_unit = any(unit.has_tiles for unit in matrix_units(target, BFLOAT16))
     return complex_pairs.lower_complex(function, products, has_unit)
-
-
-def _decompose(body: UOp, target: Target) -> UOp:
-    """A body in basic ops; a row stays in the registers of the threads of a grid, or is reread."""
-    body = memos.computed_again(body) if target.grid else body
-    return decompose.decompose([body], target.lacks)[0]
-
-
-def _split(n: loop_nest.Nest, target: Target) -> loop_nest.Nest:
-    """The opt-ops of a kind of target: cores with vectors, or groups of threads."""
-    return grid_heuristics.choose(n, target) if target.grid else heuristics.choose(n, target)
 
 
 def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     fma = Op.FMA not in target.lacks
-    if target.grid:
-        return grid.linearize(n, fma, target.grid)
     branches = target.triple.split("-")[0] in BRANCH_PREDICTION
     return linearize.linearize(memos.checked(n), fma, target.batch_invariant, branches)
 
 
-def _prefetch(items: tuple[UOp, ...], target: Target) -> tuple[UOp, ...]:
-    """Prefetches for cores; the threads of a grid hide latencies by their number."""
-    return items if target.grid else prefetch.insert_prefetches(items, target)
-
-
 # fmt: off
-passes = Passes(**{step.name: step for step in (
+CORES = Passes(**{step.name: step for step in (
     Pass("complex_pairs", lambda u, target: _real(u, target),
          "JAXPR", "JAXPR"),
     Pass("boundaries",    lambda u, target: boundaries.insert_barriers(u, target),
          "JAXPR", "KERNELS"),
     Pass("ranges",        lambda u, target: ranges.indexed_kernels(u),     "KERNELS", "RANGES"),
     # From here on, for each kernel.
-    Pass("decompose",     lambda u, target: _decompose(u, target),
+    Pass("decompose",     lambda u, target: decompose.decompose([u], target.lacks)[0],
          "RANGES", "RANGES"),
-    Pass("split",         lambda u, target: _split(loop_nest.nest(u), target),
+    Pass("split",         lambda u, target: heuristics.choose(loop_nest.nest(u), target),
          "RANGES", "SPLIT"),
     Pass("linearize",     lambda n, target: _linearize(n, target),         "SPLIT", "LINEAR"),
-    Pass("prefetch",      lambda u, target: _prefetch(u, target),          "LINEAR", "LINEAR"),
+    Pass("prefetch",      lambda u, target: prefetch.insert_prefetches(u, target),
+         "LINEAR", "LINEAR"),
     # A kernel that sorts has one pass of its own.
     Pass("sort",          lambda u, target: sort.instructions(u, target)[0], "RANGES", "LINEAR"),
 )})
 # fmt: on
+"""The passes of processors: cores with vectors."""
 
 
 def tile_count(kernel: loop_nest.Nest | UOp) -> int:
@@ -128,18 +114,9 @@ def tile_count(kernel: loop_nest.Nest | UOp) -> int:
     On a grid these are the groups.
     """
     if isinstance(kernel, UOp):
-        is_sort = passes.of_kernel(kernel) == (passes.sort,)
-        return sort.groups_and_threads(kernel)[0] if is_sort else 1
+        return sort.groups_and_threads(kernel)[0] if is_sort(kernel) else 1
     groups = [r for r in kernel.loops if r.arg.place is Place.GROUP]
     if groups:
         return prod(r.arg.size for r in groups)
     first = kernel.loops[0] if kernel.loops else None
     return first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
-
-
-def thread_count(kernel: loop_nest.Nest | UOp) -> int:
-    """The threads of a group that runs a kernel; 1 for a custom kernel."""
-    if isinstance(kernel, UOp):
-        is_sort = passes.of_kernel(kernel) == (passes.sort,)
-        return sort.groups_and_threads(kernel)[1] if is_sort else 1
-    return grid.thread_count(kernel)

@@ -11,7 +11,6 @@ The text is LLVM IR unless another `Language` is passed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,27 +19,26 @@ from math import prod
 from typing import Protocol
 
 from tfn._support.cache import Cache
-from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
 from tfn.lower import pack
 from tfn.lower.codegen.legalize import legalized
 from tfn.lower.codegen.partial_vectors import split_partial_vectors
-from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
+from tfn.lower.codegen.render import driver
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
+from tfn.lower.languages import LLVM, Language, language_of, passes_of
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.planner import Schedule
-from tfn.lower.passes import passes, tile_count
+from tfn.lower.passes import tile_count
 from tfn.lower.program import (
     CachedKernel,
     Kernel,
     Program,
     Slot,
     Space,
-    Step,
     all_launches,
     is_worth_threads,
 )
@@ -51,70 +49,6 @@ from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-
-
-@frozen
-class Language:
-    """An output language: LLVM IR, or C.
-
-    Attributes:
-        kernel: renders a kernel, from its name and instructions.
-        driver: renders the driver of a program, from its name, steps and number of inputs.
-        symbol_prefix: precedes the name of every function.
-        lacks: basic ops that it cannot express, whatever the target.
-    """
-
-    kernel: Callable[[str, Sequence[UOp]], str]
-    driver: Callable[[str, Sequence[Step], int], str]
-    symbol_prefix: str
-    lacks: frozenset[Op] = frozenset()
-
-    def name_by_digest(self, letter: str, render: Callable[[str], str]) -> tuple[str, str]:
-        """Names a text by its digest; returns the name, and the text under that name.
-
-        Equal kernels so have one name in all processes, and are compiled once.
-        """
-        # The text is rendered with a placeholder, since its digest is not known before.
-        text = render("@@"[len(self.symbol_prefix) :])
-        name = letter + hashlib.sha256(text.encode()).hexdigest()[:20]
-        return name, text.replace("@@", self.symbol_prefix + name)
-
-
-LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
-
-HEXAGON = Language(
-    partial(llvm.kernel_text, pointer_bytes=4, rows=hexagon.ROWS),
-    partial(driver.driver_text, single_threaded=True, pointer_bytes=4, reports=True),
-    "@",
-)
-"""LLVM IR for the one thread of a DSP, whose addresses have 32 bits."""
-
-TIMED = replace(LLVM, driver=partial(driver.driver_text, timed=True))
-"""LLVM IR for processors with a counter of constant rate that programs may read."""
-
-ARCHITECTURES = {"hexagon": HEXAGON, "x86_64": TIMED, "aarch64": TIMED, "arm64": TIMED}
-"""The languages of processors by the architecture of their triple; LLVM IR of CPUs for others."""
-
-
-def _no_driver(name: str, steps: object, inputs: int) -> str:
-    """No text: the queue of a grid runs a program, step by step."""
-    return ""
-
-
-LANGUAGES: dict[str, Callable[[], Language]] = {
-    "nvptx": lambda: Language(nvptx.kernel_text, _no_driver, "@"),
-    "opencl": lambda: Language(opencl.kernel.kernel_text, _no_driver, "", opencl.kernel.LACKS),
-}
-"""The languages of grids by their names; a renderer is loaded at its first use."""
-
-
-@cache
-def language_of(target: Target) -> Language:
-    """The output language of a target: LLVM IR, or that of its grid."""
-    if target.grid is None:
-        return ARCHITECTURES.get(target.triple.split("-")[0], LLVM)
-    return LANGUAGES[target.grid.language]()
-
 
 CUSTOM_KERNEL_BYTES_PER_NS = 10
 """Bytes of arguments and results that a custom kernel is assumed to process in a nanosecond.
@@ -154,7 +88,7 @@ def with_bodies(program: Program, target: Target) -> Program:
 def without_tables(jaxpr: Jaxpr, target: Target, language: Language) -> tuple[Jaxpr, UOp | None]:
     """A function whose last parameters are its tables, and the function of those, if any."""
     reduced, tables = constants.hoist(
-        passes.complex_pairs(jaxpr.function, _restricted(target, language))
+        language.passes.complex_pairs(jaxpr.function, _restricted(target, language))
     )
     return (jaxpr, None) if tables is None else (Jaxpr(reduced), tables)
 
@@ -175,7 +109,7 @@ def scheduled(jaxpr: Jaxpr, target: Target, language: Language | None = None) ->
     """The steps of a function, with an address for every value."""
     language = language or language_of(target)
     target = _restricted(target, language)
-    real = Jaxpr(passes.complex_pairs(jaxpr.function, target))
+    real = Jaxpr(language.passes.complex_pairs(jaxpr.function, target))
     aliased = dict(aliases(real))
     is_written = [i not in aliased for i in range(len(real.outputs))]
     return schedule.schedule(real.function, target, _kernel_maker(language), is_written)
@@ -295,7 +229,7 @@ def _restricted(target: Target, language: Language) -> Target:
 def _render_kernel(
     language: Language, target: Target, items: Sequence[UOp], stages: int, name: str
 ) -> str:
-    if target.grid or not language.symbol_prefix:
+    if not language.takes_llvm:
         return language.kernel(name, legalized(items))
     # In C a partial vector is a word of its own.
     text = language.kernel(name, split_partial_vectors(legalized(items), target))
@@ -313,23 +247,23 @@ def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp
     body = kernel.source
     assert body is not None, "a kernel of `pipeline.kernel`"
     if body.op is Op.SINK:
-        plain = loop_nest.nest(passes.decompose(body, target))
+        plain = loop_nest.nest(passes_of(target).decompose(body, target))
         n = opt_ops.replay(plain, kernel.opts)
         yield _instructions_of_nest(loop_nest.simplified(n), target)
         with suppress(SplitError):
             yield _instructions_of_nest(n, target)
     else:
-        for step in passes.of_kernel(body):
+        for step in passes_of(target).of_kernel(body):
             yield step(body, target)
 
 
 def _custom_kernel(body: UOp, target: Target, language: Language) -> Kernel:
     """A kernel of the user, written as text."""
     arg: CustomKernel = body.src[0].src[0].arg
-    if target.grid or not language.symbol_prefix:
+    if not language.takes_llvm:
         raise CompileError(
             f"the kernel {arg.name} is written in LLVM IR for a processor, and the program is to "
-            + (f"run on {target.cpu or 'a grid'}" if target.grid else "be in C"),
+            f"be in {language.name}",
             hint="write it over ranges",
         )
     name, text = language.name_by_digest("k", lambda _: arg.text)
@@ -382,6 +316,7 @@ def bodies(program: Program, target: Target) -> dict[str, UOp]:
 
 
 def _lower_kernel(body: UOp, target: Target, language: Language) -> Kernel:
+    passes = language.passes
     kernel_passes = passes.of_kernel(body)
     if not kernel_passes:
         return _custom_kernel(body, target, language)
@@ -432,5 +367,6 @@ def _local_bytes(items: Sequence[UOp]) -> int:
 
 
 def _instructions_of_nest(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
+    passes = passes_of(target)
     items: tuple[UOp, ...] = passes.prefetch(passes.linearize(n, target), target)
     return items

@@ -6,7 +6,7 @@ import pytest
 
 from tfn.errors import DeviceError
 from tfn.hw.cuda.target import TARGETS, of_capability
-from tfn.lower.pipeline import language_of
+from tfn.lower.languages import language_of
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -30,7 +30,7 @@ DESCRIBED = SimpleNamespace(
 def test_a_device_is_a_target() -> None:
     target = driver.target_of(DESCRIBED)
     grid = target.grid
-    assert grid is not None and grid.language == "opencl"
+    assert grid is not None and target.triple == "opencl"
     assert (grid.warp_threads, grid.group_threads, grid.cores) == (32, 1024, 80)
     assert grid.local_bytes == 49152 and target.l2_bytes == 1 << 20
     assert target.cpu == "a device" and Op.FMA not in target.lacks

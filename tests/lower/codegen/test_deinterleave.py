@@ -11,7 +11,7 @@ from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import assert_matches_oracle, inputs, jaxpr, p, run_compiled
 from tfn.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, DType, int8, int16
 from tfn.lower.codegen.deinterleave import deinterleave
-from tfn.lower.passes import passes
+from tfn.lower.passes import CORES as passes
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access

@@ -12,10 +12,10 @@ from tests.lower.random_graphs import STEPS, graphs
 from tfn.errors import SplitError
 from tfn.lower.codegen import grid
 from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.grids.passes import GRID as passes
 from tfn.lower.loops import grid_heuristics, grid_products, loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Split
-from tfn.lower.passes import passes
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.grid_interpreter import grid as run_grid

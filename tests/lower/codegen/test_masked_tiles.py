@@ -12,7 +12,7 @@ from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.codegen.masked_tiles import LOADED_BOUND, tile_masks
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.passes import passes
+from tfn.lower.passes import CORES as passes
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Dot

@@ -14,7 +14,7 @@ from tests.lower.graphs import inputs, jaxpr, matmul, p, params, run_compiled
 from tfn.lower.codegen.loop_scopes import NOT_INSTRUCTIONS
 from tfn.lower.codegen.prefetch import CACHED_L2_DIVISOR, MAX_LINES, insert_prefetches
 from tfn.lower.graph.layout import LINE_BYTES
-from tfn.lower.passes import passes
+from tfn.lower.passes import CORES as passes
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.op import Op

@@ -15,11 +15,13 @@ from tfn.config import config
 from tfn.dtypes import BFLOAT16, DType
 from tfn.errors import SplitError
 from tfn.hw.cuda.target import TARGETS
+from tfn.lower.grids.passes import GRID as passes
+from tfn.lower.grids.passes import thread_count
 from tfn.lower.loops import grid_heuristics, loop_nest
 from tfn.lower.loops.grid_opt_ops import StageTile
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import replay
-from tfn.lower.passes import passes, thread_count, tile_count
+from tfn.lower.passes import tile_count
 from tfn.lower.pipeline import lower
 from tfn.lower.target.grid import STATIC_LOCAL_BYTES
 from tfn.trace.grid_interpreter import RaceError, grid

@@ -16,11 +16,13 @@ from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from tfn.errors import SplitError
 from tfn.hw.cuda.target import TARGETS
 from tfn.lower import pipeline
+from tfn.lower.grids.passes import GRID as passes
+from tfn.lower.grids.passes import thread_count
 from tfn.lower.loops import grid_heuristics, loop_nest
 from tfn.lower.loops.grid_opt_ops import StageTile, WarpProduct
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import replay
-from tfn.lower.passes import passes, thread_count, tile_count
+from tfn.lower.passes import tile_count
 from tfn.trace import build
 from tfn.trace.argument import Conv
 from tfn.trace.grid_interpreter import BankConflictError, DivergenceError, RaceError, grid

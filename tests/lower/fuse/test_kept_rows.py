@@ -14,7 +14,7 @@ from tests.lower.graphs import assert_matches_oracle, jaxpr, p
 from tfn import nn
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.memory.in_place import accesses_of, is_in_place
-from tfn.lower.passes import passes
+from tfn.lower.passes import CORES as passes
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check

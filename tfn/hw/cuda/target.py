@@ -48,7 +48,6 @@ def _target(
     core_threads: int = 2048,
 ) -> Target:
     grid = Grid(
-        "nvptx",
         local_bytes=local_bytes,
         cores=cores,
         memory_gb_s=memory_gb_s,

@@ -148,7 +148,6 @@ def target_of(device: Any) -> Target:
     if "cl_nv_device_attribute_query" in device.extensions:
         warp = int(device.warp_size_nv)
     grid = Grid(
-        "opencl",
         warp_threads=warp,
         group_threads=int(device.max_work_group_size),
         local_bytes=int(device.local_mem_size),

@@ -20,10 +20,11 @@ from tfn.inspect.viewer import steps
 from tfn.inspect.viewer.places import UNKNOWN, Places
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
+from tfn.lower.languages import passes_of
 from tfn.lower.loops.cost_model import VECTOR_ACCESS_NS
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.memory.planner import LiveRange, Schedule
-from tfn.lower.passes import passes
+from tfn.lower.passes import CORES
 from tfn.lower.program import ESTIMATED_LOOP_TRIPS, Kernel, Program, all_launches
 from tfn.lower.report.print import instructions, memory, stages
 from tfn.lower.report.print.graph import Graph
@@ -136,7 +137,7 @@ def _pass_row(name: str, records: Iterable[Record], names: dict[UOp, str]) -> Da
 
 
 def _stages_of(name: str) -> Data:
-    step = getattr(passes, name)
+    step = getattr(CORES, name)
     return {"name": name, "before": step.before, "after": step.after}
 
 
@@ -267,7 +268,8 @@ class _Kernels:
         records: dict[str, list[Record]] = {}
         value: Any = body
         after: dict[str, Any] = {}
-        for step in passes.of_kernel(body):
+        kernel_passes = passes_of(target).of_kernel(body)
+        for step in kernel_passes:
             with collecting() as collected:
                 after[step.name] = value = step(value, target)
             records[step.name] = collected
@@ -282,7 +284,7 @@ class _Kernels:
             texts["splits"] = view.splits(body, operands)
         if "decompose" in after and after["decompose"] is not body:
             texts["decompose"] = view.ranges(after["decompose"], operands)
-        if passes.of_kernel(body):
+        if kernel_passes:
             texts["linear"] = instructions.instructions(value, operands)
         if after.get("linearize") != after.get("prefetch"):
             texts["linearize"] = instructions.instructions(after["linearize"], operands)

@@ -38,7 +38,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, nodes, walk
 
 ZERO = const(0, INT64)
-PLAIN = Grid("")
+PLAIN = Grid()
 """A machine whose threads share memory, and nothing else."""
 
 

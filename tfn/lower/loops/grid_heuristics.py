@@ -28,7 +28,7 @@ from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Fuse, Split, Tile
 from tfn.lower.loops.restructuring import longest_strides_outside, merge_loops, reordered
 from tfn.lower.target.grid import Grid
-from tfn.lower.target.target import Target
+from tfn.lower.target.target import Target, grid_of
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -74,8 +74,7 @@ MIN_GROUPS_TO_UNROLL = 1024
 
 def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops as groups, threads and registers."""
-    grid = target.grid
-    assert grid is not None, "a target that runs groups of threads"
+    grid = grid_of(target)
     n = merge_loops(longest_strides_outside(n, model_of(n, target)), target)
     tiled = product_tiles(n, model_of(n, target), grid) or _shared_scan(n, grid)
     if tiled is None:

@@ -37,7 +37,6 @@ class Grid:
     """The threads of a machine whose kernels run as a grid of groups.
 
     Attributes:
-        language: of the text of kernels: a key of `pipeline.LANGUAGES`.
         warp_threads: threads that run in step; 1 where each has a flow of control of its own.
         group_threads: the most threads of a group.
         registers: 32-bit registers of a core, shared by all threads that it runs at once.
@@ -53,7 +52,6 @@ class Grid:
         matrix_units: larger ones first.
     """
 
-    language: str
     warp_threads: int = 32
     group_threads: int = 1024
     registers: int = 65536
@@ -73,7 +71,7 @@ class Grid:
 
         Example:
             >>> unit = GridMatrixUnit("int8", 16, 8, 32)
-            >>> grid = Grid("nvptx", matrix_units=(unit,))
+            >>> grid = Grid(matrix_units=(unit,))
             >>> grid.unit("int8") is unit, grid.unit("int8", warps=4)
             (True, None)
         """
@@ -92,7 +90,7 @@ class Grid:
             local_bytes: of a group.
 
         Example:
-            >>> Grid("nvptx", local_bytes=227 << 10).groups_at_once(256, 64, 8 << 10)
+            >>> Grid(local_bytes=227 << 10).groups_at_once(256, 64, 8 << 10)
             4
         """
         warps = -(-threads // self.warp_threads)

@@ -16,7 +16,8 @@ class Target:
     """A machine that code is generated for; it is part of the keys of all caches.
 
     Attributes:
-        triple, cpu, features: as LLVM names them.
+        triple, cpu, features: as LLVM names them; the triple begins with the key of the target's
+            language and passes (`lower.languages`).
         vector_bytes: the width of a vector register.
         vector_registers: the number of vector registers.
         l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the last is shared by all cores.
@@ -45,3 +46,9 @@ class Target:
     scalars: frozenset[DType] = frozenset()
     lane_bytes: int = 4
     batch_invariant: bool = False
+
+
+def grid_of(target: Target) -> Grid:
+    """The grid of a target that has one."""
+    assert target.grid is not None, "a target that runs groups of threads"
+    return target.grid

@@ -9,7 +9,7 @@ from tests.lower.codegen.render.test_driver import COUNT, OUT, kernel
 from tfn.hw.compile.llvm import LlvmCompiler, assembly
 from tfn.hw.cpu.target import host, named
 from tfn.lower.codegen.render.driver import COUNTERS_OFFSET, driver_text
-from tfn.lower.pipeline import language_of
+from tfn.lower.languages import language_of
 from tfn.lower.program import LOG_OFFSET, MAX_TIMED_LAUNCHES, NUMBER_OFFSET, Launch
 
 STEPS = [Launch(kernel(f"count{i}", COUNT, i + 1), (OUT, OUT), i > 0) for i in range(3)]
