@@ -93,7 +93,7 @@ ROOMS = (
     Room("numpy",          LIBRARY,  8_010, 11.7, "NumPy's options: weights, orders, sublists"),
     Room("lax",            LIBRARY,  5_120, 11.2, "dimension numbers are checked as in JAX"),
     Room("random",         LIBRARY,  1_303, 11.6, "as measured"),
-    Room("nn",             LIBRARY,  3_380,  9.7, "norms, optimizers, writers, summaries"),
+    Room("nn",             LIBRARY,  3_494,  9.7, "norms, optimizers, writers, summaries, static fields in files"),
     Room("sharding",       ANNEX,    4_867, 11.7, "as measured"),
     Room("grids",          ANNEX,    5_390, 11.0, "as measured"),
     Room("C renderer",     ANNEX,    1_394,  9.4, "as measured"),
