@@ -2,7 +2,8 @@
 
 A plain run draws the same few examples every time; ``--hypothesis-profile=search`` draws many new
 ones.  ``--update-golden`` writes what a golden test got, to be read like code before it is kept;
-``--no-proofs`` leaves out the bounds proofs of `tests/proofs.py`.
+``--no-proofs`` leaves out the bounds proofs of `tests/proofs.py`; ``--exhaustive`` makes tests of
+every combination of parameters that `tests/covering.py` thins out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import covering
 from tests.proofs import Proofs
 from tfn.config import config
 from tfn.hw.compile import object_cache
@@ -45,12 +47,14 @@ Golden = Callable[[str, str], None]
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
     parser.addoption("--no-proofs", action="store_true", help="verify no bounds of kernels")
+    parser.addoption("--exhaustive", action="store_true", help="every combination of parameters")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # A job in the background of a shell, and `nohup`, begin with interrupts ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     keep_nothing_where_nothing_can_be_kept()
+    covering.exhaustive = config.getoption("--exhaustive")
     if not config.getoption("--no-proofs"):
         config.pluginmanager.register(Proofs())
 

@@ -13,7 +13,8 @@ Kernels that a test writes as text have no instructions to verify, and are count
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -28,10 +29,13 @@ from tfn.lower.report.verify.operands import out_of_bounds
 from tfn.lower.target.target import Target
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
-from tfn.trace.uop import walk
+from tfn.trace.uop import UOp, walk
 
 KEY = "bounds_proofs"
 """The name of a worker's sums among what it sends to the main process."""
+
+MOST = 500
+"""Kernels whose instructions are kept until their program is verified."""
 
 
 @dataclass
@@ -73,11 +77,41 @@ class Proofs:
     Attributes:
         sums: of this process, and in the main process of its workers.
         operand_bytes: the sizes that each verified kernel takes its operands to have.
+        items: the instructions of kernels that have just been lowered, by their body and text.
+        here: `rendered` has the instructions of texts that this thread made for the last kernel.
     """
 
     def __init__(self) -> None:
         self.sums = Sums()
         self.operand_bytes: dict[Kernel, dict[int, int]] = {}
+        self.items: dict[tuple[UOp | None, str], tuple[UOp, ...]] = {}
+        self.here = threading.local()
+
+    def render(self, render: Callable[..., str]) -> Callable[..., str]:
+        """`pipeline._render_kernel`, which notes what it renders."""
+
+        def rendered(
+            language: Language, target: Target, items: Sequence[UOp], stages: int, name: str
+        ) -> str:
+            text = render(language, target, items, stages, name)
+            getattr(self.here, "rendered", {})[text] = tuple(items)
+            return text
+
+        return rendered
+
+    def make(self, make: Callable[..., Kernel]) -> Callable[..., Kernel]:
+        """`pipeline._load_or_lower`, which notes the instructions: no proof lowers them again."""
+
+        def made(body: UOp, target: Target, language: Language) -> Kernel:
+            self.here.rendered = {}
+            kernel = make(body, target, language)
+            text = kernel.text.replace(language.symbol_prefix + kernel.name, "@@")
+            items = self.here.rendered.get(text)  # none of a kernel that was found on disk
+            if items is not None and len(self.items) < MOST:
+                self.items[body, kernel.text] = items
+            return kernel
+
+        return made
 
     def lower(self, lower: Callable[..., Program]) -> Callable[..., Program]:
         """`pipeline.lower`, with a proof of each program that it gives."""
@@ -90,6 +124,7 @@ class Proofs:
         ) -> Program:
             program = lower(jaxpr, target, language, hoist)
             self.program(program, target, language)
+            self.items.clear()
             return program
 
         return lowered
@@ -99,7 +134,9 @@ class Proofs:
         for launch in program.launches:
             if launch.kernel in self.operand_bytes:
                 continue
-            result, self.operand_bytes[launch.kernel] = verify.checked(0, launch, target, language)
+            items = self.items.get((launch.kernel.source, launch.kernel.text))
+            result, size_bytes = verify.checked(0, launch, target, language, items)
+            self.operand_bytes[launch.kernel] = size_bytes
             source = launch.kernel.source
             if source is not None and any(u.op is Op.KERNEL for u in walk([source])):
                 self.sums.as_text += 1
@@ -121,6 +158,8 @@ class Proofs:
     def pytest_sessionstart(self) -> None:
         """Verify from here on: what is lowered, and what is found on disk, lowered again."""
         pipeline.lower = self.lower(pipeline.lower)
+        pipeline._load_or_lower = self.make(pipeline._load_or_lower)
+        pipeline._render_kernel = self.render(pipeline._render_kernel)
         find = program_cache.find
 
         def found(jaxpr: Jaxpr, target: Target, hoist: bool) -> Program | None:

@@ -14,7 +14,7 @@ sanitizers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -174,7 +174,11 @@ def report(program: Program, target: Target, language: Language | None = None) -
 
 
 def checked(
-    number: int, launch: Launch, target: Target, language: Language | None
+    number: int,
+    launch: Launch,
+    target: Target,
+    language: Language | None,
+    items: Sequence[UOp] | None = None,
 ) -> tuple[Checked, dict[int, int]]:
     """Returns the proofs of a kernel at its first launch, and the bytes that its operands need.
 
@@ -183,12 +187,13 @@ def checked(
         launch: the first launch.
         target: the machine that the kernel is compiled for.
         language: the language of the kernel; None for the target's own.
+        items: the instructions of the kernel, where they are known.
     """
     kernel, body = launch.kernel, launch.kernel.source
     assert body is not None, "a kernel that `pipeline.kernel` has made"
     of_hand = body.src[0].src[0] if body.op is Op.TUPLE else None
     try:
-        items = pipeline.instructions(kernel, target, language)
+        items = items or pipeline.instructions(kernel, target, language)
     except CompileError as error:
         sizes = _declared(of_hand) if of_hand is not None and of_hand.op is Op.KERNEL else {}
         return Checked(number, kernel.name, 0, 0, 0, (error.what,), ""), sizes

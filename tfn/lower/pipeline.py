@@ -322,7 +322,7 @@ def _lower_kernel(body: UOp, target: Target, language: Language) -> Kernel:
         return _custom_kernel(body, target, language)
     if kernel_passes == (passes.sort,):
         items = passes.sort(body, target)
-        render = lambda name: language.kernel(name, legalized(items))
+        render = partial(_render_kernel, language, target, items, 0)
         name, text = language.name_by_digest("k", render)
         shape = _threads(items), _local_bytes(items)
         return Kernel(name, body, (), tile_count(body), text, sort.work(body), None, *shape)

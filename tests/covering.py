@@ -1,0 +1,76 @@
+"""Few combinations of parameters in place of their product: a covering array.
+
+    @covering("dtype, size, axis", FLOATS, SIZES, (0, 1), pairs=[(1, 2)])
+
+makes a test of each dtype, and of each size along each axis.  With ``pytest --exhaustive`` it is a
+test of every combination.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+
+exhaustive = False
+"""Whether every combination is wanted: `tests/conftest.py` sets it before it imports tests."""
+
+
+def cover(*values: Iterable[Any], pairs: Collection[tuple[int, int]] = ()) -> list[tuple[Any, ...]]:
+    """Rows that have each value of each parameter, and all pairs of values where it matters.
+
+    Among rows that would do, it is the one whose other pairs have been seen least.  The result
+    depends on the arguments only.
+
+    Args:
+        values: those of each parameter.
+        pairs: positions of two parameters all of whose combinations are wanted.
+    """
+    lists = [list(given) for given in values]
+    sizes = [range(len(given)) for given in lists]
+    if exhaustive:
+        return list(product(*lists))
+    wanted = [
+        dict(zip(pair, both)) for pair in pairs for both in product(*[sizes[i] for i in pair])
+    ]
+    wanted += [{i: value} for i, size in enumerate(sizes) for value in size]
+    seen: Counter[tuple[tuple[int, int], ...]] = Counter()
+    rows = []
+    for want in wanted:
+        key = tuple(sorted(want.items()))
+        if seen[key]:
+            continue
+        row = dict(want)
+        for i in sorted(range(len(lists)), key=lambda i: -len(lists[i])):
+            if i not in row:
+                row[i] = min(sizes[i], key=lambda value: _known(row, i, value, seen, pairs))
+        items = sorted(row.items())
+        seen.update([*((item,) for item in items), *combinations(items, 2)])
+        rows.append(tuple(lists[i][value] for i, value in items))
+    return rows
+
+
+def _known(
+    row: dict[int, int],
+    i: int,
+    value: int,
+    seen: Counter[tuple[tuple[int, int], ...]],
+    pairs: Collection[tuple[int, int]],
+) -> tuple[int, int, int]:
+    """How much of a value in a row has been seen: new pairs that are wanted, first."""
+    with_others = [tuple(sorted([(i, value), item])) for item in row.items()]
+    new = [both for both in with_others if not seen[both] and (both[0][0], both[1][0]) in {*pairs}]
+    return -len(new), sum(seen[both] for both in with_others), seen[(i, value),]
+
+
+def covering(
+    names: str,
+    *values: Iterable[Any],
+    pairs: Collection[tuple[int, int]] = (),
+    ids: Sequence[Any] | Any = None,
+) -> pytest.MarkDecorator:
+    """The mark of a test that gets the rows of `cover` as its arguments."""
+    return pytest.mark.parametrize(names, cover(*values, pairs=pairs), ids=ids)
