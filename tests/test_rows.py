@@ -61,6 +61,7 @@ from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import instructions, nest, stages
 from tfn.nn import safetensors
+from tfn.onnx import rules as onnx_rules
 from tfn.trace import (
     argument,
     grid_interpreter,
@@ -273,6 +274,13 @@ TABLES: dict[str, Table] = {
         "which two may be one"),
     "loop_cleanup._JOINS": Table("tfn/trace/loop_cleanup.py", loop_cleanup._JOINS, LOOPS,
         "how two become one"),
+
+    "RULES of onnx": Table("tfn/onnx/rules/__init__.py", onnx_rules.RULES, JAXPR_OPS,
+        "nodes of ONNX for it; or ONNX lacks it, which an error says",
+        {"its value is given": {Op.PARAM}, "it is called, not computed": {Op.FUNCTION},
+         "complex values are pairs of real ones before": {*PARTS, Op.FFT},
+         "a function of the host or a kernel of the user": {Op.HOST, Op.KERNEL},
+         "files are of one device": DEVICES}),
 
     # Transforms.
     "JVP": Table("tfn/transforms/jvp.py", JVP, JAXPR_OPS | {Op.LINEAR},
@@ -509,6 +517,10 @@ PARTIAL: dict[str, dict[str, str]] = {
     },
     "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
+    **{
+        f"tfn/onnx/rules/{name}.py": {"RULES": "they are parts of those of the package"}
+        for name in ("control", "elementwise", "movement", "products")
+    },
     "tfn/transforms/shard/parts.py": {"LOCAL": "all other ops are the same on parts"},
     "tfn/lower/codegen/legalize.py": {"LEGAL": "languages have the others"},
     "tfn/trace/axes.py": {"PART": "the others are the same on parts"},

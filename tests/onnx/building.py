@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfn.onnx.schema import BITS, DTYPES, SCHEMAS
+from tfn.onnx.builder import NUMBERS
+from tfn.onnx.schema import BITS, SCHEMAS
+from tfn.onnx.wire import written
 
-NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 OPSET = 23
-
-
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def encoded(kind: str, message: Mapping[str, Any]) -> bytes:
     """The bytes of a message, of the fields that are given."""
-    numbers = {field.name: (number, field) for number, field in SCHEMAS[kind].items()}
-    out = b""
-    for name, given in message.items():
-        number, field = numbers[name]
-        for value in given if field.repeated else [given]:
-            if field.kind == "int":
-                out += varint(number << 3) + varint(value)
-            elif field.kind == "float":
-                out += varint(number << 3 | 5) + struct.pack("<f", value)
-            elif field.kind == "double":
-                out += varint(number << 3 | 1) + struct.pack("<d", value)
-            else:
-                data = encoded(field.kind, value) if field.kind in SCHEMAS else value
-                data = data.encode() if isinstance(data, str) else bytes(data)
-                out += varint(number << 3 | 2) + varint(len(data)) + data
-    return out
+    return b"".join(written(kind, message, SCHEMAS))
 
 
 def tensor(value: np.ndarray[Any, Any], name: str = "") -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.onnx.building import encoded, graph, model, node, varint
+from tests.onnx.building import encoded, graph, model, node
 from tfn.errors import StateError
 from tfn.onnx import load
 from tfn.onnx.schema import SCHEMAS
-from tfn.onnx.wire import DEPTH_LIMIT, Field, parse
+from tfn.onnx.wire import DEPTH_LIMIT, MERGED_BYTES, Field, _encoded, parse, written
 
 ROW = {"R": {1: Field("n", "int"), 2: Field("xs", "int", True), 3: Field("d", "double", True)}}
 
@@ -22,12 +22,12 @@ def parsed(data: bytes, schemas: Any = ROW) -> Any:
 
 @pytest.mark.parametrize("n", [0, 1, 127, 128, 2**31, 2**63 - 1, -1, -(2**63)])
 def test_integers_of_64_bits_come_back(n: int) -> None:
-    assert parsed(b"\x08" + varint(n))["n"] == n
+    assert parsed(b"\x08" + _encoded(n))["n"] == n
 
 
 def test_repeated_numbers_are_packed_or_apart() -> None:
-    packed = varint(300) + varint(-2)
-    assert parsed(b"\x10\x01\x12" + varint(len(packed)) + packed)["xs"] == [1, 300, -2]
+    packed = _encoded(300) + _encoded(-2)
+    assert parsed(b"\x10\x01\x12" + _encoded(len(packed)) + packed)["xs"] == [1, 300, -2]
     doubles = np.array([1.5, -2.0]).tobytes()
     assert parsed(b"\x1a\x10" + doubles)["d"] == [1.5, -2.0]
 
@@ -55,7 +55,7 @@ def test_damaged_fields_are_errors(data: bytes) -> None:
 def test_messages_nest_to_a_limit() -> None:
     data = b""
     for _ in range(DEPTH_LIMIT + 2):
-        data = b"\x0a" + varint(len(data)) + data
+        data = b"\x0a" + _encoded(len(data)) + data
     with pytest.raises(StateError, match="no ONNX model"):
         parse(memoryview(data), "R", {"R": {1: Field("r", "R")}})
 
@@ -91,3 +91,16 @@ def test_what_is_encoded_is_what_is_read() -> None:
     message = {"name": "n", "f": 1.5, "ints": [1, -2], "type": 7}
     read = parse(memoryview(encoded("Attribute", message)), "Attribute", SCHEMAS)
     assert {k: read[k] for k in message} == message
+
+
+def test_written_messages_are_read_again() -> None:
+    row = {"n": -5, "xs": [1, 300, -2], "d": [1.5, -2.0]}
+    assert parsed(b"".join(written("R", row, ROW))) == row
+
+
+def test_large_bytes_are_written_as_they_lie() -> None:
+    schemas = {"R": {1: Field("data", "bytes"), 2: Field("n", "int")}}
+    data = memoryview(bytes(MERGED_BYTES))
+    parts = written("R", {"data": data, "n": 3}, schemas)
+    assert [len(p) for p in parts] == [4, MERGED_BYTES, 2] and parts[1] is data
+    assert parsed(b"".join(parts), schemas) == {"data": data, "n": 3}

@@ -6,7 +6,14 @@ In reading order:
     schema: the messages of a file, as data.
     wire: Protocol Buffers, without trust.
     ops: a function for each operation.
+    saving: `save`, which writes a function as a file.
+    rules: a function for each operation of tfn, which writes nodes.
+    builder: graphs in the making.
+    sizes: one graph for all sizes, where sizes are open.
+    tidy: equal nodes joined, names.
+    insides: what saving needs of the inside of tfn.
 """
 
 from tfn.onnx.model import Model as Model
 from tfn.onnx.model import load as load
+from tfn.onnx.saving import save as save

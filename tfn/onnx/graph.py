@@ -221,9 +221,7 @@ class _Reader:
     def tensor(self, message: dict[str, Any]) -> Data:
         """An array: a view where the file has its bytes in order, else a copy."""
         name, number = message["name"] or "a constant", message["dtype"]
-        shape = tuple(message["dims"])
-        if len(shape) > RANK_LIMIT or any(n < 0 for n in shape):
-            raise damaged(f"{name} has the shape {shape}")
+        shape = _shape(message, name)
         size = prod(shape)
         if number == schema.STRING:
             texts = [_text(s) for s in message["strings"]]
@@ -265,9 +263,7 @@ class _Reader:
         """An array of which the file has some elements; all others are zero."""
         values = self.tensor(_part(message, "values"))
         places = self.tensor(_part(message, "indices"))
-        shape = tuple(message["dims"])
-        if len(shape) > RANK_LIMIT or any(n < 0 for n in shape):
-            raise damaged(f"a sparse array has the shape {shape}")
+        shape = _shape(message, "a sparse array")
         if prod(shape) * values.dtype.itemsize > SPARSE_LIMIT_BYTES:
             raise OutOfMemoryError(
                 "a sparse array of the model would take more memory than is allowed to one",
@@ -334,6 +330,14 @@ def _narrow(
         half = 1 << bits - 1
         values = ((codes.astype(np.int8) ^ half) - half).astype(dtype)
     return values.reshape(shape)
+
+
+def _shape(message: dict[str, Any], name: str) -> tuple[int, ...]:
+    """The shape of an array, which NumPy can make without its axes of size 0."""
+    shape = tuple(message["dims"])
+    if len(shape) > RANK_LIMIT or any(n < 0 for n in shape) or prod(n or 1 for n in shape) >> 58:
+        raise damaged(f"{name} has the shape {shape}")
+    return shape
 
 
 def _shaped(values: Data, shape: tuple[int, ...], name: str) -> Data:

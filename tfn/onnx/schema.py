@@ -24,6 +24,7 @@ SCHEMAS: dict[str, Schema] = {
     "Model": _schema("""
         1 int ir_version
         2 str producer
+        3 str producer_version
         7 Graph graph
         8 Opset* opsets
         25 Function* functions

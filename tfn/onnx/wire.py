@@ -1,4 +1,4 @@
-"""Protocol buffers: the fields of a message, by a schema, read where they lie.
+"""Protocol buffers: the fields of a message, by a schema, read where they lie, and written.
 
 A message is fields one after the other: a key, which is the number of the field and how its value
 is written, and the value.  What a value means is not in the file: `schema.SCHEMAS` says it.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -43,6 +43,11 @@ class Field:
 Schema = Mapping[int, Field]
 """The fields of a message by number."""
 
+Part = bytes | memoryview
+
+MERGED_BYTES = 1 << 16
+"""Parts of a written message that are shorter are copied into one."""
+
 
 def parse(data: memoryview, kind: str, schemas: Mapping[str, Schema]) -> dict[str, Any]:
     """The known fields of a message by name: absent ones are None, repeated ones lists.
@@ -55,6 +60,70 @@ def parse(data: memoryview, kind: str, schemas: Mapping[str, Schema]) -> dict[st
         {'n': 150}
     """
     return _message(data, kind, schemas, 0)
+
+
+def written(kind: str, message: Mapping[str, Any], schemas: Mapping[str, Schema]) -> list[Part]:
+    """A message as bytes in parts, of which large ones are those that were given.
+
+    Args:
+        kind: the name of its schema.
+        message: values by the names of fields; None for those that are absent.
+
+    Example:
+        >>> written("Size", {"n": 150}, {"Size": {1: Field("n", "int")}})
+        [b'\\x08\\x96\\x01']
+    """
+    parts: list[Part] = []
+    for number, field in schemas[kind].items():
+        given = message.get(field.name)
+        if given is None:
+            continue
+        values = given if field.repeated else [given]
+        if field.repeated and field.kind == "int" and values:
+            packed = b"".join(map(_encoded, values))
+            parts += [_encoded(number << 3 | BYTES), _encoded(len(packed)), packed]
+            continue
+        for value in values:
+            if field.kind == "int":
+                parts += [_encoded(number << 3 | VARINT), _encoded(value)]
+            elif field.kind in ("float", "double"):
+                code, wire = ("<f", FIXED_32) if field.kind == "float" else ("<d", FIXED_64)
+                parts += [_encoded(number << 3 | wire), struct.pack(code, value)]
+            else:
+                inner = _content(field.kind, value, schemas)
+                size = sum(len(part) for part in inner)
+                parts += [_encoded(number << 3 | BYTES), _encoded(size), *inner]
+    return _merged(parts)
+
+
+def _content(kind: str, value: Any, schemas: Mapping[str, Schema]) -> list[Part]:
+    if kind in schemas:
+        return written(kind, value, schemas)
+    return [value.encode() if isinstance(value, str) else value]
+
+
+def _merged(parts: Sequence[Part]) -> list[Part]:
+    """Parts of which short ones that follow each other are one."""
+    merged: list[Part] = []
+    run: list[Part] = []
+    for part in parts:
+        if len(part) < MERGED_BYTES:
+            run.append(part)
+            continue
+        merged += [b"".join(run), part]
+        run = []
+    merged.append(b"".join(run))
+    return [part for part in merged if len(part)]
+
+
+def _encoded(value: int) -> bytes:
+    """A number of 64 bits, 7 to a byte."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
 
 
 def _message(

@@ -41,6 +41,10 @@ def If(condition: Value, then_branch: Graph, else_branch: Graph, run: Run) -> Va
     return lax.cond(condition.reshape(()), branch(then_branch), branch(else_branch))
 
 
+END = np.iinfo(np.int64).max
+"""The number of steps of a loop for which a file gives none."""
+
+
 def Loop(count: Value, condition: Value, *carries: Value, body: Graph, run: Run) -> Value:
     """A loop of known length that goes on to its end is a scan, other known ones are unrolled, and
     one whose end is traced is a `while_loop`, which returns no rows."""
@@ -93,7 +97,7 @@ def _while(
             got="a condition, or a number of steps, that is traced",
             hint="call the model outside of jit, or export it with a fixed number of steps",
         )
-    limit = jnp.asarray(np.iinfo(np.int64).max if count is None else count).reshape(())
+    limit = jnp.asarray(np.int64(END) if count is None else count).reshape(())
     start = jnp.asarray(True if condition is None else condition).reshape(())
 
     def test(state: Any) -> Value:
