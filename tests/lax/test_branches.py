@@ -11,8 +11,8 @@ import tfn
 import tfn.numpy as tnp
 from tests.growth import NONE, growth
 from tests.lax.control import check
-from tfn import lax
-from tfn.errors import ArgumentError, DTypeError, ShapeError, TreeError
+from tfn import lax, random
+from tfn.errors import ArgumentError, DTypeError, KeyReuseError, ShapeError, TreeError
 
 
 def test_cond_by_any_kind_of_predicate() -> None:
@@ -116,6 +116,37 @@ def test_residuals_of_branches_share_places() -> None:
 def test_wrong_arguments_raise(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         tfn.jit(call)(True)
+    with pytest.raises(kind):
+        call(True)
+
+
+def test_branches_of_a_known_index_have_results_of_one_type() -> None:
+    """The other branches are traced, and do not run."""
+    ran: list[float] = []
+    other = lambda x: tfn.debug.callback(lambda y: ran.append(float(y)), x) or x
+    for run in (lambda f: f, tfn.jit):
+        assert run(lambda x: lax.cond(True, lambda x: x * 2, other, x))(1.0) == 2
+        y = run(lambda x: lax.cond(True, lambda x: 1, lambda x: x, x))(tnp.float32(3))
+        assert (y.dtype, float(y)) == ("float32", 1)
+        y = run(lambda x: lax.switch(1, [lambda x: 2.5, lambda x: 1, lambda x: x], x))(tnp.ones(()))
+        assert (y.dtype, float(y)) == ("float32", 1)
+    tfn.effects_barrier()
+    assert ran == []
+    with pytest.raises(DTypeError, match="one type"):
+        lax.switch(2, [lambda x: x, lambda x: x.astype("int8"), lambda x: x], tnp.ones(2))
+    with tfn.disable_jit():  # which runs what is asked for, and nothing else
+        assert lax.cond(True, lambda: 1, lambda: 1 / 0) == 1
+
+
+def test_a_key_may_be_used_once_in_each_branch() -> None:
+    tfn.config.key_reuse = False
+    try:
+        key = random.key(0)
+        lax.cond(True, lambda: random.normal(key), lambda: random.uniform(key))
+        with pytest.raises(KeyReuseError):
+            random.normal(key)
+    finally:
+        tfn.config.key_reuse = True
 
 
 def test_the_operand_may_have_a_name() -> None:

@@ -12,12 +12,20 @@ from tfn._support.validate import several
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, INTEGERS
 from tfn.errors import ArgumentError, DTypeError, ShapeError
-from tfn.lax.closed_functions import closed, perform, same_results, values, with_common_captures
+from tfn.lax.closed_functions import (
+    Returned,
+    closed,
+    perform,
+    same_results,
+    values,
+    with_common_captures,
+)
 from tfn.lax.elementwise import clamp, convert_element_type, ne
 from tfn.lax.operand import array, show
 from tfn.trace.build import cast, choose
 from tfn.trace.jaxpr import function
 from tfn.transforms.arguments import name_of
+from tfn.transforms.disable import DISABLED
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 _NONE: Any = object()
@@ -32,7 +40,8 @@ def cond(
 ) -> Any:
     """Returns ``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
 
-    Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
+    Only one of them runs; the other one is traced, for its results have the same types, but
+    not within `disable_jit`.  Under `vmap` with a predicate that differs from lane to lane both run
     and each lane selects; what the other branch did there, NaN too, has no influence, on
     derivatives neither.  The older ``cond(pred, x, true_fun, y, false_fun)``, where each function
     has an operand of its own, is taken too.
@@ -65,7 +74,7 @@ def cond(
     operands = operands if operand is _NONE else (*operands, operand)
     p = _scalar("the predicate of cond", pred)
     if p.owner is None:
-        return _arrays((true_fun if bool(p) else false_fun)(*operands))
+        return _run("cond", int(bool(p)), (false_fun, true_fun), operands)
     holds = p if p.dtype == BOOL else ne(p, 0)
     return _choose("cond", convert_element_type(holds, INT32), (false_fun, true_fun), operands)
 
@@ -122,7 +131,7 @@ def switch(
         return _arrays(functions[0](*operands))
     last = len(functions) - 1
     if i.owner is None:
-        return _arrays(functions[min(max(int(i), 0), last)](*operands))
+        return _run("switch", min(max(int(i), 0), last), functions, operands)
     return _choose("switch", convert_element_type(clamp(0, i, last), INT32), functions, operands)
 
 
@@ -152,6 +161,29 @@ def _arrays(results: Any) -> Any:
     """The results of a branch that ran at once: its numbers are arrays, as under a trace."""
     numbers = (bool, int, float, complex, np.generic, np.ndarray)
     return tree.map(lambda x: array(x) if isinstance(x, numbers) else x, results)
+
+
+def _run(
+    what: str, index: int, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
+) -> Any:
+    """The results of the branch of a known index, of the type that those of all branches have."""
+    chosen = functions[index]
+    if DISABLED[0]:
+        return _arrays(chosen(*operands))
+    leaves, _, structure = values("operands", operands)
+    types = [ShapeDtypeStruct.of(v) for v in leaves]
+    others = [f for i, f in enumerate(functions) if i != index]
+    traced = [closed(what, f, types, structure, branch=True) for f in others]
+    results = _arrays(chosen(*operands))
+    found, _, given = values("results", results)
+    returned = Returned(given, [ShapeDtypeStruct.of(v) for v in found])
+    title = f"{what} ({', '.join(map(name_of, functions))})"
+    common = same_results(title, [chosen, *others], [returned, *traced])
+    return tree.unflatten(given, list(map(_as, tree.leaves(results), common)))
+
+
+def _as(x: Any, kind: ShapeDtypeStruct) -> Any:
+    return x if x.dtype == kind.dtype else convert_element_type(x, kind.dtype)
 
 
 def _choose(

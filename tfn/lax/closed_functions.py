@@ -8,7 +8,7 @@ arguments, unless it captured values of a trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from tfn import tree
@@ -306,7 +306,16 @@ def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:
     )
 
 
-def same_results(what: str, functions: Sequence[Function], branches: Sequence[Closed]) -> list[Any]:
+class Returned(NamedTuple):
+    """The results of a branch that has run: their structure and types."""
+
+    structure: tree.Structure
+    types: list[ShapeDtypeStruct]
+
+
+def same_results(
+    what: str, functions: Sequence[Function], branches: Sequence[Closed | Returned]
+) -> list[ShapeDtypeStruct]:
     """Returns the types of the results of all branches, which are the same but for weak dtypes.
 
     Raises:
