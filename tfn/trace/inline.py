@@ -18,7 +18,7 @@ from tfn.trace.jaxpr import Jaxpr, function, inline, leaves, param
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import MANUAL, Op
 from tfn.trace.regions import ROWS, form
-from tfn.trace.uop import UOp, rebuild, remembered, substitute, walk
+from tfn.trace.uop import UOp, mapped, remembered, substitute, walk
 
 Rule = Callable[[UOp], Sequence[UOp]]
 """From a node that has several results, of which the sources are unfolded, to those results."""
@@ -26,18 +26,17 @@ Rule = Callable[[UOp], Sequence[UOp]]
 
 def unfold(outputs: Sequence[UOp], rules: Mapping[Op, Rule]) -> list[UOp]:
     """The same values without the ops that have a rule."""
-    new: dict[UOp, UOp] = {}
     replacements: dict[UOp, Sequence[UOp]] = {}
-    for node in walk(outputs):
-        if node.op is Op.FUNCTION:
-            new[node] = function(unfold(node.src, rules), node.arg.params)
-        elif node.op is Op.GET and node.src[0] in replacements:
-            new[node] = replacements[node.src[0]][node.arg]
-        else:
-            new[node] = sealed(rebuild(node, tuple([new[s] for s in node.src])))
-            if node.op in rules:
-                replacements[node] = rules[node.op](new[node])
-    return [new[u] for u in outputs]
+
+    def unfolded(node: UOp, again: UOp) -> Any:
+        if node.op is Op.GET and node.src[0] in replacements:
+            return replacements[node.src[0]][node.arg]
+        result = sealed(again)
+        if node.op in rules:
+            replacements[node] = rules[node.op](result)
+        return result
+
+    return mapped(outputs, unfolded, lambda f: function(unfold(f.src, rules), f.arg.params))
 
 
 def has(outputs: Sequence[UOp], op: Op) -> bool:

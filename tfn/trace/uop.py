@@ -362,6 +362,31 @@ def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
     return made
 
 
+def mapped(
+    roots: Iterable[UOp],
+    rule: Callable[[UOp, UOp], UOp],
+    nested: Callable[[UOp], UOp] | None = None,
+    order: Iterable[UOp] | None = None,
+) -> list[UOp]:
+    """The roots, where each node becomes what a rule says of it and of it on its new sources.
+
+    Args:
+        roots: graphs.
+        rule: from a node, and the same operation on what its sources have become, to a node.
+        nested: from a FUNCTION to another one; it stays if None.
+        order: the nodes under the roots, sources first, if they are known.
+    """
+    roots, new = list(roots), dict[UOp, UOp]()
+    for node in order or walk(roots):
+        if node.op is Op.FUNCTION:
+            new[node] = nested(node) if nested else node
+            continue
+        new[node] = rule(node, rebuild(node, tuple([new[s] for s in node.src])))
+        if source_lines.enabled():
+            source_lines.inherit(new[node], node)
+    return [new[root] for root in roots]
+
+
 def substitute(
     roots: Iterable[UOp], replace: Mapping[UOp, UOp], order: Iterable[UOp] | None = None
 ) -> list[UOp]:

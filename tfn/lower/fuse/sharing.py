@@ -19,10 +19,9 @@ from tfn.lower.fuse.grid_sort import sort_on_grid
 from tfn.lower.graph import partial_sort
 from tfn.lower.graph.block_scan import scan_after_first, scan_in_blocks, unshaped
 from tfn.lower.target.target import Target
-from tfn.trace import source_lines
 from tfn.trace.op import Op
 from tfn.trace.records import changed
-from tfn.trace.uop import UOp, rebuild, walk
+from tfn.trace.uop import UOp, mapped, walk
 
 SHARED: dict[Op, Callable[[UOp, Target], list[UOp] | None]] = {
     Op.SCAN: scan_in_blocks,
@@ -51,12 +50,11 @@ def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     ops = {*SHARED, Op.SCATTER} if target.grid else {*SHARED}
     if not any(u.op in ops for u in order):
         return [*outputs]
-    new: dict[UOp, UOp] = {}
     results: dict[UOp, list[UOp] | None] = {}
     after_first = set() if target.grid else {*filter(None, map(_joined_scan, order))}
     wholes: dict[tuple[UOp, UOp], UOp] = {}
-    for node in order:
-        u = node if node.op is Op.FUNCTION else rebuild(node, tuple(new[s] for s in node.src))
+
+    def shared(node: UOp, u: UOp) -> UOp:
         if u.op is Op.GET and u.src[0].op in SHARED:
             of = u.src[0]
             if of not in results:
@@ -64,7 +62,7 @@ def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
                 joined = scan_after_first(of, target) if node.src[0] in after_first else None
                 if joined is not None:
                     results[of], parts = joined
-                    wholes |= parts
+                    wholes.update(parts)
             values = results[of]
             u = u if values is None else changed("share", u, values[u.arg])
         elif u.op is Op.CONCAT and (rows := (unshaped(u.src[0]), u.src[-1])) in wholes:
@@ -73,7 +71,6 @@ def share(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             u = u.src[0]  # it is in memory
         elif u.op is Op.SCATTER and target.grid:
             u = changed("sort-updates", u, scatter_on_grid(u, target))
-        new[node] = u
-        if source_lines.enabled():
-            source_lines.inherit(u, node)
-    return [new[u] for u in outputs]
+        return u
+
+    return mapped(outputs, shared, order=order)

@@ -27,7 +27,7 @@ from tfn.lower.graph import fourier, host_libraries, narrow_types, pair_products
 from tfn.lower.graph.fourier import Products
 from tfn.lower.math import complex_functions
 from tfn.lower.math.complex_functions import Pair, is_nan
-from tfn.trace import build, source_lines
+from tfn.trace import build
 from tfn.trace.argument import Fft, Host, Param, VmapMethod
 from tfn.trace.inline import plain
 from tfn.trace.jaxpr import function as make_function
@@ -35,7 +35,7 @@ from tfn.trace.jaxpr import param
 from tfn.trace.op import MOVEMENT, SEVERAL, Op, Shape
 from tfn.trace.records import cached
 from tfn.trace.regions import ROWS, form, results
-from tfn.trace.uop import UOp, const, rebuild, walk
+from tfn.trace.uop import UOp, const, rebuild
 
 Value = UOp | Pair
 Rule = Callable[..., Value]
@@ -84,43 +84,22 @@ def lower_body(function: UOp, products: Products = Products.FAST) -> UOp:
 
 def has_complex(function: UOp) -> bool:
     """Whether there is a complex value in a function, or in the body of a loop inside of it."""
-    stack, seen = [function], {function}
-    while stack:
-        f = stack.pop()
-        if any(p.dtype in COMPLEXES for p in f.arg.params):
-            return True
-        for node in walk([f]):
-            if node.dtype in COMPLEXES:
-                return True
-            if node.op is Op.FUNCTION and node not in seen:
-                seen.add(node)
-                stack.append(node)
-    return False
+    return narrow_types.has_values(function, COMPLEXES)
 
 
 def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, Any], products: Products) -> list[Value]:
     """Returns the outputs, complex ones as pairs, from the values of the parameters."""
-    values: dict[UOp, Any] = dict(params)
-    for node in walk(outputs):
-        if node in values:
-            continue
-        if node.op is Op.FUNCTION:
-            values[node] = lower_body(node, products)
-            continue
-        src = [values[s] for s in node.src]
-        if node.op is Op.GET:
-            values[node] = src[0][node.arg]
-        elif node.op is Op.FFT:
-            values[node] = _fft(node, src[0], products)
-        elif node.op in SEVERAL:
-            values[node] = _SEVERAL_RESULTS.get(node.op, region)(node, src)
-        elif node.dtype in COMPLEXES or any(isinstance(s, Pair) for s in src):
-            values[node] = PAIRS[node.op](node, *src)
-        else:
-            values[node] = rebuild(node, tuple(src))
-        if source_lines.enabled():
-            source_lines.inherit(values[node], node)
-    return [values[u] for u in outputs]
+
+    def value(node: UOp, src: list[Any]) -> Any:
+        if node.op is Op.FFT:
+            return _fft(node, src[0], products)
+        if node.op in SEVERAL:
+            return _SEVERAL_RESULTS.get(node.op, region)(node, src)
+        if node.dtype in COMPLEXES or any(isinstance(s, Pair) for s in src):
+            return PAIRS[node.op](node, *src)
+        return rebuild(node, tuple(src))
+
+    return narrow_types.evaluated(outputs, params, lambda f: lower_body(f, products), value)
 
 
 # Between a pair and memory.

@@ -11,12 +11,11 @@ mask of comparisons costs less than the memory that it would take.
 from __future__ import annotations
 
 from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, instruction_count
-from tfn.trace import source_lines
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
-from tfn.trace.uop import UOp, rebuild, walk
+from tfn.trace.uop import UOp, substitute, walk
 
 MIN_TABLE_INSTRUCTIONS = 1 << 12
 """Instructions of scalars from which on a table pays: about 0.1 us by vectors."""
@@ -44,14 +43,7 @@ def hoist(function: UOp) -> tuple[UOp, UOp | None]:
     for table in tables:
         params.append(Param(len(params), table.shape, table.dtype))
         new[table] = param(params[-1])
-    for node in walk(function.src, lambda u: u not in new):
-        if node not in new and node.op is Op.FUNCTION:  # a body has no tables of the whole
-            new[node] = node
-        elif node not in new:
-            new[node] = rebuild(node, tuple([new[s] for s in node.src]))
-            if source_lines.enabled():
-                source_lines.inherit(new[node], node)
-    reduced = make_function([new[u] for u in function.src], tuple(params))
+    reduced = make_function(substitute(function.src, new), tuple(params))
     return reduced, make_function(tables, ())
 
 

@@ -19,7 +19,7 @@ No later pass and no kernel sees a narrow dtype.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -222,13 +222,19 @@ def lower_narrow(function: UOp, bfloat16_unit: bool = False) -> UOp:
 
 def has_narrow(function: UOp) -> bool:
     """Whether there is a narrow value in a function, or in the body of a loop inside of it."""
+    return has_values(function, NARROW)
+
+
+def has_values(function: UOp, dtypes: Container[DType]) -> bool:
+    """Whether a value of some dtypes is in a function, or in the body of a loop inside of it."""
     stack, seen = [function], {function}
     while stack:
         f = stack.pop()
-        if any(p.dtype in NARROW for p in f.arg.params):
+        if any(p.dtype in dtypes for p in f.arg.params):
             return True
         for node in walk([f]):
-            if node.dtype in NARROW or (node.op in SEVERAL and _gives_narrow(node)):
+            of_node = [dtype for _, dtype in results(node)] if node.op in SEVERAL else []
+            if any(dtype in dtypes for dtype in (node.dtype, *of_node)):
                 return True
             if node.op is Op.FUNCTION and node not in seen:
                 seen.add(node)
@@ -236,8 +242,32 @@ def has_narrow(function: UOp) -> bool:
     return False
 
 
-def _gives_narrow(node: UOp) -> bool:
-    return any(dtype in NARROW for _, dtype in results(node))
+def evaluated(
+    outputs: Sequence[UOp],
+    params: Mapping[UOp, Any],
+    nested: Callable[[UOp], UOp],
+    rule: Callable[[UOp, list[Any]], Any],
+) -> list[Any]:
+    """The values of graphs, each a node or several, from those of parameters.
+
+    Args:
+        outputs: graphs.
+        params: the values of some nodes.
+        nested: from a FUNCTION to the one that takes its place.
+        rule: from a node and the values of its sources to its value.
+    """
+    values: dict[UOp, Any] = dict(params)
+    for node in walk(outputs):
+        if node in values:
+            continue
+        if node.op is Op.FUNCTION:
+            values[node] = nested(node)
+            continue
+        src = [values[s] for s in node.src]
+        values[node] = src[0][node.arg] if node.op is Op.GET else rule(node, src)
+        if source_lines.enabled():
+            source_lines.inherit(values[node], node)
+    return [values[u] for u in outputs]
 
 
 def _lower_body(function: UOp, bfloat16_unit: bool) -> UOp:
@@ -252,27 +282,17 @@ def _lower_body(function: UOp, bfloat16_unit: bool) -> UOp:
 
 def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, UOp], bfloat16_unit: bool) -> list[UOp]:
     """Returns the outputs, narrow ones as bytes, from the values of the parameters."""
-    values: dict[UOp, Any] = dict(params)
-    for node in walk(outputs):
-        if node in values:
-            continue
-        if node.op is Op.FUNCTION:
-            values[node] = lower_narrow(node, bfloat16_unit)
-            continue
-        src = [values[s] for s in node.src]
-        if node.op is Op.GET:
-            values[node] = src[0][node.arg]
-        elif node.op in SEVERAL:
-            values[node] = _SEVERAL_RESULTS.get(node.op, _region)(node, src)
-        elif bfloat16_unit and _is_large_product(node):
-            values[node] = _of_bfloat16(node, *src)
-        elif node.dtype in NARROW or any(s.dtype in NARROW for s in node.src):
-            values[node] = _RULES.get(node.op, _widened)(node, *src)
-        else:
-            values[node] = rebuild(node, tuple(src))
-        if source_lines.enabled():
-            source_lines.inherit(values[node], node)
-    return [values[u] for u in outputs]
+
+    def value(node: UOp, src: list[Any]) -> Any:
+        if node.op in SEVERAL:
+            return _SEVERAL_RESULTS.get(node.op, _region)(node, src)
+        if bfloat16_unit and _is_large_product(node):
+            return _of_bfloat16(node, *src)
+        if node.dtype in NARROW or any(s.dtype in NARROW for s in node.src):
+            return _RULES.get(node.op, _widened)(node, *src)
+        return rebuild(node, tuple(src))
+
+    return evaluated(outputs, params, lambda f: lower_narrow(f, bfloat16_unit), value)
 
 
 def _values(node: UOp, src: Sequence[UOp]) -> list[UOp]:

@@ -51,11 +51,11 @@ from tfn.lower.graph.wide_operands import store_second, widened
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
 from tfn.lower.target.register_tile import accumulators, best_tile
 from tfn.lower.target.target import Target
-from tfn.trace import build, source_lines
+from tfn.trace import build
 from tfn.trace.argument import Dot
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op, Shape
 from tfn.trace.records import changed
-from tfn.trace.uop import UOp, const, rebuild, walk
+from tfn.trace.uop import UOp, const, mapped, rebuild, walk
 
 GEMV_STREAMS = 4
 """Regions of the matrix that a matrix-vector product reads side by side.
@@ -141,13 +141,11 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     Bodies of loops and branches stay as they are: they are lowered by themselves.
     """
     pack = _unpacked if target.grid else partial(pack_b, target=target)
-    new: dict[UOp, UOp] = {}
     order = list(walk(outputs))
     has_updates = any(node.op is Op.SCATTER for node in order)
     count = users(outputs, order) if has_updates else {}
-    for node in order:
-        is_body = node.op is Op.FUNCTION
-        u = node if is_body else rebuild(node, tuple(new[s] for s in node.src))
+
+    def prepared(node: UOp, u: UOp) -> UOp:
         if u.op is Op.CONV:
             if u.arg.tf32:
                 u = changed("round-to-tf32", u, rounded_conv(u, target))
@@ -178,10 +176,9 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             u = reduced
         elif u.op is Op.DETACH:
             u = u.src[0]
-        new[node] = u
-        if source_lines.enabled():
-            source_lines.inherit(u, node)
-    return [new[u] for u in outputs]
+        return u
+
+    return mapped(outputs, prepared, order=order)
 
 
 def _prepare_dot(u: UOp, target: Target) -> UOp:

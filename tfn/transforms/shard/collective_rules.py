@@ -36,7 +36,7 @@ from tfn.trace.build import (
 from tfn.trace.jaxpr import function
 from tfn.trace.op import MONOIDS, Op
 from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Groups, Names, Partition
-from tfn.trace.uop import UOp, rebuild, walk
+from tfn.trace.uop import UOp, mapped, walk
 from tfn.transforms.body import Lanes
 
 
@@ -130,20 +130,19 @@ def lanes_over(outputs: Sequence[UOp], names: Names) -> list[UOp]:
 
 
 def _lanes_over(outputs: Sequence[UOp], names: Names, unused: bool) -> list[UOp]:
-    new: dict[UOp, UOp] = {}
-    for u in walk(outputs):
-        if u.op is Op.FUNCTION:
-            new[u] = function(_lanes_over(u.src, names, unused), u.arg.params)
-            continue
-        new[u] = rebuild(u, tuple([new[s] for s in u.src]))
+    def with_lanes(_: UOp, u: UOp) -> UOp:
         if u.op in (Op.SHARD, Op.UNSHARD) and unused and set(names).isdisjoint(u.arg.names):
-            new[u] = _lanes_of_region(new[u], names)
+            return _lanes_of_region(u, names)
         if u.op is Op.CONSTRAIN:
             arg: Partition = u.arg
             free = {axis.name for axis in arg.mesh} - {n for part in arg.spec for n in part}
             if free.issuperset(names):
-                new[u] = UOp(u.op, new[u].src, replace(arg, lanes=names))
-    return [new[u] for u in outputs]
+                return UOp(u.op, u.src, replace(arg, lanes=names))
+        return u
+
+    return mapped(
+        outputs, with_lanes, lambda f: function(_lanes_over(f.src, names, unused), f.arg.params)
+    )
 
 
 def _lanes_of_region(u: UOp, names: Names) -> UOp:
