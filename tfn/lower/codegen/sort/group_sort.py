@@ -21,7 +21,6 @@ and Garland, Designing Efficient Sorting Algorithms for Manycore GPUs (2009).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from math import prod
 
 from tfn._support.frozen import frozen
@@ -30,6 +29,7 @@ from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.group_scan import prefixes
 from tfn.lower.codegen.linearize import BEGIN
 from tfn.lower.codegen.sort.key_encoding import bit_width, sortable
+from tfn.lower.codegen.sort.network import merges
 from tfn.lower.target.grid import Grid
 from tfn.trace import build
 from tfn.trace.argument import Param, Place, Range
@@ -226,7 +226,8 @@ class _Network:
                 words = self._words_of(values, place)
                 for memory, word in zip(self.memories, words, strict=True):
                     code.store(memory, self.base + place, word, inside)
-        with self._merges() as (begin, apart, period, count):
+        # The first merge is of words that the same thread has brought: no barrier is before it.
+        with merges(code, self.plan.size) as (begin, apart, period, count):
             last = code.place(const(self.plan.size - 1, INT64) - apart)
             with code.loop(0, (count + (self.plan.row_threads - 1)) // self.plan.row_threads) as i:
                 pair = code.place(i * self.plan.row_threads + self.rows.lane)
@@ -249,32 +250,6 @@ class _Network:
             return [*map(sortable, keys), number]
         (key,) = keys
         return [(build.cast(sortable(key), UINT64) << 32) | build.cast(number, UINT64)]
-
-    @contextmanager
-    def _merges(self) -> Iterator[tuple[UOp, UOp, UOp, UOp]]:
-        """The merges of a network for any size, one after the other, after a barrier each.
-
-        The pairs of a merge are some places apart, and begin where a bit of a number is that of
-        the first: see `network.Block.sort`.
-        """
-        code, zero = self.code, const(0, INT64)
-        steps = (self.plan.size - 1).bit_length()
-        size, whole = (const(k, INT64) for k in (self.plan.size, 1 << steps))
-        # The first merge is of words that the same thread has brought: no barrier is before it.
-        with code.loop(0, steps) as step:
-            period = code.place((whole >> 1) >> step)
-            bits = code.place(const(steps, INT64) - step)  # of a run of twice the period
-            with code.loop(0, step + 1) as merge:
-                is_first = build.eq(merge, zero)
-                apart = build.where(is_first, period, (whole >> merge) - period)
-                # It is in bounds; the clamp, and that of places by it, are for the proof.
-                apart = build.minimum(apart, const(max(self.plan.size - 1, 1), INT64))
-                apart = code.place(build.maximum(apart, const(1, INT64)))
-                begin = code.place(build.where(is_first, zero, period))
-                numbers = code.place(build.maximum(size - apart - begin, zero))
-                runs = code.place(numbers >> bits)
-                rest = build.minimum(numbers - (runs << bits), period)
-                yield begin, apart, period, code.place(runs * period + rest)
 
     def _exchange(self, low: UOp, high: UOp, exists: UOp) -> None:
         """Put the words at two places in order."""

@@ -65,6 +65,31 @@ def exchanged(code: Builder, a: UOp, b: UOp) -> tuple[UOp, UOp]:
     return low, high
 
 
+@contextmanager
+def merges(code: Builder, size: int) -> Iterator[tuple[UOp, UOp, UOp, UOp]]:
+    """The merges of a network for `size` numbers, inside a loop: begin, apart, period and count.
+
+    The pairs of a merge are `apart`, and their lower numbers are those whose bit `period` is that
+    of `begin`: one loop counts them all, whatever their distance.
+    """
+    zero, steps = const(0, INT64), (size - 1).bit_length()
+    one, n, whole = (const(k, INT64) for k in (1, size, 1 << steps))
+    with code.loop(0, steps) as step:
+        period = code.place((whole >> 1) >> step)
+        bits = code.place(const(steps, INT64) - step)  # of a run of twice the period
+        with code.loop(0, step + 1) as merge:
+            is_first = build.eq(merge, zero)
+            apart = build.where(is_first, period, (whole >> merge) - period)
+            # It is in bounds; the clamp, and that of places by it, are for the proof.
+            apart = build.minimum(apart, const(max(size - 1, 1), INT64))
+            apart = code.place(build.maximum(apart, one))
+            begin = code.place(build.where(is_first, zero, period))
+            numbers = code.place(build.maximum(n - apart - begin, zero))
+            runs = code.place(numbers >> bits)
+            rest = build.minimum(numbers - (runs << bits), period)
+            yield begin, apart, period, code.place(runs * period + rest)
+
+
 @frozen
 class Block:
     """Rows that are sorted side by side.
@@ -146,32 +171,15 @@ class Block:
             yield self.code.place(build.minimum(square * n, const(self.size - n, INT64)))
 
     def sort(self) -> None:
-        """Compare and exchange words until all rows are in order.
+        """Compare and exchange words until all rows are in order."""
+        with merges(self.code, self.size) as (begin, apart, period, count):
+            last = self.code.place(const(self.size, INT64) - apart - 1)
 
-        The pairs of a merge are `apart`, and begin where the bit `p` of a number is that of
-        `begin`: one loop counts them all, whatever their distance.
-        """
-        code, zero = self.code, const(0, INT64)
-        steps = (self.size - 1).bit_length()
-        size, one, whole = (const(k, INT64) for k in (self.size, 1, 1 << steps))
-        with code.loop(0, steps) as step:
-            p = code.place((whole >> 1) >> step)
-            bits = code.place(const(steps, INT64) - step)  # of a run of 2 * p numbers
-            with code.loop(0, step + 1) as merge:
-                is_first = build.eq(merge, zero)
-                apart = build.where(is_first, p, (whole >> merge) - p)
-                apart = code.place(build.maximum(build.minimum(apart, size - 1), one))
-                begin = code.place(build.where(is_first, zero, p))
-                numbers = code.place(build.maximum(size - apart - begin, zero))
-                runs = code.place(numbers >> bits)
-                rest = build.minimum(numbers - (runs << bits), p)
-                last = code.place(size - apart - 1)
+            def exchange(*pairs: UOp) -> None:
+                lows = [build.minimum(begin + i + (i & -period), last) for i in pairs]
+                self._exchange([self.code.place(i) for i in lows], apart)
 
-                def exchange(*pairs: UOp) -> None:
-                    lows = [build.minimum(begin + i + (i & -p), last) for i in pairs]
-                    self._exchange([code.place(i) for i in lows], apart)
-
-                code.unrolled_loop(0, code.place(runs * p + rest), exchange, UNROLL)
+            self.code.unrolled_loop(0, count, exchange, UNROLL)
 
     def _exchange(self, lows: Sequence[UOp], apart: UOp) -> None:
         """Put words of each row that are some places apart in order."""
