@@ -24,13 +24,13 @@ from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.arguments import name_of
-from tfn.transforms.body import Lanes, filled, fresh, opened
+from tfn.transforms.body import filled, fresh, opened
 from tfn.transforms.closure import converted
 from tfn.transforms.custom import custom
 from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.custom_rules import Tangents, lanes
 from tfn.transforms.linearize import jvp, linear_transpose, linearize
-from tfn.transforms.scan_rules import Batch, Pull, Push
+from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 Function = Callable[..., Any]
@@ -208,11 +208,7 @@ class Solve:
     vecmat: UOp | None = None
     transpose_solve: UOp | None = None
 
-    def batched(
-        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
-    ) -> list[Lanes]:
-        """The rules are about one lane."""
-        return lanes(batch, u, src, mapped, size)
+    batched = staticmethod(lanes)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """``solve(db - dA x)``."""

@@ -105,11 +105,7 @@ class Checkpoint:
     def _of(self, lane: Lane) -> Checkpoint:
         return self if self.other is None else replace(self, other=lane.wide(self.other))
 
-    def transpose(
-        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
-    ) -> Tangents:
-        """The transpose of the function's body."""
-        return through(pull, u, cts, differentiated)
+    transpose = staticmethod(through)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents as one linear function of operands, saved values and tangents."""

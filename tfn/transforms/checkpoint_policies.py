@@ -16,7 +16,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 from tfn.transforms.body import Lanes
 from tfn.transforms.custom_rules import Tangents, lanes, through
-from tfn.transforms.scan_rules import Batch, Pull, Push
+from tfn.transforms.scan_rules import Batch, Push
 
 Policy = Callable[[UOp], bool]
 
@@ -112,11 +112,7 @@ class Named:
         """The same name for all lanes."""
         return lanes(batch, u, src, mapped, size, lambda lane: self)
 
-    def transpose(
-        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
-    ) -> Tangents:
-        """The transpose of the identity."""
-        return through(pull, u, cts, differentiated)
+    transpose = staticmethod(through)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents as they are."""

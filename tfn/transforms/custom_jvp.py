@@ -14,7 +14,7 @@ from tfn.errors import ArgumentError
 from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, name_of
-from tfn.transforms.body import Lanes, filled
+from tfn.transforms.body import filled
 from tfn.transforms.custom import (
     Call,
     CustomDerivative,
@@ -27,7 +27,7 @@ from tfn.transforms.custom import (
     same_result,
 )
 from tfn.transforms.custom_rules import Tangents, lanes, through
-from tfn.transforms.scan_rules import Batch, Pull, Push
+from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.static_args import Names
 from tfn.transforms.tangents import SymbolicZero
 
@@ -40,11 +40,7 @@ class JvpRules:
 
     call: Call
 
-    def batched(
-        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
-    ) -> list[Lanes]:
-        """The rules of one lane, batched."""
-        return lanes(batch, u, src, mapped, size)
+    batched = staticmethod(lanes)
 
     def transpose(
         self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]

@@ -18,7 +18,7 @@ from tfn.trace.build import after, several, zeros
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, results
-from tfn.transforms.body import Lanes, fresh
+from tfn.transforms.body import fresh
 from tfn.transforms.custom import (
     Call,
     CustomDerivative,
@@ -30,7 +30,7 @@ from tfn.transforms.custom import (
     same_result,
 )
 from tfn.transforms.custom_rules import Tangents, lanes, through
-from tfn.transforms.scan_rules import Batch, Pull, Push
+from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Names
 from tfn.transforms.tangents import SymbolicZero
@@ -55,17 +55,9 @@ class VjpRules:
 
     call: Call
 
-    def batched(
-        self, batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
-    ) -> list[Lanes]:
-        """The rules of one lane, batched."""
-        return lanes(batch, u, src, mapped, size)
+    batched = staticmethod(lanes)
 
-    def transpose(
-        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
-    ) -> Tangents:
-        """The transpose of the function's body."""
-        return through(pull, u, cts, differentiated)
+    transpose = staticmethod(through)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """A linear function of the residuals of ``fwd`` and of tangents, transposed by ``bwd``."""

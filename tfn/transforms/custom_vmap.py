@@ -25,7 +25,7 @@ from tfn.transforms.body import Lanes, closed, fresh, opened
 from tfn.transforms.custom import Call, CustomDerivative, as_values, pair, rule_of_call
 from tfn.transforms.custom_rules import Tangents, through
 from tfn.transforms.linearize import jvp
-from tfn.transforms.scan_rules import Batch, Pull, Push
+from tfn.transforms.scan_rules import Batch, Push
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 Rule = TypeVar("Rule", bound=Function)
@@ -51,11 +51,7 @@ class VmapRules:
             graphs = [bind.lift(y, trace) for y in results]
         return [*_states(call, src), *map(Lanes, graphs, many)]
 
-    def transpose(
-        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
-    ) -> Tangents:
-        """The transpose of the function's body."""
-        return through(pull, u, cts, differentiated)
+    transpose = staticmethod(through)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The results of a node of the tangents."""
@@ -122,11 +118,7 @@ class TangentRules:
             graphs = [bind.lift(dy, trace) for dy in dys]
         return [Lanes(u, many_results[i]) for u, i in zip(graphs, self.which, strict=True)]
 
-    def transpose(
-        self, pull: Pull, u: UOp, cts: Tangents, differentiated: Sequence[int]
-    ) -> Tangents:
-        """The transpose of the tangents' body."""
-        return through(pull, u, cts, differentiated)
+    transpose = staticmethod(through)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents of the body's results."""
