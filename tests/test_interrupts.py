@@ -1,6 +1,6 @@
 """Interrupts (SIGINT) at random moments of everything that a program does with tfn.
 
-A child process is interrupted 200 times: while it traces, compiles, runs, differentiates, calls
+A child process is interrupted 64 times: while it traces, compiles, runs, differentiates, calls
 back, saves and loads.  After each interrupt all results are those of before, no array is kept, the
 checkpoint is whole, and no unfinished file is left.
 """
@@ -30,7 +30,7 @@ from tfn.config import config
 from tfn.eager import run
 from tfn.nn import state
 
-INTERRUPTS = 200
+INTERRUPTS = 64
 
 HANGS_AFTER_SECONDS = 280
 """Of which the child needs 15 on a core of its own; then it says where it is."""

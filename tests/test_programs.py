@@ -11,11 +11,11 @@ import pytest
 from tests.fuzz.batches import run
 from tests.fuzz.checks import CHECKS
 
-EXAMPLES = {"jit": 60, "eager": 25, "oracle": 25, "vmap": 20, "gradient": 40, "adjoint": 40}
+EXAMPLES = {"jit": 24, "eager": 10, "oracle": 12, "vmap": 8, "gradient": 16, "adjoint": 16}
 
 
 @pytest.mark.parametrize("way", CHECKS)
 def test_every_way_to_run_a_program_agrees(way: str) -> None:
-    report = run(0, range(EXAMPLES.get(way, 10)), only=way)
+    report = run(0, range(EXAMPLES.get(way, 6)), only=way)
     assert not report.failures, report.failures[0]
-    assert report.checks[way] > 3
+    assert report.checks[way] > 2

@@ -13,16 +13,20 @@ from tfn.errors import MissingPackageError
 
 @needs_mpi
 def test_every_collective_over_two_processes(tmp_path: Path) -> None:
-    done = run(2, "job_collectives.py", "float32", "bfloat16", folder=tmp_path)
+    done = run(2, "job_collectives.py", "bfloat16", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split("right: ")[1]) > 500
+    assert int(done.stdout.split("right: ")[1]) > 300
+
+
+DTYPES = ("int8", "uint64", "float16", "complex64", "bool")
+"""Of each kind one, in one, two and eight bytes; `job_collectives.py` alone takes all."""
 
 
 @needs_mpi
-def test_every_collective_of_every_dtype_over_four_processes(tmp_path: Path) -> None:
-    done = run(4, "job_collectives.py", folder=tmp_path, TFN_DEVICE="python")
+def test_every_collective_of_every_kind_over_four_processes(tmp_path: Path) -> None:
+    done = run(4, "job_collectives.py", *DTYPES, folder=tmp_path, TFN_DEVICE="python")
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split("right: ")[1]) > 3_000
+    assert int(done.stdout.split("right: ")[1]) > 1_000
 
 
 def test_without_mpi4py_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

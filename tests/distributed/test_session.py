@@ -22,7 +22,7 @@ from tfn.errors import DistributedError
 from tfn.trace.processes import HostGrid, processes
 
 ULFM = ("--with-ft", "ulfm", "--mca", "pml", "ob1")
-WAYS = ("data=4", "fsdp=4", "model=4")
+WAYS = ("data=2,model=2", "fsdp=4")
 LEFT_S = 10
 """After the end of a job, mpirun has killed a process that was stopped within two seconds."""
 

