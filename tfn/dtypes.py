@@ -489,6 +489,11 @@ class KeyType:
         """As the type prints."""
         return f"key<{self.tag}>"
 
+    @property
+    def itemsize(self) -> int:
+        """The bytes of a key: those of two words of 32 bits, or of four."""
+        return 8 if self.tag == "fry" else 16
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KeyType) and other.tag == self.tag
 

@@ -37,7 +37,6 @@ def test_tracers_are_traced_values():
     kinds = []
     tfn.jit(lambda x: kinds.append(isinstance(x, avals.Tracer)) or x)(1.0)
     assert kinds == [True] and not isinstance(tnp.ones(2), avals.Tracer)
-    assert repr(avals.Tracer) == "Tracer"
 
     @tfn.grad
     def f(x):
@@ -54,3 +53,10 @@ def test_tracer_is_a_class():
     tfn.jit(lambda x: kinds.append(isinstance(x, avals.Tracer)) or x)(1.0)
     assert kinds == [True] and not isinstance(tnp.ones(2), avals.Tracer)
     assert not issubclass(np.ndarray, avals.Tracer) and isinstance(avals.Tracer, type)
+
+
+def test_classes_of_values_are_shown_as_in_unions() -> None:
+    """As beartype wants it, which refuses annotations with other ones."""
+    for kind in (avals.Tracer, avals.JVPTracer):
+        assert repr(kind | None) == f"{kind.__module__}.{kind.__qualname__} | None"
+        assert repr(kind) == f"<class '{kind.__module__}.{kind.__qualname__}'>"

@@ -8,7 +8,7 @@ import tfn.numpy as tnp
 from tfn import lax
 from tfn.compat.key_arrays import MOVES, moving_keys
 from tfn.compat.omitted import adapted
-from tfn.errors import TreeError
+from tfn.errors import DTypeError, TreeError
 
 KEYS = tfn.random.split(tfn.random.key(0), 3)
 WORDS = np.asarray(tfn.random.key_data(KEYS))
@@ -18,6 +18,15 @@ CASES = {
     "broadcast_to": (tnp.broadcast_to, lambda f, k: f(k, (2, 3)), (2, 3)),
     "transpose": (tnp.transpose, lambda f, k: f(k.reshape(3, 1)), (1, 3)),
     "take": (tnp.take, lambda f, k: f(k, tnp.array([2, 0]), axis=0), (2,)),
+    "append": (tnp.append, lambda f, k: f(k, k), (6,)),
+    "delete": (tnp.delete, lambda f, k: f(k, 1), (2,)),
+    "insert": (tnp.insert, lambda f, k: f(k, 1, k[0]), (4,)),
+    "choose": (tnp.choose, lambda f, k: f(tnp.array([1, 0]), [k[:2], k[1:]]), (2,)),
+    "array": (tnp.array, lambda f, k: f([k[0], k[2]]), (2,)),
+    "zeros_like": (tnp.zeros_like, lambda f, k: f(k), (3,)),
+    "ones_like": (tnp.ones_like, lambda f, k: f(k), (3,)),
+    "full_like": (tnp.full_like, lambda f, k: f(k, k[1]), (3,)),
+    "atleast_2d": (tnp.atleast_2d, lambda f, k: f(k), (1, 3)),
     "dynamic_slice": (lax.dynamic_slice, lambda f, k: f(k, (1,), (2,)), (2,)),
 }
 """A function, a call of it on an array of three, the shape of the result."""
@@ -31,6 +40,17 @@ def test_keys_move_as_numbers_do(name: str) -> None:
     for word in range(2):
         expected = call(function, tnp.asarray(WORDS[:, word]))
         np.testing.assert_array_equal(tfn.random.key_data(actual)[..., word], expected)
+
+
+def test_keys_are_close_if_they_are_equal() -> None:
+    other = KEYS.at[1].set(KEYS[0])
+    isclose, allclose = (adapted("jax.numpy", n, getattr(tnp, n)) for n in ("isclose", "allclose"))
+    assert isclose(KEYS, other).tolist() == [True, False, True]
+    assert (bool(allclose(KEYS, other)), bool(allclose(KEYS, KEYS))) == (False, True)
+    assert bool(allclose(1.0, 1.0 + 1e-9, rtol=1e-6))
+    for wrong in ((KEYS, 1.0), (tnp.ones(3), KEYS)):
+        with pytest.raises(DTypeError, match="compared with keys"):
+            allclose(*wrong)
 
 
 def test_where_chooses_keys() -> None:

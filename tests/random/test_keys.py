@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tfn import random
 from tfn.config import config
 from tfn.dtypes import KeyType
 from tfn.errors import ArgumentError, DTypeError, KeyReuseError
-from tfn.random.keys import set_default_generator
+from tfn.random.keys import seen_as, set_default_generator
 
 
 def data(key: random.Key) -> list[object]:
@@ -83,6 +84,49 @@ def test_a_key_is_an_array_of_keys() -> None:
     assert np.asarray(keys[0] == keys).tolist() == [[True, True], [False, False], [False, False]]
     with pytest.raises(IndexError, match="indices"):
         keys[0, 0, 0]
+
+
+def test_keys_in_a_place_are_read_and_replaced() -> None:
+    keys, other = random.split(random.key(1), (3, 2)), random.key(7)
+    assert data(keys.at[0, 1].set(other)[0, 1]) == [0, 7]
+    assert bool((keys.at[1:].set(other)[0] == keys[0]).all())
+    assert data(keys.at[1].set(keys[0])[1]) == data(keys[0])
+    assert data(keys.at[..., 1].get()) == data(keys[..., 1])
+    assert data(keys.at[5, 0].get(mode="fill")) == [2**32 - 1] * 2  # as in JAX
+    assert tfn.jit(lambda k: k.at[0].set(other))(keys).shape == (3, 2)
+    with pytest.raises(DTypeError, match="only keys"):
+        keys.at[0].set(3)
+
+
+def test_keys_have_the_attributes_of_arrays() -> None:
+    keys = random.split(random.key(1), (3, 2))
+    assert (keys.T.shape, keys.ravel().shape, keys.reshape(2, -1).shape) == ((2, 3), (6,), (2, 3))
+    assert data(keys.T[1, 2]) == data(keys[2, 1])
+    assert (keys.itemsize, keys.dtype.itemsize, keys.nbytes) == (8, 8, 48)
+    assert random.key(0, impl="rbg").itemsize == 16
+    assert np.asarray(keys != keys[0, 0]).tolist() == [[False, True], [True, True], [True, True]]
+    assert keys.is_fully_replicated and keys.devices() == keys.data.devices()
+    assert keys.addressable_data(0).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (bool, "no truth"),
+        (np.asarray, "NumPy has no arrays of keys"),
+        (tnp.sum, "no arithmetic"),
+        (lambda k: k == 1, "compared with keys"),
+        (lambda k: k != np.ones(2), "compared with keys"),
+    ],
+)
+def test_keys_are_no_numbers(use: Any, words: str) -> None:
+    seen_as(tfn.Array)  # as they are within `import jax`
+    try:
+        for key in (random.key(0), random.split(random.key(0))):
+            with pytest.raises(DTypeError, match=words):
+                use(key)
+    finally:
+        seen_as(random.Key)
 
 
 def test_a_key_is_immutable_and_can_be_copied() -> None:

@@ -216,7 +216,7 @@ def predicate_type(name: str, holds: Callable[[Any], bool]) -> Any:
         >>> isinstance(4, even), isinstance(5, even), issubclass(int, even)
         (True, False, False)
     """
-    check = {"__instancecheck__": lambda kind, x: holds(x), "__repr__": lambda kind: name}
+    check = {"__instancecheck__": lambda kind, x: holds(x)}
     return type("PredicateType", (type,), check)(name, (), {})
 
 

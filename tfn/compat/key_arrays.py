@@ -19,19 +19,21 @@ from tfn.transforms.vmap import vmap
 # fmt: off
 MOVES: dict[str, frozenset[str]] = {
     "jax.numpy": frozenset((
-        "array_split", "atleast_1d", "broadcast_to", "compress", "concatenate", "copy",
-        "expand_dims", "flip", "hstack", "moveaxis", "permute_dims", "ravel", "repeat", "reshape",
-        "roll", "rollaxis", "select", "split", "squeeze", "stack", "swapaxes", "take", "tile",
-        "transpose", "unstack", "vstack", "where",
+        "append", "array", "array_split", "asarray", "atleast_1d", "atleast_2d", "atleast_3d",
+        "broadcast_to", "choose", "compress", "concatenate", "copy", "delete", "dstack",
+        "empty_like", "expand_dims", "flip", "fliplr", "flipud", "full_like", "hstack", "insert",
+        "meshgrid", "moveaxis", "ones_like", "permute_dims", "ravel", "repeat", "reshape", "roll",
+        "rollaxis", "rot90", "select", "split", "squeeze", "stack", "swapaxes", "take",
+        "take_along_axis", "tile", "transpose", "unstack", "vstack", "where", "zeros_like",
     )),
     "jax.lax": frozenset((
         "broadcast", "broadcast_in_dim", "concatenate", "dynamic_index_in_dim", "dynamic_slice",
         "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice",
-        "dynamic_update_slice_in_dim", "expand_dims", "index_in_dim", "reshape", "rev", "select",
-        "slice", "slice_in_dim", "squeeze", "transpose",
+        "dynamic_update_slice_in_dim", "expand_dims", "gather", "index_in_dim", "reshape", "rev",
+        "select", "slice", "slice_in_dim", "squeeze", "transpose",
     )),
 }
-"""By module: the functions whose results are elements of their operands."""
+"""By module: the functions whose results are elements of their operands, or are like them."""
 # fmt: on
 
 
@@ -60,6 +62,29 @@ def moving_keys(function: Callable[..., Any]) -> Callable[..., Any]:
 
         words = [leaves[i].data for i in places]
         return tree.map(Key, vmap(of_a_word, in_axes=-1, out_axes=-1)(*words))
+
+    return call
+
+
+COMPARES = frozenset((("jax.numpy", "allclose"), ("jax.numpy", "isclose")))
+"""The functions that compare numbers that are close; keys are close if they are equal."""
+
+
+def comparing_keys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that compares arrays, also of keys.
+
+    Example:
+        >>> import tfn, tfn.numpy as tnp
+        >>> key = tfn.random.key(0)
+        >>> bool(comparing_keys(tnp.allclose)(key, tfn.random.clone(key)))
+        True
+    """
+
+    @functools.wraps(function)
+    def call(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (_is_key(a) or _is_key(b)):
+            return function(a, b, *args, **kwargs)
+        return function(a == b if _is_key(a) else b == a, True)
 
     return call
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn._support.validate import shown
-from tfn.compat.key_arrays import MAPS, MOVES, mapping_keys, moving_keys
+from tfn.compat.key_arrays import COMPARES, MAPS, MOVES, comparing_keys, mapping_keys, moving_keys
 from tfn.compat.ufuncs import PAIRS, with_methods
 from tfn.errors import NotAvailableError
 from tfn.numpy.creation import resolved
@@ -188,6 +188,8 @@ def adapted(module: str, name: str, function: Any) -> Any:
         function = with_methods(name, function)
     if name in MOVES.get(module, ()):
         function = moving_keys(function)
+    if (module, name) in COMPARES:
+        function = comparing_keys(function)
     if (module, name) in MAPS:
         function = mapping_keys(function)
     others = omitted(module, name)

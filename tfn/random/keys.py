@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfn import dtypes, tree
+from tfn._support.frozen import frozen
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.config import config
@@ -132,12 +133,46 @@ class Key:
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: object) -> Key:
-        parts = index if isinstance(index, tuple) else (index,)
-        rest = () if any(part is Ellipsis for part in parts) else (Ellipsis,)
-        return Key(self.data[(*parts, *rest, slice(None))])
+        return Key(self.data[_of_words(index)])
+
+    @property
+    def at(self) -> _At:
+        """The keys with some of them replaced: ``keys.at[index].set(key)``; or ``.get()``."""
+        return _At(self)
+
+    def __bool__(self) -> bool:
+        raise DTypeError("a key has no truth", got=f"a key of shape {self.shape}")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise DTypeError(
+            "NumPy has no arrays of keys",
+            got=f"a key of shape {self.shape}",
+            hint="tfn.random.key_data(key) gives its words",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PLACE and isinstance(self.data, Array):
+            return getattr(self.data, name)
+        if name == "kind":  # as functions of numbers ask for it
+            raise DTypeError(
+                "keys have no arithmetic",
+                got=f"a key of shape {self.shape}",
+                hint="tfn.random.bits(key) gives a number, tfn.random.key_data(key) the words",
+            )
+        raise AttributeError(f"a Key has no attribute {name!r}")
+
+    def __ne__(self, other: object) -> Any:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else ~same
 
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, Key):
+            if isinstance(other, (bool, int, float, complex, np.generic, np.ndarray, Array)):
+                raise DTypeError(
+                    "keys are compared with keys",
+                    got=shown(other),
+                    hint="tfn.random.key_data(key) gives the words of a key",
+                )
             return NotImplemented
         if not isinstance(self.data, Array) or not isinstance(other.data, Array):
             return self.data == other.data  # a tree of something else, such as dtypes
@@ -148,8 +183,28 @@ class Key:
 
     def reshape(self, *shape: Any) -> Key:
         """The same keys in order under another shape."""
-        sizes = a_shape("reshape", shape[0] if len(shape) == 1 else shape)
+        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        if -1 not in sizes:
+            sizes = a_shape("reshape", sizes)
         return Key(self.data.reshape((*sizes, self.data.shape[-1])))
+
+    def ravel(self) -> Key:
+        """The same keys in order along one axis."""
+        return self.reshape(-1)
+
+    @property
+    def T(self) -> Key:
+        """The same keys with their axes reversed."""
+        return Key(self.data.transpose((*reversed(range(self.ndim)), self.ndim)))
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of a key."""
+        return self.dtype.itemsize
+
+    def addressable_data(self, index: int) -> Key:
+        """The part of the keys that is on a device of this process."""
+        return Key(self.data.addressable_data(index))
 
     def copy(self) -> Key:
         """The same keys, in memory of their own."""
@@ -164,6 +219,48 @@ class Key:
         """This key, when its words have been computed."""
         self.data.block_until_ready()
         return self
+
+
+_PLACE = frozenset((
+    "committed", "copy_to_host_async", "device", "devices", "is_fully_addressable",
+    "is_fully_replicated", "is_deleted", "is_ready", "sharding",
+))  # fmt: skip
+"""Attributes that keys have of their words."""
+
+
+def _of_words(index: object) -> tuple[Any, ...]:
+    """An index of keys as one of their words."""
+    parts = index if isinstance(index, tuple) else (index,)
+    rest = () if any(part is Ellipsis for part in parts) else (Ellipsis,)
+    return (*parts, *rest, slice(None))
+
+
+@frozen
+class _At:
+    """Keys, which an index follows; see `Key.at`."""
+
+    keys: Key
+
+    def __getitem__(self, index: object) -> _Place:
+        return _Place(self.keys, index)
+
+
+@frozen
+class _Place:
+    """A place among keys; options are those of `Array.at`."""
+
+    keys: Key
+    index: object
+
+    def get(self, **options: Any) -> Key:
+        """The keys in this place."""
+        return Key(self.keys.data.at[_of_words(self.index)].get(**options))
+
+    def set(self, values: object, **options: Any) -> Key:
+        """The keys with others in this place."""
+        if not isinstance(values, Key):
+            raise DTypeError("only keys can take the place of keys", got=shown(values))
+        return Key(self.keys.data.at[_of_words(self.index)].set(values.data, **options))
 
 
 tree.register_node(Key, lambda k: ((k.data,), None), lambda static, children: Key(*children))
