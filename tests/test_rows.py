@@ -510,7 +510,6 @@ PARTIAL: dict[str, dict[str, str]] = {
     "tfn/lower/codegen/render/llvm.py": dict.fromkeys(
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),
-    "tfn/lower/fuse/sharing.py": {"SHARED": "the others are shared as loops"},
     "tfn/lower/graph/narrow_types.py": {
         "_RULES": "the others are widened",
         "_SEVERAL_RESULTS": "the others have functions",

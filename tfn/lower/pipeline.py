@@ -28,7 +28,7 @@ from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
-from tfn.lower.languages import LLVM, Language, language_of, passes_of
+from tfn.lower.languages import LLVM, Language, language_of, no_driver, passes_of
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.planner import Schedule
@@ -112,13 +112,16 @@ def scheduled(jaxpr: Jaxpr, target: Target, language: Language | None = None) ->
     real = Jaxpr(language.passes.complex_pairs(jaxpr.function, target))
     aliased = dict(aliases(real))
     is_written = [i not in aliased for i in range(len(real.outputs))]
-    return schedule.schedule(real.function, target, _kernel_maker(language), is_written)
+    return schedule.schedule(real.function, target, _lowering(language), is_written)
 
 
 @cache
-def _kernel_maker(language: Language) -> Callable[[UOp, Target], Kernel]:
-    """`kernel` for a language: always the same object, since schedules are cached by it."""
-    return partial(kernel, language=language)
+def _lowering(language: Language) -> schedule.Lowering:
+    """The parts of a language: always the same object, since schedules are cached by it."""
+    is_driven = language.driver is not no_driver
+    return schedule.Lowering(
+        language.passes.boundaries, partial(kernel, language=language), is_driven
+    )
 
 
 def program(

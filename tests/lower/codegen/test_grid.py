@@ -11,8 +11,8 @@ from tests.lower.graphs import draw, inputs, jaxpr, matmul, p, softmax
 from tests.lower.random_graphs import STEPS, graphs
 from tfn.errors import SplitError
 from tfn.lower.codegen import grid
-from tfn.lower.fuse import boundaries, ranges
-from tfn.lower.grids.passes import GRID as passes
+from tfn.lower.fuse import ranges
+from tfn.lower.grids.passes import GRID as GRID_PASSES
 from tfn.lower.loops import grid_heuristics, grid_products, loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Split
@@ -24,9 +24,9 @@ from tfn.trace.uop import UOp, walk
 
 
 def nest(*outputs: UOp) -> Nest:
-    (kernel,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, GRID))
+    (kernel,) = ranges.indexed_kernels(GRID_PASSES.boundaries(jaxpr(outputs).function, GRID))
     assert isinstance(kernel, ranges.IndexedKernel)
-    return loop_nest.nest(passes.decompose(kernel.body, GRID))
+    return loop_nest.nest(GRID_PASSES.decompose(kernel.body, GRID))
 
 
 def chosen(*outputs: UOp) -> tuple[UOp, ...]:

@@ -15,7 +15,8 @@ from tfn.errors import SplitError
 from tfn.lower.codegen import grid
 from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.group_scan import prefixes
-from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.fuse import ranges
+from tfn.lower.grids.passes import GRID as GRID_PASSES
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, ShareScan, Split
@@ -87,7 +88,7 @@ def test_groups_share_lines(size: int, dtype: DType, machine: Grid) -> None:
 
 
 def nest(output: UOp) -> Nest:
-    *_, kernel = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr([output]).function, GRID))
+    *_, kernel = ranges.indexed_kernels(GRID_PASSES.boundaries(jaxpr([output]).function, GRID))
     return loop_nest.nest(decompose.decompose([kernel.body], GRID.lacks)[0])  # type: ignore[union-attr]
 
 

@@ -12,7 +12,7 @@ from tests.lower.graphs import draw, inputs, jaxpr, p, run_oracle
 from tfn.dtypes import FLOAT32, FLOAT64, INT32
 from tfn.lower import pipeline
 from tfn.lower.graph import block_scan
-from tfn.lower.graph.block_scan import monoid, scan_in_blocks
+from tfn.lower.graph.block_scan import monoid, scan_in_blocks, scan_in_place
 from tfn.numpy.cumulative import running
 from tfn.trace import build
 from tfn.trace.argument import Param, Recur, Scan
@@ -115,7 +115,7 @@ def test_a_processor_reads_lines_where_they_lie(
 
 def test_short_lines_of_a_processor_are_copied() -> None:
     def stays(u: UOp) -> bool:
-        return scan_in_blocks(node_of(u), HOST) is None
+        return scan_in_place(node_of(u), HOST) is None
 
     assert stays(along(p(0, 50, 31), 1)) and not stays(along(p(0, 50, 32), 1))
     # Lines a few elements apart fill no vectors, and are no squares.
@@ -173,7 +173,7 @@ def test_scans_that_stay_loops() -> None:
 
     x, y = p(0, 1000), p(1, 1000)
     assert not stays(running(x, Op.ADD)) and not stays(recurrence(x, y)[0])
-    assert scan_in_blocks(node_of(running(x, Op.ADD)), HOST) is None
+    assert scan_in_place(node_of(running(x, Op.ADD)), HOST) is None
     assert stays(recurrence(x, y, associative=False)[0])
     assert stays(running(p(0, 10), Op.ADD)) and stays(running(p(0, 1000, 0), Op.ADD))
     # A body over whole matrices is no function of single elements.

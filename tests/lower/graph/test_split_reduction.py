@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.check_passes import GRID, HOST
+from tests.lower.check_passes import HOST
 from tests.lower.graphs import (
     assert_close,
     assert_matches_oracle,
@@ -170,8 +170,8 @@ def test_rows_enough_for_all_threads_are_whole() -> None:
     assert two_pass_reduce(rows, HOST) is rows
     columns = build.add_up(p(0, MIN_ELEMENTS_TO_SPLIT, MIN_WHOLE_ROWS), (0,))
     few = build.add_up(p(0, MIN_WHOLE_ROWS - 1, MIN_ELEMENTS_TO_SPLIT), (1,))
-    for u, target in ((columns, HOST), (few, HOST), (rows, GRID)):
-        assert two_pass_reduce(u, target) is not u
+    for u, whole_rows in ((columns, True), (few, True), (rows, False)):
+        assert two_pass_reduce(u, HOST, whole_rows) is not u
     indices = build.reduce(rows.src[0], Op.MAX, (1,), index=np.dtype("int32"))
     assert two_pass_reduce(indices, HOST) is not indices
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tests.lower.check_passes import GRID
 from tests.lower.graphs import jaxpr, matmul, p, softmax
 from tfn.dtypes import INT32
-from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.fuse import ranges
+from tfn.lower.grids.passes import GRID as GRID_PASSES
 from tfn.lower.loops import grid_heuristics, loop_nest
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.math import decompose
@@ -19,7 +20,7 @@ from tfn.trace.uop import UOp, nodes
 
 
 def choose(output: UOp, target: Target = GRID, number: int = 0) -> Nest:
-    cut = boundaries.insert_barriers(jaxpr([output]).function, target)
+    cut = GRID_PASSES.boundaries(jaxpr([output]).function, target)
     kernel = ranges.indexed_kernels(cut)[number]
     body = decompose.decompose([kernel.body], target.lacks)[0]  # type: ignore[union-attr]
     return grid_heuristics.choose(loop_nest.nest(body), target)

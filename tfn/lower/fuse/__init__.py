@@ -4,7 +4,7 @@ Files in reading order:
     grid_select   the largest elements of rows by their threshold, for grids
     grid_sort     long rows sorted by digits, for grids
     grid_scatter  scatters of many updates after a sort of them, for grids
-    sharing       sorts, associative scans, scatters, shared among the threads of a grid
+    sharing       sorts and associative scans as kernels of their own
     analysis      fusion analysis: the kernels that read a value, access maps, recomputation cost
     policies      materialisation policies: the values that are worth a buffer
     boundaries    kernel boundaries: a GBARRIER on each value that must or should be materialised

@@ -43,19 +43,28 @@ MAX_SPARSITY_TO_MATERIALIZE = 16
 A gather of fewer elements computes those alone, at the indices at which it takes them.
 """
 
+Rewrite = Callable[[Sequence[UOp], Target], list[UOp]]
+
 MAX_UPDATES_IN_A_ROW = 8
 """Scatters of scatters that are looked through for an array which the updates read: a bound, so
 that the time for many in a row is linear."""
 
 
-@cached(maxsize=64)  # equal layers have the same loop bodies
-def insert_barriers(function: UOp, target: Target) -> UOp:
-    """Returns the function with numbered barriers: the stage KERNELS.
+def rewritten(outputs: Sequence[UOp], target: Target) -> list[UOp]:
+    """Arrays as the loops of a processor compute them.
 
     Oversized values become loops over blocks first, since packing depends on the sizes of operands.
+    """
+    return prepare(share(chunk_oversized(outputs, target), target), target)
+
+
+@cached(maxsize=64)  # equal layers have the same loop bodies
+def insert_barriers(function: UOp, target: Target, rewrite: Rewrite = rewritten) -> UOp:
+    """Returns the function with numbered barriers: the stage KERNELS.
+
     The bodies of loops come here by themselves.
     """
-    outputs = prepare(share(chunk_oversized(function.src, target), target), target)
+    outputs = rewrite(function.src, target)
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
     results = frozenset(map(output_in_memory, outputs))
     sink = records.sink()

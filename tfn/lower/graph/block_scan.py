@@ -19,7 +19,7 @@ Source: Blelloch 1990, "Prefix sums and their applications".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -66,8 +66,17 @@ where they lie.  Not measured: of fewer, half may be left over for single elemen
 Values = list[UOp]
 
 
+def scan_in_place(u: UOp, target: Target) -> Values | None:
+    """The results of a SCAN that a processor computes where its lines lie; None if it copies."""
+    return _scanned(u, lambda line, axis: _spares_copies(line, axis, target), is_cut=False)
+
+
 def scan_in_blocks(u: UOp, target: Target) -> Values | None:
     """The results of a SCAN as those of its blocks; None if it is not associative, or short."""
+    return _scanned(u, lambda line, axis: _is_worth_it(line), is_cut=True)
+
+
+def _scanned(u: UOp, pays: Callable[[_Lines, int], bool], is_cut: bool) -> Values | None:
     arg, parts = u.arg, form(u)
     firsts, arrays = parts.carries, parts.arrays
     if parts.consts[0] or not _is_associative(u):
@@ -79,9 +88,8 @@ def scan_in_blocks(u: UOp, target: Target) -> Values | None:
     line = _Lines.of(u, axis, reverse)
     if line is None:
         return None
-    if target.grid is None:
-        line = replace(line, is_cut=False)
-    if not (_is_worth_it(line) if target.grid else _spares_copies(line, axis, target)):
+    line = replace(line, is_cut=is_cut)
+    if not pays(line, axis):
         return None
     results = _prefixes(line, firsts, [_in_memory(x, axis) for x in arrays])
     outs = [build.moveaxis(y, axis, 0) for y in results]

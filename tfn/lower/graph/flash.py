@@ -24,7 +24,7 @@ FlashAttention (2022).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from tfn._support.frozen import mutable
@@ -71,16 +71,24 @@ memory.  Heads have 64 to 256 channels.
 """
 
 
+Prepare = Callable[[Sequence[UOp], Target], list[UOp]]
+
 _OF_ANY_ROWS = frozenset({Op.DOT, Op.CAST, Op.GBARRIER})
 """Ops that hold no shape."""
 
 
-def chunk_oversized(outputs: Sequence[UOp], target: Target) -> list[UOp]:
-    """Returns the same values, with oversized intermediates computed block by block."""
-    return _chunk(outputs, target, MATERIALIZE_LIMIT_L2 * target.l2_bytes)
+def chunk_oversized(
+    outputs: Sequence[UOp], target: Target, prepared: Prepare = prepare
+) -> list[UOp]:
+    """Returns the same values, with oversized intermediates computed block by block.
+
+    Args:
+        prepared: packs operands as the target reads them: see `_hoist_packing`.
+    """
+    return _chunk(outputs, target, MATERIALIZE_LIMIT_L2 * target.l2_bytes, prepared)
 
 
-def _chunk(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
+def _chunk(outputs: Sequence[UOp], target: Target, limit: int, prepared: Prepare) -> list[UOp]:
     """The same from `limit` bytes on: largest sizes first, since their loops hold smaller ones."""
     chunked = list(outputs)
     order: list[UOp] = []
@@ -94,7 +102,7 @@ def _chunk(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
         replaced: dict[UOp, UOp] = {}
         for segments in Intermediates(chunked, order, size // 2).components():
             for chunking in _chunkings(segments, target):
-                loops = _loops(chunking, target)
+                loops = _loops(chunking, target, prepared)
                 replaced |= loops
                 _record(chunking, loops, limit)
         seen = large
@@ -262,7 +270,7 @@ def _generates_rows(u: UOp, axis: int) -> bool:
 # The loops.
 
 
-def _loops(chunking: Chunking, target: Target) -> dict[UOp, UOp]:
+def _loops(chunking: Chunking, target: Target, prepared: Prepare) -> dict[UOp, UOp]:
     """The results of a segment, by a loop over blocks, and one more pass over the remainder."""
     block = _block_rows(chunking, target)
     blocks = chunking.size // block
@@ -274,8 +282,8 @@ def _loops(chunking: Chunking, target: Target) -> dict[UOp, UOp]:
     remainder = chunking.size % block
     for first, length, rows in ((0, blocks, block), (blocks * block, 1, remainder)):
         if rows:
-            loop = BlockLoop(chunking, first, length, rows)
-            values = loop.scan(totals, target)
+            loop = BlockLoop(chunking, target, prepared, first, length, rows)
+            values = loop.scan(totals)
             totals = values[: len(totals)]
             for u, y in zip(stacked, values[len(totals) :], strict=True):
                 stacked[u].append(loop.unstacked(y, u))
@@ -303,12 +311,15 @@ class BlockLoop:
     """The body of a loop over `length` blocks of `rows` rows, from row `first` on.
 
     Attributes:
+        prepared: packs operands as the target reads them.
         whole: the values read whole, with their leaves in the body.
         parts: the values read block by block, with the axis, and their leaves.
         starts: an array of the first row of each block, and its leaf, if the body reads it.
     """
 
     chunking: Chunking
+    target: Target
+    prepared: Prepare
     first: int
     length: int
     rows: int
@@ -316,10 +327,10 @@ class BlockLoop:
     parts: dict[tuple[UOp, int], UOp] = field(default_factory=dict)
     starts: dict[UOp, UOp] = field(default_factory=dict)
 
-    def scan(self, totals: Sequence[UOp], target: Target) -> list[UOp]:
+    def scan(self, totals: Sequence[UOp]) -> list[UOp]:
         """Returns the results of the scan: sums that continue `totals`, then slices."""
         chunking = self.chunking
-        blocks = self._blocks(target)
+        blocks = self._blocks()
         old = [_leaf(u.shape, u.dtype) for u in totals]
         results = [
             UOp(_monoid(u), (total, blocks[u, None]))
@@ -330,7 +341,8 @@ class BlockLoop:
                 axis = _axis(chunking, u)
                 results.append(self._without_single_row(blocks[u, axis], axis))
         # A block may still be oversized, as that of one head is: it is chunked along its rows.
-        results = _chunk(results, target, 2 * target.l2_bytes // BLOCKS_PER_L2)
+        limit = 2 * self.target.l2_bytes // BLOCKS_PER_L2
+        results = _chunk(results, self.target, limit, self.prepared)
         # Packing may have replaced a whole operand by its copy: the body no longer reads it.
         used = set(leaves(results))
         whole = {u: leaf for u, leaf in self.whole.items() if leaf in used}
@@ -341,7 +353,7 @@ class BlockLoop:
         arg = Scan(self.length, False, len(consts), len(old))
         return build.several(UOp(Op.SCAN, (body.function, *whole, *totals, *arrays), arg))
 
-    def _blocks(self, target: Target) -> dict[tuple[UOp, int | None], UOp]:
+    def _blocks(self) -> dict[tuple[UOp, int | None], UOp]:
         """One block of every value that the results need, by node and chunked axis."""
         chunking, segment = self.chunking, self.chunking.segment
         blocks: dict[tuple[UOp, int | None], UOp] = {}
@@ -364,17 +376,15 @@ class BlockLoop:
                 src = tuple(blocks[pair] for pair in sources)
                 part = self._total(u, src) if u in chunking.sums else self._part(u, axis, src)
                 loop_invariant_b = u.op is Op.DOT and axes[1] is None
-                blocks[u, axis] = (
-                    self._hoist_packing(part, axes[0], target) if loop_invariant_b else part
-                )
+                blocks[u, axis] = self._hoist_packing(part, axes[0]) if loop_invariant_b else part
                 if source_lines.enabled():
                     source_lines.inherit(blocks[u, axis], u)
         return blocks
 
-    def _hoist_packing(self, u: UOp, axis: int | None, target: Target) -> UOp:
+    def _hoist_packing(self, u: UOp, axis: int | None) -> UOp:
         """A contraction of a block, with the packing of its loop-invariant operand hoisted.
 
-        `prepare` would pack that operand in every iteration, for the rows of one; its copy is made
+        `prepared` would pack that operand in every iteration, for the rows of one; its copy is made
         before the loop, for those of all.
         """
         a, b = u.src
@@ -385,7 +395,7 @@ class BlockLoop:
         for shape in shapes:
             # A leaf for the first operand, since its own copies belong into the loop.
             stub = _leaf(shape, a.dtype)
-            (packed,) = prepare([UOp(Op.DOT, (stub, b), u.arg)], target)
+            (packed,) = self.prepared([UOp(Op.DOT, (stub, b), u.arg)], self.target)
             barriers, varying = _fixed_copies(packed, stub)
             # What says a shape is of all rows, and not of a block's.
             fits = shape == a.shape or all(v.op in _OF_ANY_ROWS for v in varying)

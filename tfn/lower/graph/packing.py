@@ -19,7 +19,7 @@ Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from math import lcm, prod
@@ -46,7 +46,7 @@ from tfn.lower.graph.split_reduction import (
     split_k,
     two_pass_reduce,
 )
-from tfn.lower.graph.unit_operands import rounded, rounded_conv, rows_of_bytes
+from tfn.lower.graph.unit_operands import rounded, rounded_conv
 from tfn.lower.graph.wide_operands import store_second, widened
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
 from tfn.lower.target.register_tile import accumulators, best_tile
@@ -132,66 +132,29 @@ MIN_INDICES = 256
 MAX_ELEMENTS_OF_INDEX = 4
 """Elements per index up to which computing it counts beside adding them."""
 
+Pack = Callable[[UOp], UOp]
+"""Copies operands of a contraction, where that pays."""
+
 BYTE_DTYPES = frozenset({int8.dtype, uint8.dtype})
 
 
-def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
-    """Rewrites contractions, reductions and concatenations for their loops on a target.
-
-    Bodies of loops and branches stay as they are: they are lowered by themselves.
-    """
-    pack = _unpacked if target.grid else partial(pack_b, target=target)
-    order = list(walk(outputs))
-    has_updates = any(node.op is Op.SCATTER for node in order)
-    count = users(outputs, order) if has_updates else {}
-
-    def prepared(node: UOp, u: UOp) -> UOp:
-        if u.op is Op.CONV:
-            if u.arg.tf32:
-                u = changed("round-to-tf32", u, rounded_conv(u, target))
-            wide = widened(u, target)
-            packed = polyphase(
-                wide, lambda conv: split_channels(pad_explicitly(conv), target, pack)
-            )
-            u = build.cast(changed("prepare-convolution", wide, packed), u.dtype)
-        elif u.op is Op.DOT:
-            u = _prepare_dot(u, target)
-        elif u.op is Op.REDUCE:
-            u = changed("reduce-in-order-of-memory", u, in_order_of_memory(u, target))
-            u = changed("two-pass-reduce", u, two_pass_reduce(u, target))
-        elif u.op is Op.CONCAT:
-            u = changed("concat-tree", u, concat_tree(u))
-        elif u.op is Op.WHERE and has_updates:
-            # An update that others read too would be computed twice.
-            if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
-                u = changed("masked-update", u, masked_update(u))
-        elif u.op is Op.PERMUTE:
-            u = build.permute(u.src[0], u.arg)
-        elif u.op is Op.FLIP and u.src[0].op is Op.FLIP and u.src[0].arg == u.arg:
-            u = u.src[0].src[0]
-        elif u.op is Op.SCATTER and not target.grid:
-            reduced = changed("few-bins", u, scatter_as_reduction(u, target))
-            if reduced is u:
-                reduced = changed("compute-indices-before", u, compute_indices_before(u))
-            u = reduced
-        elif u.op is Op.DETACH:
-            u = u.src[0]
-        return u
-
-    return mapped(outputs, prepared, order=order)
+def convolution(u: UOp, target: Target, pack: Pack | None = None, widen: Pack = lambda u: u) -> UOp:
+    """A convolution with padding as it is read, its channels split and its operands packed."""
+    wide = widen(u)
+    packed = polyphase(wide, lambda c: split_channels(pad_explicitly(c), target, pack or unpacked))
+    return build.cast(changed("prepare-convolution", wide, packed), u.dtype)
 
 
-def _prepare_dot(u: UOp, target: Target) -> UOp:
-    """A contraction for a matrix unit, else as a GEMV, else split along its sums and packed.
-
-    A grid copies tiles to local memory instead: it needs no packed operands.
-    """
+def _convolution(u: UOp, target: Target) -> UOp:
     if u.arg.tf32:
-        u = changed("round-to-tf32", u, rounded(u, target))
-    if target.grid:
-        u = changed("rows-along-the-sum", u, rows_of_bytes(u, target))
-        is_split = bool(u.arg.contract_a) and not u.arg.batch_a
-        return split_k(u, target, _unpacked) if is_split else u
+        u = changed("round-to-tf32", u, rounded_conv(u))
+    return convolution(u, target, partial(pack_b, target=target), partial(widened, target=target))
+
+
+def _product(u: UOp, target: Target) -> UOp:
+    """A contraction for a matrix unit, else as a GEMV, else split along its sums and packed."""
+    if u.arg.tf32:
+        u = changed("round-to-tf32", u, rounded(u))
     is_exact = build.accumulator(u.dtype) not in FLOATS
     packed: UOp = u
     if is_exact or not target.batch_invariant:
@@ -225,7 +188,8 @@ def _pack(u: UOp, target: Target) -> UOp:
     return store_second(panels, target)
 
 
-def _unpacked(u: UOp) -> UOp:
+def unpacked(u: UOp) -> UOp:
+    """The operands where they are."""
     return u
 
 
@@ -479,3 +443,60 @@ def gemv(u: UOp) -> UOp:
     sums = build.scatter(start, everywhere, reduce(add, products), Op.ADD, 1)
     total = build.add_up(sums, (0,))
     return build.reshape(build.cast(total, u.dtype), u.shape)
+
+
+# Functions.
+
+
+def reduction(u: UOp, target: Target, whole_rows: bool = True) -> UOp:
+    """A reduction in the order of memory, in two passes if it is long: see `two_pass_reduce`."""
+    u = changed("reduce-in-order-of-memory", u, in_order_of_memory(u, target))
+    split: UOp = changed("two-pass-reduce", u, two_pass_reduce(u, target, whole_rows))
+    return split
+
+
+def _scatter(u: UOp, target: Target) -> UOp:
+    reduced: UOp = changed("few-bins", u, scatter_as_reduction(u, target))
+    if reduced is u:
+        reduced = changed("compute-indices-before", u, compute_indices_before(u))
+    return reduced
+
+
+def _flip(u: UOp, target: Target) -> UOp:
+    is_undone = u.src[0].op is Op.FLIP and u.src[0].arg == u.arg
+    return u.src[0].src[0] if is_undone else u
+
+
+Rules = Mapping[Op, Callable[[UOp, Target], UOp]]
+
+# fmt: off
+RULES: Rules = {
+    Op.CONV: _convolution, Op.DOT: _product, Op.REDUCE: reduction, Op.SCATTER: _scatter,
+    Op.CONCAT: lambda u, target: changed("concat-tree", u, concat_tree(u)),
+    Op.PERMUTE: lambda u, target: build.permute(u.src[0], u.arg),
+    Op.FLIP: _flip,
+    Op.DETACH: lambda u, target: u.src[0],
+}
+# fmt: on
+"""Ops as loops of a processor compute them; all others stay."""
+
+
+def prepare(outputs: Sequence[UOp], target: Target, rules: Rules = RULES) -> list[UOp]:
+    """Rewrites contractions, reductions and concatenations for their loops on a target.
+
+    Bodies of loops and branches stay as they are: they are lowered by themselves.
+    """
+    order = list(walk(outputs))
+    has_updates = any(node.op is Op.SCATTER for node in order)
+    count = users(outputs, order) if has_updates else {}
+
+    def prepared(node: UOp, u: UOp) -> UOp:
+        if u.op is Op.WHERE and has_updates:
+            # An update that others read too would be computed twice.
+            if all(s.op is not Op.SCATTER or count[t] == 1 for s, t in zip(u.src, node.src)):
+                u = changed("masked-update", u, masked_update(u))
+            return u
+        rule = rules.get(u.op)
+        return u if rule is None else rule(u, target)
+
+    return mapped(outputs, prepared, order=order)

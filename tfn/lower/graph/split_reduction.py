@@ -255,10 +255,11 @@ def in_order_of_memory(u: UOp, target: Target) -> UOp:
     return in_order_of_memory(build.reduce(value, arg.op, axes), target)
 
 
-def two_pass_reduce(u: UOp, target: Target) -> UOp:
+def two_pass_reduce(u: UOp, target: Target, whole_rows: bool = True) -> UOp:
     """A long reduction to few values -> partial results of fixed tiles, then theirs.
 
     On a target that is `batch_invariant` the number of values does not count, nor how they lie.
+    With `whole_rows` a core adds up each of many rows alone.
     """
     arg: Reduce = u.arg
     x = u.src[0]
@@ -268,7 +269,7 @@ def two_pass_reduce(u: UOp, target: Target) -> UOp:
     if not few or size < MIN_ELEMENTS_TO_SPLIT:
         return u
     along = kept_axes == list(range(len(kept_axes))) and not target.batch_invariant
-    if along and outputs >= MIN_WHOLE_ROWS and target.grid is None and arg.index is None:
+    if along and outputs >= MIN_WHOLE_ROWS and whole_rows and arg.index is None:
         return u
     # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
     axis = next((a for a in arg.axes if x.shape[a] >= PARTIAL_RESULTS), None)

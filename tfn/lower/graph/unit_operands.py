@@ -12,42 +12,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from tfn.dtypes import FLOAT32, int8
-from tfn.lower.target.target import Target
+from tfn.dtypes import int8
+from tfn.lower.target.grid import Grid
 from tfn.trace import build
 from tfn.trace.grid_argument import GROUP_ROWS, SWIZZLE_BYTES
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-def _has_tf32(target: Target) -> bool:
-    return target.grid is not None and target.grid.unit(FLOAT32.name) is not None
-
-
-def rounded_conv(u: UOp, target: Target) -> UOp:
+def rounded_conv(u: UOp, has_unit: bool = False) -> UOp:
     """A convolution of rounded factors, as `rounded`; the weights have rows along the channels."""
     x, w = map(build.tf32, u.src)
     axes = (*range(w.ndim - 2), w.ndim - 1, w.ndim - 2)
     rows = build.permute(UOp(Op.GBARRIER, (build.permute(w, axes),)), axes)
-    arg = replace(u.arg, tf32=_has_tf32(target))
+    arg = replace(u.arg, tf32=has_unit)
     return build.conv(UOp(Op.GBARRIER, (x,)), rows, arg)
 
 
-def rounded(u: UOp, target: Target) -> UOp:
+def rounded(u: UOp, has_unit: bool = False) -> UOp:
     """A contraction whose factors are rounded before, each once; for a unit of tf32 it stays one.
 
     That unit leaves out the bits that rounding has made zero, so that its products are exact.  It
     loads whole rows along the sum: the copies have these.
     """
     arg = u.arg
-    if not _has_tf32(target):
+    if not has_unit:
         src = tuple(UOp(Op.GBARRIER, (build.tf32(x),)) for x in u.src)
         return UOp(Op.DOT, src, replace(arg, tf32=False))
     rows = [build.permute(build.tf32(x), (*o, *sums)) for x, o, sums in _sides(u)]
     return _of_rows(u, [UOp(Op.GBARRIER, (x,)) for x in rows])
 
 
-def rows_of_bytes(u: UOp, target: Target) -> UOp:
+def rows_of_bytes(u: UOp, grid: Grid) -> UOp:
     """A contraction of int8 with rows along the sum, copied where they are not, for four warps.
 
     Their unit takes no others.  A copy moves each byte once, and a product reads it for each 256
@@ -55,7 +51,7 @@ def rows_of_bytes(u: UOp, target: Target) -> UOp:
     """
     if {x.dtype for x in u.src} != {int8.dtype} or len(u.arg.contract_a) != 1:
         return u
-    if target.grid is None or target.grid.unit("int8", warps=4) is None:
+    if grid.unit("int8", warps=4) is None:
         return u
     sides = _sides(u)
     free = [prod(x.shape[i] for i in others[len(u.arg.batch_a) :]) for x, others, _ in sides]

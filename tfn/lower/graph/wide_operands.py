@@ -36,8 +36,8 @@ With 16 columns, 1,024 rows and sums of 1,024 bfloat16 took 671 us, with copies 
 
 
 def widened(u: UOp, target: Target) -> UOp:
-    """A contraction with wide operands, unless a grid or the order of sums forbids it."""
-    if target.grid or target.batch_invariant:
+    """A contraction with wide operands, unless the order of sums forbids it."""
+    if target.batch_invariant:
         return u
     wide: UOp = changed("widen-operands", u, widen_operands(u))
     return wide
@@ -61,7 +61,7 @@ def widen_operands(u: UOp) -> UOp:
 
 def store_second(u: UOp, target: Target) -> UOp:
     """A contraction whose second operand is in memory if it is converted from 16 bits."""
-    if target.grid or target.batch_invariant or u.op is not Op.DOT:
+    if target.batch_invariant or u.op is not Op.DOT:
         return u
     a, b = u.src
     if b.dtype != FLOAT32 or not _is_half(b) or not _pays(u):

@@ -1,5 +1,6 @@
 """Grids: the parts of the compiler for machines that run groups of threads.
 
+arrays   products, reductions, sorts, scans and scatters for groups of threads
 passes   the passes of a grid
 """
 

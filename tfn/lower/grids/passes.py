@@ -10,9 +10,12 @@ from dataclasses import replace
 
 from tfn.dtypes import BFLOAT16
 from tfn.lower.codegen import grid
-from tfn.lower.codegen.sort import sort
+from tfn.lower.codegen.sort import group_sort, sort
+from tfn.lower.codegen.sort.plan import sort_and_outputs
+from tfn.lower.fuse import boundaries
 from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.fourier import Products
+from tfn.lower.grids import arrays
 from tfn.lower.loops import grid_heuristics, loop_nest, memos
 from tfn.lower.math import decompose
 from tfn.lower.passes import CORES, Pass, is_sort
@@ -27,9 +30,19 @@ def _real(function: UOp, target: Target) -> UOp:
     return complex_pairs.lower_complex(function, Products.ALL, has_unit)
 
 
+def _sort(body: UOp, target: Target) -> tuple[UOp, ...]:
+    """A sort by a group for each tile of rows, or by a thread alone."""
+    if sort_and_outputs(body)[0].arg.shared:
+        return group_sort.instructions(body, grid_of(target))
+    return sort.instructions(body, target)[0]
+
+
 # fmt: off
 GRID = replace(CORES, **{step.name: step for step in (
     Pass("complex_pairs", _real, "JAXPR", "JAXPR"),
+    Pass("boundaries",
+         lambda u, target: boundaries.insert_barriers(u, target, arrays.rewritten),
+         "JAXPR", "KERNELS"),
     Pass("decompose",
          lambda u, target: decompose.decompose([memos.computed_again(u)], target.lacks)[0],
          "RANGES", "RANGES"),
@@ -39,6 +52,7 @@ GRID = replace(CORES, **{step.name: step for step in (
          lambda n, target: grid.linearize(n, Op.FMA not in target.lacks, grid_of(target)),
          "SPLIT", "LINEAR"),
     Pass("prefetch",      lambda items, target: items, "LINEAR", "LINEAR"),
+    Pass("sort",          _sort, "RANGES", "LINEAR"),
 )})
 # fmt: on
 """The passes of machines that run groups of threads."""

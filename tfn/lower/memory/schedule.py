@@ -24,8 +24,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from tfn._support.frozen import frozen
 from tfn.dtypes import INT64, DType
-from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.fuse import ranges
 from tfn.lower.fuse.analysis import output_in_memory, part_in_memory
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.memory import barriers, overlap, planner
@@ -60,7 +61,21 @@ from tfn.trace.uop import UOp, const, reshaped
 HOST_CALL_NS = 5_000
 """Estimated time of a call of the host, beside its own work: Python enters and leaves."""
 
-MakeKernel = Callable[[UOp, Target], Kernel]
+
+@frozen
+class Lowering:
+    """The parts of the compiler that a schedule calls.
+
+    Attributes:
+        cut: gives a function its barriers.
+        kernel: lowers the body of a kernel.
+        is_driven: whether the processor runs the steps itself, on its threads; else the host does,
+            one after the other, and copies what it needs at once.
+    """
+
+    cut: Callable[[UOp, Target], UOp]
+    kernel: Callable[[UOp, Target], Kernel]
+    is_driven: bool
 
 
 class Scheduler:
@@ -72,8 +87,8 @@ class Scheduler:
         loops: the number of loops so far.
     """
 
-    def __init__(self, target: Target, make_kernel: MakeKernel) -> None:
-        self.target, self.make_kernel = target, make_kernel
+    def __init__(self, target: Target, lowering: Lowering) -> None:
+        self.target, self.lowering = target, lowering
         self.live_ranges: dict[Allocation, planner.LiveRange] = {}
         self.position = self.loops = 0
 
@@ -120,7 +135,7 @@ class Scheduler:
         An output with a target is written there.  A target may be the memory of a parameter, as
         that of a carry: it is written in place where that is safe, and copied to otherwise.
         """
-        cut = boundaries.insert_barriers(function, self.target)
+        cut = self.lowering.cut(function, self.target)
         kernels = overlap.overlapped(ranges.indexed_kernels(cut))
         views = {UOp(Op.PARAM, (), p): view for p, view in zip(function.arg.params, params)}
         results = [*map(output_in_memory, cut.src)]
@@ -175,11 +190,8 @@ class Scheduler:
         return ScheduledFunction(cut, steps, views)
 
     def _may_defer(self, kernel: Region, step: PlannedStep) -> bool:
-        """Whether memory stays as it is until the end of a message: that of values made here.
-
-        A grid copies what is on the host, and does so at once.
-        """
-        if self.target.grid is not None or any(s.op is Op.PARAM for s in kernel.node.src):
+        """Whether memory stays as it is until the end of a message: that of values made here."""
+        if not self.lowering.is_driven or any(s.op is Op.PARAM for s in kernel.node.src):
             return False
         return all(view.allocation.space is Space.ARENA for view in step.operands[step.written :])
 
@@ -217,7 +229,7 @@ class Scheduler:
         origin: IndexedKernel | None = None,
     ) -> PlannedStep:
         """A launch of the kernel of a body."""
-        kernel = self.make_kernel(body, self.target)
+        kernel = self.lowering.kernel(body, self.target)
         return self.step(operands, origin=origin, kernel=kernel, operands=operands, written=written)
 
     def step(self, used: Sequence[View], **fields: Any) -> PlannedStep:
@@ -364,7 +376,7 @@ class Scheduler:
         self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
     ) -> list[PlannedStep]:
         """A call of a routine, which gets a part of the arena as its own."""
-        callee = routine_schedule(node.src[0], self.target, self.make_kernel)
+        callee = routine_schedule(node.src[0], self.target, self.lowering)
         arena = View(Allocation(Space.ARENA, 0, align_up(callee.routine.arena_bytes)))
         views = (*operands[1:], *outputs, arena)
         return [self.step(views, operands=views, callee=callee)]
@@ -443,17 +455,17 @@ def carry_in_place(
 
 
 def schedule(
-    function: UOp, target: Target, make_kernel: MakeKernel, outputs: Sequence[bool]
+    function: UOp, target: Target, lowering: Lowering, outputs: Sequence[bool]
 ) -> Schedule:
     """A whole function, in steps, with addresses.
 
     Args:
         function: a FUNCTION without complex values.
         target: the machine that kernels are made for.
-        make_kernel: lowers the body of a kernel.
+        lowering: makes the kernels.
         outputs: which outputs are written; the others are inputs or other outputs.
     """
-    scheduler = Scheduler(target, make_kernel)
+    scheduler = Scheduler(target, lowering)
     params = [View(Allocation(Space.INPUT, i, 0)) for i in range(len(function.arg.params))]
     targets = [
         View(Allocation(Space.OUTPUT, i, 0)) if written else None
@@ -461,15 +473,15 @@ def schedule(
     ]
     scheduled = scheduler.function(function, params, targets)
     offsets, arena_bytes = planner.plan_arena(scheduler.live_ranges)
-    steps = barriers.Finalizer(offsets, target.grid is None).all_steps(scheduled)
+    steps = barriers.Finalizer(offsets, lowering.is_driven).all_steps(scheduled)
     routine = Routine(steps, len(params), arena_bytes, work_ns(scheduled), kernel_times_ns(steps))
     return Schedule(routine, scheduled, scheduler.live_ranges, offsets)
 
 
 @lru_cache(maxsize=256)
-def routine_schedule(function: UOp, target: Target, make_kernel: MakeKernel) -> Schedule:
+def routine_schedule(function: UOp, target: Target, lowering: Lowering) -> Schedule:
     """A function that is called, scheduled once for all its calls in all programs."""
-    return schedule(function, target, make_kernel, [True] * len(function.src))
+    return schedule(function, target, lowering, [True] * len(function.src))
 
 
 def work_ns(scheduled: ScheduledFunction | None) -> int:

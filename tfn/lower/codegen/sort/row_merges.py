@@ -40,8 +40,7 @@ UNROLL = 2
 def lanes(target: Target, word: DType) -> int:
     """Words of a vector by which a target merges rows; 0 where it does not."""
     n = target.vector_bytes // word.itemsize
-    can = target.grid is None and word not in target.scalars and 2 <= n <= MAX_LANES
-    return n if can else 0
+    return n if word not in target.scalars and 2 <= n <= MAX_LANES else 0
 
 
 @frozen

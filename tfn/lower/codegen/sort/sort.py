@@ -105,8 +105,6 @@ def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
 
     Its buffers are the results, the scratch if there is any, and the operands.
     """
-    if target.grid is not None and sort_and_outputs(body)[0].arg.shared:
-        return group_sort.instructions(body, target.grid), groups_and_threads(body)[0]
     code, p = Builder(), plan_of(body)
     uncached = CACHED_L2_DIVISOR * 2 * p.size * p.word.itemsize > target.l2_bytes
     # Threads share groups, not rows: each group needs scratch of its own.
@@ -130,9 +128,9 @@ def _sort_side_by_side(code: Builder, p: SortPlan, body: UOp, group: UOp, target
     node, used = sort_and_outputs(body)
     key, memory = node.src[0], scratch(node, used)
     words = UOp(Op.PARAM, (), Param(len(used), memory.shape, p.word))
-    # A vector may take several registers, but no part of one.
-    fits = target.vector_bytes <= network.LANE_BYTES and p.word not in target.scalars
-    has_lanes = target.grid is None and fits
+    # A vector may take several registers, but no part of one; a register may be of one number.
+    fits = target.lane_bytes < target.vector_bytes <= network.LANE_BYTES
+    has_lanes = fits and p.word not in target.scalars
     blocks = -(-p.rows // p.lanes)
     per_group = -(-blocks // p.groups)
     end = build.minimum((group + 1) * per_group, const(blocks, INT64))
