@@ -15,6 +15,7 @@ recurrent    RNN, GRU, LSTM
 images       samples between elements: resizes, grids, regions
 signal       losses, Fourier transforms, random numbers
 control      branches, loops, sequences
+microsoft    operations of com.microsoft
 
 Source: the ONNX operator schemas, https://onnx.ai/onnx/operators.
 """
@@ -29,6 +30,7 @@ from tfn.onnx.ops import (
     elementwise,
     images,
     indexing,
+    microsoft,
     movement,
     products,
     recurrent,
@@ -46,8 +48,9 @@ OPS: dict[str, Callable[..., Any]] = {
     **images.OPS,
     **signal.OPS,
     **control.OPS,
+    **{name: microsoft.OPS[name] for name in microsoft.IN_STANDARD},
 }
 """Functions by the names of operations of the standard."""
 
-MICROSOFT: dict[str, Callable[..., Any]] = {}
-"""Functions of operations of com.microsoft that the standard does not have."""
+MICROSOFT: dict[str, Callable[..., Any]] = microsoft.OPS
+"""Functions of operations of com.microsoft; others in that domain are those of the standard."""

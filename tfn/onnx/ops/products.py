@@ -47,7 +47,7 @@ def Det(x: Value) -> Value:
     return jnp.linalg.det(jnp.asarray(x))
 
 
-def _along(value: Value, rank: int, axis: int) -> Value:
+def along(value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point so that it broadcasts along one axis."""
     return (
         value.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
@@ -62,7 +62,7 @@ def _blocked(value: Value, x: Value, axis: int, block: int) -> Value:
 
 
 def _of_axis(value: Value, x: Value, axis: int, block: int) -> Value:
-    return _blocked(value, x, axis, block) if block else _along(value, x.ndim, axis)
+    return _blocked(value, x, axis, block) if block else along(value, x.ndim, axis)
 
 
 def QuantizeLinear(
@@ -133,7 +133,7 @@ def _centred(x: Value, zero: Value, axis: int) -> Value:
     if zero is None:
         return wide
     zero = jnp.asarray(zero).astype("int32")
-    return wide - (_along(zero, wide.ndim, axis) if zero.ndim == 1 else zero)
+    return wide - (along(zero, wide.ndim, axis) if zero.ndim == 1 else zero)
 
 
 def MatMulInteger(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
@@ -155,7 +155,7 @@ def QLinearMatMul(
 ) -> Value:
     """A product of quantized matrices, quantized."""
     sums = jnp.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype("float32")
-    scale = _along(a_scale, a.ndim, -2).astype("float32") * _along(b_scale, b.ndim, -1).astype(
+    scale = along(a_scale, a.ndim, -2).astype("float32") * along(b_scale, b.ndim, -1).astype(
         "float32"
     )
     return _rounded(sums * scale / y_scale.astype("float32"), y_zero, np.dtype(y_zero.dtype))
@@ -202,8 +202,8 @@ def QLinearConv(
     """A convolution of quantized arrays, quantized."""
     sums = ConvInteger(x, w, x_zero, w_zero, **options)
     if bias is not None:
-        sums = sums + _along(jnp.asarray(bias), sums.ndim, 1)
-    scale = _along(x_scale * w_scale, sums.ndim, 1)
+        sums = sums + along(jnp.asarray(bias), sums.ndim, 1)
+    scale = along(x_scale * w_scale, sums.ndim, 1)
     return _rounded(sums.astype("float32") * scale / y_scale, y_zero, np.dtype(y_zero.dtype))
 
 
@@ -231,7 +231,7 @@ def Attention(
     flat = q.ndim == 3
     if flat:
         q, k, v = (
-            _heads(x, n) for x, n in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
+            by_heads(x, n) for x, n in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
         )
     if past_key is not None:
         k = jnp.concatenate([jnp.asarray(past_key), k], 2)
@@ -293,7 +293,7 @@ def LinearAttention(
     """Attention whose state is a matrix for each head, step by step."""
     dtype = q.dtype
     heads = [(q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads)]
-    q, k, v = (_heads(jnp.asarray(x).astype("float32"), n) for x, n in heads)
+    q, k, v = (by_heads(jnp.asarray(x).astype("float32"), n) for x, n in heads)
     state_dtype = dtype if past is None else past.dtype
     state = jnp.zeros((*k.shape[:2], k.shape[-1], v.shape[-1]), "float32")
     state = state if past is None else jnp.asarray(past).astype("float32")
@@ -302,7 +302,7 @@ def LinearAttention(
     for gate in (decay, beta):
         wide = None if gate is None else jnp.asarray(gate).astype("float32")
         count = kv_num_heads if gate is None or gate.shape[-1] % kv_num_heads == 0 else 1
-        rows.append(jnp.zeros((*k.shape[:3], 1)) if wide is None else _heads(wide, count))
+        rows.append(jnp.zeros((*k.shape[:3], 1)) if wide is None else by_heads(wide, count))
 
     def step(state: Value, row: Any) -> Any:
         q, k, v, decay, beta = row
@@ -333,7 +333,7 @@ def CausalConvWithState(
     return y, wide[:, :, wide.shape[2] - before :]
 
 
-def _heads(x: Value, count: int | None) -> Value:
+def by_heads(x: Value, count: int | None) -> Value:
     """Features of each head along an axis of their own: (batch, heads, time, features)."""
     return x.reshape(*x.shape[:2], count, -1).swapaxes(1, 2)
 

@@ -1,0 +1,535 @@
+"""Operations of onnxruntime's own domain, com.microsoft: fused and quantized parts of networks.
+
+What has the name and the meaning of an operation of the standard is not here: it is that one.
+
+Source: the operators of onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfn import nn
+from tfn import numpy as jnp
+from tfn.onnx.ops.control import integers_or_none
+from tfn.onnx.ops.elementwise import OPS as ELEMENTWISE
+from tfn.onnx.ops.elementwise import HardSigmoid, LeakyRelu, Softmax
+from tfn.onnx.ops.known import Value, like, numbers
+from tfn.onnx.ops.movement import Concat
+from tfn.onnx.ops.products import (
+    DequantizeLinear,
+    DynamicQuantizeLinear,
+    Gemm,
+    MatMulInteger,
+    QuantizeLinear,
+    along,
+    by_heads,
+)
+from tfn.onnx.ops.products import RotaryEmbedding as rotate
+from tfn.onnx.ops.windows import AveragePool, Conv, LayerNormalization, RMSNormalization
+
+# Attention.
+
+
+def _attend(
+    q: Value, k: Value, v: Value, scale: float | None, bias: Value, softcap: float = 0.0
+) -> Value:
+    """Attention of heads (batch, heads, time, features) with a bias that is added."""
+    group = q.shape[1] // k.shape[1]
+    if group > 1:
+        k, v = jnp.repeat(k, group, 1), jnp.repeat(v, group, 1)
+    products = (q @ k.swapaxes(-1, -2)) * like(q, scale or q.shape[-1] ** -0.5)
+    if softcap:
+        products = like(q, softcap) * jnp.tanh(products / like(q, softcap))
+    y = nn.softmax(products if bias is None else products + bias, axis=-1) @ v
+    return y.swapaxes(1, 2).reshape(y.shape[0], y.shape[2], -1)
+
+
+def _padding(mask: Value, rows: int, columns: int, filtered: float) -> Value:
+    """A mask of keys as a bias: raw, or lengths, or ends and starts of the keys that count."""
+    given = jnp.asarray(mask)
+    keys = jnp.arange(columns)
+    if given.ndim == 1:
+        seen = keys < given[:rows, None]
+        if given.size == 2 * rows:
+            seen = seen & (keys >= given[rows:, None])
+        seen = seen[:, None, None]
+    else:
+        seen = given.astype(bool).reshape(given.shape[0], *[1] * (4 - given.ndim), *given.shape[1:])
+    return jnp.where(seen, np.float32(0), np.float32(filtered))
+
+
+def _causal(rows: int, columns: int) -> Value:
+    """A bias that hides later keys."""
+    ahead = jnp.arange(columns) - jnp.arange(rows)[:, None] - (columns - rows)
+    return jnp.where(ahead <= 0, np.float32(0), np.finfo(np.float32).min)
+
+
+def _added(*biases: Value) -> Value:
+    total = None
+    for bias in biases:
+        total = bias if total is None else total if bias is None else total + bias
+    return total
+
+
+def Attention(
+    x: Value,
+    w: Value,
+    bias: Value = None,
+    mask: Value = None,
+    past: Value = None,
+    extra: Value = None,
+    past_length: Value = None,
+    num_heads: int = 1,
+    unidirectional: int = 0,
+    qkv_hidden_sizes: Sequence[int] | None = None,
+    scale: float | None = None,
+    mask_filter_value: float = -10000.0,
+    outputs: int = 1,
+) -> Value:
+    """Attention of an array to itself, by one matrix for queries, keys and values."""
+    rows = jnp.asarray(x) @ jnp.asarray(w)
+    rows = rows if bias is None else rows + bias
+    sizes = qkv_hidden_sizes or [rows.shape[-1] // 3] * 3
+    q, k, v = (
+        by_heads(part, num_heads) for part in jnp.split(rows, list(np.cumsum(sizes)[:2]), axis=-1)
+    )
+    if past is not None:
+        k, v = (jnp.concatenate([p, n], 2) for p, n in zip(jnp.asarray(past), (k, v)))
+    columns = k.shape[2]
+    hidden = None if mask is None else _padding(mask, len(q), columns, mask_filter_value)
+    later = _causal(q.shape[2], columns) if unidirectional else None
+    y = _attend(q, k, v, scale, _added(hidden, extra, later))
+    return (y, jnp.stack([k, v])) if outputs > 1 else y
+
+
+def MultiHeadAttention(
+    query: Value,
+    keys: Value = None,
+    values: Value = None,
+    bias: Value = None,
+    mask: Value = None,
+    extra: Value = None,
+    past_key: Value = None,
+    past_value: Value = None,
+    num_heads: int = 1,
+    scale: float | None = None,
+    unidirectional: int = 0,
+    mask_filter_value: float = -10000.0,
+    outputs: int = 1,
+) -> Value:
+    """Attention of queries to keys, which may be packed with them, or split into heads."""
+    query = jnp.asarray(query)
+    if keys is None:  # (batch, time, heads, 3, features)
+        q, k, v = (query[:, :, :, i].swapaxes(1, 2) for i in range(3))
+    elif values is None:  # keys and values are packed
+        pairs = jnp.asarray(keys)
+        q, k, v = by_heads(query, num_heads), *(pairs[:, :, :, i].swapaxes(1, 2) for i in range(2))
+    else:
+        parts = [query, jnp.asarray(keys), jnp.asarray(values)]
+        if bias is not None:
+            ends = np.cumsum([parts[0].shape[-1], parts[0].shape[-1]])
+            pieces = jnp.split(jnp.asarray(bias), list(ends))
+            parts = [p + b if p.ndim == 3 else p for p, b in zip(parts, pieces)]
+        q, k, v = (p if p.ndim == 4 else by_heads(p, num_heads) for p in parts)
+    if past_key is not None:
+        k = jnp.concatenate([jnp.asarray(past_key), k], 2)
+        v = jnp.concatenate([jnp.asarray(past_value), v], 2)
+    columns = k.shape[2]
+    hidden = None if mask is None else _padding(mask, len(q), columns, mask_filter_value)
+    later = _causal(q.shape[2], columns) if unidirectional else None
+    y = _attend(q, k, v, scale, _added(hidden, extra, later))
+    return (y, k, v)[:outputs] if outputs > 1 else y
+
+
+def GroupQueryAttention(
+    query: Value,
+    keys: Value,
+    values: Value,
+    past_key: Value,
+    past_value: Value,
+    last: Value,
+    total: Value,
+    cos: Value = None,
+    sin: Value = None,
+    positions: Value = None,
+    extra: Value = None,
+    num_heads: int = 1,
+    kv_num_heads: int = 1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    do_rotary: int = 0,
+    rotary_interleaved: int = 0,
+    local_window_size: int = -1,
+    outputs: int = 1,
+) -> Value:
+    """Attention with a cache, of which each row of the batch has filled a part; `last` says the
+    place of the last key of each row."""
+    query = jnp.asarray(query)
+    if keys is None:
+        size = query.shape[-1] // (num_heads + 2 * kv_num_heads)
+        ends = [num_heads * size, (num_heads + kv_num_heads) * size]
+        query, keys, values = jnp.split(query, ends, axis=-1)
+    counts = (num_heads, kv_num_heads, kv_num_heads)
+    q, k, v = (by_heads(jnp.asarray(x), n) for x, n in zip((query, keys, values), counts))
+    time, held = q.shape[2], 0 if past_key is None else past_key.shape[2]
+    room = _room(total, held)
+    filled = jnp.asarray(last).reshape(-1).astype("int32") + 1
+    begins = jnp.maximum(filled - time, 0) if held else jnp.zeros_like(filled)
+    places = begins[:, None] + jnp.arange(time)
+    if do_rotary:
+        angles = places if positions is None else jnp.asarray(positions)
+        options = {"interleaved": rotary_interleaved, "rotary_embedding_dim": 2 * cos.shape[-1]}
+        q, k = (rotate(x, cos, sin, angles, **options) for x in (q, k))
+    k, v = (_filled(p, new, begins, room) for p, new in ((past_key, k), (past_value, v)))
+    ahead = jnp.arange(room) - places[:, None, :, None]
+    seen = ahead <= 0
+    if local_window_size > 0:
+        seen = seen & (ahead > -local_window_size)
+    bias = jnp.where(seen, like(q, 0), like(q, -np.inf))
+    y = _attend(q, k, v, scale or None, _added(bias, extra), softcap)
+    return (y, k, v)[:outputs] if outputs > 1 else y
+
+
+def _room(total: Value, held: int) -> int:
+    """The keys of a cache after a call: it grows where it is full."""
+    known = integers_or_none(total) if held else int(numbers(total, "keys").reshape(-1)[0])
+    return held if known is None else max(held, known)
+
+
+def _filled(past: Value, new: Value, begins: Value, room: int) -> Value:
+    """A cache of `room` keys with new ones at the place where each row begins."""
+    shape = (*new.shape[:2], room, new.shape[-1])
+    old = jnp.zeros(shape, new.dtype)
+    if past is not None and past.shape[2]:
+        old = old.at[:, :, : past.shape[2]].set(jnp.asarray(past)[:, :, :room])
+    place = jnp.arange(room) - begins[:, None]
+    held = jnp.clip(place, 0, new.shape[2] - 1)
+    moved = jnp.take_along_axis(new, held[:, None, :, None], 2)
+    return jnp.where((place == held)[:, None, :, None], moved, old)
+
+
+def RotaryEmbedding(
+    x: Value,
+    positions: Value,
+    cos: Value,
+    sin: Value,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    interleaved: int = 0,
+    is_packed_batching: int = 0,
+    scale: float = 1.0,
+) -> Value:
+    """Pairs of features turned by angles of their positions, or of the first one."""
+    x, places = jnp.asarray(x), jnp.asarray(positions)
+    if places.ndim == 1:
+        places = places.reshape(-1, 1) + jnp.arange(x.shape[-2])
+        places = jnp.broadcast_to(places, (len(x), x.shape[-2]))
+    size = rotary_embedding_dim or 2 * cos.shape[-1]
+    heads = num_heads or (x.shape[-1] // size if x.ndim == 3 else 0)
+    return rotate(x, cos, sin, places, interleaved, heads, size)
+
+
+# Normalization and activations.
+
+
+def SkipLayerNormalization(
+    x: Value,
+    skip: Value,
+    gamma: Value,
+    beta: Value = None,
+    bias: Value = None,
+    epsilon: float = 1e-12,
+    outputs: int = 1,
+) -> Value:
+    """`LayerNormalization` of a sum, which is the fourth result."""
+    total = _sum(x, skip, bias)
+    y, mean, scaled = LayerNormalization(total, gamma, beta, epsilon=epsilon, outputs=3)
+    return (y, mean, scaled, total)[:outputs] if outputs > 1 else y
+
+
+def _sum(x: Value, skip: Value, bias: Value) -> Value:
+    total = jnp.asarray(x) + jnp.asarray(skip)
+    return total if bias is None else total + bias
+
+
+def SimplifiedLayerNormalization(
+    x: Value, scale: Value, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    """The last axes by the root of their mean square."""
+    return RMSNormalization(x, scale, axis, epsilon, stash_type)
+
+
+def SkipSimplifiedLayerNormalization(
+    x: Value,
+    skip: Value,
+    gamma: Value,
+    bias: Value = None,
+    epsilon: float = 1e-12,
+    outputs: int = 1,
+) -> Value:
+    """`SimplifiedLayerNormalization` of a sum, which is the fourth result."""
+    total = _sum(x, skip, bias)
+    y = RMSNormalization(total, gamma, epsilon=epsilon)
+    return (y, None, None, total)[:outputs] if outputs > 1 else y
+
+
+def EmbedLayerNormalization(
+    ids: Value,
+    segments: Value,
+    words: Value,
+    places: Value,
+    kinds: Value,
+    gamma: Value,
+    beta: Value,
+    mask: Value = None,
+    positions: Value = None,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+    outputs: int = 1,
+) -> Value:
+    """Sums of embeddings of words, positions and segments, normalized; lengths by the mask."""
+    ids = jnp.asarray(ids)
+    where = jnp.arange(ids.shape[1]) if positions is None else jnp.asarray(positions)
+    total = jnp.asarray(words)[ids] + jnp.asarray(places)[where]
+    if kinds is not None and segments is not None:
+        total = total + jnp.asarray(kinds)[jnp.asarray(segments)]
+    y = LayerNormalization(total, gamma, beta, epsilon=epsilon)
+    none = jnp.zeros(len(ids), "int32")
+    lengths = none if mask is None else jnp.asarray(mask).sum(1).astype("int32")
+    return (y, lengths, total)[:outputs] if outputs > 1 else y
+
+
+def BiasGelu(x: Value, bias: Value) -> Value:
+    """Gauss's error linear unit of a sum."""
+    return nn.gelu(jnp.asarray(x) + bias, approximate=False)
+
+
+def Gelu(x: Value) -> Value:
+    """Gauss's error linear unit."""
+    return nn.gelu(jnp.asarray(x), approximate=False)
+
+
+def FastGelu(x: Value, bias: Value = None) -> Value:
+    """Gauss's error linear unit by a hyperbolic tangent."""
+    return nn.gelu(jnp.asarray(x) if bias is None else jnp.asarray(x) + bias, approximate=True)
+
+
+def QuickGelu(x: Value, alpha: float = 1.702) -> Value:
+    """Values times the logistic function of them."""
+    x = jnp.asarray(x)
+    return x * nn.sigmoid(like(x, alpha) * x)
+
+
+def _activated(y: Value, activation: str, options: Sequence[float]) -> Value:
+    """An activation by its name, with its numbers in order."""
+    if not activation:
+        return y
+    named: dict[str, Callable[..., Value]] = {
+        "LeakyRelu": LeakyRelu,
+        "HardSigmoid": HardSigmoid,
+        "Clip": jnp.clip,
+    }
+    return named.get(activation, ELEMENTWISE[activation])(y, *options)
+
+
+# Products.
+
+
+def FusedMatMul(
+    a: Value,
+    b: Value,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Value:
+    """A product of matrices, transposed or not, times a number."""
+    a, b = (
+        _turned(jnp.asarray(x), last, batch)
+        for x, last, batch in ((a, transA, transBatchA), (b, transB, transBatchB))
+    )
+    return (a @ b) * like(a, alpha)
+
+
+def _turned(x: Value, last: int, batch: int) -> Value:
+    if batch:  # the first axis goes before the last one
+        x = jnp.moveaxis(x, 0, -2)
+    return x.swapaxes(-1, -2) if last and x.ndim > 1 else x
+
+
+def FusedGemm(
+    a: Value,
+    b: Value,
+    c: Value = None,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    **options: Any,
+) -> Value:
+    """`Gemm`, then an activation."""
+    given = (activation_alpha, activation_beta, activation_gamma)
+    return _activated(Gemm(a, b, c, **options), activation, [n for n in given if n is not None])
+
+
+def FusedConv(
+    x: Value,
+    w: Value,
+    b: Value = None,
+    z: Value = None,
+    activation: str = "",
+    activation_params: Sequence[float] = (),
+    **options: Any,
+) -> Value:
+    """`Conv`, a sum, then an activation."""
+    y = Conv(x, w, b, **options)
+    return _activated(y if z is None else y + z, activation, activation_params)
+
+
+def MatMulNBits(
+    a: Value,
+    b: Value,
+    scales: Value,
+    zeros: Value = None,
+    group: Value = None,
+    bias: Value = None,
+    K: int = 0,
+    N: int = 0,
+    bits: int = 4,
+    block_size: int = 32,
+    accuracy_level: int = 0,
+    weight_prepacked: int = 0,
+) -> Value:
+    """A product with a matrix of few bits, which has a scale and a zero point for each block."""
+    a = jnp.asarray(a)
+    blocks = -(-K // block_size)
+    codes = _unpacked(b, bits).reshape(N, -1)[:, : blocks * block_size]
+    codes = codes.reshape(N, blocks, block_size).astype(a.dtype)
+    scale = jnp.asarray(scales).reshape(N, blocks, 1).astype(a.dtype)
+    if zeros is None:
+        zero: Value = like(a, 1 << bits - 1)
+    elif zeros.dtype == np.uint8:
+        rows = jnp.asarray(zeros).reshape(N, -1)
+        zero = _unpacked(rows, bits)[:, :blocks, None].astype(a.dtype)
+    else:
+        zero = jnp.asarray(zeros).reshape(N, blocks, 1).astype(a.dtype)
+    if group is None:
+        weights = ((codes - zero) * scale).reshape(N, -1)[:, :K]
+    else:
+        of = jnp.asarray(group)
+        zero = jnp.broadcast_to(zero, scale.shape)[:, of, 0]
+        weights = (codes.reshape(N, -1)[:, :K] - zero) * scale[:, of, 0]
+    y = a @ weights.T
+    return y if bias is None else y + bias
+
+
+def _unpacked(x: Value, bits: int) -> Value:
+    """Numbers of few bits, the first in the lowest ones of a byte."""
+    x = jnp.asarray(x)
+    if bits == 8:
+        return x
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts = (x[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return parts.reshape(*x.shape[:-1], -1)
+
+
+def MatMulIntegerToFloat(
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero: Value = None,
+    b_zero: Value = None,
+    bias: Value = None,
+) -> Value:
+    """A product of matrices of 8-bit integers, as floats."""
+    sums = MatMulInteger(a, b, a_zero, b_zero)
+    scale = jnp.asarray(a_scale) * along(jnp.asarray(b_scale), sums.ndim, -1)
+    y = sums.astype(scale.dtype) * scale
+    return y if bias is None else y + bias
+
+
+def DynamicQuantizeMatMul(
+    a: Value, b: Value, b_scale: Value, b_zero: Value = None, bias: Value = None
+) -> Value:
+    """A product with a matrix of 8-bit integers, for which the other one is quantized."""
+    codes, scale, zero = DynamicQuantizeLinear(a)
+    return MatMulIntegerToFloat(codes, b, scale, b_scale, zero, b_zero, bias)
+
+
+# Functions of quantized arrays, quantized.
+
+
+def _scaled(x: Value, scale: Value, zero: Value) -> Value:
+    return DequantizeLinear(x, scale, zero)
+
+
+def _quantized(function: Callable[..., Value]) -> Callable[..., Value]:
+    """The function of one quantized array: it, its scale and zero, those of the result."""
+
+    def run(
+        x: Value, scale: Value, zero: Value, y_scale: Value, y_zero: Value = None, **options: Any
+    ) -> Value:
+        return QuantizeLinear(function(_scaled(x, scale, zero), **options), y_scale, y_zero)
+
+    return run
+
+
+def _quantized_pair(function: Callable[..., Value]) -> Callable[..., Value]:
+    """The function of two quantized arrays, each with its scale and zero point."""
+
+    def run(*given: Value) -> Value:
+        a, b, (scale, *zero) = given[:3], given[3:6], given[6:]
+        return QuantizeLinear(function(_scaled(*a), _scaled(*b)), scale, *zero)
+
+    return run
+
+
+def QLinearConcat(scale: Value, zero: Value, *given: Value, axis: int) -> Value:
+    """Quantized arrays one after the other, each of which has a scale and a zero point."""
+    parts = [_scaled(*given[i : i + 3]) for i in range(0, len(given), 3)]
+    return QuantizeLinear(Concat(*parts, axis=axis), scale, zero)
+
+
+def _channels_first(pool: Callable[..., Value]) -> Callable[..., Value]:
+    """A pool of arrays whose channels may come last."""
+
+    def run(x: Value, channels_last: int = 0, **options: Any) -> Value:
+        if not channels_last:
+            return pool(x, **options)
+        return jnp.moveaxis(pool(jnp.moveaxis(x, -1, 1), **options), 1, -1)
+
+    return run
+
+
+def _mean_of_space(x: Value) -> Value:
+    return x.mean(tuple(range(2, x.ndim)), keepdims=True)
+
+
+# fmt: off
+OPS: dict[str, Callable[..., Any]] = {
+    "Attention": Attention, "MultiHeadAttention": MultiHeadAttention,
+    "GroupQueryAttention": GroupQueryAttention, "RotaryEmbedding": RotaryEmbedding,
+    "SkipLayerNormalization": SkipLayerNormalization,
+    "SimplifiedLayerNormalization": SimplifiedLayerNormalization,
+    "SkipSimplifiedLayerNormalization": SkipSimplifiedLayerNormalization,
+    "EmbedLayerNormalization": EmbedLayerNormalization,
+    "BiasGelu": BiasGelu, "Gelu": Gelu, "FastGelu": FastGelu, "QuickGelu": QuickGelu,
+    "FusedMatMul": FusedMatMul, "FusedGemm": FusedGemm, "FusedConv": FusedConv,
+    "MatMulNBits": MatMulNBits, "MatMulIntegerToFloat": MatMulIntegerToFloat,
+    "DynamicQuantizeMatMul": DynamicQuantizeMatMul,
+    "QLinearAdd": _quantized_pair(jnp.add), "QLinearMul": _quantized_pair(jnp.multiply),
+    "QLinearSigmoid": _quantized(nn.sigmoid), "QLinearLeakyRelu": _quantized(LeakyRelu),
+    "QLinearSoftmax": _quantized(Softmax), "QLinearConcat": QLinearConcat,
+    "QLinearAveragePool": _quantized(_channels_first(AveragePool)),
+    "QLinearGlobalAveragePool": _quantized(_channels_first(_mean_of_space)),
+}
+# fmt: on
+
+IN_STANDARD: tuple[str, ...] = ("SimplifiedLayerNormalization",)
+"""Operations that onnxruntime writes into the domain of the standard, which lacks them."""
