@@ -7,7 +7,8 @@ the elements; 16-bit floats are computed in 32 bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
+from fractions import Fraction
+from functools import cache, partial, reduce
 from math import factorial
 from operator import or_
 from typing import Any
@@ -17,9 +18,21 @@ import numpy as np
 from tfn import numpy as tnp
 from tfn._support.validate import unfit, unlike
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, finfo
-from tfn.lax.elementary import digamma, exp, lgamma, log, log1p
-from tfn.lax.logbeta import choose, log_beta, log_term
+from tfn.dtypes import FLOAT64, FLOATS, finfo
+from tfn.lax.branches import cond
+from tfn.lax.elementary import digamma, erfc, exp, expm1, lgamma, log, log1p, sin, sqrt
+from tfn.lax.logbeta import (
+    MIN_ASYMPTOTIC,
+    NEAR,
+    choose,
+    log1p_curvature,
+    log1p_rest,
+    log_beta,
+    log_gamma_1p,
+    log_rise,
+    log_share,
+    stirling_remainder,
+)
 from tfn.lax.loops import while_loop
 from tfn.lax.operand import arrays, expand
 from tfn.trace.build import accumulator
@@ -31,7 +44,7 @@ from tfn.transforms.vmap import vmap
 Arrays = tuple[Array, ...]
 
 MAX_TERMS = 2000
-"""Bound of the terms of a series or fraction: about 3 * sqrt(a) are needed, so a up to 4e5."""
+"""Bound of the terms of a series or fraction; of incomplete gamma functions they are under 200."""
 
 
 def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
@@ -127,14 +140,93 @@ def _any(conditions: Iterable[Array]) -> Array:
     return reduce(or_, conditions)
 
 
-def _parts(a: Array, x: Array, by_a: bool = False) -> tuple[Array, Arrays, Arrays]:
-    """Returns whether the fraction converges at a point (else the series does), and both values.
+NEAR_DIAGONAL = 64.0, 0.3
+"""Where x lies within 0.3 a of an a of 64 or more, the uniform expansion needs a few terms."""
 
-    Each is evaluated where it converges, and at a harmless point elsewhere.
+
+@cache
+def _uniform_coefficients(orders: int, powers: int) -> tuple[tuple[float, ...], ...]:
+    """The coefficients d[k][n] of ``eta**n / a**k`` in the uniform expansion.
+
+    With ``x / a = 1 + mu`` and ``eta**2 / 2 = mu - log1p(mu)``, mu is a power series in eta, and
+    the first row is ``1 / mu - 1 / eta``; each row gives the next.
     """
-    upper = (x > 1) & (x > a)
-    below = _series(a, choose(upper, 0.5, x), by_a)
-    return upper, below, _fraction(choose(upper, a, 1.0), choose(upper, x, 2.0), by_a)
+    count = powers + 2 * orders
+    mu = [Fraction(0), Fraction(1)]
+    for n in range(2, count + 3):
+        cross = sum((mu[i] * mu[n + 1 - i] for i in range(2, n)), Fraction(0))
+        mu.append(mu[n - 1] / (n + 1) - cross / 2)
+    inverse = [Fraction(1)]
+    for n in range(1, count + 2):
+        inverse.append(-sum((mu[i + 1] * inverse[n - i] for i in range(1, n + 1)), Fraction(0)))
+    first = row = inverse[1:]
+    rows = [row]
+    for _ in range(orders - 1):
+        row = [(n + 2) * row[n + 2] - row[1] * first[n] for n in range(len(row) - 2)]
+        rows.append(row)
+    return tuple(tuple(float(c) for c in row[:powers]) for row in rows)
+
+
+def _uniform(a: Array, x: Array, by_a: bool) -> Arrays:
+    """The uniform expansion for large a: the part above x, the part below, and, if `by_a`, the
+    derivative of the latter by a, divided by ``x**a * exp(-x) / gamma(a)``.
+
+    Source: Temme 1979, "The asymptotic expansion of the incomplete gamma functions"; DLMF 8.12.
+    """
+    orders, powers = (9, 17) if a.dtype == FLOAT64 else (4, 9)
+
+    def series(a: Array) -> Array:
+        mu = (x - a) / a
+        eta = mu * sqrt(2 * log1p_curvature(mu))
+        total = tnp.zeros_like(a)
+        for row in _uniform_coefficients(orders, powers)[::-1]:
+            inner = tnp.zeros_like(a)
+            for coefficient in row[::-1]:
+                inner = inner * eta + coefficient
+            total = total / a + inner
+        return total
+
+    mu = (x - a) / a
+    curvature = log1p_curvature(mu)
+    slope = sqrt(2 * curvature)  # eta / mu
+    total, change = jvp(series, (a,), (tnp.ones_like(a),)) if by_a else (series(a), a)
+    density = exp(-a * mu * mu * curvature) / sqrt(2 * np.pi * a)
+    distance = mu * slope * sqrt(a / 2)
+    values = 0.5 * erfc(distance) + density * total, 0.5 * erfc(-distance) - density * total
+    if not by_a:
+        return values
+    line = 1 - mu * curvature  # log1p(mu) / mu
+    by_density = -line / slope - (mu * line - 0.5 / a) * total - change
+    return *values, by_density * exp(stirling_remainder(a)) / a
+
+
+def _small_upper(a: Array, x: Array) -> Array:
+    """The part above x, for a and x up to 1: 1 less an alternating series, whose first term may be
+    almost 1."""
+    terms, power = tnp.zeros_like(x), tnp.ones_like(x)
+    for n in range(1, 20):
+        power = power * (-x / n)
+        terms = terms + power * (a / (a + n))
+    first = a * log(x) - log_gamma_1p(a)
+    return -expm1(first) - exp(first) * terms
+
+
+def _places(a: Array, x: Array) -> tuple[Array, Array]:
+    """Where the uniform expansion serves, and where the fraction converges; else the series."""
+    least, width = NEAR_DIAGONAL
+    near = (a >= least) & (abs(x - a) < width * a)
+    return near, ~near & (x > 1) & (x > a)
+
+
+def _parts(a: Array, x: Array, by_a: bool = False) -> tuple[Arrays, Arrays, Arrays]:
+    """The values of the uniform expansion, the fraction, and the series.
+
+    Each is evaluated where it serves, and at a harmless point elsewhere.
+    """
+    near, upper = _places(a, x)
+    below = _series(a, choose(near | upper, 0.5, x), by_a)
+    above = _fraction(choose(upper, a, 1.0), choose(upper, x, 2.0), by_a)
+    return _uniform(choose(near, a, 64.0), choose(near, x, 64.0), by_a), above, below
 
 
 def _inside(
@@ -154,12 +246,13 @@ def _inside(
     limit = choose(
         (x == 0) | ((a == np.inf) & (x < np.inf)), at_zero, choose(x == np.inf, at_infinity, x)
     )
-    other = choose((a == 0) & (x > 0), at_no_a, x * np.nan)
-    return choose(inside, value, choose((a > 0) & (x >= 0), limit, other))
+    other = choose((a == 0) & (x > 0), at_no_a, np.nan)
+    known = (a > 0) & (x >= 0) & ~((a == np.inf) & (x == np.inf))
+    return choose(inside, value, choose(known, limit, other))
 
 
-def _factor(a: Array, x: Array) -> Array:
-    return exp(log_term(a, x))
+def _share(a: Array, x: Array) -> Array:
+    return exp(log_share(a, x))
 
 
 def _times(factor: Array, value: Array) -> Array:
@@ -171,9 +264,11 @@ def _lower(a: Array, x: Array) -> Array:
     """The part of the gamma function below x."""
 
     def f(a: Array, x: Array) -> Array:
-        upper, (total,), (value,) = _parts(a, x)
-        factor = _factor(a, x)
-        return choose(upper, 1 - _times(factor, value), factor * total / a)
+        near, upper = _places(a, x)
+        (_, uniform), (value,), (total,) = _parts(a, x)
+        share = _share(a, x)
+        outside = choose(upper, 1 - _times(a * share, value), _times(share, total))
+        return choose(near, uniform, outside)
 
     return _inside(f, a, x, 0.0, 1.0, 1.0)
 
@@ -182,9 +277,12 @@ def _upper(a: Array, x: Array) -> Array:
     """The part of the gamma function above x, accurate where it is small."""
 
     def f(a: Array, x: Array) -> Array:
-        upper, (total,), (value,) = _parts(a, x)
-        factor = _factor(a, x)
-        return choose(upper, _times(factor, value), 1 - factor * total / a)
+        near, upper = _places(a, x)
+        (uniform, _), (value,), (total,) = _parts(a, x)
+        share, small = _share(a, x), (a <= 1) & (x <= 1)
+        part = _small_upper(choose(small, a, 1.0), choose(small, x, 1.0))
+        below = choose(small, part, 1 - _times(share, total))
+        return choose(near, uniform, choose(upper, _times(a * share, value), below))
 
     return _inside(f, a, x, 1.0, 0.0, 0.0)
 
@@ -193,11 +291,12 @@ def _by_a(a: Array, x: Array, sample: bool) -> Array:
     """The derivative of `_lower` by a; with `sample`, minus it, divided by the derivative by x."""
 
     def f(a: Array, x: Array) -> Array:
-        upper, (total, d_total), (value, d_value) = _parts(a, x, by_a=True)
-        slope = log(x) - digamma(a)
-        below = ((slope - 1 / a) * total + d_total) / a  # digamma(a + 1) = digamma(a) + 1 / a
-        above = slope * value + d_value
-        return _times(-x if sample else _factor(a, x), choose(upper, -above, below))
+        near, upper = _places(a, x)
+        (_, _, uniform), (value, d_value), (total, d_total) = _parts(a, x, by_a=True)
+        below = (log(x) - digamma(a + 1)) * total + d_total
+        above = -a * ((log(x) - digamma(a)) * value + d_value)
+        part = choose(near, a * uniform, choose(upper, above, below))
+        return _times(-x / a if sample else _share(a, x), part)
 
     return _inside(f, a, x, 0.0, 0.0)
 
@@ -270,7 +369,7 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
 
 def _density(a: Array, x: Array) -> Array:
     inside = x != 0
-    value = exp(log_term(a, choose(inside, x, 1.0)) - log(choose(inside, x, 1.0)))
+    value = exp(log_share(a, choose(inside, x, 1.0)) - log(choose(inside, x / a, 1.0)))
     return choose(inside, value, choose(a < 1, np.inf, choose(a == 1, 1.0, a * 0)))
 
 
@@ -285,49 +384,111 @@ igammac.defjvps(
 # The incomplete beta function.
 
 
-def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
-    """The continued fraction of the incomplete beta function, by the method of Lentz.
+def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """The continued fraction of the incomplete beta function, for x up to the mean; y is 1 - x.
 
-    Source: Lentz 1976, "Generating Bessel functions in Mie scattering calculations using continued
-        fractions".
+    Source: DiDonato, Morris 1992, "Algorithm 708: significant digit computation of the incomplete
+    beta function ratios": equations 9.
     """
     eps = float(finfo(x.dtype).eps)
-    tiny = float(finfo(x.dtype).tiny) / eps
-
-    def away(v: Array) -> Array:
-        return choose(abs(v) < tiny, tiny, v)
+    a = tnp.maximum(a, float(finfo(x.dtype).tiny) * 1e9)  # whose products keep their digits
+    start = 1 + _beta_gap(a, b, x, y)
 
     def more(state: Any) -> Any:
-        n, _, _, _, change = state
-        return (abs(change - 1) > eps) & (n < MAX_TERMS)
+        n, *_, value, last = state
+        return (abs(value - last) > eps * value) & (n < 3 * MAX_TERMS)
 
     def step(state: Any) -> Any:
-        n, c, d, value, _ = state
-        even = n * (b - n) * x / ((a + 2 * n - 1) * (a + 2 * n))
-        odd = -(a + n) * (a + b + n) * x / ((a + 2 * n) * (a + 2 * n + 1))
-        for part in (even, odd):
-            d, c = 1 / away(1 + part * d), away(1 + part / c)
-            change = c * d
-            value = value * change
-        return n + 1, c, d, value, change
+        n, above, below, value, _ = state
+        odd = a + (2 * n - 1)
+        weight = n * ((b - n) / odd) * x
+        alpha = ((a + (n - 1)) / odd) * (a + b + (n - 1)) * weight * x
+        beta = n + weight + (a + n) / (odd + 2) * (start + n * (1 + y))
+        top, bottom = alpha * above + beta * value, alpha * below + beta
+        return n + 1, value / bottom, 1 / bottom, top / bottom, value
 
-    one = tnp.ones_like(x)
-    first = 1 / away(1 - (a + b) * x / (a + 1))
-    value: Array = while_loop(more, step, (one, one, first, first, 2 * one))[3]
+    one, first = tnp.ones_like(x), (a + 1) / start
+    # Of the last convergent but one, and over the last denominator: numerator and denominator.
+    state = one, 0 * one, first / a, first, 0 * one
+    value: Array = while_loop(more, step, state)[3]
     return value
+
+
+NORMAL_FROM = 1e6
+"""Both parameters from here on the share is a normal one, but for ``1 / (a + b)`` of its slope."""
+
+
+def _beta_gap(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """``a - (a + b) * x``."""
+    return a * y - b * x
+
+
+def _beta_distance(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """``-log(x**a * y**b)``, less its least value."""
+    gap = _beta_gap(a, b, x, y)
+
+    def part(power: Array, far: Array, ratio: Array) -> Array:
+        near = abs(far) < NEAR
+        outside = choose(near, 1.0, far) - log(choose(near, 1.0, ratio))
+        return power * choose(near, log1p_rest(choose(near, far, 0.0)), outside)
+
+    return part(a, -gap / a, x * (1 + b / a)) + part(b, gap / b, y * (1 + a / b))
+
+
+def _beta_term(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """``log(x**a * y**b / (a * beta(a, b)))``."""
+    large = (a >= MIN_ASYMPTOTIC) & (b >= MIN_ASYMPTOTIC)
+    p, q, t, u = (choose(large, v, w) for v, w in ((a, 8.0), (b, 8.0), (x, 0.5), (y, 0.5)))
+    remainders = stirling_remainder(p) + (stirling_remainder(q) - stirling_remainder(p + q))
+    far = log(q / (p + q) / (2 * np.pi * p)) / 2 - _beta_distance(p, q, t, u) - remainders
+    p, q, t, u = (choose(large, w, v) for v, w in ((a, 1.0), (b, 1.0), (x, 0.5), (y, 0.5)))
+    tiny = p < 0.5
+    small = choose(tiny, p, 0.0)
+    scale = choose(tiny, log_gamma_1p(small) - log_rise(q, small), log_beta(p, q) + log(p))
+    upper = t > 0.5  # the larger of both is the rounded one
+    low = choose(upper, u, t)
+    line, other = log(low), log1p(-low)
+    power = p * choose(upper, other, line) + q * choose(upper, line, other)
+    return choose(large, far, power - scale)
+
+
+def _beta_normal(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """The first terms of the uniform expansion for large a and b: DLMF 8.18.9."""
+    distance, mean, both = _beta_distance(a, b, x, y), a / (a + b), a + b
+    gap = -_beta_gap(a, b, x, y) / both
+    spread = sqrt(mean * (b / both))
+    near = distance < 1e-4
+    line = gap / spread * sqrt(both / 2)
+    skew = (b - a) / both / (3 * spread) * sqrt(2 / both)
+    far = sqrt(choose(near, 1.0, distance)) * choose(gap < 0, -1.0, 1.0)
+    root = choose(near, line / (1 + skew * line), far)
+    first = choose(near, skew, 1 / far - 1 / choose(near, 1.0, line))
+    share: Array = 0.5 * erfc(-root) + exp(-distance) / (2 * np.sqrt(np.pi)) * first
+    return share
 
 
 def _beta(a: Array, b: Array, x: Array) -> Array:
     """The incomplete beta function, from the side on which the fraction converges fast."""
-    inside = (a > 0) & (b > 0) & (x > 0) & (x < 1)
+    inside = (a > 0) & (b > 0) & (a < np.inf) & (b < np.inf) & (x > 0) & (x < 1)
     p, q, t = choose(inside, a, 1.0), choose(inside, b, 1.0), choose(inside, x, 0.5)
-    swapped = t > (p + 1) / (p + q + 2)
-    p, q = choose(swapped, q, p), choose(swapped, p, q)
-    u = choose(swapped, 1 - t, t)
-    factor = p * log(u) + q * log1p(-u) - log_beta(p, q)
-    part = exp(factor) * _beta_fraction(p, q, u) / p
-    limit = choose((a > 0) & (b > 0) & ((x == 0) | (x == 1)), x, x * np.nan)
-    return choose(inside, choose(swapped, 1 - part, part), limit)
+    u = 1 - t
+    large = (p >= NORMAL_FROM) & (q >= NORMAL_FROM)
+    pairs = (p, NORMAL_FROM), (q, NORMAL_FROM), (t, 0.5), (u, 0.5)
+    normal = _beta_normal(*(choose(large, v, w) for v, w in pairs))
+    small = (q < 0.1) & (t < 0.99)  # the part from 0 to x, which 1 less the other would not tell
+    swapped = (_beta_gap(p, q, t, u) < t - u) & ~small
+    p, q, t, u = (choose(swapped, v, w) for v, w in ((q, p), (p, q), (u, t), (t, u)))
+    p, q, t, u = (choose(large, v, w) for v, w in ((1.0, p), (1.0, q), (0.5, t), (0.5, u)))
+    part = exp(_beta_term(p, q, t, u)) * _beta_fraction(p, q, t, u)
+    part = tnp.minimum(part, 1.0)
+    part = choose(large, normal, choose(swapped, 1 - part, part))
+    # All weight lies at 0 if a is 0 or b infinite, at 1 if b is 0 or a infinite.
+    at_zero, at_one = (a == 0) | (b == np.inf), (b == 0) | (a == np.inf)
+    step = choose(at_zero, x > 0, choose(at_one, x == 1, x)).astype(x.dtype)
+    known = (a >= 0) & (b >= 0) & (x >= 0) & (x <= 1)
+    known = known & ~((a == b) & ((a == 0) | (a == np.inf)))
+    limit = choose(known & (at_zero | at_one | (x == 0) | (x == 1)), step, np.nan)
+    return choose(inside, part, limit)
 
 
 _BETA = each(_beta, "betainc")
@@ -369,7 +530,12 @@ def _moved(f: Callable[..., Array], i: int) -> Callable[..., Array]:
 
 
 def _beta_density(dx: Array, out: Array, a: Array, b: Array, x: Array) -> Array:
-    return dx * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - log_beta(a, b))
+    edge = (x == 0) | (x == 1)
+    t = choose(edge, 0.5, x)
+    value = exp(_beta_term(a, b, t, 1 - t)) * (a / t) / (1 - t)
+    order = choose(x == 0, a, b)  # at 0 and 1 the density is that power less 1 of nothing
+    limit = choose(order < 1, np.inf, choose(order > 1, 0.0, choose(x == 0, b, a)))
+    return dx * choose(edge & (a > 0) & (b > 0), limit, value)
 
 
 betainc.defjvps(_moved(_BETA, 0), _moved(_BETA, 1), _beta_density)
@@ -381,26 +547,55 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _DIRECT = 9
 
 
-def _zeta(s: Array, q: Array) -> Array:
-    """Sums the first terms, and the rest by the formula of Euler and Maclaurin."""
+def _zeta_sum(s: Array, q: Array) -> Array:
+    """Sums the first terms, and the rest by the formula of Euler and Maclaurin; q > 0."""
+    q = choose(q < np.inf, q, 1.0)
     total = sum(((q + k) ** -s for k in range(_DIRECT)), start=tnp.zeros_like(q))
     end = q + _DIRECT
     power = end**-s
-    rest = end * power / (s - 1) + power / 2
+    rest = end ** (1 - s) / (s - 1) + power / 2
     factor = s * power / end
     for j, number in enumerate(_BERNOULLI):
         n = 2 * j + 2
         rest = rest + number / factorial(n) * factor
-        factor = factor * (s + n - 1) * (s + n) / (end * end)
-    return choose((s > 1) & (q > 0), total + rest, choose(s == 1, np.inf, s * np.nan))
+        factor = factor * ((s + n - 1) / end) * ((s + n) / end)
+    return total + rest
+
+
+def _zeta(s: Array, q: Array) -> Array:
+    inside = (s > 1) & (s < np.inf) & (q > 0) & (q < np.inf)
+    value = _zeta_sum(choose(inside, s, 2.0), choose(inside, q, 1.0))
+    # An infinite s leaves the terms whose base is 1 or less.
+    limit = choose(s == np.inf, choose(q == 1, 1.0, choose(q < 1, np.inf, 0.0)), 0.0)
+    limit = choose((s > 1) & (q == q), limit, np.nan)
+    return choose(inside, value, choose((s == 1) & (q == q), np.inf, limit))
 
 
 _ZETA = each(_zeta, "zeta")
 
 
+def _zeta_below(s: Array, q: Array) -> Array:
+    """For negative q and whole s: the terms of all whole k, less those that q leaves out."""
+    part = choose(q == -np.inf, 0.0, q - tnp.round(q))
+    near = choose(part == 0, 0.5, part)
+    next_ = near - tnp.sign(near)
+    sign = 1 - 2 * (s % 2)
+    rest = _ZETA(s, 1 + tnp.maximum(near, next_)) + sign * _ZETA(s, 1 - tnp.minimum(near, next_))
+    value = (near**-s + next_**-s) + rest - sign * _ZETA(s, 1 - q)
+    value = choose((part == 0) | (s == np.inf), np.inf, value)
+    return choose((s == tnp.floor(s)) | (part == 0), value, np.nan)
+
+
+@custom_jvp
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """Returns the Hurwitz zeta function: the sum of ``1 / (q + k)**x`` over k = 0, 1, ..., for q >
-    0.
+    """Returns the Hurwitz zeta function: the sum of ``1 / (q + k)**x`` over k = 0, 1, ...
+
+    Args:
+        x: floats, a scalar or an array of the shape and dtype of `q`.
+        q: floats, a scalar or an array; a negative one needs a whole x.
+
+    Returns:
+        Floats: inf where x is 1 or a term has no inverse, NaN where x is below 1.
 
     Raises:
         DTypeError, ShapeError: unless both have one floating dtype and one shape.
@@ -409,7 +604,36 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
         >>> zeta(2.0, 1.0).item()  # pi**2 / 6
         1.6449...
     """
-    return _ZETA(x, q)
+    s, q = arrays(x, q)
+    below = (q <= 0) & (s > 1)
+    above = _ZETA(s, choose(below, 1.0, q))
+    found: Array = cond(
+        tnp.any(below),
+        lambda s, q: choose(below, _zeta_below(s, choose(below, q, 0.0)), above),
+        lambda s, q: above,
+        *tnp.broadcast_arrays(s, q),
+    )
+    return found
+
+
+zeta.defjvps(_moved(_ZETA, 0), lambda dq, out, s, q: dq * (-s * zeta(s + 1, q)))
+
+
+def _riemann(s: Array) -> Array:
+    below = s < 0
+    inside = choose(below, 1 - s, s)
+    value = _zeta_sum(choose((inside == 1) | (inside == np.inf), 2.0, inside), tnp.ones_like(s))
+    value = choose(inside == 1, np.inf, choose(inside == np.inf, 1.0, value))
+    # The functional equation; the sine is 0 exactly at even numbers.
+    t = choose(below, s, -1.0)
+    half = t / 2
+    whole = tnp.round(half)
+    sine = sin(np.pi * (half - whole)) * (1 - 2 * (abs(whole) % 2))
+    scale = 2 * exp((t - 1) * np.log(2 * np.pi) + lgamma(1 - t))
+    return choose(below, choose(sine == 0, 0.0, sine * scale * value), value)
+
+
+riemann_zeta = each(_riemann, "zeta")
 
 
 @custom_jvp

@@ -87,7 +87,8 @@ _DEBYE = [float(b / math.factorial(k + 1)) for k, b in enumerate(bernoulli_numbe
 
 
 def spence(x: ArrayLike) -> Array:
-    """The dilogarithm as the integral of ``log(t) / (1 - t)`` from 1 to x; NaN for negative x.
+    """The dilogarithm as the integral of ``log(t) / (1 - t)`` from 1 to x; NaN for negative x,
+    and for inf as in SciPy.
 
     Example:
         >>> spence(1.0).item(), round(spence(0.0).item(), 5)
@@ -121,8 +122,7 @@ def _spence(x: Array) -> Array:
     value = tnp.where(reflected, math.pi**2 / 6 - log_y * log_other - direct, direct)
     log_x = tnp.log(tnp.where(inverted, x, 1))
     value = tnp.where(inverted, -value - log_x * log_x / 2, value)
-    value = tnp.where(tnp.isinf(x), -tnp.inf, value)
-    return tnp.where(x >= 0, value, tnp.nan).astype(kind)
+    return tnp.where((x >= 0) & (x < tnp.inf), value, tnp.nan).astype(kind)
 
 
 @_spence.defjvp

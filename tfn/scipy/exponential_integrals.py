@@ -54,6 +54,7 @@ def _expi(x: Array) -> Array:
     far = tnp.where(x < 0, _fraction(size), _asymptotic(x))
     near = (x > -1) & (x <= SERIES_BELOW)
     inside = tnp.where(near, x, 1)
+    far = tnp.where(x == tnp.inf, x, far)
     return tnp.where(x == 0, -tnp.inf, tnp.where(near, _series(inside), far))
 
 

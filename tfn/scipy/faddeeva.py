@@ -70,7 +70,15 @@ def _upper(z: Array) -> Array:
 @custom_jvp
 def _wofz(z: Array) -> Array:
     below = tnp.imag(z) < 0
-    upper = _upper(tnp.where(below, -z, z))
+    above = tnp.where(below, -z, z)
+    size = abs(tnp.real(above)) + tnp.imag(above)
+    far = size > _FAR
+    upper = _upper(tnp.where(far, 1, above))
+    upper = tnp.where(far, (1j / math.sqrt(math.pi)) / tnp.where(far, above, 1), upper)
+    upper = tnp.where(tnp.isinf(size), 0, upper)
+    line = tnp.real(z)
+    bell = tnp.exp(-line * line).astype(upper.dtype) + 1j * tnp.imag(upper)
+    upper = tnp.where((tnp.imag(z) == 0), bell, upper)
     inside = tnp.where(below, z, 0)
     return tnp.where(below, 2 * tnp.exp(-inside * inside) - upper, upper)
 

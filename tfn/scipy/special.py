@@ -9,7 +9,8 @@ from tfn import numpy as jnp
 from tfn._support.validate import integer, one_of
 from tfn.array import Array, ArrayLike, Axes
 from tfn.eager.operands import together
-from tfn.lax.logbeta import log_beta, log_rise
+from tfn.lax.logbeta import log1p_rest, log_beta, log_rise, whole
+from tfn.lax.special import riemann_zeta
 from tfn.nn import functions
 from tfn.nn.functions import logsumexp as logsumexp
 from tfn.scipy.definite_integrals import expn as expn
@@ -148,13 +149,7 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
         0.0
     """
     p, q = reals("rel_entr", p, q)
-    both = (p > 0) & (q > 0)
-    inside_p, inside_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
-    near = (inside_p < 2 * inside_q) & (inside_q < 2 * inside_p)  # of a ratio of almost 1
-    change = (inside_p - inside_q) / jnp.where(near, inside_q, jnp.inf)
-    far = jnp.log(inside_p) - jnp.log(inside_q)
-    entropy = inside_p * jnp.where(near, jnp.log1p(change), far)
-    return jnp.where(both, entropy, jnp.where((p == 0) & (q >= 0), 0, _nan_or_inf(p, q)))
+    return _relative(p, q, less=False)
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
@@ -165,11 +160,22 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
         0.0
     """
     p, q = reals("kl_div", p, q)
-    return rel_entr(p, q) - p + q
+    return _relative(p, q, less=True)
 
 
-def _nan_or_inf(p: Array, q: Array) -> Array:
-    return jnp.where((p != p) | (q != q), jnp.nan, jnp.inf)
+def _relative(p: Array, q: Array, less: bool) -> Array:
+    """``p * log(p / q)``, and ``- p + q`` if `less`, without cancellation where p is near q."""
+    both = (p > 0) & (q > 0)
+    a, b = jnp.where(both, p, 1), jnp.where(both, q, 1)
+    near = (a < 2 * b) & (b < 2 * a)
+    u, v = jnp.where(near, a, 1), jnp.where(near, b, 1)
+    change = (v - u) / u
+    close = u * (log1p_rest(change) if less else 0 - jnp.log1p(change))
+    u, v = jnp.where(near, 1, a), jnp.where(near, 1, b)
+    far = u * (jnp.log(u) - jnp.log(v))
+    value = jnp.where(near, close, far - u + v if less else far)
+    known = jnp.where((p == 0) & (q >= 0), q if less else 0, jnp.inf)
+    return jnp.where(both, value, jnp.where((p != p) | (q != q), jnp.nan, known))
 
 
 # Sigmoids.
@@ -306,13 +312,19 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     return result
 
 
-def zeta(x: ArrayLike, q: ArrayLike = 1.0) -> Array:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """The Hurwitz zeta function: the sum of ``(q + k) ** -x`` over k = 0, 1, 2, ...
+
+    Args:
+        x: exponent, array or number; above 1 unless `q` is omitted.
+        q: first base, array or number; None for the Riemann zeta function of any real x.
 
     Example:
         >>> zeta(2.0, 1.0).round(4).tolist()
         1.6448999643325806
     """
+    if q is None:
+        return riemann_zeta(real("zeta", x))
     result: Array = lax.zeta(*reals("zeta", x, q))
     return result
 
@@ -364,9 +376,21 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
         12.0
     """
     z, m = reals("poch", z, m)
-    sign = gammasgn(z + m) * gammasgn(z)
-    nothing = (m == 0) & (z <= 0) & (z == jnp.floor(z))
-    return jnp.where(nothing, 1, sign * jnp.exp(log_rise(z, jnp.where(nothing, 1, m))))
+    end = z + m
+    steps = whole(m) & (end < 1) & ((z < 1) | ~whole(z))  # the factors are those of 1 - z, negated
+    sign = jnp.where(steps, _alternating(m) * _sign(1 - z), _sign(end) * _sign(z))
+    return sign * jnp.exp(log_rise(z, m))
+
+
+def _alternating(n: Array) -> Array:
+    """(-1)**n."""
+    return 1 - 2 * (abs(n) % 2)
+
+
+def _sign(x: Array) -> Array:
+    """`gammasgn`, and 1 at poles."""
+    sign = gammasgn(x)
+    return jnp.where((sign != sign) & (x == x), 1, sign)
 
 
 # The beta function.
@@ -391,7 +415,11 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
         True
     """
     a, b = reals("beta", a, b)
-    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
+    pole_a, pole_b = (whole(x) & (x <= 0) for x in (a, b))
+    other = jnp.where(whole(a) & whole(b) & (a + b < 1), jnp.where(pole_a, b, a), 0)
+    poles = pole_a | pole_b | (a == -jnp.inf) | (b == -jnp.inf)
+    sign = jnp.where(poles, _alternating(other), _sign(a) * _sign(b) * _sign(a + b))
+    return sign * jnp.exp(log_beta(a, b))
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
@@ -438,7 +466,8 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     n = n + k - 1 if repetition else n
     inside = (k >= 0) & (k <= n)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
-    count = jnp.exp(-log_beta(n - k + 1, k + 1)) / (n + 1)
+    least = jnp.minimum(k, n - k)
+    count = jnp.exp(log_rise(n - least + 1, least) - lax.lgamma(least + 1))
     whole = (n == jnp.floor(n)) & (k == jnp.floor(k))
     return jnp.where(inside, jnp.where(whole, jnp.round(count), count), 0)
 
@@ -526,8 +555,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
         1.0
     """
     x, power = reals("boxcox", x, lmbda)
-    zero = power == 0
-    return jnp.where(zero, jnp.log(x), jnp.expm1(power * jnp.log(x)) / jnp.where(zero, 1, power))
+    return _boxcox(jnp.log(x), power)
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
@@ -538,5 +566,20 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
         2.0
     """
     x, power = reals("boxcox1p", x, lmbda)
-    zero, line = power == 0, jnp.log1p(x)
-    return jnp.where(zero, line, jnp.expm1(power * line) / jnp.where(zero, 1, power))
+    return _boxcox(jnp.log1p(x), power)
+
+
+def _boxcox(line: Array, power: Array) -> Array:
+    """``expm1(power * line) / power``, by its series where the product is small."""
+    product = power * line
+    near, far, flat = abs(product) < 0.5, product > 80, (power == 0) & jnp.isinf(line)
+    flat_line = jnp.where(flat, line, 0)
+    inside = jnp.where(near, product, 0)
+    series = jnp.zeros_like(product)
+    for k in range(15, 0, -1):
+        series = (series * inside + 1) / k
+    power, line = (jnp.where(near, x, y) for x, y in ((1, power), (line, 0)))
+    outside = jnp.where(near | far, 1, product)
+    beyond = jnp.sign(power) * jnp.exp(jnp.where(far, product, 1) - jnp.log(abs(power)))
+    value = jnp.where(far, beyond, jnp.expm1(outside) / jnp.where(power == 0, 1, power))
+    return jnp.where(near, line * series, jnp.where(flat, flat_line, value))
