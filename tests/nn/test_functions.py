@@ -1,7 +1,9 @@
 """Activations against their definitions: far out, at their kinks, with NaN, and their gradients."""
 
 import math
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -57,6 +59,34 @@ def test_relu_has_no_slope_at_zero() -> None:
     slope = tfn.grad(nn.relu)
     assert [slope(x).item() for x in (-1.0, 0.0, 1.0)] == [0, 0, 1]
     assert nn.relu(np.array([-1, 2])).tolist() == [0, 2]
+
+
+def probability(x: mpmath.mpf) -> mpmath.mpf:
+    cube = mpmath.mpf("0.044715") * x**3
+    return (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (x + cube))) / 2
+
+
+@pytest.mark.parametrize(
+    "function, meaning",
+    [
+        (nn.gelu, lambda x: x * probability(x)),
+        (nn.silu, lambda x: x / (1 + mpmath.exp(-x))),
+    ],
+)
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_slopes_have_digits_in_both_tails(function: Any, meaning: Any, order: int) -> None:
+    derivative = function
+    for _ in range(order):
+        derivative = tfn.grad(derivative)
+    points = [-30.5, -9, -5, -1, -1e-4, 0, 1e-4, 1, 3, 5, 9, 31, 700]
+    x = np.array(points, np.float32)
+    with mpmath.workdps(400):
+        wanted = [float(mpmath.diff(meaning, mpmath.mpf(float(v)), order)) for v in x]
+    found = tfn.vmap(derivative)(jnp.asarray(x))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-36)
+    ends = tfn.vmap(derivative)(jnp.array([-np.inf, np.inf, -3e38, 3e38]))
+    limits = [[0, np.inf, 0, 3e38], [0, 1, 0, 1], [0, 0, 0, 0]]
+    np.testing.assert_allclose(ends, np.array(limits[order], np.float32))
 
 
 def test_gelu() -> None:

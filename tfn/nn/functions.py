@@ -121,9 +121,37 @@ def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*a
     """
     x = weaken(_floating(x), False)
     if approximate:
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-        return x * (0.5 * (1.0 + jnp.tanh(inner)))
+        result: Array = _gelu_by_tanh(x)
+        return result
     return 0.5 * x * lax.erfc(-x * math.sqrt(0.5))
+
+
+_GELU_SCALE, _GELU_CUBE = 2 * math.sqrt(2 / math.pi), 0.044715
+_GELU_END = 30.0
+"""The probability is 0 or 1 from here on in every dtype: larger numbers would overflow as cubes."""
+
+
+@custom_jvp
+def _gelu_by_tanh(x: Array) -> Array:
+    """With ``(1 + tanh(u)) / 2`` as ``logistic(2 * u)``, which keeps its digits below 0."""
+    return jnp.maximum(x, -_GELU_END) * lax.logistic(
+        _gelu_logit(jnp.clip(x, -_GELU_END, _GELU_END))
+    )
+
+
+def _gelu_logit(x: Array) -> Array:
+    return _GELU_SCALE * (x + _GELU_CUBE * (x * x * x))
+
+
+@_gelu_by_tanh.defjvp
+def _gelu_by_tanh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """By the probabilities of both sides: one minus the larger has no digits."""
+    (x,), (dx,) = primals, tangents
+    inside = jnp.clip(x, -_GELU_END, _GELU_END)
+    logit = _gelu_logit(inside)
+    below, above = lax.logistic(logit), lax.logistic(-logit)
+    slope_of_logit = _GELU_SCALE * (1 + 3 * _GELU_CUBE * (inside * inside))
+    return _gelu_by_tanh(x), dx * (below * (1 + inside * above * slope_of_logit))
 
 
 def sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
@@ -155,8 +183,25 @@ def silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         >>> silu(jnp.array(1.0)).item()
         0.731...
     """
-    x = _floating(x)
-    return x * sigmoid(x)
+    result: Array = _silu(_floating(x))
+    return result
+
+
+_SILU_END = 800.0
+"""The logistic function is 0 or 1 from here on in every dtype."""
+
+
+@custom_jvp
+def _silu(x: Array) -> Array:
+    return jnp.maximum(x, -_SILU_END) * lax.logistic(x)
+
+
+@_silu.defjvp
+def _silu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """By the values at x and -x: one minus the larger has no digits."""
+    (x,), (dx,) = primals, tangents
+    inside = jnp.clip(x, -_SILU_END, _SILU_END)
+    return _silu(x), dx * (lax.logistic(x) * (1 + inside * lax.logistic(-x)))
 
 
 swish = silu
