@@ -100,7 +100,7 @@ ROOMS = (
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("pack",           ANNEX,    1_766, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_215,  9.6, "as measured"),
-    Room("onnx",           ANNEX,    4_720, 12.2, "functions both ways for each operation"),
+    Room("onnx",           ANNEX,    4_860, 12.2, "functions both ways for each operation"),
     Room("compat",         ANNEX,    3_782,  9.7, "as measured"),
     Room("scipy",          ANNEX,    3_810, 12.5, "distributions answer NaN as SciPy's do"),
     Room("experimental",   ANNEX,    3_266, 11.5, "as measured"),
@@ -156,7 +156,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 92_770}
+BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 92_910}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 

@@ -12,6 +12,7 @@ In reading order:
     sizes: one graph for all sizes, where sizes are open.
     tidy: equal nodes joined, names.
     insides: what saving needs of the inside of tfn.
+    __main__: the command `python -m tfn.onnx`.
 """
 
 from tfn.onnx.model import Model as Model

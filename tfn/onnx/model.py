@@ -178,6 +178,15 @@ def _graphs_of(node: Node) -> Iterator[Graph]:
                 yield graph
 
 
+def every_node(file: File) -> Iterator[Node]:
+    """The nodes of a model, those of functions of the file and of graphs within nodes too."""
+    waiting = [*file.graph.nodes, *(n for f in file.functions.values() for n in f.nodes)]
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        waiting += [inner for graph in _graphs_of(node) for inner in graph.nodes]
+
+
 def _lacking(file: File, nodes: Sequence[Node]) -> Iterator[str]:
     """The names of operations without a function, once for each node."""
     for node in nodes:
