@@ -243,6 +243,31 @@ def parameters(
     return values, sizes
 
 
+def sampled(
+    name: str,
+    body: Callable[..., UOp],
+    key: KeyLike,
+    shape: ShapeLike | None,
+    dtype: DTypeLike | None,
+    *bounds: ArrayLike,
+) -> Array:
+    """Floating numbers by a graph builder.
+
+    Args:
+        name: of the sampler, for errors.
+        body: takes the words of a key, parameters, shape and dtype.
+        key: the key.
+        shape: of the result; that of the parameters if None.
+        dtype: of the result; float32 if None.
+        *bounds: parameters.
+    """
+    kind, words = floating(name, dtype), words_of(name, key)
+    if not bounds:
+        return apply(body, [words], a_shape(name, shape), kind)
+    values, sizes = parameters(name, kind, shape, *bounds)
+    return apply(body, [words, *values], sizes, kind)
+
+
 def uniform(
     key: KeyLike,
     shape: ShapeLike = (),
@@ -269,12 +294,9 @@ def uniform(
         >>> uniform(key(0), (3,)).round(4).tolist()  # doctest: +ELLIPSIS
         [0.947..., 0.978..., 0.332...]
     """
-    kind = floating("uniform", dtype)
-    words = words_of("uniform", key)
     if _is(minval, 0) and _is(maxval, 1):
-        return apply(unit, [words], a_shape("uniform", shape), kind)
-    values, sizes = parameters("uniform", kind, shape, minval, maxval)
-    return apply(between, [words, *values], sizes, kind)
+        return sampled("uniform", unit, key, shape, dtype)
+    return sampled("uniform", between, key, shape, dtype, minval, maxval)
 
 
 def _is(value: ArrayLike, number: int) -> bool:
@@ -301,8 +323,7 @@ def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) 
     if dtype is not None and dtypes.canonical(dtype) in dtypes.COMPLEXES:
         words, sizes = words_of("normal", key), a_shape("normal", shape)
         return apply(complex_normal_body, [words], sizes, dtypes.canonical(dtype))
-    kind = floating("normal", dtype)
-    return apply(normal_body, [words_of("normal", key)], a_shape("normal", shape), kind)
+    return sampled("normal", normal_body, key, shape, dtype)
 
 
 def truncated_normal(
@@ -331,10 +352,7 @@ def truncated_normal(
         >>> bool((truncated_normal(key(0), -2.0, 2.0, (100,)) < 2.0).all())
         True
     """
-    kind = floating("truncated_normal", dtype)
-    words = words_of("truncated_normal", key)
-    values, sizes = parameters("truncated_normal", kind, shape, lower, upper)
-    return apply(truncated_body, [words, *values], sizes, kind)
+    return sampled("truncated_normal", truncated_body, key, shape, dtype, lower, upper)
 
 
 GUMBEL = {"low": gumbel_body, "high": fine_gumbel_body}
@@ -372,8 +390,7 @@ def gumbel(
         >>> gumbel(key(0), (3,)).shape
         (3,)
     """
-    kind, body = floating("gumbel", dtype), gumbel_of("gumbel", mode)
-    return apply(body, [words_of("gumbel", key)], a_shape("gumbel", shape), kind)
+    return sampled("gumbel", gumbel_of("gumbel", mode), key, shape, dtype)
 
 
 def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
@@ -392,9 +409,7 @@ def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = N
         >>> bool((exponential(key(0), (9,)) >= 0).all())
         True
     """
-    kind = floating("exponential", dtype)
-    words = words_of("exponential", key)
-    return apply(exponential_body, [words], a_shape("exponential", shape), kind)
+    return sampled("exponential", exponential_body, key, shape, dtype)
 
 
 def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
@@ -413,8 +428,7 @@ def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None)
         >>> laplace(key(0), (3,)).shape
         (3,)
     """
-    kind = floating("laplace", dtype)
-    return apply(laplace_body, [words_of("laplace", key)], a_shape("laplace", shape), kind)
+    return sampled("laplace", laplace_body, key, shape, dtype)
 
 
 def bernoulli(

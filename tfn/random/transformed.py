@@ -17,6 +17,7 @@ from tfn.random.distributions import (
     normal_body,
     parameters,
     rademacher_body,
+    sampled,
     unit,
 )
 from tfn.random.keys import KeyLike, words_of
@@ -136,8 +137,7 @@ def cauchy(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) 
         >>> cauchy(key(0), (3,)).shape
         (3,)
     """
-    kind = floating("cauchy", dtype)
-    return apply(cauchy_body, [words_of("cauchy", key)], a_shape("cauchy", shape), kind)
+    return sampled("cauchy", cauchy_body, key, shape, dtype)
 
 
 def logistic(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
@@ -156,8 +156,7 @@ def logistic(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
         >>> logistic(key(0), (3,)).shape
         (3,)
     """
-    kind = floating("logistic", dtype)
-    return apply(logistic_body, [words_of("logistic", key)], a_shape("logistic", shape), kind)
+    return sampled("logistic", logistic_body, key, shape, dtype)
 
 
 def maxwell(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
@@ -176,8 +175,7 @@ def maxwell(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None)
         >>> bool((maxwell(key(0), (9,)) >= 0).all())
         True
     """
-    kind = floating("maxwell", dtype)
-    return apply(maxwell_body, [words_of("maxwell", key)], a_shape("maxwell", shape), kind)
+    return sampled("maxwell", maxwell_body, key, shape, dtype)
 
 
 def double_sided_maxwell(
@@ -235,9 +233,7 @@ def pareto(
         >>> bool((pareto(key(0), 2.0, (9,)) >= 1).all())
         True
     """
-    kind, words = floating("pareto", dtype), words_of("pareto", key)
-    values, sizes = parameters("pareto", kind, shape, b)
-    return apply(pareto_body, [words, *values], sizes, kind)
+    return sampled("pareto", pareto_body, key, shape, dtype, b)
 
 
 def lognormal(
@@ -264,9 +260,7 @@ def lognormal(
         >>> bool((lognormal(key(0), 0.5, (9,)) > 0).all())
         True
     """
-    kind, words = floating("lognormal", dtype), words_of("lognormal", key)
-    values, sizes = parameters("lognormal", kind, shape, sigma)
-    return apply(lognormal_body, [words, *values], sizes, kind)
+    return sampled("lognormal", lognormal_body, key, shape, dtype, sigma)
 
 
 def rayleigh(
@@ -290,9 +284,7 @@ def rayleigh(
         >>> bool((rayleigh(key(0), 1.0, (9,)) >= 0).all())
         True
     """
-    kind, words = floating("rayleigh", dtype), words_of("rayleigh", key)
-    values, sizes = parameters("rayleigh", kind, shape, scale)
-    return apply(rayleigh_body, [words, *values], sizes, kind)
+    return sampled("rayleigh", rayleigh_body, key, shape, dtype, scale)
 
 
 def weibull_min(
@@ -351,9 +343,7 @@ def wald(
         >>> bool((wald(key(0), 1.0, (9,)) > 0).all())
         True
     """
-    kind, words = floating("wald", dtype), words_of("wald", key)
-    values, sizes = parameters("wald", kind, shape, mean)
-    return apply(wald_body, [words, *values], sizes, kind)
+    return sampled("wald", wald_body, key, shape, dtype, mean)
 
 
 def triangular(
@@ -385,9 +375,7 @@ def triangular(
         >>> bool((x >= -1.0).all() and (x <= 2.0).all())
         True
     """
-    kind, words = floating("triangular", dtype), words_of("triangular", key)
-    values, sizes = parameters("triangular", kind, shape, left, mode, right)
-    return apply(triangular_body, [words, *values], sizes, kind)
+    return sampled("triangular", triangular_body, key, shape, dtype, left, mode, right)
 
 
 def geometric(
