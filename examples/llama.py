@@ -21,13 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from command_line import run
 from llama_files import END, START, Data, Shape, babbler, read
 from rich.console import Console
 
 import tfn
 from tfn import nn, random
 from tfn import numpy as jnp
-from tfn.config import config
 
 
 @nn.module
@@ -197,15 +197,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Tell a story; the exit status."""
-    options = parse(arguments)
-    if options.threads is not None:
-        config.threads = options.threads
-    console = Console()
-    try:
-        tell(options, console)
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return run(tell, parse(arguments), interrupted="")
 
 
 if __name__ == "__main__":

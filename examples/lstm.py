@@ -16,17 +16,16 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from char_gpt import Alphabet, Text, load
+from command_line import add_scene, add_training, parsed, run
 from rich.console import Console
 
 import tfn
 from tfn import lax, nn, random
 from tfn import numpy as jnp
-from tfn.config import config
 from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.progress import Training, plot
@@ -187,42 +186,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--learning-rate", type=float, default=4e-3)
-    parser.add_argument("--prompt", default="MACBETH.\n", help="how the scene begins")
-    parser.add_argument("--characters", type=int, default=600, help="length of the scene")
-    parser.add_argument("--temperature", type=float, default=0.7, help="how bold it is; above 0")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
-    parser.add_argument("--tested", type=int, help="characters of The Tempest; all by default")
-    parser.add_argument("--save-every", type=int, default=500, help="steps between checkpoints")
-    parser.add_argument("--resume", action="store_true", help="from the last checkpoint")
-    parser.add_argument(
-        "--checkpoints",
-        type=Path,
-        default=config.cache_dir / "checkpoints",
-        help="folder of what --resume needs; %(default)s",
-    )
-    parser.add_argument("--plot", type=Path, help="a PNG file for the curve of losses")
-    parser.add_argument("--quiet", action="store_true", help="print only the last line")
+    add_scene(parser, temperature=0.7)
+    add_training(parser, save_every=500)
     parser.add_argument("--smoke", action="store_true", help="a tiny network, 30 steps")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        parser.set_defaults(**SMOKE)
-        options = parser.parse_args(arguments)
-    return options
+    return parsed(parser, arguments, **SMOKE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train; the exit status."""
-    options = parse(arguments)
-    if options.threads is not None:
-        config.threads = options.threads
-    console = Console()
-    try:
-        train(options, console)
-    except KeyboardInterrupt:
-        console.print("interrupted; --resume goes on from the last checkpoint")
-        return 130
-    return 0
+    return run(train, parse(arguments))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from command_line import add_training
 from rich.console import Console
 
 import tfn
@@ -234,17 +235,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, help="6 for mlp, 3 for cnn by default")
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
+    add_training(parser)
     parser.add_argument("--devices", type=int, default=1, help="that divide each batch")
-    parser.add_argument("--resume", action="store_true", help="from the last epoch that was whole")
-    parser.add_argument(
-        "--checkpoints",
-        type=Path,
-        default=config.cache_dir / "checkpoints",
-        help="folder of what --resume needs; %(default)s",
-    )
     parser.add_argument("--plot", type=Path, help="a PNG file for the curve of losses")
-    parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="one epoch of 256 images")
     options = parser.parse_args(arguments)
     options.images = 256 if options.smoke else None

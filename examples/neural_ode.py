@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from command_line import add_training, parsed, run
 from rich.console import Console
 
 import tfn
 from tfn import lax, nn, random, tree
 from tfn import numpy as jnp
-from tfn.config import config
 from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.progress import Training, plot
@@ -281,39 +281,18 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="compare gradients with differences")
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
-    parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
-    parser.add_argument("--resume", action="store_true", help="from the last checkpoint")
-    parser.add_argument(
-        "--checkpoints",
-        type=Path,
-        default=config.cache_dir / "checkpoints",
-        help="folder of what --resume needs; %(default)s",
-    )
+    add_training(parser, save_every=250)
     parser.add_argument("--plot", type=Path, help="a PNG file for what is predicted")
-    parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="20 steps")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        parser.set_defaults(steps=20, save_every=10)
-        options = parser.parse_args(arguments)
-    return options
+    return parsed(parser, arguments, steps=20, save_every=10)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Learn, or check; the exit status."""
     options = parse(arguments)
-    if options.threads is not None:
-        config.threads = options.threads
-    console = Console()
-    try:
-        if options.check:
-            return int(check(console) > 1e-6)
-        train(options, console)
-    except KeyboardInterrupt:
-        console.print("interrupted; --resume goes on from the last checkpoint")
-        return 130
-    return 0
+    if options.check:
+        return int(check(Console()) > 1e-6)
+    return run(train, options)
 
 
 if __name__ == "__main__":

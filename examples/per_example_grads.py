@@ -19,17 +19,16 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command_line import add_training, parsed, run
 from mnist import Images, accuracy, load, logits_of
 from rich.console import Console
 
 import tfn
 from tfn import nn, random, tree
 from tfn import numpy as jnp
-from tfn.config import config
 from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.progress import Training
@@ -188,35 +187,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--hidden", type=int, default=64, help="width of the network")
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0, help="to be kept secret, as the noise is")
-    parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
-    parser.add_argument("--resume", action="store_true", help="from the last epoch that was whole")
-    parser.add_argument(
-        "--checkpoints",
-        type=Path,
-        default=config.cache_dir / "checkpoints",
-        help="folder of what --resume needs; %(default)s",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print only the last line")
+    add_training(parser)
     parser.add_argument("--smoke", action="store_true", help="two epochs of 256 images")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        parser.set_defaults(epochs=2, batch_size=32, images=256)
-        options = parser.parse_args(arguments)
-    return options
+    return parsed(parser, arguments, epochs=2, batch_size=32, images=256)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train; the exit status."""
-    options = parse(arguments)
-    if options.threads is not None:
-        config.threads = options.threads
-    console = Console()
-    try:
-        train(options, console)
-    except KeyboardInterrupt:
-        console.print("interrupted; --resume goes on from the last whole epoch")
-        return 130
-    return 0
+    return run(train, parse(arguments), "interrupted; --resume goes on from the last whole epoch")
 
 
 if __name__ == "__main__":

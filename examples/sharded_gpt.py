@@ -36,6 +36,7 @@ from typing import Any
 import char_gpt
 import numpy as np
 from char_gpt import GPT
+from command_line import parsed
 from rich.console import Console
 
 import tfn
@@ -251,11 +252,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--hosts", help="hosts of the cluster: host1:CPU*4,host2:CPU*4")
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="a tiny network, 5 steps")
-    options = parser.parse_args(arguments)
-    if options.smoke:
-        parser.set_defaults(**SMOKE)
-        options = parser.parse_args(arguments)
-    return options
+    return parsed(parser, arguments, **SMOKE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
