@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pytest
 
 import tfn
 import tfn.numpy as tnp
@@ -36,3 +37,10 @@ def test_classes_with_array_are_arrays():
         table.pop(Variable)
     assert tnp.sum(Variable()) == 2 and tfn.jit(lambda x: 2 * x)(Variable()).tolist() == [2, 2]
     assert str(private.TYPES_OF[np.ndarray](np.ones(2, np.float32))) == "float32[2]"
+
+
+def test_errors_of_prefixes_are_functions_of_a_name():
+    assert private.prefix_errors({"a": 1}, {"a": [1, 2]}) == []
+    (error,) = private.prefix_errors({"a": [1]}, {"a": [1, 2]})
+    with pytest.raises(ValueError, match="does not fit"):
+        raise error("in_axes")

@@ -29,6 +29,21 @@ def test_values(name: str) -> None:
     np.testing.assert_allclose(np.ravel(out), VALUES[name], rtol=1e-4, atol=2e-6)
 
 
+COMPLEX = {
+    "lecun_normal": [0.0553397 + 0.0091198j, -0.1229184 - 0.0329959j],
+    "lecun_uniform": [0.0751242 + 0.0123803j, -0.165392 - 0.0443974j],
+    "glorot_normal": [0.0606216 + 0.0099903j, -0.1346503 - 0.0361451j],
+    "orthogonal": [-0.7595168 - 0.6205629j, 0.1176820 + 0.1159063j],
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_values(name: str) -> None:
+    out = getattr(initializers, name)()(KEY, (3, 2), "complex64")
+    assert out.dtype == np.complex64
+    np.testing.assert_allclose(np.ravel(out)[:2], COMPLEX[name], rtol=1e-4, atol=2e-6)
+
+
 def test_axes_and_modes() -> None:
     init = initializers.he_normal(in_axis=(0, 1), out_axis=2, batch_axis=3)
     np.testing.assert_allclose(np.ravel(init(KEY, (2, 1, 1, 2))), AXES, rtol=1e-4, atol=2e-6)
@@ -69,6 +84,14 @@ def test_orthogonal(shape: tuple[int, ...]) -> None:
     flat = w.reshape(-1, shape[-1]) if shape[-1] else w
     small = flat.T @ flat if flat.shape[0] >= flat.shape[1] else flat @ flat.T
     np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "bfloat16", "float16"])
+def test_orthogonal_of_other_dtypes(dtype: str) -> None:
+    w = initializers.orthogonal()(random.key(1), (3, 2), dtype)
+    assert w.dtype == dtype
+    wide = np.asarray(w, np.complex64)
+    np.testing.assert_allclose(wide.conj().T @ wide, np.eye(2), atol=1e-5 if "x" in dtype else 0.02)
 
 
 def test_orthogonal_along_another_axis() -> None:

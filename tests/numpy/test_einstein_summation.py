@@ -161,12 +161,22 @@ def test_einsum_dtypes():
         ("ijk->i", 1),
         ("ij->ii", 1),
         ("ij->k", 1),
-        ("i1->i", 1),
+        ("i.->i", 1),
+        ("i-->i", 1),
     ],
 )
 def test_einsum_errors(spec, count):
     with pytest.raises(ArgumentError, match="einsum"):
         tnp.einsum(spec, *[tnp.ones((2, 2) if "..." not in spec else (2, 2, 2))] * count)
+
+
+@pytest.mark.parametrize("label", ["1", "_", "@", "\u00e9", "\u03b1"])
+def test_einsum_takes_any_character_as_a_label(label):
+    """As JAX does; flax writes digits."""
+    x, y = make(2, 3, 4), make(2, 4, 5, seed=1)
+    got = tnp.einsum(f"...{label}j,...jk->...k{label}", x, y)
+    close(got, np.einsum("...aj,...jk->...ka", x, y), 256)
+    close(tnp.einsum(f"{label}{label}b", make(3, 3, 4)), np.einsum("aab", make(3, 3, 4)), 256)
 
 
 def test_einsum_names_the_axis_whose_sizes_differ():

@@ -213,6 +213,8 @@ MODULES: dict[str, Names] = {
         PARTS, "argnums_partial", "donation_vector", "flatten_axes", "rebase_donate_argnums")),
     "jax.extend": Names(),
     "jax.extend.backend": Names("tfn.compat.backend"),
+    "jax.extend.ifrt_programs": Names(None, {}, {
+        "ifrt_programs": "tfn compiles its own programs"}),
     "jax.extend.core": Names(None, CORE | _from(
         PARTS, "AbstractToken", "DebugInfo", "DropVar", "Effects", "Token", "TraceTag",
         "array_types", "call_impl", "check_jaxpr", "concrete_or_error", "gensym",
@@ -251,6 +253,7 @@ MODULES: dict[str, Names] = {
     "jax.interpreters.partial_eval": Names(None, _from(
         FUNCTIONS, "PartialVal", "trace_to_jaxpr_nounits", "trace_to_jaxpr_dynamic") | {
         "JaxprTracer": f"{AVALS}:Tracer", "DynamicJaxprTracer": f"{AVALS}:Tracer"}),
+    "jax.interpreters.pxla": Names(),
     "jax.interpreters.xla": Names(None, {
         "apply_primitive": f"{INTERPRETERS}:apply_primitive",
         "canonicalize_dtype_handlers": f"{PRIVATE}:CANONICAL",
@@ -279,6 +282,7 @@ MODULES: dict[str, Names] = {
     "jax._src.traceback_util": Names(PRIVATE),
     "jax._src.tree_util": Names(TREE, {
         "_registry": f"{PRIVATE}:REGISTRY",
+        "prefix_errors": f"{PRIVATE}:prefix_errors",
         "PyTreeDef": "tfn.compat.treedefs:PyTreeDef",
     }),
     "jax._src.checkify": Names("tfn.checkify"),
@@ -313,6 +317,13 @@ MODULES: dict[str, Names] = {
     "jax.experimental.layout": Names(None, {}, dict.fromkeys((
         "Format", "Layout", "DeviceLocalLayout",
     ), "arrays have one layout")),
+    "jax.experimental.colocated_python": Names(None, {}, dict.fromkeys((
+        "colocated_cpu_devices", "colocated_python", "colocated_python_class",
+    ), "functions run beside their arrays on workers of a cluster")),
+    "jax.experimental.colocated_python.func": Names(),
+    "jax.experimental.colocated_python.serialization": Names(None, {}, dict.fromkeys((
+        "DeviceList", "_reduce_device_list", "_reduce_mesh", "_reduce_single_device_sharding",
+    ), "functions run beside their arrays on workers of a cluster")),
     "jax.experimental.array_serialization": Names(),
     "jax.experimental.array_serialization.serialization": Names(None, {}, dict.fromkeys((
         "get_tensorstore_spec", "GlobalAsyncCheckpointManager",

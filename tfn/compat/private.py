@@ -16,7 +16,7 @@ import optree
 from tfn import tree
 from tfn._support.sections import section
 from tfn.compat.avals import typeof
-from tfn.errors import ours
+from tfn.errors import TreeError, ours
 
 BACKENDS: dict[str, object] = {}
 """The backends of JAX that have been started: none."""
@@ -36,6 +36,19 @@ class Registry:
 
 
 REGISTRY = Registry()
+
+
+def prefix_errors(
+    prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> list[Callable[[str], TreeError]]:
+    """The first error of a prefix that does not fit a tree, as a function of its name; or none."""
+    try:
+        tree.broadcast_prefix(prefix_tree, full_tree, is_leaf)
+    except TreeError as error:
+        found = error
+        return [lambda name: found]
+    return []
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

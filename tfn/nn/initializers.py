@@ -206,6 +206,7 @@ def delta_orthogonal(
 
 # The standard deviation of a standard normal number, given that it lies in (-2, 2).
 _CUT = 0.87962566103423978
+_CUT_COMPLEX = 0.95311164380491208  # by which JAX divides complex ones
 
 _FANS: dict[str, Callable[[float, float], float]] = {
     "fan_in": lambda fan_in, fan_out: fan_in,
@@ -257,11 +258,30 @@ def variance_scaling(
         variance = scale / max(fan, 1)
         if distribution == "normal":
             return random.normal(key, shape, dtype) * math.sqrt(variance)
+        if jnp.issubdtype(jnp.dtype(dtype), jnp.complexfloating):
+            return _in_disc(key, shape, dtype, distribution) * math.sqrt(variance)
         if distribution == "uniform":
             return random.uniform(key, shape, dtype, minval=-1.0) * math.sqrt(3 * variance)
         return random.truncated_normal(key, -2.0, 2.0, shape, dtype) * (math.sqrt(variance) / _CUT)
 
     return init
+
+
+def _in_disc(key: KeyLike, shape: Sequence[int], dtype: Any, distribution: str) -> Array:
+    """Complex numbers of mean square 1, whose angles are uniform.
+
+    "uniform" is within a disc; "truncated_normal" has real and imaginary parts of one variance,
+    and no number is more than two standard deviations away from 0.
+    """
+    of_radius, of_angle = random.split(key)
+    real = jnp.finfo(dtype).dtype
+    u = random.uniform(of_radius, shape, real)
+    angle = (2 * math.pi * random.uniform(of_angle, shape, real)).astype(dtype)
+    if distribution == "uniform":
+        radius, size = jnp.sqrt(2 * u), 1.0
+    else:
+        radius, size = jnp.sqrt(-jnp.log1p(-(1 - math.exp(-4)) * u)), _CUT_COMPLEX
+    return radius / size * jnp.exp(1j * angle)
 
 
 def fans(

@@ -188,12 +188,15 @@ def _term(function: str, sublist: Any) -> str:
         ) from None
 
 
-_DOTS = "0123456789"  # one digit for each axis under `...`, the last of them the last digit used
+# One private character for each axis under `...`, the last of them the last one used.
+_DOTS = "".join(map(chr, range(0xE000, 0xE000 + 64)))
+
+_NO_LABELS = {*_DOTS, *".->"}
 
 
 @lru_cache(maxsize=1024)
 def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
-    """The axes of each operand and of the result, a character for each; digits for ``...``."""
+    """The axes of each operand and of the result, a character for each; `_DOTS` for ``...``."""
     inputs, arrow, output = subscripts.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(ndims):
@@ -206,7 +209,7 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
     dots = _DOTS[: max([own for term, own in zip(terms, hidden) if "..." in term], default=0)]
     for term, own, n in zip(terms, hidden, ndims):
         plain = term.replace("...", "", 1)
-        if own < 0 or (own and "..." not in term) or not (plain.isalpha() or not plain):
+        if own < 0 or (own and "..." not in term) or set(plain) & _NO_LABELS:
             raise ArgumentError(
                 f"einsum {subscripts!r} does not fit its operands",
                 got=f"{term!r} for an array of {n} axes",
@@ -217,7 +220,7 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
     if arrow:
         out = output.replace("...", dots)
     else:
-        once = sorted(c for c in set(letters) if letters.count(c) == 1 and c.isalpha())
+        once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in _DOTS)
         out = dots + "".join(once)
     if len(set(out)) != len(out) or not set(out) <= set(letters):
         raise ArgumentError(
@@ -233,9 +236,9 @@ def _sizes(subscripts: str, names: tuple[str, ...], shapes: list[Shape]) -> None
     for term, shape in zip(names, shapes):
         for letter, n in zip(term, shape):
             size = sizes.setdefault(letter, n)
-            if size == 1 and letter.isdigit():
+            if size == 1 and letter in _DOTS:
                 sizes[letter] = n
-            elif size != n and not (n == 1 and letter.isdigit()):
+            elif size != n and not (n == 1 and letter in _DOTS):
                 raise ShapeError(
                     f"einsum {subscripts!r} got two sizes for axis {letter!r}",
                     got=", ".join(map(str, shapes)),

@@ -94,14 +94,14 @@ def orthogonal(
         key: a single key from `key` or `split`, used up by this call, or its words.
         n: number of rows.
         shape: sizes of the leading axes, an integer or a sequence; () for one matrix.
-        dtype: floating dtype of the result; float32 if None.
+        dtype: floating or complex dtype of the result; float32 if None.
         m: number of columns, n if None; columns are orthonormal, or rows where those are fewer.
 
     Returns:
-        Floats, shape (*shape, n, m).
+        Numbers, shape (*shape, n, m); unitary matrices for a complex dtype.
 
     Raises:
-        DTypeError: unless `dtype` is floating.
+        DTypeError: unless `dtype` is floating or complex.
 
     Source: Mezzadri 2007, "How to generate random matrices from the classical compact groups".
 
@@ -111,11 +111,11 @@ def orthogonal(
         >>> bool((abs(q @ q.T - tnp.eye(3)) < 1e-5).all())
         True
     """
-    kind, words = floating("orthogonal", dtype), words_of("orthogonal", key)
+    words = words_of("orthogonal", key)
     n, columns = a_shape("orthogonal", (n, n if m is None else m))
     sizes = a_shape("orthogonal", shape)
-    z = normal(words, (*sizes, max(n, columns), min(n, columns)), kind)
+    z = normal(words, (*sizes, max(n, columns), min(n, columns)), dtype)
     q, r = tnp.linalg.qr(z)
     q = q * tnp.expand_dims(tnp.sign(tnp.diagonal(r, axis1=-2, axis2=-1)), -2)
-    out: Array = q.mT if n < columns else q
+    out: Array = (q.mT if n < columns else q).astype(z.dtype)
     return out
