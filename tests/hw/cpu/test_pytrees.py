@@ -100,7 +100,7 @@ def test_trees_of_arguments_and_results_round_trip(arguments: list[Any], random:
             found = enter(*filled(arguments, iter(xs)))
         assert shown(found) == filled(arguments, iter([3.0 * (i + 1) for i in order]))
     del found
-    assert on.memory.pool.live_bytes == live
+    assert on.memory.pool.live_bytes <= live  # less, if garbage of other tests was collected
 
 
 def test_dicts_match_in_any_order_and_results_keep_theirs(on: Any) -> None:
