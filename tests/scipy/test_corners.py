@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 
-from tfn.scipy import special
+import tfn
+import tfn.numpy as tnp
+from tfn.scipy import special, stats
 
 ONE = [
     "digamma", "dawsn", "entr", "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit",
@@ -128,3 +132,63 @@ def test_upper_incomplete_gamma_function_of_tiny_a() -> None:
     """Its quotient by a is the exponential integral."""
     a, x = np.meshgrid([1e-300, 1e-100, 1e-20], [0.01, 0.5, 1.0, 3.0])
     np.testing.assert_allclose(special.gammaincc(a, x) / a, scipy.special.exp1(x), rtol=1e-12)
+
+
+DERIVATIVES = {  # name: function of mpmath, points, relative error of the second derivative
+    "dawsn": (lambda x: mpmath.exp(-x * x) * mpmath.erfi(x) * mpmath.sqrt(mpmath.pi) / 2, 1e-8),
+    "erfcx": (lambda x: mpmath.exp(x * x) * mpmath.erfc(x), 1e-8),
+    "i0": (lambda x: mpmath.besseli(0, x), 1e-13),
+    "i0e": (lambda x: mpmath.exp(-x) * mpmath.besseli(0, x), 1e-11),
+    "i1": (lambda x: mpmath.besseli(1, x), 1e-13),
+    "i1e": (lambda x: mpmath.exp(-x) * mpmath.besseli(1, x), 1e-11),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_do_not_cancel(name: str) -> None:
+    points = np.array([1e-10, 1e-3, 0.5, 3.0, 8.5, 25.0, 100.0])
+    function, rtol = DERIVATIVES[name]
+    mpmath.mp.dps = 50
+    got = getattr(special, name)
+    for order in (1, 2):
+        got = tfn.grad(got)
+        want = [float(mpmath.diff(function, mpmath.mpf(x), order)) for x in points]
+        np.testing.assert_allclose(tfn.vmap(got)(points), want, rtol=rtol)
+
+
+def test_derivatives_where_signs_and_factors_change() -> None:
+    digamma = scipy.special.digamma
+    z = np.array([0.5, 1.0, -0.5, -3.3, 10.0])
+    by_m = tfn.vmap(tfn.grad(special.poch, 1), (0, None))
+    np.testing.assert_allclose(by_m(z, np.float64(0)), digamma(z), rtol=1e-6)
+    np.testing.assert_allclose(by_m(z, np.float64(2)), z * (z + 1) * digamma(z + 2), rtol=1e-6)
+    by_a = tfn.vmap(tfn.grad(special.betaln), (None, 0))(np.float64(1), z)
+    np.testing.assert_allclose(by_a, digamma(1) - digamma(1 + z), rtol=1e-6)
+    by_k = float(tfn.grad(special.comb, 1)(np.float64(10), np.float64(2)))
+    assert by_k == pytest.approx(45 * (digamma(9) - digamma(3)), rel=1e-6)
+    power = np.float64(0)
+    assert float(tfn.grad(special.boxcox, 1)(np.float64(3), power)) == pytest.approx(
+        np.log(3) ** 2 / 2
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_second_derivatives_of_determinants_of_any_scale(scale: float) -> None:
+    a = np.array([[2, 1], [0.5, 3]], np.float32) * np.float32(scale)
+    second = np.asarray(tfn.hessian(tnp.linalg.det)(a)).reshape(4, 4)
+    np.testing.assert_allclose(second, np.fliplr(np.diag([1, -1, -1, 1])), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["beta", "cauchy", "gamma", "gennorm", "pareto", "t", "uniform"])
+def test_logarithms_of_probabilities_near_one(name: str) -> None:
+    ours, theirs = getattr(stats, name), getattr(scipy.stats, name)
+    shapes = {"beta": (2.0, 3.0), "gamma": (2.5,), "gennorm": (1.5,), "pareto": (3.0,), "t": (4.0,)}
+    args = shapes.get(name, ())
+    q = np.array([1e-12, 1e-9, 1e-6, 0.3])
+    for function, quantile in (("logcdf", theirs.isf), ("logsf", theirs.ppf)):
+        if name == "uniform" and function == "logcdf":
+            continue  # 1 - x has lost the digits
+        x = quantile(q, *args)
+        p = theirs.sf(x, *args) if function == "logcdf" else theirs.cdf(x, *args)
+        got = getattr(ours, function)(x, *args)
+        np.testing.assert_allclose(got, np.log1p(-p), rtol=1e-9, err_msg=function)

@@ -19,6 +19,7 @@ from tfn.dtypes import FLOAT64
 from tfn.lax.elementary import exp
 from tfn.lax.special import each
 from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.linearize import jvp
 
 _FAR = 8.0
 
@@ -69,19 +70,47 @@ def _polynomial(x: Array, coefficients: Sequence[float]) -> Array:
     return total
 
 
+def _beyond(order: int, x: Array) -> Array:
+    """exp(-x) I(x) for x from 8 on."""
+    outer = _FAR_64 if x.dtype == FLOAT64 else _FAR_32
+    return _polynomial(_FAR / x, outer[order]) / tnp.sqrt(x)
+
+
 def _bessel(order: int, x: Array) -> Array:
     """exp(-|x|) I(x)."""
-    inner, outer = (_NEAR_64, _FAR_64) if x.dtype == FLOAT64 else (_NEAR_32, _FAR_32)
+    inner = _NEAR_64 if x.dtype == FLOAT64 else _NEAR_32
     size = abs(x)
-    near, far = tnp.minimum(size, _FAR), tnp.maximum(size, _FAR)
-    half = near / 2
-    first = _polynomial(half * half, inner[order]) * exp(-near)
-    beyond = _polynomial(_FAR / far, outer[order]) / tnp.sqrt(far)
-    value = tnp.where(size < _FAR, first * half if order else first, beyond)
-    return tnp.copysign(value, x) if order else value
+    inside = size < _FAR
+    half, far = tnp.where(inside, x, 0) / 2, tnp.where(inside, _FAR, size)
+    first = _polynomial(half * half, inner[order]) * exp(-tnp.where(inside, size, 0))
+    beyond = _beyond(order, far)
+    value = tnp.where(inside, first * half if order else first, beyond)
+    return tnp.where(inside, value, tnp.copysign(value, x)) if order else value
+
+
+def _far_slope(order: int, x: Array) -> Array:
+    """The derivative of `_bessel` where x is 8 or more, without the cancellation of two orders."""
+    size = tnp.maximum(abs(x), _FAR)
+    slope: Array = jvp(partial(_beyond, order), (size,), (tnp.ones_like(size),))[1]
+    return slope if order else slope * tnp.sign(x)
 
 
 _BESSEL = [each(partial(_bessel, n), f"bessel_i{n}e") for n in (0, 1)]
+_SLOPES = [each(partial(_far_slope, n), f"bessel_i{n}e") for n in (0, 1)]
+
+
+def _over(x: Array, scaled: bool) -> Array:
+    """I(x) / x of order 1, times exp(-|x|) if scaled; else of x below 8."""
+    inner = _NEAR_64 if x.dtype == FLOAT64 else _NEAR_32
+    size = abs(x)
+    inside = size < _FAR
+    half, far = tnp.where(inside, x, 0) / 2, tnp.where(inside, _FAR, size)
+    near, beyond = _polynomial(half * half, inner[1]) / 2, _beyond(1, far) / far
+    return tnp.where(inside, near * exp(-tnp.where(inside, size, 0)), beyond) if scaled else near
+
+
+i1e_over_x = each(partial(_over, scaled=True), "bessel_i1e")
+i1_over_x = each(partial(_over, scaled=False), "bessel_i1")
 
 
 @custom_jvp
@@ -112,10 +141,11 @@ def bessel_i1e(x: ArrayLike) -> Array:
     return _BESSEL[1](x)
 
 
-bessel_i0e.defjvps(lambda dx, out, x: dx * (bessel_i1e(x) - tnp.sign(x) * out))
-bessel_i1e.defjvps(lambda dx, out, x: dx * (bessel_i0e(x) - out * tnp.sign(x) - _over(out, x)))
+def _slope(order: int, dx: Array, out: Array, x: Array) -> Array:
+    scaled = out * tnp.sign(x)
+    near = bessel_i0e(x) - scaled - i1e_over_x(x) if order else bessel_i1e(x) - scaled
+    return dx * tnp.where(abs(x) < _FAR, near, _SLOPES[order](x))
 
 
-def _over(out: Array, x: Array) -> Array:
-    """I1(x) / x, which is a half at 0."""
-    return tnp.where(x == 0, 0.5, out / tnp.where(x == 0, 1.0, x))
+bessel_i0e.defjvps(partial(_slope, 0))
+bessel_i1e.defjvps(partial(_slope, 1))

@@ -19,6 +19,7 @@ from tfn.lax.elementary import lgamma, log, log1p, sin
 from tfn.lax.number_parts import round
 from tfn.lower.math.gamma import NEAR_TWO
 from tfn.trace.build import accumulator
+from tfn.transforms.grad import stop_gradient
 
 MIN_ASYMPTOTIC = 8.0
 """The series of `stirling_remainder` is exact to the last digit of float64 for x from here on."""
@@ -86,13 +87,14 @@ def log_rise(z: Array, m: Array) -> Array:
     steps, pole = whole(m), whole(z) & (z <= 0)
     below = steps & (end < 1) & ((z < 1) | ~whole(z)) | (z <= 0) & (end <= 0)
     below = below & (z > -math.inf) & (end > -math.inf)
-    sines = _reflection(below & ~steps & ~pole, (1, z), (-1, end))
+    sines = _reflection(below & ~pole & ~(steps & whole(end)), (1, z), (-1, end))
+    sines = sines - choose(steps, stop_gradient(sines), 0.0)  # 0 where m is whole
     first, last = choose(below, (1 - m) - z, z), choose(below, 1 - z, end)
     value = _log_rise(first, m, last) + sines
     value = choose(pole & ~(below & steps), -math.inf, value)
     far = (z == math.inf) | (z == -math.inf) & steps
-    value = choose(far & (end == end), m * math.inf, value)
-    return choose((m == 0) & (z == z), 0.0, value).astype(dtype)
+    value = choose(far & (end == end), choose(m > 0, math.inf, -math.inf), value)
+    return choose((m == 0) & (pole | (abs(z) == math.inf)), 0.0, value).astype(dtype)
 
 
 def _log_rise(z: Array, m: Array, end: Array) -> Array:
@@ -203,7 +205,8 @@ def log_beta(a: Array, b: Array) -> Array:
     value = _log_beta(p, q)
     rest = log(choose(both, 1 - total, choose(other, large, 1.0)))
     value = choose(inverse, math.log(math.pi) - rest - value, value)
-    value = value + _reflection(one & ~whole(small), (1, total), (-1, large))
+    sines = _reflection(one & ~(whole(small) & whole(total)), (1, total), (-1, large))
+    value = value + sines - choose(whole(small), stop_gradient(sines), 0.0)
     value = value + _reflection(both, (1, total), (-1, large), (-1, small))
     value = value + _reflection(other, (-1, small))
     poles = both & whole(small) | (both | one & ~whole(small)) & whole(large)

@@ -368,9 +368,10 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _density(a: Array, x: Array) -> Array:
-    inside = x != 0
+    inside = (x != 0) & (x < np.inf) & (a < np.inf)
     value = exp(log_share(a, choose(inside, x, 1.0)) - log(choose(inside, x / a, 1.0)))
-    return choose(inside, value, choose(a < 1, np.inf, choose(a == 1, 1.0, a * 0)))
+    edge = choose(a < 1, np.inf, choose(a == 1, 1.0, choose(a == np.inf, 0.0, a * 0)))
+    return choose(inside, value, choose((x == np.inf) & (a >= 0), 0.0, edge))
 
 
 igamma.defjvps(

@@ -15,7 +15,7 @@ import numpy as np
 from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, complex_of
+from tfn.dtypes import FLOAT32, FLOAT64, complex_of
 from tfn.eager.operands import array_of, inexact
 from tfn.scipy.normal import real
 from tfn.transforms.custom_jvp import custom_jvp
@@ -129,7 +129,9 @@ def _erfcx(x: Array) -> Array:
 def _erfcx_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     (x,), (dx,) = primals, tangents
     y = _erfcx(x)
-    return y, dx * (2 * x * y - 2 / math.sqrt(math.pi))
+    far, rest = _far_slope(x, -1)
+    slope = tnp.where(x > far, rest * (2 / math.sqrt(math.pi)), 2 * x * y - 2 / math.sqrt(math.pi))
+    return y, dx * slope
 
 
 def dawsn(x: ArrayLike) -> Array:
@@ -165,7 +167,18 @@ _FAR = 1e9
 def _dawsn_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     (x,), (dx,) = primals, tangents
     y = _dawsn(x)
-    return y, dx * (1 - 2 * x * y)
+    far, rest = _far_slope(x, 1)
+    return y, dx * tnp.where(abs(x) > far, -rest, 1 - 2 * x * y)
+
+
+def _far_slope(x: Array, sign: int) -> tuple[float, Array]:
+    """The sum of ``(2 k - 1)!! (sign / (2 x**2))**k``, and a bound above which it holds."""
+    far = 20.0 if x.dtype == FLOAT64 else 6.0
+    step = sign * 0.5 / tnp.maximum(abs(x), far) / tnp.maximum(abs(x), far)
+    total = tnp.zeros_like(x)
+    for k in range(9, 0, -1):
+        total = (2 * k - 1) * step * (1 + total)
+    return far, total
 
 
 def fresnel(x: ArrayLike) -> Pair:

@@ -9,6 +9,7 @@ from tfn import numpy as jnp
 from tfn._support.validate import integer, one_of
 from tfn.array import Array, ArrayLike, Axes
 from tfn.eager.operands import together
+from tfn.lax.bessel import i1_over_x, i1e_over_x
 from tfn.lax.logbeta import log1p_rest, log_beta, log_rise, whole
 from tfn.lax.special import riemann_zeta
 from tfn.nn import functions
@@ -384,7 +385,7 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 def _alternating(n: Array) -> Array:
     """(-1)**n."""
-    return 1 - 2 * (abs(n) % 2)
+    return lax.stop_gradient(1 - 2 * (abs(n) % 2))
 
 
 def _sign(x: Array) -> Array:
@@ -469,7 +470,8 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     least = jnp.minimum(k, n - k)
     count = jnp.exp(log_rise(n - least + 1, least) - lax.lgamma(least + 1))
     whole = (n == jnp.floor(n)) & (k == jnp.floor(k))
-    return jnp.where(inside, jnp.where(whole, jnp.round(count), count), 0)
+    rounded = count + lax.stop_gradient(jnp.round(count) - count)  # the derivative is count's
+    return jnp.where(inside, jnp.where(whole & jnp.isfinite(count), rounded, count), 0)
 
 
 # Bessel functions.
@@ -536,12 +538,16 @@ def _i1(x: Array) -> Array:
 
 
 _i0.defjvps(lambda dx, out, x: dx * _i1(x))
-_i1.defjvps(lambda dx, out, x: dx * _grown(lax.bessel_i0e(x) - _over(x), x))
 
 
-def _over(x: Array) -> Array:
-    """The quotient ``i1e(x) / x``, a half at 0."""
-    return jnp.where(x == 0, 0.5, lax.bessel_i1e(x) / jnp.where(x == 0, 1.0, x))
+def _i1_slope(dx: Array, out: Array, x: Array) -> Array:
+    near = abs(x) < 8  # elsewhere both terms may overflow alone
+    inside = jnp.where(near, x, 0)
+    far = _grown(lax.bessel_i0e(x) - i1e_over_x(x), jnp.where(near, 0, x))
+    return dx * jnp.where(near, _i0(inside) - i1_over_x(inside), far)
+
+
+_i1.defjvps(_i1_slope)
 
 
 # Box-Cox transformations.
@@ -571,15 +577,18 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 def _boxcox(line: Array, power: Array) -> Array:
     """``expm1(power * line) / power``, by its series where the product is small."""
-    product = power * line
+    steep = jnp.where(jnp.isinf(line), jnp.copysign(1e30, line), line)
+    product = power * steep
     near, far, flat = abs(product) < 0.5, product > 80, (power == 0) & jnp.isinf(line)
+    low = product < -800  # of which the exponential is 0
     flat_line = jnp.where(flat, line, 0)
     inside = jnp.where(near, product, 0)
     series = jnp.zeros_like(product)
     for k in range(15, 0, -1):
         series = (series * inside + 1) / k
     power, line = (jnp.where(near, x, y) for x, y in ((1, power), (line, 0)))
-    outside = jnp.where(near | far, 1, product)
+    outside = jnp.where(near | far | low, 1, product)
     beyond = jnp.sign(power) * jnp.exp(jnp.where(far, product, 1) - jnp.log(abs(power)))
-    value = jnp.where(far, beyond, jnp.expm1(outside) / jnp.where(power == 0, 1, power))
+    change = jnp.where(low, -1, jnp.expm1(outside))
+    value = jnp.where(far, beyond, change / jnp.where(power == 0, 1, power))
     return jnp.where(near, line * series, jnp.where(flat, flat_line, value))

@@ -22,6 +22,7 @@ from tfn.numpy.matrices import eye
 from tfn.numpy.number_parts import frexp, ldexp
 from tfn.numpy.padding import pad
 from tfn.numpy.ranges import arange
+from tfn.numpy.reductions import max as largest
 from tfn.numpy.reductions import prod
 from tfn.numpy.reductions import sum as add_up
 from tfn.transforms.custom_jvp import custom_jvp
@@ -126,11 +127,14 @@ _adjugate = custom_jvp(jit(_adjugate_of))
 def _adjugate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     # From adj(a) = det(a) inv(a): second derivatives of the determinant need an inverse.
     (a,), (da,) = primals, tangents
-    value, determinant = _adjugate(a), _det(a)[..., None, None]
-    product = matmul(value, da)
-    return value, (
-        trace(product, 0, -2, -1)[..., None, None] * value - matmul(product, value)
-    ) / determinant
+    # Of a matrix of size 1: products of three determinants overflow where the result does not.
+    size = largest(magnitude(a), (-2, -1), keepdims=True)
+    power = frexp(where(isfinite(size) & (size > 0), size, 1))[1]
+    b = _scaled(a, -power)
+    unit, determinant = _adjugate(b), _det(b)[..., None, None]
+    product = matmul(unit, da)
+    slope = trace(product, 0, -2, -1)[..., None, None] * unit - matmul(product, unit)
+    return _adjugate(a), _scaled(slope / determinant, power * (a.shape[-1] - 2))
 
 
 _adjugate.defjvp(_adjugate_jvp)

@@ -45,6 +45,6 @@ def _cdf(z: Array, a: Array, b: Array) -> Array:
 
 pdf = density(logpdf, 1.688)
 cdf = of_point(logpdf, "cdf", _cdf, 0.262)
-logcdf = logarithm(cdf, -1.34)
 sf = of_point(logpdf, "sf", lambda z, a, b: _cdf(1 - z, b, a), 0.738)
-logsf = logarithm(sf, -0.303)
+logcdf = logarithm(cdf, sf, -1.34)
+logsf = logarithm(sf, cdf, -0.303)

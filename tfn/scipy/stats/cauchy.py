@@ -42,9 +42,9 @@ def _quantile(q: Array) -> Array:
 
 
 pdf = density(logpdf, 0.159)
-cdf = of_point(logpdf, "cdf", lambda z: 0.5 + jnp.arctan(z) / math.pi, 0.75)
-logcdf = logarithm(cdf, -0.288)
-sf = of_point(logpdf, "sf", lambda z: 0.5 - jnp.arctan(z) / math.pi, 0.25)
-logsf = logarithm(sf, -1.386)
+cdf = of_point(logpdf, "cdf", lambda z: jnp.arctan2(1, -z) / math.pi, 0.75)
+sf = of_point(logpdf, "sf", lambda z: jnp.arctan2(1, z) / math.pi, 0.25)
+logcdf = logarithm(cdf, sf, -0.288)
+logsf = logarithm(sf, cdf, -1.386)
 ppf = of_probability(logpdf, "ppf", _quantile, 3.078)
 isf = of_probability(logpdf, "isf", lambda q: -_quantile(q), -3.078)

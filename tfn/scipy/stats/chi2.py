@@ -38,6 +38,6 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 
 pdf = density(logpdf, 0.303)
 cdf = of_point(logpdf, "cdf", lambda z, df: gammainc(df / 2, jnp.maximum(z, 0) / 2), 0.393)
-logcdf = logarithm(cdf, -0.933)
 sf = of_point(logpdf, "sf", lambda z, df: gammaincc(df / 2, jnp.maximum(z, 0) / 2), 0.607)
-logsf = logarithm(sf, -0.5)
+logcdf = logarithm(cdf, sf, -0.933)
+logsf = logarithm(sf, cdf, -0.5)

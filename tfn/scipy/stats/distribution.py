@@ -4,7 +4,8 @@ The module of a distribution defines ``logpdf`` or ``logpmf``, with parameters a
 
     pdf = density(logpdf, 0.242)
     cdf = of_point(logpdf, "cdf", ndtr, 0.841)
-    logcdf = logarithm(cdf, -0.173)
+    sf = of_point(logpdf, "sf", lambda z: ndtr(-z), 0.159)
+    logcdf = logarithm(cdf, sf, -0.173)
     ppf = of_probability(logpdf, "ppf", ndtri, 1.282)
 
 Each has the parameters and the example of ``logpdf``; the last argument is its result there.
@@ -47,11 +48,16 @@ def density(log: Callable[P, Array], result: float) -> Callable[P, Array]:
     return _described(values, log, log.__name__.removeprefix("log"), result, title=title)
 
 
-def logarithm(of: Callable[P, Array], result: float) -> Callable[P, Array]:
-    """`logcdf` of ``cdf``, or `logsf` of ``sf``."""
+def logarithm(
+    of: Callable[P, Array], rest: Callable[P, Array], result: float
+) -> Callable[P, Array]:
+    """`logcdf` of ``cdf`` and ``sf``, or `logsf` of ``sf`` and ``cdf``: of the smaller of both."""
 
     def values(*args: P.args, **kwargs: P.kwargs) -> Array:
-        return jnp.log(of(*args, **kwargs))
+        part = of(*args, **kwargs)
+        large = part > 0.5
+        small = jnp.where(large, rest(*args, **kwargs), 0)
+        return jnp.where(large, jnp.log1p(-small), jnp.log(jnp.where(large, 1, part)))
 
     return _described(values, of, f"log{of.__name__}", result)
 

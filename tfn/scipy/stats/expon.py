@@ -33,8 +33,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 pdf = density(logpdf, 0.368)
 cdf = of_point(logpdf, "cdf", lambda z: jnp.where(z < 0, 0, -jnp.expm1(-z)), 0.632)
-logcdf = logarithm(cdf, -0.459)
 sf = of_point(logpdf, "sf", lambda z: jnp.where(z < 0, 1, jnp.exp(-z)), 0.368)
+logcdf = logarithm(cdf, sf, -0.459)
 logsf = of_point(logpdf, "logsf", lambda z: jnp.where(z < 0, 0, -z), -1.0)
 ppf = of_probability(logpdf, "ppf", lambda q: -jnp.log1p(-probability(q)), 2.303)
 isf = of_probability(logpdf, "isf", lambda q: -jnp.log(probability(q)), 0.105)

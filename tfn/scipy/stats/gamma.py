@@ -37,6 +37,6 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 pdf = density(logpdf, 0.368)
 cdf = of_point(logpdf, "cdf", lambda z, a: gammainc(a, jnp.maximum(z, 0)), 0.264)
-logcdf = logarithm(cdf, -1.331)
 sf = of_point(logpdf, "sf", lambda z, a: gammaincc(a, jnp.maximum(z, 0)), 0.736)
-logsf = logarithm(sf, -0.307)
+logcdf = logarithm(cdf, sf, -1.331)
+logsf = logarithm(sf, cdf, -0.307)

@@ -41,6 +41,6 @@ def _sf(z: Array, beta: Array) -> Array:
 
 pdf = density(logpdf, 0.204)
 cdf = of_point(logpdf, "cdf", lambda z, beta: _sf(-z, beta), 0.888)
-logcdf = logarithm(cdf, -0.119)
 sf = of_point(logpdf, "sf", _sf, 0.112)
-logsf = logarithm(sf, -2.186)
+logcdf = logarithm(cdf, sf, -0.119)
+logsf = logarithm(sf, cdf, -2.186)

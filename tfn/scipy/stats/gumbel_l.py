@@ -33,8 +33,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 pdf = density(logpdf, 0.317)
 cdf = of_point(logpdf, "cdf", lambda z: -jnp.expm1(-jnp.exp(z)), 0.808)
-logcdf = logarithm(cdf, -0.214)
 sf = of_point(logpdf, "sf", lambda z: jnp.exp(-jnp.exp(z)), 0.192)
+logcdf = logarithm(cdf, sf, -0.214)
 logsf = of_point(logpdf, "logsf", lambda z: -jnp.exp(z), -1.649)
 ppf = of_probability(logpdf, "ppf", lambda p: jnp.log(-jnp.log1p(-p)), 0.834, parameter="p")
 isf = of_probability(logpdf, "isf", lambda q: jnp.log(-jnp.log(q)), -2.25)

@@ -33,8 +33,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 pdf = density(logpdf, 0.331)
 cdf = of_point(logpdf, "cdf", lambda z: jnp.exp(-jnp.exp(-z)), 0.545)
-logcdf = of_point(logpdf, "logcdf", lambda z: -jnp.exp(-z), -0.607)
 sf = of_point(logpdf, "sf", lambda z: -jnp.expm1(-jnp.exp(-z)), 0.455)
-logsf = logarithm(sf, -0.788)
+logcdf = of_point(logpdf, "logcdf", lambda z: -jnp.exp(-z), -0.607)
+logsf = logarithm(sf, cdf, -0.788)
 ppf = of_probability(logpdf, "ppf", lambda p: -jnp.log(-jnp.log(p)), 2.25, parameter="p")
 isf = of_probability(logpdf, "isf", lambda q: -jnp.log(-jnp.log1p(-q)), -0.834)

@@ -45,8 +45,8 @@ def _above(q: Array, b: Array) -> Array:
 
 pdf = density(logpdf, 0.188)
 cdf = of_point(logpdf, "cdf", lambda z, b: -jnp.expm1(_logsf(z, b)), 0.875)
-logcdf = logarithm(cdf, -0.134)
 sf = of_point(logpdf, "sf", lambda z, b: jnp.maximum(z, 1) ** -b, 0.125)
+logcdf = logarithm(cdf, sf, -0.134)
 logsf = of_point(logpdf, "logsf", _logsf, -2.079)
 ppf = of_probability(logpdf, "ppf", lambda q, b: _above(1 - q, b), 2.154)
 isf = of_probability(logpdf, "isf", _above, 1.036)

@@ -47,6 +47,6 @@ def _cdf(z: Array, df: Array) -> Array:
 
 pdf = density(logpdf, 0.207)
 cdf = of_point(logpdf, "cdf", _cdf, 0.804)
-logcdf = logarithm(cdf, -0.218)
 sf = of_point(logpdf, "sf", lambda z, df: _cdf(-z, df), 0.196)
-logsf = logarithm(sf, -1.632)
+logcdf = logarithm(cdf, sf, -0.218)
+logsf = logarithm(sf, cdf, -1.632)

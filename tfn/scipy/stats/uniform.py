@@ -33,8 +33,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 pdf = density(logpdf, 0.5)
 cdf = of_point(logpdf, "cdf", lambda z: jnp.clip(z, 0, 1), 0.125)
-logcdf = logarithm(cdf, -2.079)
 sf = of_point(logpdf, "sf", lambda z: 1 - jnp.clip(z, 0, 1), 0.875)
-logsf = logarithm(sf, -0.134)
+logcdf = logarithm(cdf, sf, -2.079)
+logsf = logarithm(sf, cdf, -0.134)
 ppf = of_probability(logpdf, "ppf", probability, 1.8)
 isf = of_probability(logpdf, "isf", lambda q: probability(1 - q), 0.2)
