@@ -40,6 +40,9 @@ settings.load_profile("same")
 
 config.key_reuse = True  # tests begin with the same key again and again; test_keys.py forbids it
 
+COMPILED_ROWS = 6
+"""One row in so many is compiled, of tests whose subject is not the compiler."""
+
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]
 
@@ -111,6 +114,20 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def eight_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process have eight devices."""
     monkeypatch.setattr(config, "devices", 8)
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy evaluates each operation: for tests of what is traced, not of how it is compiled."""
+    monkeypatch.setattr(config, "device", "python")
+
+
+@pytest.fixture
+def mostly_uncompiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `uncompiled`, but for the first row of a test, and some of the others."""
+    indices = request.node.callspec.indices.values() if hasattr(request.node, "callspec") else ()
+    if not covering.exhaustive and sum(indices) % COMPILED_ROWS:
+        monkeypatch.setattr(config, "device", "python")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import scipy.stats
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import covering
 from tests.random.recorded import cases
 from tfn import random
 from tfn.errors import ArgumentError, DTypeError, ShapeError
@@ -25,8 +26,8 @@ CASES = dict(cases(random, tnp, tfn.grad))
 KEY = random.key(3)
 
 
-@pytest.mark.parametrize("record", RECORDED)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.usefixtures("mostly_uncompiled")
+@covering("name, record", CASES, RECORDED)
 def test_the_values_of_jax(name, record, monkeypatch):
     monkeypatch.setattr(tfn.config.config, "x64", record == "random_x64")
     monkeypatch.setattr(tfn.config.config, "key_reuse", True)

@@ -29,6 +29,7 @@ def exact(x0: Any, t: Any, k: Any, damping: Any) -> Any:
     return x0 * tnp.exp(-half * t) * (tnp.cos(omega * t) + half / omega * tnp.sin(omega * t))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_values_and_gradients_of_an_oscillator() -> None:
     args = np.array(1.5), T, np.array(9.0), np.array(0.3)
 
@@ -48,6 +49,7 @@ def test_values_and_gradients_of_an_oscillator() -> None:
         )
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_trees_complex_numbers_and_closures() -> None:
     def solve(rate: Any) -> Any:
         y0 = {"z": np.array(1 + 0j), "n": np.ones(3)}

@@ -75,6 +75,7 @@ CASES = TRIANGLES | {
 }
 
 
+@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_batches_and_compiled_forms(name, kind):

@@ -5,8 +5,11 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import covering
 from tests.numpy.values import close, sample
 from tfn.errors import ArgumentError, ShapeError
+
+pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
 
 X = sample("float64", (3, 4), 1, special=False)
 DTYPES = ["float32", "float64", "complex64", "complex128"]
@@ -146,8 +149,7 @@ def test_solve_of_vectors_and_batches():
         tnp.linalg.solve(np.eye(2), np.ones((3, 1)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 9])
+@covering("n, dtype", [1, 2, 3, 5, 8, 9], DTYPES)
 def test_small_systems_are_eliminated_with_pivots(n, dtype):
     random = np.random.default_rng(n)
     a = matrices(dtype, 7, n, n, seed=n) - 3 * np.eye(n, dtype=dtype)

@@ -7,6 +7,7 @@ import pytest
 import scipy.signal
 
 import tfn
+from tests.covering import covering
 from tests.numpy.values import sample
 from tfn import numpy as jnp
 from tfn.errors import ArgumentError, AxisError, ShapeError
@@ -14,6 +15,8 @@ from tfn.scipy import signal
 from tfn.scipy.signal.convolution import _fast
 from tfn.scipy.signal.spectra import _added
 from tfn.scipy.signal.windows import COSINES, window
+
+pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
 
 MODES = ["full", "same", "valid"]
 PAIRS = [
@@ -185,22 +188,17 @@ def theirs(function, *args, **kwargs):
         return function(*args, **kwargs)
 
 
-@pytest.mark.parametrize("shape, axis, name", SIGNALS)
-@pytest.mark.parametrize("cut", CUTS, ids=str)
-def test_transforms_of_segments(cut, shape, axis, name):
+ENDS = [("zeros", 1), ("even", 0), ("odd", 1), ("constant", 0), (None, 1), (None, 0)]
+
+
+@covering("cut, given, ends", CUTS, SIGNALS, ENDS, pairs=[(0, 1), (0, 2)], ids=str)
+def test_transforms_of_segments(cut, given, ends):
+    (shape, axis, name), (boundary, padded) = given, ends
     x = values(name, shape)
-    for boundary, padded in (
-        ("zeros", True),
-        ("even", False),
-        ("odd", True),
-        ("constant", False),
-        (None, True),
-        (None, False),
-    ):
-        more = {"axis": axis, "boundary": boundary, "padded": padded, **cut}
-        got, want = signal.stft(x, **more), theirs(scipy.signal.stft, x, **more)
-        for ours, other in zip(got, want):
-            near(ours, other)
+    more = {"axis": axis, "boundary": boundary, "padded": bool(padded), **cut}
+    got, want = signal.stft(x, **more), theirs(scipy.signal.stft, x, **more)
+    for ours, other in zip(got, want):
+        near(ours, other)
 
 
 @pytest.mark.parametrize("shape, axis, name", SIGNALS)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.lower.check_passes import GRID, check_passes
 from tests.lower.graphs import Value, draw, inputs, jaxpr, p
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType, int8
@@ -73,14 +73,16 @@ def test_the_order_of_additions_does_not_depend_on_the_machine() -> None:
     assert first[1].tobytes() == second[1].tobytes()
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=["memory", "exchanges"])
-@pytest.mark.parametrize(
-    ("size", "dtype"),
-    [*product((64, 131, 2049), (FLOAT32, FLOAT64, INT64, int8.dtype)), (5003, FLOAT32)],
+@covering(
+    "size, dtype, exchanges",
+    (64, 131, 2049),
+    (FLOAT32, FLOAT64, INT64, int8.dtype),
+    (False, True),
+    pairs=[(0, 2), (1, 2)],
     ids=str,
 )
-def test_groups_share_lines(size: int, dtype: DType, machine: Grid) -> None:
-    target = replace(GRID, grid=machine)
+def test_groups_share_lines(size: int, dtype: DType, exchanges: bool) -> None:
+    target = replace(GRID, grid=MACHINES[exchanges])
     op = Op.ADD if size % 2 else Op.MAX
     line = p(0, 2, size, dtype=dtype)
     outputs = [build.moveaxis(running(build.moveaxis(line, 1, 0), op), 0, 1)]

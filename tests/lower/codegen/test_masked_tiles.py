@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import FLOAT32, INT32
@@ -66,16 +67,19 @@ NOT_SKIPPING: dict[str, Mask] = {
 }
 
 
-@both_targets
-@pytest.mark.parametrize("name", [*SKIPPING, *NOT_SKIPPING])
+@covering("name, target", [*SKIPPING, *NOT_SKIPPING], [HOST, SMALL])
 def test_masked_tiles_are_skipped(name: str, target: Target) -> None:
     output = masked((SKIPPING | NOT_SKIPPING)[name])
-    assert skips(output, target) == (name in SKIPPING)
+    assert all(skips(output, machine) == (name in SKIPPING) for machine in (HOST, SMALL))
     check_passes(jaxpr([output]), inputs([output]), target)
 
 
-@pytest.mark.parametrize("shape", [(1, 300, 7), (3, 5, 2), (65, 31, 129), (67, 64, 17)], ids=str)
-@pytest.mark.parametrize("name", ["above the diagonal", "below", "a band", "a corner"])
+@covering(
+    "name, shape",
+    ["above the diagonal", "below", "a band", "a corner"],
+    [(1, 300, 7), (3, 5, 2), (65, 31, 129), (67, 64, 17)],
+    ids=str,
+)
 def test_masked_tiles_of_odd_shapes(name: str, shape: tuple[int, int, int]) -> None:
     output = masked(SKIPPING[name], *shape)
     values = inputs([output])

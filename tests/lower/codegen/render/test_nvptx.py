@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
 
 import tfn
+from tests.covering import cover, covering
 from tests.hw import op_table
 from tests.hw.cuda.ptxas import Assembled, assemble, needs_ptxas
 from tests.lower.graphs import jaxpr, matmul, p, softmax
@@ -69,8 +71,7 @@ def test_kernels_of_the_user_are_refused() -> None:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("start", op_table.STARTS)
+@covering("start, name", op_table.STARTS, ARCHITECTURES)
 def test_every_kernel_of_the_table_of_ops_assembles(start: int, name: str) -> None:
     _, outputs, values = op_table.cases(start)
     whole, _ = op_table.closed(outputs, values)
@@ -116,12 +117,15 @@ HOT: dict[str, tuple[Callable[[], list[UOp]], int, int, int]] = {
     "attention":   (attention,                                                128, 32768, 2),
 }
 # fmt: on
+HEAVY = ("large product", "tf32 product", "attention", "largest")
 """Hot kernels: registers and shared bytes at most, and groups of a core at least."""
 
 
 @needs_ptxas
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("kind", HOT)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    dict.fromkeys([*cover(HOT, ARCHITECTURES), *product(HEAVY, ARCHITECTURES)]),
+)
 def test_hot_kernels_keep_their_registers(kind: str, name: str) -> None:
     graph, registers, shared_bytes, groups = HOT[kind]
     whole = jaxpr(graph())

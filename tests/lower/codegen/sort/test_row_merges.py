@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.lower.check_passes import GRID
 from tests.lower.codegen.sort.test_sort import HOST, REAL, check, draw, keys_only, sorting
 from tests.lower.graphs import p
@@ -24,12 +25,18 @@ SIZES = (33, 63, 64, 65, 100, 129, 193, 256, 257, 400)
 """Rows of one square of 64 words, of several, of parts of one."""
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
-def test_rows_of_every_length(dtype: DType) -> None:
-    for n in SIZES:
-        keys, order = build.sort([p(0, n, dtype=dtype), build.iota((n,), 0)])
-        for outputs in ([keys], [order], [order, keys]):
-            check(outputs, [draw((n,), dtype, n)])
+@covering(
+    "dtype, n, kept",
+    REAL,
+    SIZES,
+    ((0,), (1,), (1, 0)),
+    pairs=[(1, 2)],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_rows_of_every_length(dtype: DType, n: int, kept: tuple[int, ...]) -> None:
+    """The keys, the order, or both."""
+    outputs = build.sort([p(0, n, dtype=dtype), build.iota((n,), 0)])
+    check([outputs[i] for i in kept], [draw((n,), dtype, n)])
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.lower.graphs import Value, assert_close, p, run_compiled, run_oracle
 from tfn.dtypes import (
     BFLOAT16,
@@ -67,11 +68,10 @@ def check(outputs: list[UOp], values: list[Value]) -> list[Value]:
     return results
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
-def test_every_dtype_at_every_size(dtype: DType) -> None:
-    for n in SIZES:
-        keys = p(0, 2, n, dtype=dtype)
-        check(build.sort([keys, build.iota((2, n), 1)]), [draw((2, n), dtype, n)])
+@covering("n, dtype", SIZES, REAL, ids=lambda value: getattr(value, "name", None))
+def test_every_dtype_and_every_size(n: int, dtype: DType) -> None:
+    keys = p(0, 2, n, dtype=dtype)
+    check(build.sort([keys, build.iota((2, n), 1)]), [draw((2, n), dtype, n)])
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
@@ -182,8 +182,12 @@ def test_long_rows() -> None:
 # Keys only, and rows that do not fit a cache.
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
-@pytest.mark.parametrize("size", [1, 2, LIMIT, LIMIT + 1, 64, 257, 1031])
+@covering(
+    "size, dtype",
+    [1, 2, LIMIT, LIMIT + 1, 64, 257, 1031],
+    REAL,
+    ids=lambda value: getattr(value, "name", None),
+)
 def test_keys_only(size: int, dtype: DType) -> None:
     for i in range(2):
         (result,) = build.sort([p(0, 3, size, dtype=dtype)])

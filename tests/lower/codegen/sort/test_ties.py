@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from tests.covering import covering
 from tests.lower.graphs import Value, p, run_compiled
 from tfn.dtypes import FLOATS, DType, width_bits
 from tfn.lower.codegen.sort.key_encoding import bit_width
@@ -38,8 +38,9 @@ def rows(n: int, dtype: DType) -> dict[str, Value]:
     return special | {"NaNs with numbers": tags, "one zero": one_zero, "normal": normal}
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
-@pytest.mark.parametrize("n", [33, 64, 65, 257, 1031])
+@covering(
+    "n, dtype", [33, 64, 65, 257, 1031], FLOATS, ids=lambda value: getattr(value, "name", None)
+)
 def test_ties_are_in_the_order_of_a_stable_sort(n: int, dtype: DType) -> None:
     by_name = rows(n, dtype)
     x = np.stack(list(by_name.values()))
