@@ -10,6 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import covering
 from tests.lower.graphs import p
 from tests.lower.thread_team import run_on_threads
 from tfn.config import config
@@ -121,8 +122,7 @@ def test_values(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None
     close(tfn.jit(f)(*args), expected)
 
 
-@pytest.mark.parametrize("size", (1, 2, 5))
-@pytest.mark.parametrize("name", CASES)
+@covering("name, size", CASES, (1, 2, 5))
 def test_over_lanes(name: str, size: int) -> None:
     f, args, expected = CASES[name]
     many = [np.stack([x] * size) for x in args]

@@ -1,11 +1,14 @@
 """Factorisations: what they are, and their derivatives, batches and compiled forms."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.linalg
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import cover
 from tfn import tree
 from tfn.errors import GradientError, ShapeError, TfnError
 from tfn.lax import linalg
@@ -75,9 +78,14 @@ CASES = TRIANGLES | {
 }
 
 
+DECOMPOSITIONS = ("solve", "lu", "cholesky", "qr", "eigh", "eig", "svd", "svd tall")
+KINDS = ("real", "complex")
+
+
 @pytest.mark.usefixtures("mostly_uncompiled")
-@pytest.mark.parametrize("kind", ["real", "complex"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "kind"), dict.fromkeys([*cover(CASES, KINDS), *product(DECOMPOSITIONS, KINDS)])
+)
 def test_derivatives_batches_and_compiled_forms(name, kind):
     function, shapes = CASES[name]
     xs = [matrix(*shape, kind, i) for i, shape in enumerate(shapes)]

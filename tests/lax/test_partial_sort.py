@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.covering import covering
 from tfn import lax
 from tfn.errors import ArgumentError
 from tfn.lower.graph.partial_sort import MIN_ELEMENTS_TO_SELECT
@@ -41,15 +42,14 @@ def test_top_k() -> None:
         lax.top_k(x, 5)
 
 
-@pytest.mark.parametrize(
-    "dtype",
+@covering(
+    "dtype, along",
     ["float32", "float16", "bfloat16", "float64", "int8", "uint16", "int32", "uint32", "int64"],
+    [((MIN_ELEMENTS_TO_SELECT,), 0), ((3, 101), 1), ((1300, 4), 0)],
 )
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((MIN_ELEMENTS_TO_SELECT,), 0), ((3, 101), 1), ((1300, 4), 0)]
-)
-def test_the_largest_of_many(dtype: str, shape: tuple[int, ...], axis: int) -> None:
+def test_the_largest_of_many(dtype: str, along: tuple[tuple[int, ...], int]) -> None:
     """With equal ones, infinities, zeros of both signs, NaN, and the limits of integers."""
+    shape, axis = along
     rng = np.random.default_rng(0)
     kind = tfn.dtypes.canonical(dtype)
     x = rng.integers(-6, 7, shape).astype(np.float64)

@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import covering
 from tfn import lax
 from tfn.errors import DTypeError, ShapeError, TreeError
 
@@ -135,11 +136,9 @@ def composed(first: Any, second: Any) -> Any:
     return a * c, b * c + d
 
 
-@pytest.mark.parametrize(("window", "strides", "spread"), CASES)
-@pytest.mark.parametrize("pads", [[(0, 0), (1, 2), (2, 0)], "SAME"])
-def test_reduce_window_of_two_arrays(
-    window: tuple[int, ...], strides: tuple[int, ...], spread: tuple[int, ...], pads: Any
-) -> None:
+@covering("case, pads", CASES, [[(0, 0), (1, 2), (2, 0)], "SAME"])
+def test_reduce_window_of_two_arrays(case: tuple[tuple[int, ...], ...], pads: Any) -> None:
+    window, strides, spread = case
     a, b = np.random.default_rng(4).integers(-3, 4, (2, *X.shape)).astype(np.int32)
     reduced = functools.partial(
         lax.reduce_window,

@@ -43,7 +43,7 @@ def test_the_key_determines_the_order() -> None:
     assert (one != other).sum() > 80
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 6, 7, 8, 16, 17, 40])
+@pytest.mark.parametrize("size", [2, 3, 5, 8, 17, 40])
 def test_pairs_of_rows_come_to_all_pairs_of_positions_equally_often(size: int) -> None:
     """A chi-square test, over 3,000 keys, of the first row with others."""
     keys = 3000

@@ -355,33 +355,55 @@ def fft(arg: Fft, x: Value, out: Value | None = None) -> Value:
     return np.asarray(transform(x, arg.lengths, axes, out=out))
 
 
+def _starts(indices: Value, rank: int) -> Value:
+    """The first place of each window along each axis; 0 along axes without an index."""
+    most = np.uint64(np.iinfo(np.int64).max)
+    wide = np.minimum(indices, most) if indices.dtype == np.uint64 else indices
+    missing = [(0, 0)] * (indices.ndim - 1) + [(0, rank - indices.shape[-1])]
+    return np.pad(wide.astype(np.int64), missing)
+
+
+def _places(points: Sequence[Value], starts: Value, sizes: Sequence[int]) -> tuple[Value, ...]:
+    """Index arrays of windows: the axes of the points, then those of a window."""
+    after = (1,) * len(sizes)
+    spans = np.ix_(*map(np.arange, sizes)) if sizes else ()
+    windows = [starts[..., i].reshape(*starts.shape[:-1], *after) + s for i, s in enumerate(spans)]
+    return (*[at.reshape(*at.shape, *after) for at in points], *windows)
+
+
 def gather(arg: Gather, operand: Value, indices: Value) -> Value:
     """Windows at clamped starts."""
-    out = np.empty(indices.shape[:-1] + arg.sizes, operand.dtype)
-    dims = operand.shape[arg.batch :]
-    for point in np.ndindex(*indices.shape[:-1]):
-        room = [n - size for n, size in zip(dims, arg.sizes)]
-        starts = [min(max(int(s), 0), most) for s, most in zip(indices[point], room)]
-        window = tuple(slice(s, s + size) for s, size in zip(starts, arg.sizes))
-        out[point] = operand[point[: arg.batch] + window]
-    return out
+    room = np.subtract(operand.shape[arg.batch :], arg.sizes).astype(np.int64)
+    starts = np.clip(_starts(indices, len(arg.sizes)), 0, room)
+    points = np.indices(indices.shape[:-1])[: arg.batch]
+    windows = operand[_places(points, starts, arg.sizes)]
+    return np.array(np.broadcast_to(windows, indices.shape[:-1] + arg.sizes))
 
 
 def scatter(arg: Scatter, operand: Value, indices: Value, updates: Value) -> Value:
     """Windows combined in order; one that does not fit is dropped."""
     out = operand.copy()
     sizes = updates.shape[indices.ndim - 1 :]
-    dims = operand.shape[arg.batch :]
-    for point in np.ndindex(*indices.shape[:-1]):
-        starts = [int(s) for s in indices[point]]
-        if any(not 0 <= s <= n - size for s, n, size in zip(starts, dims, sizes)):
-            continue
-        at = point[: arg.batch] + tuple(slice(s, s + size) for s, size in zip(starts, sizes))
-        if arg.op is Op.WHERE:
-            out[at] = updates[point]
-        else:
-            out[at] = MEANING[arg.op](None, out[at], updates[point])
+    room = np.subtract(operand.shape[arg.batch :], sizes).astype(np.int64)
+    starts = _starts(indices, len(sizes))
+    fits = ((starts >= 0) & (starts <= room)).all(-1)
+    points = [at[fits] for at in np.indices(indices.shape[:-1])[: arg.batch]]
+    values, whole = updates[fits], out[None]  # an axis more: a number has none
+    at = (np.zeros(values.shape, np.intp), *_places(points, starts[fits], sizes))
+    if arg.op is Op.WHERE:
+        whole[at] = values  # the last of equal places stays
+    elif arg.op in _IN_ORDER and operand.dtype.isbuiltin:
+        _IN_ORDER[arg.op].at(whole, at, values)
+    else:
+        at = tuple(np.broadcast_to(x, values.shape) for x in at)
+        for i, value in enumerate(values):
+            here = tuple(x[i] for x in at)
+            whole[here] = MEANING[arg.op](None, whole[here], value)
     return out
+
+
+_IN_ORDER = {Op.ADD: np.add, Op.MUL: np.multiply}
+"""Functions that NumPy applies at one place after the other."""
 
 
 def sort(arg: Sort, *operands: Value) -> tuple[Value, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.hw.cuda.devices import simulated_device
 from tests.hw.cuda.ptxas import assemble, needs_ptxas
 from tests.lower.check_passes import check_passes
@@ -116,8 +117,12 @@ def test_every_pass_keeps_the_values_and_so_does_the_machine(
     require_close(got, expected)
 
 
-@pytest.mark.parametrize("turned", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=str)
-@pytest.mark.parametrize("sizes", [(64, 64, 64), (128, 96, 64), (192, 256, 64)], ids=str)
+@covering(
+    "turned, sizes",
+    [(1, 0), (1, 1), (0, 0), (0, 1)],
+    [(64, 64, 64), (128, 96, 64), (192, 256, 64)],
+    ids=str,
+)
 def test_factors_of_float32_are_rounded_to_tf32_with_rows_along_the_sum(
     sizes: tuple[int, int, int], turned: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.hw.cuda.devices import simulated_device
 from tests.lower.check_passes import GRID, HOST, check_passes
 from tests.lower.graphs import draw, inputs, jaxpr, matmul, p, run_on, run_oracle
@@ -58,8 +59,12 @@ def run(n: Nest, items: Sequence[UOp], output: UOp, most: int = 32) -> np.ndarra
     return y
 
 
-@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, FLOAT32, INT8], ids=str)
-@pytest.mark.parametrize("sizes", [(32, 64, 32), (64, 128, 64), (48, 32, 24), (16, 32, 8)], ids=str)
+@covering(
+    "dtype, sizes",
+    [BFLOAT16, FLOAT16, FLOAT32, INT8],
+    [(32, 64, 32), (64, 128, 64), (48, 32, 24), (16, 32, 8)],
+    ids=str,
+)
 def test_every_pass_keeps_the_values_and_so_does_the_machine(
     dtype: DType, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.lower.check_passes import HOST as TARGET
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import jaxpr, p, run_compiled
@@ -78,8 +79,7 @@ UNARY = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [COMPLEX64, COMPLEX128], ids=str)
-@pytest.mark.parametrize("op", UNARY, ids=lambda op: op.value)
+@covering("op, dtype", UNARY, [COMPLEX64, COMPLEX128], ids=str)
 def test_unary_functions(op: Op, dtype: Any) -> None:
     check(UOp(op, (c(0, 7, dtype=dtype),)))
 

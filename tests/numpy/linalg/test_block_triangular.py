@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import scipy.linalg
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import cover
 from tests.hw.cuda.devices import default, device_of
 from tests.hw.cuda.simulator import SimulatedCuda
 from tfn.config import config
@@ -33,7 +33,7 @@ def turned(x: Any) -> Any:
 def test_solutions_are_those_of_lapack(sizes: Any) -> None:
     a, b = systems(*sizes)
     n, m, _ = sizes
-    for triangle, transposed, diagonal in itertools.product("UL", "NT", "UN"):
+    for triangle, transposed, diagonal in cover("UL", "NT", "UN", pairs=[(0, 1), (0, 2), (1, 2)]):
         flags = triangle + transposed + diagonal
         solve = tfn.jit(lambda lines, right, flags=flags: trtrs(flags, lines, right))
         x, info = solve(turned(a), turned(b))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from tests.lower.codegen.render.values import MOVES, edges, every_dtype, every_width
+from tests.covering import covering
+from tests.lower.codegen.render.values import MOVES, WIDTHS, edges, every_width
 from tests.lower.graphs import assert_close, device, draw, jaxpr, p, run_compiled, run_oracle
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, REALS, DType, uint8
 from tfn.lower.pipeline import lower
@@ -15,8 +15,7 @@ from tfn.lower.target.target import Target
 from tfn.trace import build
 
 
-@every_width
-@pytest.mark.parametrize("size", [1, 2, 5, 9, 17, 33])
+@covering("size, target", [1, 2, 5, 9, 17, 33], WIDTHS)
 def test_masked_stores_do_not_write_beyond_the_end(size: int, target: Target) -> None:
     """Narrowed values under masks of a few lanes leave the memory after them unchanged."""
     memory = device(target).memory
@@ -43,8 +42,7 @@ def test_prefetches(target: Target) -> None:
     assert_close(run_compiled(list(build.sort(keys)), values, small)[0], np.sort(values[0]))
 
 
-@every_width
-@every_dtype
+@covering("dtype, target", REALS, WIDTHS, ids=lambda value: getattr(value, "name", None))
 def test_accesses_of_every_kind(dtype: DType, target: Target) -> None:
     """Strides 1, 0, -1 and others, masks, predicates and gathers, in loads and in stores."""
     x = p(0, 5, 37, dtype=dtype)

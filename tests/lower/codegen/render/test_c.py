@@ -161,7 +161,7 @@ on_x86 = pytest.mark.skipif("x86_64" not in host().triple, reason="it is a targe
 def cases() -> Iterator[pytest.param]:
     """Each way with the widest vectors, and some with others, or on less of a processor."""
     for way in WAYS:
-        yield pytest.param(way, REAL if way == "casts" else FEW, host(), id=f"{way}-wide")
+        yield pytest.param(way, FEW, host(), id=f"{way}-wide")
     narrow = replace(host(), vector_bytes=16, vector_registers=16)
     scalar = replace(host(), vector_bytes=1)
     yield pytest.param("ops", (INT32, FLOAT16), narrow, id="ops-narrow")

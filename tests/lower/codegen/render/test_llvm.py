@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.lower.check_passes import HOST
-from tests.lower.codegen.render.values import MOVES, edges, every_dtype, every_width
+from tests.lower.codegen.render.values import MOVES, WIDTHS, edges, every_dtype, every_width
 from tests.lower.graphs import (
     Value,
     assert_close,
@@ -147,8 +148,7 @@ def test_bitcasts(dtype: DType) -> None:
         assert got.tobytes() == x.tobytes(), to
 
 
-@every_width
-@every_dtype
+@covering("dtype, target", REALS, WIDTHS, ids=lambda value: getattr(value, "name", None))
 def test_reductions(dtype: DType, target: Target) -> None:
     """Of rows, of columns and of all; in lanes, in unrolled vectors and in what is left."""
     for op in MONOIDS:

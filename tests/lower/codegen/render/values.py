@@ -59,6 +59,7 @@ TARGETS = {
     "narrow": replace(host(), vector_bytes=16, vector_registers=16),
     "scalar": replace(host(), vector_bytes=1),
 }
+WIDTHS = tuple(TARGETS.values())
 every_width = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
 
