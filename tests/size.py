@@ -91,9 +91,9 @@ ROOMS = (
     Room("eager",          COMPILER, 1_427,  9.8, "as measured"),
     Room("show",           COMPILER,   287, 10.6, "as measured"),
     Room("numpy",          LIBRARY,  8_010, 11.7, "NumPy's options: weights, orders, sublists"),
-    Room("lax",            LIBRARY,  5_150, 11.2, "dimension numbers are checked as in JAX"),
+    Room("lax",            LIBRARY,  5_380, 11.2, "incomplete gamma and beta of any parameters"),
     Room("random",         LIBRARY,  1_340, 11.6, "places among keys"),
-    Room("nn",             LIBRARY,  3_060,  9.7, "norms, optimizers, writers, summaries"),
+    Room("nn",             LIBRARY,  3_100,  9.7, "norms, optimizers, rules of gelu and silu"),
     Room("sharding",       ANNEX,    4_867, 11.7, "as measured"),
     Room("grids",          ANNEX,    5_390, 11.0, "as measured"),
     Room("C renderer",     ANNEX,    1_370,  9.4, "as measured"),
@@ -156,7 +156,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 92_910}
+BOUNDS = {"compiler": 33_800, "core": 51_600, "all": 93_180}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 
