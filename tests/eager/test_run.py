@@ -16,7 +16,7 @@ from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.eager import platforms, registry, run
 from tfn.errors import ArgumentError, OutOfMemoryError
-from tfn.hw.device import Device, Learn
+from tfn.hw.device import Device, EntryForm, Learn
 from tfn.hw.python import OracleExecutable, python
 from tfn.lower.program import Program
 from tfn.trace.argument import Param
@@ -53,8 +53,9 @@ class Counting:
     def synchronize(self) -> None:
         pass
 
-    def entry(self, inputs: Any, outputs: Any, *trees: Any, keep: object, number: int) -> Any:
-        self.entries.append(([row.kind for row in inputs], [row.kind for row in outputs], *trees))
+    def entry(self, form: EntryForm) -> Any:
+        kinds = ([row.kind for row in rows] for rows in (form.inputs, form.outputs))
+        self.entries.append((*kinds, form.arguments, form.result, form.captured))
         return lambda *arguments: NotImplemented if len(self.entries) < 2 else "an entry's result"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tests.hw.programs import scale
 from tfn.dtypes import FLOAT32
 from tfn.hw.cpu.device import cpu
-from tfn.hw.device import Device, EntryInput, EntryOutput
+from tfn.hw.device import Device, EntryForm, EntryInput, EntryOutput
 from tfn.lower.program import Launch, Program, Slot, Space
 from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import zeros
@@ -111,4 +111,4 @@ def entry(
         EntryOutput(kind, False, size_bytes, aliases.get(i, -1), in_place if i == 0 else -1)
         for i in range(count)
     ]
-    return on.load(program).entry(inputs, outputs, arguments, result, captured)
+    return on.load(program).entry(EntryForm(inputs, outputs, arguments, result, captured))

@@ -39,7 +39,7 @@ from tfn.eager.loading import ready as ready
 from tfn.eager.registry import device as device
 from tfn.errors import OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
-from tfn.hw.device import EntryInput, EntryOutput
+from tfn.hw.device import EntryForm, EntryInput, EntryOutput
 from tfn.hw.memory import COPY_TWICE_MAX_BYTES
 from tfn.lower.program import Footprint, Space
 from tfn.trace import oracle, runtime, source_lines, traces
@@ -210,8 +210,9 @@ def entry(
         for i, (kind, weak) in enumerate(zip(results, made, strict=True))
     ]
     number, known = events.number_of(name or _name(jaxpr), weakref.ref(loaded))
-    keep = loaded, known
-    return run.entry(inputs, outputs, takes, gives, captured, keep=keep, number=number)
+    return run.entry(
+        EntryForm(inputs, outputs, takes, gives, captured, keep=(loaded, known), number=number)
+    )
 
 
 def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) -> Any:

@@ -95,6 +95,28 @@ class EntryOutput:
 
 
 @frozen
+class EntryForm:
+    """The calls that an entry takes, and what they give.
+
+    Attributes:
+        inputs, outputs: a row for each input and output of the program.
+        arguments: trees of the function's arguments, with numbers of inputs for arrays.
+        result: the tree of its result, with numbers of outputs for arrays.
+        captured: the arrays of the last inputs, which are no arguments.
+        keep: an object that lives as long as the entry.
+        number: of the program in the event log.
+    """
+
+    inputs: Sequence[EntryInput]
+    outputs: Sequence[EntryOutput]
+    arguments: Sequence[Any]
+    result: Any
+    captured: Sequence[Any] = ()
+    keep: object = None
+    number: int = 0
+
+
+@frozen
 class Operation:
     """An operation that Python has run, and how the same program runs others like it.
 
@@ -128,26 +150,8 @@ class Executable(Protocol):
     def on_share(self, number: int) -> Executable:
         """The same program on the threads of one of the devices of this process, by number."""
 
-    def entry(
-        self,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any] = (),
-        keep: object = None,
-        number: int = 0,
-    ) -> Entry | None:
-        """A native function that runs the program; None if the device has none for these trees.
-
-        Args:
-            inputs, outputs: a row for each input and output of the program.
-            arguments: trees of the function's arguments, with numbers of inputs for arrays.
-            result: the tree of its result, with numbers of outputs for arrays.
-            captured: the arrays of the last inputs, which are no arguments.
-            keep: an object that lives as long as the entry.
-            number: of the program in the event log.
-        """
+    def entry(self, form: EntryForm) -> Entry | None:
+        """A native function that runs the program; None if the device has none for these trees."""
 
 
 def no_share(self: Executable, number: int) -> Executable:
@@ -155,16 +159,7 @@ def no_share(self: Executable, number: int) -> Executable:
     return self
 
 
-def no_entry(
-    self: Executable,
-    inputs: Sequence[EntryInput],
-    outputs: Sequence[EntryOutput],
-    arguments: Sequence[Any],
-    result: Any,
-    captured: Sequence[Any] = (),
-    keep: object = None,
-    number: int = 0,
-) -> None:
+def no_entry(self: Executable, form: EntryForm) -> None:
     """None: the `entry` of the executables of a device that has no native entries."""
 
 

@@ -27,7 +27,7 @@ from tfn.dtypes import FLOAT32
 from tfn.eager import operators, run
 from tfn.errors import DeviceError
 from tfn.hw.cpu.interpreter import supported
-from tfn.hw.device import Device, EntryInput, EntryOutput
+from tfn.hw.device import Device, EntryForm, EntryInput, EntryOutput
 from tfn.lower import pipeline
 from tfn.trace.aval import kind_of
 
@@ -263,11 +263,12 @@ def test_an_entry_is_a_builtin_of_the_trees_of_a_call() -> None:
     loaded = device.load(pipeline.lower(jaxpr([p(0, 4) * 2.0]), device.target))
     kind = kind_of((4,), FLOAT32)
     row = EntryOutput(kind, False, 16, -1, -1)
-    entry = loaded.entry([EntryInput(kind, None, False)], [row], [0], 0)
+    form = EntryForm([EntryInput(kind, None, False)], [row], [0], 0)
+    entry = loaded.entry(form)
     assert type(entry) is BuiltinFunctionType
-    assert device_of(SimulatedCuda()).load(
-        pipeline.lower(jaxpr([p(0, 4) * 2.0]), device.target)
-    ).entry([EntryInput(kind, None, False)], [row], [0], 0) is None  # fmt: skip
+    without = device_of(SimulatedCuda())
+    program = pipeline.lower(jaxpr([p(0, 4) * 2.0]), device.target)
+    assert without.load(program).entry(form) is None
     assert ctypes.sizeof(ctypes.c_void_p) == 8
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tfn.config import config, watch
@@ -24,7 +24,7 @@ from tfn.hw.cpu.loader import Code
 from tfn.hw.cpu.operators import Operators
 from tfn.hw.cpu.pool import Pool, free_list_of
 from tfn.hw.cpu.use_log import UseLog
-from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn
+from tfn.hw.device import Entry, EntryForm, EntryInput, EntryOutput, Learn
 from tfn.hw.memory import BlockSource
 from tfn.tree import FIELDS, is_namedtuple
 
@@ -145,27 +145,19 @@ class Dispatch:
             _SERVING[self._device] = self
             self._operators.serve(array, learn)
 
-    def entry(
-        self,
-        words: dict[str, int],
-        keep: Any,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any],
-    ) -> Entry | None:
+    def entry(self, words: dict[str, int], keep: Any, form: EntryForm) -> Entry | None:
         """A builtin that runs a program; None if the trees do not allow one.
 
         Args:
             words: the words of the plan that describe the program.
             keep: an object that lives as long as the builtin.
-            inputs, outputs, arguments, result, captured: see `tfn.hw.device.Executable.entry`.
+            form: the calls that it takes.
         """
+        inputs, outputs, captured = form.inputs, form.outputs, form.captured
         argument_words: list[int] = []
         result_words: list[int] = []
-        encoded = all(encode(tree, argument_words) for tree in arguments)
-        encoded = encoded and encode(result, result_words)
+        encoded = all(encode(tree, argument_words) for tree in form.arguments)
+        encoded = encoded and encode(form.result, result_words)
         if not self._serves or not encoded:
             return None
         sections = {
@@ -181,7 +173,7 @@ class Dispatch:
         held = hooked or any(row.in_place >= 0 for row in outputs)
         block_bytes, free_list = free_list_of(words["work_bytes"])
         words |= {
-            "argument_count": len(arguments),
+            "argument_count": len(form.arguments),
             "leaf_count": len(inputs) - len(captured),
             "input_count": len(inputs),
             "output_count": len(outputs),
@@ -203,8 +195,7 @@ class Dispatch:
         # tuple, which the garbage collector traverses: it may hold a function of the user that
         # leads back to the entry.
         holder = self.adopt(start, ctypes.sizeof(plan), plan)
-        owner = (holder, keep, inputs, outputs, arguments, result, captured)
-        return bind(self._call, owner)
+        return bind(self._call, (holder, keep, form))
 
     def _output_words(self, row: EntryOutput) -> tuple[int, ...]:
         """A row of `native.OUTPUT`."""

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any
 
 from tfn._support import events
 from tfn._support.sections import cached_property
@@ -19,7 +18,7 @@ from tfn.hw.cpu.dispatch import Dispatch
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads, of_process, share
-from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn
+from tfn.hw.device import Entry, EntryForm, Learn
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Launch, Program
 
@@ -141,16 +140,7 @@ class CpuExecutable:
         if self._host:
             self._host.check()
 
-    def entry(
-        self,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any] = (),
-        keep: object = None,
-        number: int = 0,
-    ) -> Entry | None:
+    def entry(self, form: EntryForm) -> Entry | None:
         """A builtin that runs the program; see `tfn.hw.device.Executable.entry`."""
         if self._dispatch is None:
             return None
@@ -160,11 +150,9 @@ class CpuExecutable:
             "pool": id(self._pool) if self._pool else 0,
             "work_bytes": self.work_bytes,
             "unlocked": self.unlocked,
-            "number": number,
+            "number": form.number,
         }
-        entry = self._dispatch.entry(
-            words, (self, keep), inputs, outputs, arguments, result, captured
-        )
+        entry = self._dispatch.entry(words, self, form)
         return self._host.checked(entry) if self._host and entry else entry
 
 

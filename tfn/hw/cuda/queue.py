@@ -46,7 +46,7 @@ from tfn.hw.cuda.memory import CudaMemory
 from tfn.hw.cuda.nccl_processes import Between, connected
 from tfn.hw.cuda.solver import Solver
 from tfn.hw.cuda.table import WORD_BYTES
-from tfn.hw.device import Entry, EntryInput, EntryOutput, Learn, no_share
+from tfn.hw.device import Entry, EntryForm, Learn, no_share
 from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.argument import filled
@@ -132,16 +132,7 @@ class CudaExecutable:
         """Bytes of the arena."""
         return self.program.arena_bytes + ARENA_SLACK_BYTES
 
-    def entry(
-        self,
-        inputs: Sequence[EntryInput],
-        outputs: Sequence[EntryOutput],
-        arguments: Sequence[Any],
-        result: Any,
-        captured: Sequence[Any] = (),
-        keep: object = None,
-        number: int = 0,
-    ) -> Entry | None:
+    def entry(self, form: EntryForm) -> Entry | None:
         """A builtin that launches the program; see `tfn.hw.device.Executable.entry`.
 
         There is none for programs with functions of the host, nor where kernels are waited for.
@@ -164,10 +155,9 @@ class CudaExecutable:
             "pool": 0,
             "work_bytes": self.work_bytes,
             "unlocked": False,
-            "number": number,
+            "number": form.number,
         }
-        kept = self, call, keep
-        return queue.dispatch.entry(words, kept, inputs, outputs, arguments, result, captured)
+        return queue.dispatch.entry(words, (self, call), form)
 
     def call(self, command: Recorded) -> Call:
         """The call of a graph of commands, which is recorded at its first use."""
