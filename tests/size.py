@@ -236,7 +236,6 @@ POSITIONS = re.compile(r"\barg\.(consts|carries|cond_consts|body_consts|branches
 FIGURES = {
     "files that count operands of loops": POSITIONS,
     "files with a row `Op.SCAN:`": re.compile(r"\bOp\.SCAN: "),
-    "files of lower that ask for a grid": re.compile(r"\.grid\b"),
 }
 """Things written in several places, by the pattern that tells them."""
 

@@ -42,6 +42,10 @@ LOWER = (
 """The rooms of `lower`: each may import those before it."""
 # fmt: on
 
+OF_MACHINES = ("languages.py", "target/", "pack/", "codegen/render/")
+"""The parts of `lower` that are about single machines: the table of what each brings, the record of
+one, the units of processors, and the text of one language each."""
+
 OWNED = {"z3", "llvmlite", "ray", "mpi4py", "matplotlib", "scipy", "pyopencl"}
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 
@@ -173,6 +177,35 @@ def test_rooms_of_lower_import_earlier_rooms(path: Path) -> None:
     others = {p for p in uses(path) if package(p).startswith("lower/")}
     wrong = [name(p) for p in others if package(p) not in allowed]
     assert not wrong, f"{name(path)} may not import {wrong}"
+
+
+@every([p for p in HOUSE if layer(p) == "lower"])
+def test_lower_asks_for_no_kind_of_machine(path: Path) -> None:
+    """A target brings values, and its language passes: no branch is about what it is."""
+    if name(path).removeprefix("tfn/lower/").startswith(OF_MACHINES):
+        return
+    found = sorted(set(questions(parsed(path))))
+    assert not found, f"{name(path)} asks for a kind of machine: {found}"
+
+
+def questions(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Lines that branch on whether a target has a grid, or that read its name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in ("triple", "cpu", "features"):
+            yield node.lineno, node.attr
+        tests = [getattr(node, "test", None), *getattr(node, "ifs", ())]
+        tests += [*getattr(node, "values", ()), getattr(node, "operand", None)]
+        if isinstance(node, ast.Compare):
+            tests += [node.left, *node.comparators]
+        for test in tests:
+            if isinstance(test, ast.Attribute) and test.attr in ("grid", "symbol_prefix"):
+                yield test.lineno, test.attr
+
+
+def test_questions_for_a_kind_of_machine_are_found() -> None:
+    wrong = "if target.grid: pass\nx = a if target.grid is None else target.cpu\ny = not t.grid"
+    assert {line for line, _ in questions(ast.parse(wrong))} == {1, 2, 3}
+    assert not [*questions(ast.parse("grid.linearize(n, target.grid)"))]
 
 
 def test_no_package_imports_itself_through_others() -> None:

@@ -18,6 +18,7 @@ with _on_demand(globals()):
     from tfn import debug as debug
     from tfn import distributed as distributed
     from tfn import experimental as experimental
+    from tfn import extend as extend
     from tfn import flatten_util as flatten_util
     from tfn import image as image
     from tfn import inspect as inspect

@@ -16,7 +16,7 @@ from functools import cache, partial
 from tfn._support.frozen import frozen
 from tfn.lower import grids
 from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
-from tfn.lower.passes import CORES, Passes
+from tfn.lower.passes import BRANCHING, CORES, Passes
 from tfn.lower.program import Step
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
@@ -65,8 +65,8 @@ HEXAGON = replace(
 )
 """LLVM IR for the one thread of a DSP, whose addresses have 32 bits."""
 
-TIMED = replace(LLVM, driver=partial(driver.driver_text, timed=True))
-"""LLVM IR for processors with a counter of constant rate that programs may read."""
+TIMED = replace(LLVM, driver=partial(driver.driver_text, timed=True), passes=BRANCHING)
+"""LLVM IR for processors that predict branches, and have a counter that programs may read."""
 
 
 def no_driver(name: str, steps: object, inputs: int) -> str:
@@ -93,10 +93,15 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
 """By the architecture of a triple, loaded at its first use; LLVM IR of processors for others."""
 
 
+def architecture(target: Target) -> str:
+    """The first word of a triple."""
+    return target.triple.split("-")[0]
+
+
 @cache
 def language_of(target: Target) -> Language:
     """The output language of a target."""
-    return LANGUAGES.get(target.triple.split("-")[0], lambda: LLVM)()
+    return LANGUAGES.get(architecture(target), lambda: LLVM)()
 
 
 def passes_of(target: Target) -> Passes:

@@ -10,6 +10,8 @@ the stage, and compare with the oracle, after every one::
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -68,10 +70,6 @@ def is_sort(body: UOp) -> bool:
     return body.op is not Op.SINK and body.src[0].src[0].op is Op.SORT
 
 
-BRANCH_PREDICTION = frozenset({"x86_64", "aarch64", "arm64"})
-"""Architectures whose processors run ahead of a branch that goes the same way every time."""
-
-
 def _real(function: UOp, target: Target) -> UOp:
     few = Products.NONE if target.batch_invariant else Products.FAST
     # A function of the host would end a graph, and take the value there and back.
@@ -80,9 +78,8 @@ def _real(function: UOp, target: Target) -> UOp:
     return complex_pairs.lower_complex(function, products, has_unit)
 
 
-def _linearize(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
+def _linearize(n: loop_nest.Nest, target: Target, branches: bool = False) -> tuple[UOp, ...]:
     fma = Op.FMA not in target.lacks
-    branches = target.triple.split("-")[0] in BRANCH_PREDICTION
     return linearize.linearize(memos.checked(n), fma, target.batch_invariant, branches)
 
 
@@ -106,6 +103,11 @@ CORES = Passes(**{step.name: step for step in (
 )})
 # fmt: on
 """The passes of processors: cores with vectors."""
+
+BRANCHING = replace(
+    CORES, linearize=replace(CORES.linearize, run=partial(_linearize, branches=True))
+)
+"""The same where processors run ahead of a branch that goes the same way every time."""
 
 
 def tile_count(kernel: loop_nest.Nest | UOp) -> int:

@@ -28,7 +28,7 @@ from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
-from tfn.lower.languages import LLVM, Language, language_of, no_driver, passes_of
+from tfn.lower.languages import LLVM, Language, architecture, language_of, no_driver, passes_of
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.planner import Schedule
@@ -238,7 +238,7 @@ def _render_kernel(
     text = language.kernel(name, split_partial_vectors(legalized(items), target))
     if not stages:
         return text
-    return pack.pipelined.pipelined(text, target.triple.split("-")[0], stages)
+    return pack.pipelined.pipelined(text, architecture(target), stages)
 
 
 def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
