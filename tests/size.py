@@ -103,7 +103,7 @@ ROOMS = (
     Room("onnx",           ANNEX,    4_860, 12.2, "functions both ways for each operation"),
     Room("compat",         ANNEX,    3_782,  9.7, "as measured"),
     Room("scipy",          ANNEX,    3_810, 12.5, "distributions answer NaN as SciPy's do"),
-    Room("experimental",   ANNEX,    3_266, 11.5, "as measured"),
+    Room("experimental",   ANNEX,    3_240, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_671,  9.4, "as measured"),
     Room("viewer and tune",ANNEX,    1_380, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,    1_000,  9.9, "costs by named scope and module"),

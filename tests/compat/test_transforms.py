@@ -57,6 +57,7 @@ def test_symbolic_zeros_are_made_of_types():
     zero = transforms.SymbolicZero(ShapedArray((2,), "float32"))
     assert isinstance(zero, transforms.SymbolicZero) and zero.shape == (2,)
     assert not isinstance(1.0, transforms.SymbolicZero)
+    assert transforms.SymbolicZero.from_primal_value(tnp.ones(2, "float16")).dtype == "float16"
     zeros = transforms.zero_from_primal({"x": tnp.ones(2), "n": 3})
     assert zeros["x"].tolist() == [0.0, 0.0] and zeros["n"].dtype == float0
     assert isinstance(transforms.zero_from_primal(1.0, True), transforms.SymbolicZero)

@@ -157,6 +157,23 @@ def test_without_a_transpose_there_is_forward_mode_alone() -> None:
         (lambda: lax.custom_root(1, 0.0, newton, None), ArgumentError, "needs a function as f"),
         (lambda: lax.custom_root(tnp.sin, 0.0, newton, None), ArgumentError, "as tangent_solve"),
         (
+            lambda: lax.custom_root(lambda x: (x, x), 1.0, newton, newton),
+            TreeError,
+            r"values of the structure of initial_guess from f(.|\n)*\(\*, \*\) instead of \*",
+        ),
+        (
+            lambda: lax.custom_root(tnp.sin, 1.0, lambda f, x: (x, x), newton),
+            TreeError,
+            "a root of the structure of initial_guess from solve",
+        ),
+        (
+            lambda: tfn.grad(
+                lambda a: lax.custom_root(lambda x: x - a, 1.0, lambda f, x: x, lambda g, y: [y])
+            )(1.0),
+            TreeError,
+            "x of the structure of initial_guess from tangent_solve",
+        ),
+        (
             lambda: lax.custom_linear_solve(lambda x: (x, x), 1.0, lambda f, b: b),
             TreeError,
             r"A x of the structure of b from matvec(.|\n)*\(\*, \*\) instead of \*",

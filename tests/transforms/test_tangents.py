@@ -26,6 +26,25 @@ def test_integers_and_zeros_are_none() -> None:
     assert VECTORS.check({"a": given, "b": float0}) == [given]
     assert VECTORS.build([given]) == {"a": given, "b": None}
     assert VECTORS.weak == [False]
+    zero = SymbolicZero((2, 3), np.dtype("float32"))
+    assert (zero.ndim, zero.size) == (2, 6)
+    assert zero.aval == ShapeDtypeStruct((2, 3), "float32")
+
+
+@pytest.mark.parametrize("cotangent", [3, tfn.numpy.int32(0), 1.5])
+def test_cotangents_of_integers_are_ignored(cotangent: Any) -> None:
+    """As in JAX, where the values themselves may serve as cotangents."""
+    pull = tfn.vjp(lambda x: (2 * x, x.astype("int32")), tfn.numpy.float32(4.0))[1]
+    assert [float(x) for x in pull((1.0, cotangent))] == [2]
+    with pytest.raises(DTypeError, match="has none"):
+        pull((1.0, np.ones(2)))
+
+    @tfn.custom_vjp
+    def product(x: Any, n: Any) -> Any:
+        return x * n
+
+    product.defvjp(lambda x, n: (x * n, n), lambda n, g: (g * n, cotangent))
+    assert float(tfn.grad(lambda x: product(x, 3))(2.0)) == 3
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ MODULES: dict[str, Names] = {
     ), "tfn.nn.checkpoint writes arrays of many processes")),
     "jax.experimental.pallas": Names("tfn.experimental.pallas"),
     "jax.experimental.pallas.tpu": Names("tfn.experimental.pallas"),
-    "jax.experimental.jet": Names("tfn.experimental.jet"),
+    "jax.experimental.jet": Names("tfn.experimental.jet", {"fact": "tfn.scipy.special:factorial"}),
     "jax.experimental.ode": Names("tfn.experimental.ode"),
     "jax.experimental.sparse": Names("tfn.experimental.sparse", {
         **{name: f"{SPARSE}.{file}" for name, file in (

@@ -90,6 +90,12 @@ class _SymbolicZeroType:
     def __call__(self, aval: ShapedArray) -> tangents.SymbolicZero:
         return tangents.SymbolicZero(aval.shape, aval.dtype)
 
+    @staticmethod
+    def from_primal_value(val: Any) -> tangents.SymbolicZero:
+        """The zero tangent of a value."""
+        kind = typeof(val)
+        return tangents.SymbolicZero(kind.shape, kind.dtype)
+
 
 SymbolicZero: Any = _SymbolicZeroType()
 

@@ -55,6 +55,7 @@ def custom_root(
 
     Raises:
         ArgumentError: if one of the functions is no function.
+        TreeError: if what one of them gives has not the structure of `initial_guess`.
 
     Source: Blondel et al. 2022, "Efficient and modular implicit differentiation", arXiv:2105.15183.
 
@@ -71,12 +72,17 @@ def custom_root(
     for name, callee in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         a_function("custom_root", name, callee)
     residual = converted("custom_root", f, [initial_guess])
+    structure, like = tree.structure(initial_guess), "initial_guess"
+    _same("values", "f", residual.gives, structure, like)
 
     def at(parameters: Any) -> Function:
         return replace(residual, captured=tuple(parameters))
 
     def run(parameters: Any, guess: Any) -> Any:
-        return solve(at(parameters), guess)
+        solution = solve(at(parameters), guess)
+        x = solution[0] if has_aux else solution
+        _same("a root", "solve", tree.structure(x), structure, like)
+        return solution
 
     whole = converted("custom_root", run, [residual.captured, initial_guess])
 
@@ -90,6 +96,7 @@ def custom_root(
         slope = jvp(lambda p: at(p)(x), (parameters,), (directions,))[1]
         _, linear = linearize(at(parameters), x)
         dx = tangent_solve(linear, tree.map(lambda y: -y, slope))
+        _same("x", "tangent_solve", tree.structure(dx), structure, like)
         return solution, ((dx, tree.map(lambda leaf: None, solution[1])) if has_aux else dx)
 
     differentiated = custom_jvp(root)
@@ -181,12 +188,15 @@ def custom_linear_solve(
     return tree.unflatten(parts[1].structure, outputs)
 
 
-def _same(what: str, name: str, got: tree.Structure, expected: tree.Structure) -> None:
+def _same(
+    what: str, name: str, got: tree.Structure, expected: tree.Structure, like: str = "b"
+) -> None:
     if got != expected:
         raise TreeError(
-            f"custom_linear_solve needs {what} of the structure of b from {name}",
+            f"{'custom_linear_solve' if like == 'b' else 'custom_root'} needs {what} of the "
+            f"structure of {like} from {name}",
             got=f"{tree.show(got)} instead of {tree.show(expected)}",
-            hint="return the containers that b comes in",
+            hint=f"return the containers that {like} comes in",
         )
 
 

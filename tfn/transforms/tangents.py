@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from tfn import tree
@@ -26,6 +27,21 @@ class SymbolicZero:
 
     shape: Shape
     dtype: DType
+
+    @property
+    def aval(self) -> ShapeDtypeStruct:
+        """Its type."""
+        return ShapeDtypeStruct(self.shape, self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
 
 
 @frozen
@@ -82,6 +98,8 @@ class Vectors:
         if zero or (nothing and not slot.floating):
             return None
         value: runtime.Value = as_value(leaf, lambda: self._name(i))
+        if not slot.floating and self.role == "cotangent" and value.shape == slot.shape:
+            return None  # as JAX ignores it, where the values themselves serve as cotangents
         if not slot.floating:
             raise DTypeError(
                 f"{self._name(i)} belongs to a value of {slot.dtype}, which has none",
