@@ -15,6 +15,7 @@ from tfn.compat.avals import ShapedArray, float0
 from tfn.compat.functions import WrappedFun
 from tfn.compat.jaxprs import make_jaxpr
 from tfn.errors import ArgumentError, ConcretizationTypeError, TreeError
+from tfn.transforms.aot import ArgInfo
 
 
 def test_equations_are_made() -> None:
@@ -97,7 +98,7 @@ def test_dtypes() -> None:
     assert [core.itemsize_bits(d) for d in ("bool", "int16", "complex64")] == [8, 16, 64]
     assert core.scalar_type_of(True) is bool and core.scalar_type_of(1j) is complex
     assert core.is_supported_dtype("bfloat16")
-    info = core.ArgInfo(ShapedArray((2,), "float32"), donated=True)
+    info = ArgInfo(ShapedArray((2,), "float32"), donated=True)
     assert info.shape == (2,) and info.dtype == np.float32 and info.donated
 
 

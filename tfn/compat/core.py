@@ -169,24 +169,6 @@ def min_dim(d1: Any, d2: Any) -> Any:
     return min(d1, d2)
 
 
-@frozen
-class ArgInfo:
-    """An argument of a compiled function: its type, and whether its memory may be reused."""
-
-    aval: ShapedArray
-    donated: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the axes."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The type of the elements."""
-        return self.aval.dtype
-
-
 # Trees.
 
 

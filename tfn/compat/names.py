@@ -343,8 +343,7 @@ MODULES: dict[str, Names] = {
     "jax.experimental.sparse.linalg": Names("tfn.experimental.sparse.linalg"),
     "jax.monitoring": Names("tfn.compat.monitoring"),
     "jax.stages": Names("tfn.transforms.aot", {
-        "Wrapped": f"{TRANSFORMS}:PjitFunction", "ArgInfo": f"{PARTS}:ArgInfo",
-        "CompilerOptions": "builtins:dict",
+        "Wrapped": f"{TRANSFORMS}:PjitFunction", "CompilerOptions": "builtins:dict",
     }),
     "jax.profiler": Names("tfn.profiler"),
     "jax.experimental.checkify": Names("tfn.checkify", {

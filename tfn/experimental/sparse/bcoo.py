@@ -432,34 +432,38 @@ def _matmul(a: Any, b: Any) -> Any:
 _compiled_matmul = jit(_matmul)
 
 
-def _flatten(mat: BCOO) -> Any:
-    known = getattr(mat.indices, "ndim", None)
-    n_batch = known - 2 if known is not None else None
-    return (mat.data, mat.indices), (
-        mat.shape,
-        n_batch,
-        mat.indices_sorted,
-        mat.unique_indices,
-    )
+def register(cls: Any, names: Sequence[str], ndim: int) -> None:
+    """Make a class of sparse arrays a node of trees.
 
+    Args:
+        cls: the class.
+        names: of the attributes that are arrays.
+        ndim: axes of its indices, without those of batches.
+    """
 
-def _unflatten(cls: type[BCOO]) -> Callable[[Any, Sequence[Any]], BCOO]:
-    def unflatten(static: Any, children: Sequence[Any]) -> BCOO:
+    def flatten(mat: Any) -> Any:
+        known = getattr(mat.indices, "ndim", None)
+        n_batch = known - ndim if known is not None else None
+        static = (mat.shape, n_batch, mat.indices_sorted, mat.unique_indices)
+        return tuple(getattr(mat, name) for name in names), static
+
+    def unflatten(static: Any, children: Sequence[Any]) -> Any:
         shape, n_batch, in_order, unique = static
         mat = object.__new__(cls)
-        mat.data, mat.indices = children
+        for name, child in zip(names, children, strict=True):
+            setattr(mat, name, child)
         now = getattr(mat.indices, "ndim", None)
         if n_batch is not None and now is not None:  # vmap takes a batch axis away, or adds one
-            more = now - 2 - n_batch
+            more = now - ndim - n_batch
             sizes = getattr(mat.data, "shape", ())[: max(more, 0)]
             shape = (*sizes, *shape[max(-more, 0) :])
         mat.shape, mat.indices_sorted, mat.unique_indices = shape, in_order, unique
         return mat
 
-    return unflatten
+    tree.register_node(cls, flatten, unflatten)
 
 
-tree.register_node(BCOO, _flatten, _unflatten(BCOO))
+register(BCOO, ("data", "indices"), 2)
 
 
 def bcoo_fromdense(

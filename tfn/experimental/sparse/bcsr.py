@@ -12,7 +12,6 @@ from math import prod
 from typing import Any, Self
 
 from tfn import numpy as tnp
-from tfn import tree
 from tfn._support.validate import element_type
 from tfn.array import Array
 from tfn.dtypes import INTEGERS
@@ -225,27 +224,7 @@ class BCSR:
         return self * -1
 
 
-def _flatten(mat: BCSR) -> Any:
-    known = getattr(mat.indices, "ndim", None)
-    n_batch = known - 1 if known is not None else None
-    static = (mat.shape, n_batch, mat.indices_sorted, mat.unique_indices)
-    return (mat.data, mat.indices, mat.indptr), static
-
-
-def _unflatten(static: Any, children: Sequence[Any]) -> BCSR:
-    shape, n_batch, in_order, unique = static
-    mat = object.__new__(BCSR)
-    mat.data, mat.indices, mat.indptr = children
-    now = getattr(mat.indices, "ndim", None)
-    if n_batch is not None and now is not None:
-        more = now - 1 - n_batch
-        sizes = getattr(mat.data, "shape", ())[: max(more, 0)]
-        shape = (*sizes, *shape[max(-more, 0) :])
-    mat.shape, mat.indices_sorted, mat.unique_indices = shape, in_order, unique
-    return mat
-
-
-tree.register_node(BCSR, _flatten, _unflatten)
+bcoo.register(BCSR, ("data", "indices", "indptr"), 1)
 
 
 def bcsr_fromdense(

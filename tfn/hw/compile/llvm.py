@@ -266,12 +266,7 @@ class LlvmCompiler:
 
     def find(self, key: str) -> bytes | None:
         """The object under a key, or under the key that the entry names; None if there is none."""
-        data = self._memory.find(key)
-        if data is not None:
-            self.counts.from_memory += 1
-        elif (data := object_cache.fetch(PART, key)) is not None:
-            self.counts.from_disk += 1
-            self._memory.keep(key, data)
+        data = self.counts.find(self._memory, PART, key)
         if data is None or not data.startswith(_SEE):
             return data
         whole = data[len(_SEE) :].decode(errors="replace")

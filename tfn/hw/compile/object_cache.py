@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfn._support import events
+from tfn._support.cache import Cache
 from tfn.config import config
 
 LIMIT_BYTES = 512 << 20
@@ -50,6 +51,16 @@ class Counts:
     compiled: int = 0
     from_disk: int = 0
     from_memory: int = 0
+
+    def find(self, memory: Cache[bytes], part: str, key: str) -> bytes | None:
+        """The object under a key in memory, or in a part of the cache; None if there is none."""
+        data = memory.find(key)
+        if data is not None:
+            self.from_memory += 1
+        elif (data := fetch(part, key)) is not None:
+            self.from_disk += 1
+            memory.keep(key, data)
+        return data
 
 
 def fetch(part: str, key: str) -> bytes | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tfn._support.cache import Cache
@@ -69,7 +70,8 @@ class OpenClCompiler:
             CompileError: with the driver's message.
         """
         keys = [self.key(text) for text in texts]
-        binaries = {key: data for key in keys if (data := self._find(key)) is not None}
+        find = partial(self.counts.find, self._memory, PART)
+        binaries = {key: data for key in keys if (data := find(key)) is not None}
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in binaries}
         if missing:
             data = self._translate(list(missing.values()))
@@ -91,15 +93,6 @@ class OpenClCompiler:
             program = cl.Program(self.driver.context, [self.driver.device], [binary])
             self._built[digest] = self._build(program)
         return self._built[digest]
-
-    def _find(self, key: str) -> bytes | None:
-        data = self._memory.find(key)
-        if data is not None:
-            self.counts.from_memory += 1
-        elif (data := object_cache.fetch(PART, key)) is not None:
-            self.counts.from_disk += 1
-            self._memory.keep(key, data)
-        return data
 
     def _translate(self, texts: Sequence[str]) -> bytes:
         """The binary of several texts; their source, if nothing is to be kept on disk.
