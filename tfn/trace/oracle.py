@@ -375,7 +375,7 @@ def gather(arg: Gather, operand: Value, indices: Value) -> Value:
     """Windows at clamped starts."""
     room = np.subtract(operand.shape[arg.batch :], arg.sizes).astype(np.int64)
     starts = np.clip(_starts(indices, len(arg.sizes)), 0, room)
-    points = np.indices(indices.shape[:-1])[: arg.batch]
+    points = [*np.indices(indices.shape[:-1])[: arg.batch]]
     windows = operand[_places(points, starts, arg.sizes)]
     return np.array(np.broadcast_to(windows, indices.shape[:-1] + arg.sizes))
 
