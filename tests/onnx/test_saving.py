@@ -120,8 +120,19 @@ def test_weights_that_are_too_many_lie_beside_the_file(
     onnx.save(lambda x: tnp.tanh(x @ w) @ w, floats(2, 64), path=tmp_path / "net.onnx")
     assert (tmp_path / "net.onnx").stat().st_size < 2000
     assert (tmp_path / "net.onnx.data").stat().st_size == 64 * 64 * 4
-    x = floats(2, 64)
-    close([onnx.load(tmp_path / "net.onnx")(x)["output"]], [tnp.tanh(x @ w) @ w])
+    x, loaded = floats(2, 64), onnx.load(tmp_path / "net.onnx")
+    close([loaded(x)["output"]], [tnp.tanh(x @ w) @ w])
+    assert "net.onnx.data" in mapping_of(np.asarray(loaded.params["w"]))  # it was not copied
+
+
+def mapping_of(x: np.ndarray[Any, Any]) -> str:
+    """The line of /proc/self/maps in which an array begins."""
+    address = x.__array_interface__["data"][0]
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        low, high = (int(n, 16) for n in line.split()[0].split("-"))
+        if low <= address < high:
+            return line
+    return ""
 
 
 def test_narrow_integers_share_bytes() -> None:

@@ -114,7 +114,9 @@ def load(source: PathLike | bytes | memoryview) -> Model:
     """Loads an ONNX model: a pure function, whose parameters can be trained.
 
     Weights in other files, which a model of more than 2 GiB has, are read from the folder of the
-    model.  Nothing in a file is trusted: lengths, names, shapes and offsets are checked.
+    model.  Files are mapped: weights that begin at multiples of 64 bytes are not copied, so leave a
+    file as it is while its model is used.  Nothing in a file is trusted: lengths, names, shapes and
+    offsets are checked.
 
     Args:
         source: the path of a file, or its bytes.
@@ -150,7 +152,7 @@ def load(source: PathLike | bytes | memoryview) -> Model:
     graph = Graph(file.graph.name, tuple(nodes), constants, file.graph.inputs, file.graph.outputs)
     fixed = set(_fixed(nodes))
     trained = {
-        name: jnp.asarray(value)
+        name: _held(value)
         for name, value in constants.items()
         if _is_float(value)
         and name not in fixed
@@ -158,6 +160,14 @@ def load(source: PathLike | bytes | memoryview) -> Model:
     }
     rest = {name: value for name, value in constants.items() if name not in trained}
     return Model(trained, Program(File(graph, file.opsets, file.functions), rest))
+
+
+def _held(value: Data) -> Array:
+    """An array in the memory of the file, which is read when it is needed; a copy if it must be."""
+    try:
+        return jnp.asarray(value, copy=False)
+    except ArgumentError:  # it begins between the places that devices read from
+        return jnp.asarray(value)
 
 
 def _is_float(value: Data) -> bool:
