@@ -100,7 +100,7 @@ ROOMS = (
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("pack",           ANNEX,    1_740, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_160,  9.6, "as measured"),
-    Room("onnx",           ANNEX,    4_860, 12.2, "functions both ways for each operation"),
+    Room("onnx",           ANNEX,    4_880, 12.2, "functions both ways for each operation"),
     Room("compat",         ANNEX,    3_735,  9.7, "as measured"),
     Room("scipy",          ANNEX,    3_810, 12.5, "distributions answer NaN as SciPy's do"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
@@ -156,7 +156,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_358, "core": 51_138, "all": 92_448}
+BOUNDS = {"compiler": 33_358, "core": 51_138, "all": 92_470}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 
