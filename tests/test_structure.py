@@ -75,7 +75,7 @@ UNMIRRORED = {
         *("test_structure", "test_rows", "test_glossary", "test_packaging", "test_show"),
         *("test_readme", "test_programs", "test_deep", "test_scale", "test_benchmarks"),
         *("test_damaged_files", "test_interrupts", "test_iteration", "test_work_growth"),
-        *("test_replay", "test_signatures", "test_size"),
+        *("test_replay", "test_signatures", "test_size", "test_annexes"),
         *("test_optax", "test_typing", "scipy/test_against_scipy"),
         "options/test_odd_options",
         "fuzz/test_fuzz",

@@ -18,8 +18,7 @@ below, never each other's files; what is named in neither may change with any re
   says where objects came from, `no_entry` and `no_share` are for what a device lacks.  A `Program`
   has `Kernel` records; `record` writes its steps out for a queue.  `MAKERS` has a row for each
   device.
-- Records and files: `frozen`, `mutable`, `module`, `static`, `on_demand`, `PathLike`, `replacing`,
-  `parsing`.
+- Records and files: `frozen`, `mutable`, `on_demand`, `PathLike`, `replacing`, `parsing`.
 
 Example:
     >>> from tfn import dtypes
@@ -75,8 +74,6 @@ with on_demand(globals()):
     from tfn.lower.program import Program as Program
     from tfn.lower.target.grid import Grid as Grid
     from tfn.lower.target.target import Target as Target
-    from tfn.nn.module import module as module
-    from tfn.nn.module import static as static
     from tfn.trace import argument as argument
     from tfn.trace import build as build
     from tfn.trace.inline import plain as plain

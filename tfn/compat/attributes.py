@@ -7,7 +7,7 @@ from typing import Any
 from tfn.array import Array
 from tfn.compat.avals import typeof
 from tfn.dtypes import ScalarType
-from tfn.transforms.jit import Jitted
+from tfn.extend import Jitted
 
 
 def primal(x: Array) -> Array:

@@ -14,13 +14,11 @@ from tfn.array import Array
 from tfn.dtypes import INEXACT, NARROW, DType, KeyType, ScalarType, canonical
 from tfn.eager import run
 from tfn.errors import ArgumentError
+from tfn.extend import Op, Shape, ShapeDtypeStruct, walk
 from tfn.random.keys import Key
 from tfn.trace.mesh import AbstractMesh
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
-from tfn.trace.op import Op, Shape
 from tfn.trace.refs import Ref
-from tfn.trace.uop import walk
-from tfn.transforms.shapes import ShapeDtypeStruct
 
 float0: DType = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers: no bits.  Only NumPy arrays have it."""

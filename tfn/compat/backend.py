@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tfn._support.frozen import frozen
 from tfn.eager import devices as eager
 from tfn.eager.run import clear_caches
+from tfn.extend import frozen
 from tfn.trace.mesh import Device
 from tfn.version import __version__
 

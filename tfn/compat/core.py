@@ -11,7 +11,6 @@ import numpy as np
 import optree
 
 from tfn import tree
-from tfn._support.frozen import frozen
 from tfn._support.sections import section
 from tfn.array import Array
 from tfn.compat.avals import ShapedArray, float0, typeof
@@ -20,6 +19,7 @@ from tfn.compat.linear_util import WrappedFun
 from tfn.dtypes import INEXACT, canonical
 from tfn.eager.devices import process_index, process_indices
 from tfn.errors import ArgumentError, ConcretizationTypeError, TreeError
+from tfn.extend import frozen
 from tfn.random import keys
 from tfn.trace import traces
 from tfn.transforms.arguments import Argnums

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import optree
 
 from tfn import tree
-from tfn._support.frozen import frozen
 from tfn._support.sections import section
 from tfn.compat.avals import ShapedArray
 from tfn.compat.jaxprs import typed
@@ -31,10 +30,9 @@ from tfn.exporting.portable import Portable
 from tfn.exporting.serialize import deserialize as read
 from tfn.exporting.symbolic import Symbolic, anyhow
 from tfn.exporting.symbolic_dims import Polynomial
-from tfn.transforms.arguments import name_of
-from tfn.transforms.jit import Jitted, jit
+from tfn.extend import Jitted, ShapeDtypeStruct, frozen, name_of
+from tfn.transforms.jit import jit
 from tfn.transforms.linearize import vjp
-from tfn.transforms.shapes import ShapeDtypeStruct
 
 Function = Callable[..., Any]
 

@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn import tree
-from tfn._support.frozen import frozen, mutable
 from tfn.compat.avals import ShapedArray
 from tfn.compat.jaxprs import ClosedJaxpr, Jaxpr, closed_jaxpr
 from tfn.compat.linear_util import WrappedFun
 from tfn.eager import run
 from tfn.errors import ArgumentError, UnexpectedTracerError
+from tfn.extend import ShapeDtypeStruct, frozen, mutable, walk
 from tfn.trace import bind, traces
 from tfn.trace.jaxpr import close
-from tfn.trace.uop import walk
-from tfn.transforms.shapes import ShapeDtypeStruct
 
 
 def debug_info(*facts: object, **more: object) -> tuple[object, ...]:

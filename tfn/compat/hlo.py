@@ -14,8 +14,8 @@ from typing import Any
 
 from tfn import lax
 from tfn import numpy as tnp
-from tfn._support.frozen import frozen
 from tfn.errors import NotAvailableError
+from tfn.extend import frozen
 
 # fmt: off
 OPERATIONS: dict[str, Callable[..., Any]] = {

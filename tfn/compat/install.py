@@ -9,7 +9,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-from tfn._support.frozen import frozen
 from tfn.array import Array
 from tfn.compat.attributes import ATTRIBUTES
 from tfn.compat.avals import typeof
@@ -17,6 +16,7 @@ from tfn.compat.names import MODULES, Names
 from tfn.compat.omitted import adapted
 from tfn.compat.settings import as_in_jax, config, flags_of_xla, from_environment
 from tfn.errors import ArgumentError, NotAvailableError
+from tfn.extend import frozen
 from tfn.random import keys
 from tfn.trace.refs import Ref
 from tfn.transforms.annotations import HELD

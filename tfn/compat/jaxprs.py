@@ -15,21 +15,20 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn._support.frozen import frozen
 from tfn.compat.avals import ShapedArray
 from tfn.compat.linear_util import WrappedFun, wrap_init
 from tfn.compat.primitives import Primitive, PrimitiveRules
 from tfn.eager import run
+from tfn.extend import Jaxpr as Closed
+from tfn.extend import Op, ShapeDtypeStruct, UOp, as_value, const, frozen, function, param, walk
 from tfn.trace import bind, refs, runtime, traces
 from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import several
-from tfn.trace.jaxpr import Jaxpr as Closed
-from tfn.trace.jaxpr import close, function, inline, param, print_jaxpr
-from tfn.trace.op import SEVERAL, Op
+from tfn.trace.jaxpr import close, inline, print_jaxpr
+from tfn.trace.op import SEVERAL
 from tfn.trace.regions import results
-from tfn.trace.uop import UOp, const, remembered, walk
-from tfn.transforms.arguments import Argnums, as_value
-from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.trace.uop import remembered
+from tfn.transforms.arguments import Argnums
 from tfn.transforms.static_args import Selection
 from tfn.transforms.tracing import record
 

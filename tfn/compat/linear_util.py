@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 
 
 @frozen

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfn.eager import devices as eager_devices
 from tfn.errors import DeviceError
-from tfn.trace.op import Shape
+from tfn.extend import Shape
 
 
 def create_device_mesh(

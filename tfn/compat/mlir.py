@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tfn import numpy as tnp
-from tfn._support.frozen import frozen
 from tfn.compat.avals import ShapedArray, typeof
 from tfn.compat.hlo import value_of
 from tfn.compat.primitives import Primitive, lowerings
 from tfn.errors import ArgumentError, NotAvailableError
+from tfn.extend import frozen
 
 
 @frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 
 VERSION = "0.10.2"
 """The version of JAX whose public names these are: some libraries ask."""

@@ -12,10 +12,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tfn._support.validate import shown
 from tfn.compat.key_arrays import COMPARES, MAPS, MOVES, comparing_keys, mapping_keys, moving_keys
 from tfn.compat.ufuncs import PAIRS, with_methods
 from tfn.errors import NotAvailableError
+from tfn.extend import shown
 from tfn.numpy.creation import resolved
 from tfn.trace.named_sharding import PartitionSpec
 

@@ -12,7 +12,7 @@ from typing import Any
 from tfn import lax
 from tfn.compat.jaxprs import primitive_of
 from tfn.compat.primitives import Primitive
-from tfn.trace.op import Op
+from tfn.extend import Op
 
 # fmt: off
 OPS: dict[str, Op] = {

@@ -12,21 +12,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.compat.avals import ShapedArray, typeof
 from tfn.compat.zeros import UndefinedPrimal, Zero
 from tfn.eager import run
 from tfn.errors import ArgumentError, MissingRuleError
+from tfn.extend import ShapeDtypeStruct, UOp, frozen
 from tfn.trace import bind, effects, traces
 from tfn.trace.build import moveaxis
-from tfn.trace.uop import UOp
 from tfn.transforms import custom_rules
 from tfn.transforms.body import Lanes
 from tfn.transforms.callback import pure_callback
 from tfn.transforms.custom import as_values, custom, enclosed, rule_trace
 from tfn.transforms.custom_rules import Tangents
 from tfn.transforms.scan_rules import Batch, Pull, Push
-from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tracing import record
 
 Rule = Callable[..., Any]

@@ -13,9 +13,9 @@ from typing import Any
 import optree
 
 from tfn import tree
-from tfn._support.validate import shown
 from tfn.compat.avals import predicate_type
 from tfn.errors import TreeError
+from tfn.extend import shown
 
 NodeData = tuple[type[Any], Any]
 

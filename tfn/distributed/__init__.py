@@ -36,7 +36,7 @@ Files in reading order:
     connection      connect: the cluster, and its restart
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.distributed.connection import Cluster as Cluster

@@ -22,7 +22,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tfn._support.frozen import mutable
 from tfn.array import Array
 from tfn.config import config
 from tfn.distributed import wire
@@ -33,8 +32,8 @@ from tfn.eager import devices, placement, platforms, registry, run, stacks
 from tfn.eager.arrays import concrete
 from tfn.errors import DeletedArrayError, DistributedError, TfnError
 from tfn.exporting.portable import Portable
+from tfn.extend import Jaxpr, mutable
 from tfn.trace.inline import names_devices
-from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.mesh import mesh_of
 from tfn.trace.named_sharding import NamedSharding, PartitionSpec, Sharding
 from tfn.trace.place import Request

@@ -18,17 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn._support.frozen import frozen
 from tfn.config import config
 from tfn.dtypes import DType
 from tfn.eager import run
-from tfn.hw.buffer import Buffer
-from tfn.hw.device import Executable
+from tfn.extend import Buffer, Executable, Jaxpr, Op, UOp, frozen, function, param
 from tfn.trace.argument import Param
 from tfn.trace.build import accumulator, cast
-from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import Op
-from tfn.trace.uop import UOp
 
 Array = np.ndarray[Any, Any]
 PLATFORMS = ("cpu", "cpu-debug", "python")

@@ -15,12 +15,8 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.errors import DeviceError
-from tfn.hw.buffer import Buffer
-from tfn.hw.device import Device, Executable, Learn
+from tfn.extend import Buffer, Device, Executable, Learn, Program, Shape, Target
 from tfn.hw.memory import unshared, without_address
-from tfn.lower.program import Program
-from tfn.lower.target.target import Target
-from tfn.trace.op import Shape
 
 NAME = "remote"
 KEPT_BYTES = 4096

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfn import config
-from tfn._support.files import replacing
 from tfn.errors import (
     DistributedError,
     HostSpecificationError,
     ProgramMismatchError,
     SecurityError,
 )
+from tfn.extend import replacing
 
 FOLDER, DEADLINE = "TFN_JOB_FOLDER", "TFN_JOB_DEADLINE"
 """Variables of the environment by which a supervisor speaks to the processes of its job."""

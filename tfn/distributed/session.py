@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.frozen import mutable
 from tfn.config import config
 from tfn.distributed import messages, security
 from tfn.distributed.courier import Courier
@@ -40,6 +39,7 @@ from tfn.distributed.report import deadline_s as deadline_of_job
 from tfn.distributed.shared import SharedTransport
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
+from tfn.extend import mutable
 from tfn.trace.processes import Clock, HostGrid, processes
 
 DEADLINE_S = 300.0

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tfn._support.frozen import frozen
 from tfn.config import MOST_DEVICES
 from tfn.errors import HostSpecificationError
+from tfn.extend import frozen
 
 LOCAL = "local"
 """The name of this process as a host: no other process is started for it."""

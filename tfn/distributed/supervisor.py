@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from tfn import errors
-from tfn._support.frozen import frozen
 from tfn.distributed import mpirun, report, security
 from tfn.distributed.session import TEMPORARY_FAILURE
 from tfn.distributed.specification import HostItem
 from tfn.errors import ArgumentError, DistributedError, HostSpecificationError, WorkerLostError
+from tfn.extend import frozen
 
 POLL_S = 0.01
 GRACE_S = 0.3

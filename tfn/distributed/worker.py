@@ -31,7 +31,7 @@ from tfn.eager.arrays import concrete
 from tfn.errors import DistributedError, SecurityError
 from tfn.exporting.portable import Portable
 from tfn.exporting.serialize import deserialize
-from tfn.trace.jaxpr import Jaxpr
+from tfn.extend import Jaxpr
 from tfn.trace.processes import processes
 from tfn.trace.sharding import stacked_shape
 

@@ -7,7 +7,7 @@ ode        `odeint`: ordinary differential equations
 pallas     kernels over blocks of arrays: `pallas_call`
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.experimental import jet as jet

@@ -7,13 +7,12 @@ from math import factorial
 from typing import Any
 
 from tfn import tree
-from tfn._support.validate import a_function, several
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError, GradientError, TreeError
 from tfn.experimental.taylor import Propagation, Series
+from tfn.extend import UOp, a_function, as_value, several
 from tfn.trace.build import cast, zeros
-from tfn.trace.uop import UOp
-from tfn.transforms.arguments import as_value, show
+from tfn.transforms.arguments import show
 from tfn.transforms.grad import variable
 from tfn.transforms.tracing import record
 

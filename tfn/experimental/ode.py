@@ -16,9 +16,9 @@ import numpy as np
 
 from tfn import lax, tree
 from tfn import numpy as tnp
-from tfn._support.validate import a_function
 from tfn.dtypes import INEXACT
 from tfn.errors import DTypeError, ShapeError
+from tfn.extend import a_function
 from tfn.flatten_util import ravel_pytree
 from tfn.transforms.closure import closure_convert
 from tfn.transforms.custom_vjp import custom_vjp

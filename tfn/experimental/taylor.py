@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn.dtypes import INEXACT
+from tfn.extend import Jaxpr, Op, UOp, form, walk
 from tfn.trace.build import several, zeros
-from tfn.trace.jaxpr import Jaxpr, inline
-from tfn.trace.op import SEVERAL, Op
-from tfn.trace.regions import form, settle
-from tfn.trace.uop import UOp, walk
+from tfn.trace.jaxpr import inline
+from tfn.trace.op import SEVERAL
+from tfn.trace.regions import settle
 from tfn.transforms.body import closed, depending, fresh, opened, scan
 from tfn.transforms.jvp import JVP
 

@@ -24,6 +24,7 @@ import numpy as np
 from tfn.dtypes import SHORT, DType
 from tfn.errors import ExportError
 from tfn.exporting.symbolic_dims import Polynomial, Ratio
+from tfn.extend import Op
 from tfn.trace.argument import (
     Call,
     Cond,
@@ -44,7 +45,6 @@ from tfn.trace.argument import (
     Sort,
     While,
 )
-from tfn.trace.op import Op
 from tfn.trace.sharding import Axis, Collective, Exchange, Partition
 
 RECORDS: dict[str, type[Any]] = {

@@ -13,13 +13,10 @@ import hashlib
 import struct
 from typing import Any
 
-from tfn._support.validate import shown
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting import wellformed
 from tfn.exporting.codec import encode
-from tfn.trace.inline import plain
-from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.op import Op
+from tfn.extend import Jaxpr, Op, plain, shown
 from tfn.trace.uop import rows
 
 MAGIC = b"tfn-prog"

@@ -19,36 +19,44 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn._support.files import replacing
-from tfn._support.frozen import frozen
-from tfn._support.validate import a_function, file_path, integer, one_of
+from tfn._support.validate import file_path
 from tfn.eager.placement import of_whole
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.header import header
 from tfn.exporting.module import module
 from tfn.exporting.signature import DIGEST, Field, Signature, identifier, named
 from tfn.exporting.source import source
+from tfn.extend import (
+    Jaxpr,
+    Jitted,
+    Language,
+    Op,
+    Program,
+    ShapeDtypeStruct,
+    Target,
+    a_function,
+    frozen,
+    integer,
+    name_of,
+    one_of,
+    pipeline,
+    replacing,
+)
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.target import host, requested
 from tfn.inspect.verify import report
 from tfn.lax.linalg.lapack_programs import without_lapack
-from tfn.lower import pipeline
 from tfn.lower.codegen.render import driver
 from tfn.lower.codegen.render.c import driver as c_driver
 from tfn.lower.codegen.render.c import kernel as c_kernel
-from tfn.lower.languages import HEXAGON, LLVM, Language
+from tfn.lower.languages import HEXAGON, LLVM
 from tfn.lower.memory.in_place import in_place_outputs
-from tfn.lower.program import Program, host_calls
-from tfn.lower.target.target import Target
+from tfn.lower.program import host_calls
 from tfn.trace import runtime
 from tfn.trace.inline import runnable
-from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.op import Op
-from tfn.transforms.arguments import argument_names, name_of, parameter_names
-from tfn.transforms.jit import Jitted
-from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.arguments import argument_names, parameter_names
 
 ALONE = replace(
     LLVM,

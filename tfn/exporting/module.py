@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from tfn.exporting.header import ERRORS
 from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
 from tfn.exporting.source import copies
+from tfn.extend import Program
 from tfn.hw.cpu import compiler_rt
 from tfn.hw.dsp import monitor
-from tfn.lower.program import Program
 
 HEAD_BYTES = 16
 """Bytes of the struct before its pointers: two words of 32 bits, and one of 64."""

@@ -16,18 +16,14 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from tfn import tree
-from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.container import read_again, written
+from tfn.extend import Jaxpr, Jitted, Shape, ShapeDtypeStruct, as_value, frozen, name_of
 from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.trace import bind, runtime
 from tfn.trace.argument import Param
-from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.op import Shape
-from tfn.transforms.arguments import as_value, name_of, show
-from tfn.transforms.jit import Jitted
-from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.arguments import show
 
 Path = tuple[str | int, ...]
 Outline = Any

@@ -13,11 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.dtypes import DType
+from tfn.extend import Shape, Target, frozen
 from tfn.lower.program import ALIGNMENT as ALIGNMENT
-from tfn.lower.target.target import Target
-from tfn.trace.op import Shape
 
 ABI = 1
 """The version of the calling convention: of the struct's layout, the checks and the manifest."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.exporting.signature import Field, Signature
+from tfn.extend import Program, Target
 from tfn.lower.codegen.render.c.threads import POOL
 from tfn.lower.codegen.render.c.unit import unit
-from tfn.lower.program import Program, Space
-from tfn.lower.target.target import Target
+from tfn.lower.program import Space
 
 WORDS_PER_LINE = 12
 MANIFEST_LINE_CHARACTERS = 90

@@ -33,7 +33,6 @@ from typing import Any, cast
 import numpy as np
 
 from tfn import tree
-from tfn._support.frozen import frozen
 from tfn.dtypes import SHORT, DType
 from tfn.errors import ArgumentError, ExportError, ShapeError, TfnError
 from tfn.exporting import wellformed
@@ -42,14 +41,11 @@ from tfn.exporting.generalize import Fit, show, witnesses
 from tfn.exporting.portable import Input, Outline, Portable, agree, arranged, portable, stored
 from tfn.exporting.symbolic_dims import Numbers, Polynomial, Ratio, Scope, Size, Undecided
 from tfn.exporting.wellformed import Row
+from tfn.extend import Jaxpr, Op, ShapeDtypeStruct, frozen, name_of
 from tfn.trace import source_lines
 from tfn.trace.argument import Const
-from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.op import Op
 from tfn.trace.primitives import PRIMITIVES
-from tfn.transforms.arguments import name_of
 from tfn.transforms.arguments import show as typed
-from tfn.transforms.shapes import ShapeDtypeStruct
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,12 +16,10 @@ from fractions import Fraction
 from math import lcm, prod
 from typing import Any
 
-from tfn._support.frozen import frozen
-from tfn._support.validate import shown
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, ExportError, ShapeError
+from tfn.extend import const, frozen, shown
 from tfn.lower.index import solver
-from tfn.trace.uop import const
 
 Monomial = tuple[str, ...]
 """The symbols of a product, sorted; () is 1."""

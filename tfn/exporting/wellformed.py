@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.frozen import frozen
-from tfn._support.validate import shown
 from tfn.dtypes import BOOL, SHORT
 from tfn.errors import ExportError, TfnError
 from tfn.exporting.symbolic_dims import Polynomial, Ratio
+from tfn.extend import Op, UOp, frozen, shown
 from tfn.trace import regions
 from tfn.trace.argument import (
     Call,
@@ -46,9 +45,8 @@ from tfn.trace.argument import (
     Sort,
     While,
 )
-from tfn.trace.op import BINARY, COMPARE, MONOIDS, SEVERAL, UNARY, Op
+from tfn.trace.op import BINARY, COMPARE, MONOIDS, SEVERAL, UNARY
 from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Partition
-from tfn.trace.uop import UOp
 
 SIZE_LIMIT = 2**63 - 1
 """The size of an axis, and of an array in bytes: the range of a 64-bit index."""

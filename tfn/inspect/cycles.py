@@ -11,10 +11,9 @@ from math import inf
 
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, CompileError
+from tfn.extend import Kernel, Target
 from tfn.hw import compile
 from tfn.lower import pack
-from tfn.lower.program import Kernel
-from tfn.lower.target.target import Target
 
 SHOWN_SECONDS = 5.0
 """For the schedule of each loop of a picture."""

@@ -22,23 +22,28 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tfn._support.frozen import frozen
 from tfn._support.validate import real_number
 from tfn.eager import run
 from tfn.errors import ArgumentError, SplitError
+from tfn.extend import (
+    Jitted,
+    Kernel,
+    KernelTimer,
+    Op,
+    Target,
+    UOp,
+    frozen,
+    passes_of,
+    pipeline,
+    walk,
+)
 from tfn.hw.compile import tuning_cache
-from tfn.hw.device import KernelTimer
 from tfn.inspect import search_tree
 from tfn.inspect.cycles import CycleModel
-from tfn.lower import pipeline
-from tfn.lower.languages import passes_of
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import Measure, SearchResult, Tree, Trial, search
-from tfn.lower.program import Kernel, OptOp, all_launches
-from tfn.lower.target.target import Target
-from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
-from tfn.transforms.jit import Jitted, jit
+from tfn.lower.program import OptOp, all_launches
+from tfn.transforms.jit import jit
 
 MAX_TIME_RATIO = 0.97
 """A kernel is replaced if it takes less than this fraction of the time before: differences below

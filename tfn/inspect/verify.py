@@ -18,26 +18,15 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.eager import run
 from tfn.eager.placement import of_whole
 from tfn.errors import CompileError
+from tfn.extend import Jitted, Kernel, Language, Op, Program, Target, UOp, frozen, pipeline
 from tfn.hw.cpu.target import requested
-from tfn.lower import pipeline
 from tfn.lower.codegen.sort import sort
-from tfn.lower.languages import Language
-from tfn.lower.program import (
-    Kernel,
-    Launch,
-    Program,
-    Space,
-)
+from tfn.lower.program import Launch, Space
 from tfn.lower.report.verify import accesses
 from tfn.lower.report.verify.operands import out_of_bounds
-from tfn.lower.target.target import Target
-from tfn.trace.op import Op
-from tfn.trace.uop import UOp
-from tfn.transforms.jit import Jitted
 
 
 @frozen

@@ -24,11 +24,10 @@ import numpy as np
 
 from tfn import numpy as jnp
 from tfn import random, tree
-from tfn._support.frozen import frozen
-from tfn._support.validate import integer, one_of
 from tfn.array import Array
 from tfn.eager.shards import make_array_from_process_local_data
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import frozen, integer, one_of
 from tfn.nn.hosts import Hosts
 from tfn.nn.permutation import Permutation
 from tfn.random import KeyLike

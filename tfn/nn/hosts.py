@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfn._support.files import PathLike, replacing
 from tfn.eager.devices import check_processes, process_count, process_index
 from tfn.eager.platforms import CONTROLLERS, Controller
 from tfn.errors import ArgumentError, HostError
+from tfn.extend import PathLike, replacing
 from tfn.sharding import Device
 
 POLL_SECONDS = (0.002, 0.2)

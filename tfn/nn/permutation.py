@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfn import random
-from tfn._support.validate import integer
+from tfn.extend import integer
 from tfn.random import KeyLike
 
 ROUNDS = 12

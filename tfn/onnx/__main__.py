@@ -25,9 +25,9 @@ from rich.table import Table
 
 from tfn.errors import StateError, TfnError
 from tfn.exporting.api import export
+from tfn.extend import ShapeDtypeStruct
 from tfn.onnx.model import Model, every_node, load
 from tfn.transforms.jit import jit
-from tfn.transforms.shapes import ShapeDtypeStruct
 
 OK, DAMAGED, WRONG = 0, 1, 2
 """Values of the exit status."""

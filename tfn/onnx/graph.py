@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.frozen import frozen
 from tfn.errors import OutOfMemoryError, StateError
+from tfn.extend import frozen
 from tfn.onnx import schema
 from tfn.onnx.wire import parse
 

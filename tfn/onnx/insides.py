@@ -18,6 +18,13 @@ from tfn.exporting.symbolic import Symbolic as Symbolic
 from tfn.exporting.symbolic import anyhow as anyhow
 from tfn.exporting.symbolic_dims import Numbers as Numbers
 from tfn.exporting.symbolic_dims import Polynomial as Polynomial
+from tfn.extend import Op as Op
+from tfn.extend import UOp as UOp
+from tfn.extend import form as form
+from tfn.extend import name_of as name_of
+from tfn.extend import param as param
+from tfn.extend import plain
+from tfn.extend import walk as walk
 from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.lower.graph.complex_pairs import lower_complex
 from tfn.lower.graph.fourier import Products
@@ -31,14 +38,7 @@ from tfn.trace.argument import Reduce as Reduce
 from tfn.trace.argument import Scatter as Scatter
 from tfn.trace.argument import Shrink as Shrink
 from tfn.trace.argument import Sort as Sort
-from tfn.trace.inline import plain
-from tfn.trace.jaxpr import param as param
-from tfn.trace.op import Op as Op
 from tfn.trace.oracle import ROTATIONS as ROTATIONS
-from tfn.trace.regions import form as form
-from tfn.trace.uop import UOp as UOp
-from tfn.trace.uop import walk as walk
-from tfn.transforms.arguments import name_of as name_of
 
 COMPLEX_OPS = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG, Op.FFT})
 

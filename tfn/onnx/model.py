@@ -19,17 +19,14 @@ import numpy as np
 
 from tfn import numpy as jnp
 from tfn import random
-from tfn._support.files import PathLike
-from tfn._support.frozen import frozen
-from tfn._support.validate import shown
 from tfn.array import Array
 from tfn.errors import ArgumentError, NotAvailableError, ShapeError
 from tfn.exporting.symbolic_dims import symbolic_shape
+from tfn.extend import PathLike, ShapeDtypeStruct, frozen, shown
 from tfn.nn.module import module, static
 from tfn.onnx import graph as graphs
 from tfn.onnx.graph import Data, File, Graph, Node, Reference, Value
 from tfn.onnx.ops import MICROSOFT, OPS
-from tfn.transforms.shapes import ShapeDtypeStruct
 
 STATIC_INPUTS = {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2), "Dropout": (1,)}
 """Floating inputs on whose values shapes depend: constants there are no parameters."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn._support.files import PathLike, replacing
 from tfn.errors import NotAvailableError
+from tfn.extend import PathLike, replacing
 from tfn.onnx import schema
 from tfn.onnx.builder import DOMAIN, NUMBERS, Body, Builder, Data, Name, Row, Shared, Term, Value
 from tfn.onnx.insides import (

@@ -15,8 +15,8 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.errors import StateError
+from tfn.extend import frozen
 
 DEPTH_LIMIT = 100
 """The most messages within each other, as the library of Protocol Buffers has it."""

@@ -20,7 +20,7 @@ Files in reading order:
 
 from tfn._support.events import Event as Event
 from tfn._support.events import enable as enable
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.profiler.buffers import BufferLife as BufferLife

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tfn._support.events import Use
-from tfn._support.frozen import frozen, mutable
+from tfn.extend import frozen, mutable
 from tfn.inspect import plots
 from tfn.profiler.units import duration, size
 

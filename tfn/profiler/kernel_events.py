@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from tfn._support import events
 from tfn._support.events import Event
 from tfn.eager import run
+from tfn.extend import Program
 from tfn.inspect.kernels import KernelWork, of_program
-from tfn.lower.program import Program
 from tfn.transforms.shard.report import Moved
 
 MAX_KNOWN = 64

@@ -16,8 +16,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from tfn._support import events
 from tfn._support.events import Event
-from tfn._support.frozen import frozen, mutable
 from tfn.errors import ArgumentError
+from tfn.extend import frozen, mutable
 from tfn.profiler import buffers, export, tables
 from tfn.profiler.buffers import BufferLife, lives
 from tfn.profiler.kernel_events import named

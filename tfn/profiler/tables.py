@@ -18,11 +18,9 @@ from rich.table import Table
 
 from tfn._support import events
 from tfn._support.events import Event
-from tfn._support.frozen import frozen
 from tfn.eager import run
+from tfn.extend import Program, frozen, pipeline
 from tfn.inspect import plots
-from tfn.lower import pipeline
-from tfn.lower.program import Program
 from tfn.lower.report import cost
 from tfn.profiler import buffers, export
 from tfn.profiler.buffers import BufferLife

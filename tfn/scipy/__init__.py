@@ -23,7 +23,7 @@ cluster  vector quantization
 spatial  rotations
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.scipy import cluster as cluster

@@ -14,13 +14,11 @@ import numpy as np
 
 from tfn import lax
 from tfn import numpy as tnp
-from tfn._support.validate import element_type
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, INTEGERS
-from tfn.eager.operands import array_of, together
+from tfn.extend import array_of, custom_jvp, element_type, together
 from tfn.scipy.log_gamma import bernoulli_numbers
 from tfn.scipy.normal import ndtr, real
-from tfn.transforms.custom_jvp import custom_jvp
 
 Pair = tuple[Array, Array]
 _EULER = 0.57721566490153286061

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
+from tfn.extend import custom_jvp
 from tfn.lax.loops import fori_loop
 from tfn.scipy.normal import real
-from tfn.transforms.custom_jvp import custom_jvp
 
 SERIES_BELOW = 40.0
 """Up to here the series has the precision of float64; above, 20 terms of the asymptotic one do."""

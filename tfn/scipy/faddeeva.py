@@ -16,9 +16,8 @@ from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOAT64, complex_of
-from tfn.eager.operands import array_of, inexact
+from tfn.extend import array_of, custom_jvp, inexact
 from tfn.scipy.normal import real
-from tfn.transforms.custom_jvp import custom_jvp
 
 Pair = tuple[Array, Array]
 

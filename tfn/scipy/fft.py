@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn import numpy as tnp
-from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError
+from tfn.extend import array_of, shown
 from tfn.numpy import fft
 
 

@@ -13,8 +13,7 @@ from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, finfo
-from tfn.eager.operands import together
-from tfn.transforms.custom_jvp import custom_jvp
+from tfn.extend import custom_jvp, together
 from tfn.transforms.linearize import jvp
 
 MAX_TERMS = 20_000

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from tfn import numpy as jnp
-from tfn._support.frozen import frozen
-from tfn._support.validate import one_of, several, shown
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import frozen, one_of, several, shown
 
 
 @frozen

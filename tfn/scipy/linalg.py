@@ -7,11 +7,12 @@ from typing import Any
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import integer, one_of, rank, several, shown, size_limit
+from tfn._support.validate import size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike, canonical, part
-from tfn.eager.operands import a_shape, array_of
+from tfn.eager.operands import a_shape
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import array_of, integer, one_of, rank, several, shown
 from tfn.numpy.linalg import det as det
 from tfn.numpy.linalg import inv as inv
 from tfn.numpy.linalg.stacks import adjoint, matrices

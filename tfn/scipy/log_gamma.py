@@ -13,10 +13,9 @@ import numpy as np
 
 from tfn import lax
 from tfn import numpy as tnp
-from tfn._support.validate import integer
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import COMPLEXES
-from tfn.eager.operands import array_of
+from tfn.extend import array_of, integer
 from tfn.scipy.normal import real
 
 STIRLING_FROM = 8

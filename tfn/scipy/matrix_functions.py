@@ -11,13 +11,11 @@ from typing import Any
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import a_function, one_of, rank
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import COMPLEXES, complex_of, finfo, part
-from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import a_function, array_of, custom_jvp, one_of, rank
 from tfn.numpy.linalg.stacks import adjoint, matrices
-from tfn.transforms.custom_jvp import custom_jvp
 
 Pair = tuple[Array, Array]
 

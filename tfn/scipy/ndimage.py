@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import one_of, several, shown
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of, need_real
+from tfn.eager.operands import need_real
 from tfn.errors import ShapeError
+from tfn.extend import array_of, one_of, several, shown
 from tfn.transforms.jit import jit
 
 if TYPE_CHECKING:

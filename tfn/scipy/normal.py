@@ -14,8 +14,7 @@ from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT64
 from tfn.eager.arrays import weaken
-from tfn.eager.operands import array_of, inexact
-from tfn.transforms.custom_jvp import custom_jvp
+from tfn.extend import array_of, custom_jvp, inexact
 
 SQRT_2_PI = math.sqrt(2 * math.pi)
 HALF_LOG_2_PI = math.log(2 * math.pi) / 2

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import a_function, one_of, rank
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, DTypeError
+from tfn.extend import a_function, one_of, rank
 from tfn.transforms.grad import value_and_grad
 
 METHODS = ("BFGS", "L-BFGS", "l-bfgs-experimental-do-not-rely-on-this")

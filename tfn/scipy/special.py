@@ -6,9 +6,8 @@ import math
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import integer, one_of
 from tfn.array import Array, ArrayLike, Axes
-from tfn.eager.operands import together
+from tfn.extend import custom_jvp, integer, one_of, together
 from tfn.lax.bessel import i1_over_x, i1e_over_x
 from tfn.lax.logbeta import log1p_rest, log_beta, log_rise, whole
 from tfn.lax.special import riemann_zeta
@@ -34,7 +33,6 @@ from tfn.scipy.normal import ndtri as ndtri
 from tfn.scipy.normal import real
 from tfn.scipy.spherical import bessel_jn as bessel_jn
 from tfn.scipy.spherical import sph_harm_y as sph_harm_y
-from tfn.transforms.custom_jvp import custom_jvp
 
 Pair = tuple[Array, Array]
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from tfn import lax
 from tfn import numpy as tnp
-from tfn._support.validate import element_type, integer, one_of
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, INTEGERS
-from tfn.eager.operands import array_of, known_values, together
+from tfn.eager.operands import known_values
+from tfn.extend import array_of, custom_jvp, element_type, integer, one_of, together
 from tfn.scipy.normal import real
-from tfn.transforms.custom_jvp import custom_jvp
 
 OUTSIDE = "pass n_max=, or call this outside of the traced function"
 

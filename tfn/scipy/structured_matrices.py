@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tfn import numpy as jnp
-from tfn._support.validate import integer, one_of, size_limit
+from tfn._support.validate import size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
-from tfn.eager.operands import a_shape, array_of
+from tfn.eager.operands import a_shape
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import array_of, integer, one_of
 
 
 def _lines(name: str, a: ArrayLike) -> Array:

@@ -13,7 +13,7 @@ another.  Those who want vectors and threads by hand write kernels with `tfn.ker
 # ruff: noqa: I001  (reading order)
 # fmt: off
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.experimental.pallas.refs import (

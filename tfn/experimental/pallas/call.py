@@ -17,13 +17,11 @@ import numpy as np
 
 from tfn import lax, tree
 from tfn import numpy as tnp
-from tfn._support.frozen import frozen
-from tfn._support.validate import a_function
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError
 from tfn.experimental.pallas.refs import Block
 from tfn.experimental.pallas.specs import MemoryRef, Plan, Unset, no_block_spec
-from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.extend import ShapeDtypeStruct, a_function, frozen
 
 _LOCAL = threading.local()
 

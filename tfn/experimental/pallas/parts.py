@@ -11,7 +11,7 @@ from tfn.errors import ArgumentError
 from tfn.experimental.pallas.call import blank, is_type
 from tfn.experimental.pallas.refs import Block
 from tfn.experimental.pallas.specs import CostEstimate, MemoryRef
-from tfn.trace.op import Shape
+from tfn.extend import Shape
 
 
 def when(condition: Any, /) -> Callable[[Callable[[], None]], None]:

@@ -7,9 +7,8 @@ from typing import Any
 
 from tfn import lax
 from tfn import numpy as tnp
-from tfn._support.frozen import frozen
 from tfn.errors import OutOfBoundsError
-from tfn.trace.op import Shape
+from tfn.extend import Shape, frozen
 from tfn.trace.refs import Ref, is_whole, new_ref
 
 

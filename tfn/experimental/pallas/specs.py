@@ -8,10 +8,8 @@ from dataclasses import field
 from typing import Any
 
 from tfn import dtypes
-from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError
-from tfn.trace.op import Shape
-from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.extend import Shape, ShapeDtypeStruct, frozen
 
 
 class MemorySpace(enum.Enum):

@@ -18,7 +18,7 @@ Files in reading order:
 # ruff: noqa: I001  (reading order)
 # fmt: off
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.experimental.sparse.conversions import (

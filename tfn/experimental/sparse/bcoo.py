@@ -13,7 +13,7 @@ from tfn.array import Array
 from tfn.errors import ArgumentError, NotAvailableError, OutOfBoundsError
 from tfn.experimental.sparse import arithmetic, contraction, conversions, movement
 from tfn.experimental.sparse.coordinates import as_bcoo, check, number_of_axes, parts, shown
-from tfn.trace.op import Shape
+from tfn.extend import Shape
 from tfn.transforms.jit import jit
 
 

@@ -12,14 +12,13 @@ from math import prod
 from typing import Any, Self
 
 from tfn import numpy as tnp
-from tfn._support.validate import element_type
 from tfn.array import Array
 from tfn.dtypes import INTEGERS
 from tfn.errors import NotAvailableError, ShapeError
 from tfn.experimental.sparse import bcoo, contraction, conversions, movement
 from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.coordinates import as_bcoo, full_batch, over_batch, padding, shown
-from tfn.trace.op import Shape
+from tfn.extend import Shape, element_type
 
 
 def rows_of(indptr: Any, nse: int) -> Any:

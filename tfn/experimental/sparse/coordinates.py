@@ -19,11 +19,10 @@ import numpy as np
 
 from tfn import lax
 from tfn import numpy as tnp
-from tfn._support.validate import element_type
 from tfn.array import Array
 from tfn.dtypes import INTEGERS
 from tfn.errors import ArgumentError, ShapeError
-from tfn.trace.op import Shape
+from tfn.extend import Shape, element_type
 from tfn.transforms.vmap import vmap
 
 

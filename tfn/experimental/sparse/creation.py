@@ -8,13 +8,13 @@ from typing import Any
 
 from tfn import numpy as tnp
 from tfn import random
-from tfn._support.validate import one_of
 from tfn.array import Array
 from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.bcsr import BCSR
 from tfn.experimental.sparse.coordinates import number_of_axes, unraveled
 from tfn.experimental.sparse.derivatives import JAXSparse, is_sparse
 from tfn.experimental.sparse.matrices import COO, CSC, CSR
+from tfn.extend import one_of
 from tfn.transforms.vmap import vmap
 
 FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, "csc": CSC}

@@ -17,13 +17,12 @@ from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.conversions import bcoo_sum_duplicates
 from tfn.experimental.sparse.coordinates import inside, padding, parts
 from tfn.experimental.sparse.derivatives import is_sparse
+from tfn.extend import Op, ShapeDtypeStruct, UOp, as_value, name_of, param, walk
 from tfn.trace import bind, runtime, traces
-from tfn.trace.jaxpr import param
-from tfn.trace.op import SEVERAL, Op
-from tfn.trace.uop import UOp, substitute, walk
-from tfn.transforms.arguments import as_value, name_of, wraps
+from tfn.trace.op import SEVERAL
+from tfn.trace.uop import substitute
+from tfn.transforms.arguments import wraps
 from tfn.transforms.grad import variable
-from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tracing import record
 
 Function = Callable[..., Any]

@@ -8,14 +8,13 @@ from typing import Any, Self
 
 from tfn import numpy as tnp
 from tfn import tree
-from tfn._support.validate import element_type
 from tfn.array import Array
 from tfn.dtypes import INTEGERS
 from tfn.errors import ShapeError
 from tfn.experimental.sparse import bcoo
 from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.bcsr import pointers, rows_of
-from tfn.trace.op import Shape
+from tfn.extend import Shape, element_type
 
 
 def _coordinates(mat: Any, rows: Any, columns: Any) -> BCOO:

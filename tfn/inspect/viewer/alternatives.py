@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tfn.extend import Jaxpr, Target
 from tfn.inspect.show import View
-from tfn.lower.target.target import Target
-from tfn.trace.jaxpr import Jaxpr
 from tfn.transforms.checkpoint import STRATEGIES, checkpointing
 
 

@@ -10,30 +10,37 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tfn._support.frozen import mutable
+from tfn.extend import (
+    CORES,
+    Jaxpr,
+    Kernel,
+    KernelTimer,
+    Op,
+    Program,
+    Target,
+    UOp,
+    mutable,
+    param,
+    passes_of,
+    pipeline,
+    walk,
+)
 from tfn.hw.compile.llvm import assembly
-from tfn.hw.device import KernelTimer
 from tfn.inspect import plots
 from tfn.inspect.kernels import evaluations, factors, kernels_of
 from tfn.inspect.show import View
 from tfn.inspect.viewer import steps
 from tfn.inspect.viewer.places import UNKNOWN, Places
-from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
-from tfn.lower.languages import passes_of
 from tfn.lower.loops.cost_model import VECTOR_ACCESS_NS
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.memory.planner import LiveRange, Schedule
-from tfn.lower.passes import CORES
-from tfn.lower.program import ESTIMATED_LOOP_TRIPS, Kernel, Program, all_launches
+from tfn.lower.program import ESTIMATED_LOOP_TRIPS, all_launches
 from tfn.lower.report.print import instructions, memory, stages
 from tfn.lower.report.print.graph import Graph
-from tfn.lower.target.target import Target
 from tfn.trace.build import count
-from tfn.trace.jaxpr import Jaxpr, equations, param, print_jaxpr
-from tfn.trace.op import Op
+from tfn.trace.jaxpr import equations, print_jaxpr
 from tfn.trace.records import Record, collecting
-from tfn.trace.uop import UOp, walk
 
 MAX_REWRITES = 400
 """Rewrites of one pass that a page lists; it says how many more there were."""

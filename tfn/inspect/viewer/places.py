@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tfn.extend import Op, UOp, walk
 from tfn.lower.report.cost import node_work
 from tfn.trace import source_lines
-from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
 
 CONTEXT_LINES = 6
 """Lines of a file that are shown before and after each line of the program."""

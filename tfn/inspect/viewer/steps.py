@@ -9,16 +9,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfn._support.validate import shown
+from tfn.extend import Op, UOp, shown
 from tfn.lower.index.laws import LAWS
 from tfn.lower.index.simplify import RULES
 from tfn.lower.loops import opt_ops
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.report.print.expression import Text, operation
 from tfn.trace.jaxpr import argument
-from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.op import ELEMENTWISE
 from tfn.trace.records import Record
-from tfn.trace.uop import UOp
 
 MAX_DEPTH = 4
 """Operations within each other that are written out: the ends of a rewrite tell what it did."""

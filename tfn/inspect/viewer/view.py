@@ -10,22 +10,17 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from tfn._support.frozen import frozen
-from tfn._support.validate import shown
 from tfn.eager import run
 from tfn.errors import ArgumentError
+from tfn.extend import Jitted, KernelTimer, Target, frozen, name_of, shown
 from tfn.hw.cpu.target import requested
-from tfn.hw.device import KernelTimer
 from tfn.inspect.limits import limits
 from tfn.inspect.show import View
 from tfn.inspect.viewer.alternatives import alternatives
 from tfn.inspect.viewer.collect import Collected, collect, roofline
 from tfn.inspect.viewer.page import page
-from tfn.lower.target.target import Target
 from tfn.trace import source_lines
 from tfn.transforms.aot import Compiled, Lowered
-from tfn.transforms.arguments import name_of
-from tfn.transforms.jit import Jitted
 
 
 @frozen

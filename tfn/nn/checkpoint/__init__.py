@@ -14,7 +14,7 @@ Files in reading order:
 
 # ruff: noqa: I001  (reading order)
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.nn.checkpoint.folder import Checkpoints as Checkpoints

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.files import PathLike, sync_folder
-from tfn._support.validate import integer
+from tfn._support.files import sync_folder
 from tfn.errors import ArgumentError, DamagedError, StateError
+from tfn.extend import PathLike, integer
 from tfn.nn import fields, safetensors
 from tfn.nn.checkpoint import manifest as manifests
 from tfn.nn.checkpoint.files import Box, Reader, write_pieces

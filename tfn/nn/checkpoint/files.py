@@ -24,9 +24,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tfn._support.background import Background
-from tfn._support.files import PathLike, parsing
-from tfn._support.frozen import mutable
 from tfn.errors import ArgumentError, DamagedError, StateError
+from tfn.extend import PathLike, mutable, parsing
 from tfn.nn import safetensors
 from tfn.nn.checkpoint.manifest import Entry, File, Manifest, Piece, Shape, Written, values
 from tfn.nn.checkpoint.pieces import Data, Owned

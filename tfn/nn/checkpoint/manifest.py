@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn._support.files import PathLike, parsing, replacing, unique
+from tfn._support.files import unique
 from tfn.errors import DamagedError, StateError
+from tfn.extend import PathLike, parsing, replacing
 from tfn.nn import fields, safetensors
 
 FORMAT, VERSION = "tfn checkpoint", 1

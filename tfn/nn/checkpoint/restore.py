@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.files import PathLike
-from tfn._support.validate import one_of
 from tfn.eager import platforms
 from tfn.eager.shards import make_array_from_callback
 from tfn.eager.transfer import device_put
+from tfn.extend import PathLike, one_of
 from tfn.nn import state
 from tfn.nn.checkpoint.files import THREADS, Box, Reader
 from tfn.nn.checkpoint.manifest import Shape, read

@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tfn import numpy as jnp
-from tfn._support.validate import integer
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, AxisError
+from tfn.extend import array_of, integer
 from tfn.nn.module import module, static
 
 if TYPE_CHECKING:

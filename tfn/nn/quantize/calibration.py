@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import numpy as jnp
 from tfn import tree
-from tfn._support.validate import a_function, real_number
+from tfn._support.validate import real_number
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError
+from tfn.extend import a_function, array_of
 from tfn.nn.module import module
 from tfn.nn.quantize.affine import Quantization, per_tensor, symmetric
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfn import numpy as jnp
-from tfn._support.validate import shown
 from tfn.array import Array
 from tfn.errors import ArgumentError
+from tfn.extend import shown
 from tfn.nn.module import module, static
 from tfn.nn.quantize.affine import MAX_BITS, Quantization
 

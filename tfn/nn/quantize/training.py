@@ -17,8 +17,8 @@ from tfn import numpy as jnp
 from tfn import tree
 from tfn.array import Array
 from tfn.custom_derivatives import custom_jvp
-from tfn.eager.operands import array_of
 from tfn.errors import DTypeError
+from tfn.extend import array_of
 from tfn.lax import stop_gradient
 from tfn.nn.convolution import Conv1d, Conv2d, Conv3d
 from tfn.nn.layers import Linear

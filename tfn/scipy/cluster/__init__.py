@@ -3,7 +3,7 @@
 vq  vector quantization
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.scipy.cluster import vq as vq

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tfn import numpy as jnp
-from tfn._support.validate import unfit
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import together
+from tfn.extend import together, unfit
 
 
 def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:

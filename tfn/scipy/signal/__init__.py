@@ -6,7 +6,7 @@ windows      window functions by name
 spectra      short-time Fourier transforms, their inverse, and power spectra
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.scipy.signal.convolution import convolve as convolve

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import one_of, rank, unfit
 from tfn.array import Array, ArrayLike, Axes
-from tfn.eager.operands import array_of, broadcast_shape, some_axes, together
+from tfn.eager.operands import broadcast_shape, some_axes
 from tfn.errors import ArgumentError, ShapeError
-from tfn.trace.op import Shape
+from tfn.extend import Shape, array_of, one_of, rank, together, unfit
 
 if TYPE_CHECKING:
     from jaxtyping import Inexact, Num

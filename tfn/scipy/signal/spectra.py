@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.frozen import frozen
-from tfn._support.validate import integer, one_of, rank, unfit
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of, broadcast_shape, one_axis, together
+from tfn.eager.operands import broadcast_shape, one_axis
 from tfn.errors import ArgumentError, AxisError
+from tfn.extend import array_of, frozen, integer, one_of, rank, together, unfit
 from tfn.scipy.signal.trends import detrend as without_trend
 from tfn.scipy.signal.windows import window as named
 

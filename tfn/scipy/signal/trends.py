@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import integers, one_of, shown
+from tfn._support.validate import integers
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of, inexact, one_axis
+from tfn.eager.operands import one_axis
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import array_of, inexact, one_of, shown
 
 if TYPE_CHECKING:
     from jaxtyping import Inexact, Num

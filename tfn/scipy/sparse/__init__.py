@@ -5,7 +5,7 @@ Files in reading order:
     linalg  cg, bicgstab, gmres, on trees of arrays, with derivatives
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.scipy.sparse import linalg as linalg

@@ -12,9 +12,9 @@ from typing import Any
 
 from tfn import numpy as jnp
 from tfn import tree
-from tfn._support.validate import one_of, shown
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError, TreeError
+from tfn.extend import one_of, shown
 from tfn.flatten_util import ravel_pytree
 from tfn.lax.custom_solve import custom_linear_solve
 from tfn.scipy.sparse import krylov

@@ -3,7 +3,7 @@
 transform  rotations as quaternions, and their interpolation
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.scipy.spatial import transform as transform

@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 
 from tfn import numpy as jnp
 from tfn import random
-from tfn._support.frozen import frozen
-from tfn._support.validate import unfit
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import array_of, frozen, unfit
 from tfn.random.keys import KeyLike
 from tfn.tree import register_dataclass
 

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn._support.validate import unfit
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, ShapeError
+from tfn.extend import array_of, unfit
 from tfn.nn.functions import logsumexp
 from tfn.random import choice, normal, split
 from tfn.random.keys import KeyLike

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tfn import numpy as jnp
-from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS
-from tfn.eager.operands import array_of
+from tfn.extend import array_of, one_of
 from tfn.numpy.manipulation import flat_or_axis
 
 
