@@ -36,3 +36,12 @@ def test_other_transforms_are_refused():
             fft.dct(np.ones(3), **arguments)
     with pytest.raises(ArgumentError, match="real numbers"):
         fft.idct(np.ones(3, complex))
+
+
+@pytest.mark.parametrize("keywords", [{"n": 0}, {"n": -1}])
+def test_lengths_below_one_are_refused(keywords):
+    for name in ("dct", "idct"):
+        with pytest.raises(ArgumentError, match="at least one number"):
+            getattr(fft, name)(np.ones(7), **keywords)
+    with pytest.raises(ArgumentError, match="a length for each"):
+        fft.dctn(np.ones((3, 3)), s=(2, 2), axes=(0,))

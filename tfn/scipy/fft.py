@@ -131,6 +131,12 @@ def _over_axes(one: Any, x: ArrayLike, type: int, s: Any, axes: Any, norm: str |
     if axes is None:
         axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
     sizes = [None] * len(axes) if s is None else s
+    if len(sizes) != len(axes):
+        raise ArgumentError(
+            "s has a length for each of the axes",
+            got=f"s={shown(s)}, axes={shown(axes)}",
+            hint="pass as many",
+        )
     for axis, n in zip(axes, sizes, strict=True):
         a = one(a, type=type, n=n, axis=axis, norm=norm)
     return a
@@ -158,7 +164,12 @@ def _checked(name: str, x: ArrayLike, type: int, norm: str | None) -> Array:
 
 
 def _of_length(a: Array, n: int | None) -> Array:
-    if n is None or n == a.shape[-1]:
+    n = a.shape[-1] if n is None else n
+    if n < 1:
+        raise ArgumentError(
+            "a cosine transform needs at least one number", got=f"n={n}", hint="pass a longer axis"
+        )
+    if n == a.shape[-1]:
         return a
     if n < a.shape[-1]:
         return a[..., :n]

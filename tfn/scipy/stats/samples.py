@@ -177,5 +177,6 @@ def sem(
         spread = jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims)
         count = (~jnp.isnan(x)).sum(axis, keepdims=keepdims).astype(spread.dtype)
         return spread / jnp.sqrt(count)
+    spread = jnp.std(x, axis, ddof=ddof, keepdims=keepdims)  # an error if there is no such axis
     root: float = x.shape[axis] ** 0.5
-    return jnp.std(x, axis, ddof=ddof, keepdims=keepdims) / root
+    return spread / root
