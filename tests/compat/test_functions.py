@@ -51,3 +51,8 @@ def test_running_traces():
     f(1.0)
     assert states[0] == functions.get_opaque_trace_state() != states[1]
     assert tops[0][0] is tops[0][1] and functions.find_top_trace([tnp.ones(2)]) is None
+
+
+def test_a_type_is_its_own_type():
+    kind = functions.shaped_abstractify(tfn.ShapeDtypeStruct((2,), "int8"))
+    assert (kind.shape, kind.dtype) == ((2,), "int8")

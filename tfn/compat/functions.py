@@ -83,8 +83,8 @@ def safe_map(f: Callable[..., Any], *args: Any) -> list[Any]:
 
 
 def shaped_abstractify(x: Any) -> ShapedArray:
-    """The type of an array or a number, which is not weak."""
-    value = run.asarray(x)
+    """The type of an array, of a type of one, or of a number, which is not weak."""
+    value = x if isinstance(x, ShapeDtypeStruct) else run.asarray(x)
     return ShapedArray(value.shape, value.dtype)
 
 
