@@ -607,7 +607,7 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """
     s, q = arrays(x, q)
     below = (q <= 0) & (s > 1)
-    above = _ZETA(s, choose(below, 1.0, q))
+    above = _ZETA(s, choose(below, 1, q))
     found: Array = cond(
         tnp.any(below),
         lambda s, q: choose(below, _zeta_below(s, choose(below, q, 0.0)), above),
