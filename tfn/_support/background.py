@@ -13,7 +13,8 @@ class Background(Generic[T]):
     """A function that runs beside its caller.
 
     Executors of `concurrent.futures` take no work once the main thread has ended, while a thread
-    that writes the last checkpoint still runs.
+    that writes the last checkpoint still runs.  From Python 3.12 no thread can be started then: the
+    caller runs the function.
 
     Args:
         work: the function.
@@ -28,7 +29,10 @@ class Background(Generic[T]):
         self._found: list[T] = []
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._run()
 
     def _run(self) -> None:
         try:
@@ -42,7 +46,8 @@ class Background(Generic[T]):
         Raises:
             BaseException: what the function raised.
         """
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         if self._error is not None:
             raise self._error
         return self._found[0]

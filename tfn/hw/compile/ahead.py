@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import CAREFUL, LlvmCompiler
@@ -39,7 +40,8 @@ class Ahead:
         # That of a parent process is not alive in its child.
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="tfn-compile", daemon=True)
-            self._thread.start()
+            with suppress(RuntimeError):  # the process ends: texts are compiled where they are used
+                self._thread.start()
 
     def _run(self) -> None:
         while batch := self._next():

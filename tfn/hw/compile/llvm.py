@@ -20,6 +20,7 @@ from functools import cache as once
 from typing import Any, TypeVar
 
 from tfn._support import events
+from tfn._support.background import Background
 from tfn._support.cache import Cache
 from tfn.errors import CompileError
 from tfn.hw.compile import object_cache
@@ -75,11 +76,9 @@ def uninterrupted(call: Callable[[], T]) -> T:
     llvmlite frees LLVM's copy of such a text before it notes that, and frees it again if an
     interrupt comes between.  Python raises KeyboardInterrupt in the main thread alone.
     """
-    results: list[T] = []
-    thread = threading.Thread(target=lambda: results.append(call()), name="tfn-llvm")
-    thread.start()
-    thread.join()
-    return results[0]
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    return Background(call).result()
 
 
 @once

@@ -61,8 +61,13 @@ class Writer:
                 _UNRAISED[threading.current_thread()] = error
 
         # No daemon: at the end of the process Python waits for it, so that nothing is lost.
-        self._thread = threading.Thread(target=run, name="checkpoint", daemon=False)
-        self._thread.start()
+        thread = threading.Thread(target=run, name="checkpoint", daemon=False)
+        try:
+            thread.start()
+        except RuntimeError:  # from Python 3.12 none can be started when the main thread has ended
+            job()
+        else:
+            self._thread = thread
 
 
 @atexit.register
