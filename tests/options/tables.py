@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from tests.options import odd_numpy, odd_scipy
+from tests.options import odd_nn, odd_numpy, odd_scipy
 from tests.options.calls import Call, Odd, find
 
 
@@ -50,6 +50,7 @@ JAX_HAS_OTHERS = frozenset({"take", "modf", "mask_indices"})
 """Functions that differ from NumPy's as JAX's do."""
 TABLES = (
     Table("tfn.numpy", odd_numpy.rows(), "jax.numpy", "numpy", odd_numpy.LEFT),
+    Table("tfn.nn.functions", odd_nn.NN, "jax.nn"),
     *(
         Table(f"tfn.scipy.{name}", rows, f"jax.scipy.{name}", f"scipy.{name}", odd_scipy.LEFT[name])
         for name, rows in odd_scipy.SCIPY.items()
