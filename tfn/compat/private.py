@@ -45,8 +45,9 @@ def prefix_errors(
     try:
         tree.broadcast_prefix(prefix_tree, full_tree, is_leaf)
     except TreeError as error:
-        found = error
-        return [lambda name: found]
+        what = error.what
+        where = lambda name: tree.difference(prefix_tree, full_tree, name, is_leaf)
+        return [lambda name: TreeError(what, got=where(name))]
     return []
 
 
