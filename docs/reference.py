@@ -88,6 +88,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.profiler",
         "tfn.checkify",
         "tfn.compat",
+        "tfn.extend",
     ),
 }
 """Sections of the reference, and the modules in each."""
