@@ -258,7 +258,8 @@ def entries(module: ModuleType, seen: dict[str, str]) -> Iterator[tuple[str, lis
 
 def members(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """Functions and classes of tfn that a module offers."""
-    package = hasattr(module, "__path__") or module.__name__ == "tfn.custom_derivatives"
+    lists = ("tfn.custom_derivatives", "tfn.extend")
+    package = hasattr(module, "__path__") or module.__name__ in lists
     for name in module.__dir__():
         value = getattr(module, name, None)
         home = getattr(value, "__module__", None) or ""
