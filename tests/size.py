@@ -91,7 +91,7 @@ ROOMS = (
     Room("eager",          COMPILER, 1_427,  9.8, "as measured"),
     Room("show",           COMPILER,   287, 10.6, "as measured"),
     Room("numpy",          LIBRARY,  7_940, 11.7, "NumPy's options: weights, orders, sublists"),
-    Room("lax",            LIBRARY,  5_400, 11.2, "incomplete gamma and beta of any parameters"),
+    Room("lax",            LIBRARY,  5_420, 11.2, "incomplete gamma and beta of any parameters"),
     Room("random",         LIBRARY,  1_340, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_100,  9.7, "norms, optimizers, rules of gelu and silu"),
     Room("sharding",       ANNEX,    4_830, 11.7, "as measured"),
@@ -107,7 +107,7 @@ ROOMS = (
     Room("exporting",      ANNEX,    2_615,  9.4, "as measured"),
     Room("viewer and tune",ANNEX,    1_380, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
-    Room("checkpoints",    ANNEX,    2_300, 10.1, "parts are restored, static fields compared"),
+    Room("checkpoints",    ANNEX,    2_310, 10.1, "parts are restored, static fields compared"),
     Room("quantize",       ANNEX,      690,  9.9, "as measured"),
     Room("native runtime", ASSEMBLY, 2_800,  5.7, "as measured"),
 )
@@ -156,7 +156,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_358, "core": 51_138, "all": 92_470}
+BOUNDS = {"compiler": 33_358, "core": 51_158, "all": 92_510}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
 
 

@@ -46,8 +46,11 @@ def prefix_errors(
         tree.broadcast_prefix(prefix_tree, full_tree, is_leaf)
     except TreeError as error:
         what = error.what
-        where = lambda name: tree.difference(prefix_tree, full_tree, name, is_leaf)
-        return [lambda name: TreeError(what, got=where(name))]
+
+        def named(name: str) -> TreeError:
+            return TreeError(what, got=tree.difference(prefix_tree, full_tree, name, is_leaf))
+
+        return [named]
     return []
 
 

@@ -29,7 +29,8 @@ Files in reading order:
     generators        Threefry and Philox: random bits and the words of new keys
     rng               random bits from an explicit state
     logbeta           logarithms of beta functions and of rising factorials
-    special           incomplete gamma and beta functions, zeta
+    special           incomplete gamma functions, zeta
+    incomplete_beta   the incomplete beta function
     bessel            modified Bessel functions
     exchanges         collectives over several names as exchanges along one axis each
     parallel          psum, all_gather, ppermute and other collectives along named axes
@@ -148,9 +149,9 @@ with _on_demand(globals()):
     )
     from tfn.lax.special import (
         igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,
-        random_gamma_grad as random_gamma_grad, betainc as betainc, zeta as zeta,
-        polygamma as polygamma,
+        random_gamma_grad as random_gamma_grad, zeta as zeta, polygamma as polygamma,
     )
+    from tfn.lax.incomplete_beta import betainc as betainc
     from tfn.lax.bessel import bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e
     from tfn.lax.parallel import (
         all_gather as all_gather, all_gather_invariant as all_gather_invariant,

@@ -104,7 +104,7 @@ def _show(
 def _sections(
     model: Model, options: argparse.Namespace, sizes: dict[str, int]
 ) -> Iterator[tuple[str, Sequence[str], list[Fact]]]:
-    """What was asked for, part by part: a title, names of columns, rows."""
+    """The parts that were asked for, one by one: a title, names of columns, rows."""
     named = ("name", "dtype", "shape")
     for title, typed in (("input", model.inputs), ("output", model.outputs)):
         yield title, named, [(n, str(s.dtype), _shape(s)) for n, s in typed.items()]

@@ -221,10 +221,12 @@ class Key:
         return self
 
 
-_PLACE = frozenset((
-    "committed", "copy_to_host_async", "device", "devices", "is_fully_addressable",
-    "is_fully_replicated", "is_deleted", "is_ready", "sharding",
-))  # fmt: skip
+_PLACE = frozenset(
+    (
+        *("committed", "copy_to_host_async", "device", "devices", "is_fully_addressable"),
+        *("is_fully_replicated", "is_deleted", "is_ready", "sharding"),
+    )
+)
 """Attributes that keys have of their words."""
 
 
