@@ -23,13 +23,16 @@ def cover(*values: Iterable[Any], pairs: Collection[tuple[int, int]] = ()) -> li
     """Rows that have each value of each parameter, and all pairs of values where it matters.
 
     Among rows that would do, it is the one whose other pairs have been seen least.  The result
-    depends on the arguments only.
+    depends on the arguments only: sets are sorted, whose order is another in each process.
 
     Args:
         values: those of each parameter.
         pairs: positions of two parameters all of whose combinations are wanted.
     """
-    lists = [list(given) for given in values]
+    lists = [
+        sorted(given, key=str) if isinstance(given, (set, frozenset)) else list(given)
+        for given in values
+    ]
     sizes = [range(len(given)) for given in lists]
     if exhaustive:
         return list(product(*lists))

@@ -33,3 +33,7 @@ def test_rows_are_few_and_their_pairs_are_mixed() -> None:
 def test_every_combination_is_there_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(covering, "exhaustive", True)
     assert cover(*LISTS) == list(product(*LISTS))
+
+
+def test_sets_have_one_order_in_every_process() -> None:
+    assert cover({"b", "a", "c"}) == cover(frozenset("cab")) == [("a",), ("b",), ("c",)]
