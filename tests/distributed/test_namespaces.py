@@ -61,12 +61,12 @@ def script(name: str) -> str:
 
 def test_training_on_two_hosts_is_that_of_one_process(launcher: str, tmp_path: Path) -> None:
     before = [namespaces.received_bytes(host) for host in ("host1", "host2")]
-    words = script("job_training.py"), str(tmp_path / "two"), *WAYS
+    words = script("job_training.py"), str(tmp_path / "two"), *WAYS[:1]
     many = supervised(launcher, tmp_path, *words, **TOKEN)
     assert many.returncode == 0, many.stderr
     after = [namespaces.received_bytes(host) for host in ("host1", "host2")]
     assert all(new - old > 100_000 for old, new in zip(before, after, strict=True))
-    one = run(1, "job_training.py", str(tmp_path / "one"), *WAYS, folder=tmp_path, devices=4)
+    one = run(1, "job_training.py", str(tmp_path / "one"), *WAYS[:1], folder=tmp_path, devices=4)
     got, want = (json.loads(done.stdout.splitlines()[-1]) for done in (many, one))
     for name, losses in want.items():
         np.testing.assert_allclose(got[name], losses, rtol=1e-5, err_msg=name)

@@ -241,6 +241,8 @@ def _of_words(index: object) -> tuple[Any, ...]:
 class _At:
     """Keys, which an index follows; see `Key.at`."""
 
+    __iter__ = None  # with `__getitem__` alone iteration would never end
+
     keys: Key
 
     def __getitem__(self, index: object) -> _Place:
