@@ -16,6 +16,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.exporting.building import emulated, same_bits
+from tests.covering import covering
 from tests.hw import op_table
 from tests.transforms.cases import run
 from tfn import lax
@@ -91,8 +92,7 @@ def test_libraries_for_other_processors_miss_nothing(target: str, tmp_path: Path
     assert made.files[0].stat().st_size > 1000
 
 
-@pytest.mark.parametrize("start", op_table.STARTS)
-@pytest.mark.parametrize("target", ["aarch64", "riscv64"])
+@covering("start, target", op_table.STARTS, ["aarch64", "riscv64"])
 def test_operations_on_other_processors(target: str, start: int, tmp_path: Path) -> None:
     """All ops that export, with derivatives and batches, as objects that qemu runs."""
     if not (shutil.which(f"{target}-linux-gnu-gcc") and shutil.which(f"qemu-{target}")):
