@@ -15,8 +15,8 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.exporting.building import emulated, same_bits
 from tests.covering import covering
+from tests.exporting.building import emulated, same_bits
 from tests.hw import op_table
 from tests.transforms.cases import run
 from tfn import lax
