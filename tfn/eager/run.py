@@ -281,7 +281,7 @@ def wrap(
         eager.layout_rules.check(uop, trace, derived)
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)
-    if source_lines.enabled():
+    if source_lines.recorded():
         # `place` may be that of another frame of the user, from which the present one was called.
         source_lines.cover([uop], user_place())
     return traced(uop, trace, known, weak)

@@ -49,6 +49,22 @@ def tracked() -> bool:
     return _TRACKING_BLOCKS[0] > 0
 
 
+def recorded() -> bool:
+    """Whether nodes get the lines of the code that runs at present."""
+    return enabled() and not getattr(_SCOPE, "inherits", False)
+
+
+@contextmanager
+def inheriting() -> Iterator[None]:
+    """A block whose nodes get no lines: later they inherit that of the node whose rule it is."""
+    before = getattr(_SCOPE, "inherits", False)
+    _SCOPE.inherits = True
+    try:
+        yield
+    finally:
+        _SCOPE.inherits = before
+
+
 @contextmanager
 def tracking() -> Iterator[None]:
     """Track lines during the block; it begins with none, unless lines are tracked already."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,7 +29,7 @@ from tfn.errors import (
     TreeError,
     UnexpectedTracerError,
 )
-from tfn.trace import bind, effects, refs, runtime, traces
+from tfn.trace import bind, effects, refs, runtime, source_lines, traces
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
@@ -74,8 +74,13 @@ def is_known(u: UOp) -> bool:
 
 @contextmanager
 def rule_trace(rule: Function) -> Iterator[traces.Trace]:
-    """A trace for the block, in which a rule of the user runs."""
-    with traces.tracing(name_of(rule)) as trace:
+    """A trace for the block, in which a rule runs.
+
+    Nodes of a rule of tfn get the line of the call that is differentiated, not that of `grad`.
+    """
+    own = str(getattr(rule, "__module__", "")).startswith("tfn.")
+    lines = source_lines.inheriting() if own else nullcontext()
+    with traces.tracing(name_of(rule)) as trace, lines:
         try:
             yield trace
         except TfnError as error:

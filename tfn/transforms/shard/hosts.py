@@ -44,7 +44,7 @@ from tfn.trace.jaxpr import Jaxpr, function
 from tfn.trace.op import Op
 from tfn.trace.processes import Coordinates, HostGrid, Message
 from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Names, Partition, Spec
-from tfn.trace.uop import UOp, const, mapped, rebuild, substitute, walk
+from tfn.trace.uop import UOp, const, rebuild, substitute, walk
 from tfn.transforms.shard.collective_rules import collective, of_each_group
 from tfn.transforms.shard.divide import Opened, divide
 
@@ -59,11 +59,16 @@ Rewrite = Callable[[UOp], UOp]
 
 def rewritten(outputs: Sequence[UOp], rules: Mapping[Op, Rewrite]) -> list[UOp]:
     """Graphs with ops replaced, in nested functions too; a rule gets the node on new sources."""
-    return mapped(
-        outputs,
-        lambda node, again: rules[node.op](again) if node.op in rules else again,
-        lambda f: function(rewritten(f.src, rules), f.arg.params),
-    )
+    # Not `mapped`, by which lines are inherited: for profiles an exchange is the line of its nodes,
+    # and a sum of what others have sent belongs to the message, which is there itself.
+    new: dict[UOp, UOp] = {}
+    for u in walk(outputs):
+        if u.op is Op.FUNCTION:
+            new[u] = function(rewritten(u.src, rules), u.arg.params)
+        else:
+            node = rebuild(u, tuple([new[s] for s in u.src]))
+            new[u] = rules[u.op](node) if u.op in rules else node
+    return [new[u] for u in outputs]
 
 
 class Fine:
