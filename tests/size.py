@@ -74,8 +74,8 @@ class Room(NamedTuple):
 ROOMS = (
     Room("face",           COMPILER, 2_700,  9.6, "scopes, disable_jit, other names"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
-    Room("trace",          COMPILER, 4_250, 11.4, "axes of ops came here from sharding"),
-    Room("transforms",     COMPILER, 5_830, 11.0, "as measured"),
+    Room("trace",          COMPILER, 4_260, 11.4, "axes of ops came here; lines of rules"),
+    Room("transforms",     COMPILER, 5_820, 11.0, "as measured"),
     Room("lower",          COMPILER,   628,  9.7, "as measured"),
     Room("lower/target",   COMPILER,   109,  9.0, "as measured"),
     Room("lower/graph",    COMPILER, 2_630, 13.5, "as measured"),
