@@ -20,6 +20,16 @@ def test_results_and_errors() -> None:
         Background(lambda: 1 // 0).result()
 
 
+def test_the_caller_runs_it_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert Background(threading.get_ident).result() == threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        Background(lambda: 1 // 0).result()
+
+
 def test_it_starts_when_the_main_thread_has_ended() -> None:
     script = """
 import threading, time

@@ -147,7 +147,7 @@ def _any(conditions: Iterable[Array]) -> Array:
 
 
 NEAR_DIAGONAL = 64.0, 0.3
-"""Where x lies within 0.3 a of an a of 64 or more, the uniform expansion needs a few terms."""
+"""The least a, and the distance of x from it in units of a, for few terms of the expansion."""
 
 
 @cache
@@ -218,7 +218,7 @@ def _small_upper(a: Array, x: Array) -> Array:
 
 
 def _places(a: Array, x: Array) -> tuple[Array, Array]:
-    """Where the uniform expansion serves, and where the fraction converges; else the series."""
+    """The places of the uniform expansion, and of the fraction; the others have the series."""
     least, width = NEAR_DIAGONAL
     near = (a >= least) & (abs(x - a) < width * a)
     return near, ~near & (x > 1) & (x > a)

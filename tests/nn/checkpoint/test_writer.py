@@ -32,6 +32,21 @@ class Gate:
         return write_pieces(*args)
 
 
+def test_a_job_is_done_at_once_where_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    writer, done = Writer(), list[int]()
+    writer.start(lambda: done.append(threading.get_ident()))
+    assert done == [threading.get_ident()] and not writer.busy
+    writer.wait()
+    with pytest.raises(ZeroDivisionError):
+        writer.start(lambda: 1 // 0)
+
+
 def test_the_run_goes_on_while_a_thread_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
