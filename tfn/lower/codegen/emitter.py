@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from functools import reduce
 from typing import Protocol, cast
 
-from tfn.dtypes import BOOL, FLOATS, INT32, INT64, UINT64
+from tfn.dtypes import BOOL, FLOAT16, FLOATS, INT32, INT64, UINT64
 from tfn.lower.codegen.coordinates import Coordinates, Key
 from tfn.lower.codegen.loop_scopes import NOT_INSTRUCTIONS, Scopes
 from tfn.lower.codegen.masked_tiles import tile_masks
@@ -141,6 +141,9 @@ class Emitter:
             return u
         if u.op is Op.CONST:
             return reshaped(u, (lanes,))
+        if u.op is Op.CAST and u.src[0].dtype == FLOAT16:
+            # x86 converts vectors of them: a scalar is put into a register that it first waits for.
+            return self.place(UOp(Op.CAST, (self.splat(u.src[0], lanes),), u.arg))
         return self.place(UOp(Op.SPLAT, (u,), lanes))
 
     def broadcast(self, values: Sequence[UOp]) -> list[UOp]:

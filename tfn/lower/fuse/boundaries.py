@@ -29,6 +29,7 @@ from tfn.lower.fuse.analysis import (
 )
 from tfn.lower.fuse.sharing import share
 from tfn.lower.graph.flash import chunk_oversized
+from tfn.lower.graph.intermediates import read_again
 from tfn.lower.graph.packing import prepare
 from tfn.lower.target.target import Target
 from tfn.trace import build, records, source_lines
@@ -153,7 +154,7 @@ def _repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> dict[UOp, 
     for node in walk(outputs):
         if node.op in CONTRACTIONS:
             reason = f"a {node.op.value} reads each element of it many times"
-            operands = filter(None, (_operand(s, barriers) for s in node.src))
+            operands = filter(None, (_operand(s, barriers) for s in read_again(node)))
             stored |= dict.fromkeys(operands, reason)
         elif node.op is Op.GATHER and node.size * MAX_SPARSITY_TO_MATERIALIZE > node.src[0].size:
             if is_computed(node.src[0], barriers):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import field
+from math import prod
 
 from tfn._support.frozen import mutable
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
@@ -43,6 +44,21 @@ def working_bytes(u: UOp) -> int:
     return u.size * max(u.dtype.itemsize, 4)
 
 
+def read_again(u: UOp) -> list[UOp]:
+    """The operands of a contraction of which it reads each element more than once.
+
+    A matrix that is multiplied by a vector is not one: it is computed where it is read.
+    """
+    if u.op is not Op.DOT:
+        return [*u.src]
+    sides = (u.arg.batch_a, u.arg.contract_a), (u.arg.batch_b, u.arg.contract_b)
+    free = [
+        prod(n for i, n in enumerate(s.shape) if i not in (*batch, *sums))
+        for s, (batch, sums) in zip(u.src, sides, strict=True)
+    ]
+    return [s for s, times in zip(u.src, reversed(free), strict=True) if times > 1]
+
+
 def oversized_bytes(outputs: Sequence[UOp], limit: int) -> set[int]:
     """The sizes, from `limit` bytes on, of values that contractions make of small ones or reduce.
 
@@ -52,7 +68,8 @@ def oversized_bytes(outputs: Sequence[UOp], limit: int) -> set[int]:
     for u in walk(outputs):
         if u.op is Op.DOT:
             *small, large = sorted(map(working_bytes, (u, *u.src)))
-            if large >= max(limit, MIN_LARGE_TO_SMALL_RATIO * sum(small)):
+            once = not any(working_bytes(s) == large for s in (u, *read_again(u)))
+            if not once and large >= max(limit, MIN_LARGE_TO_SMALL_RATIO * sum(small)):
                 sizes.add(large)
     return sizes
 

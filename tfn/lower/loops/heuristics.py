@@ -53,7 +53,7 @@ from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE, best_tile, ti
 from tfn.lower.target.target import Target
 from tfn.trace import records
 from tfn.trace.argument import Place
-from tfn.trace.op import Op
+from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.records import Cost, Record, changed
 from tfn.trace.uop import UOp, nodes, walk
 
@@ -483,7 +483,7 @@ def _vectorise_reductions(n: Nest, model: Model) -> Nest:
                 n = Bind(stream.arg.number, Place.UPCAST).apply(n)
                 side_by_side = per_stream
             elif small and own.arg.size >= MIN_STREAMED_ROW_ELEMENTS and fold.src[1:] == (own,):
-                n = _stream_rows(n, fold)
+                n = _stream_rows(n, fold, _row_streams(fold, model, side_by_side))
                 side_by_side = side_by_side if n.loops == loops else min(side_by_side, per_stream)
             vectors = -(-own.arg.size // lanes)
             n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
@@ -498,22 +498,35 @@ def _partial_sums(n: Nest, fold: UOp, parts: int, own: UOp | None, lanes: int) -
     if last is not own:
         return Split(last.arg.number, parts, Place.UPCAST).apply(n)
     if last.arg.size >= MIN_STREAMED_ROW_ELEMENTS and fold.src[1:] == (last,):
-        n = _stream_rows(n, fold)
+        n = _stream_rows(n, fold, MEMORY_STREAMS)
     return Tile(last.arg.number, parts // lanes, lanes).apply(n)
 
 
-def _stream_rows(n: Nest, fold: UOp) -> Nest:
+def _row_streams(fold: UOp, model: Model, sums: int) -> int:
+    """The rows side by side, each with some vectors of sums.
+
+    Of a product of loaded values, one is no register of its own.  Of a sum of computed values,
+    such as a dequantised row by a vector, registers for these are left: (4096, 4096) nibbles took
+    2.4 ms with four rows, two.
+    """
+    computed = [u for u in loop_body(fold) if u.op in ELEMENTWISE and u.op is not Op.CAST]
+    if len(computed) <= 1:
+        return MEMORY_STREAMS
+    return max(k for k in (1, 2, MEMORY_STREAMS) if k == 1 or k * sums <= model.accumulators)
+
+
+def _stream_rows(n: Nest, fold: UOp, streams: int) -> Nest:
     """The reduction of many rows and nothing else, a row of each of several regions at once::
 
     for r in range(N): f(r)   ->   for a in range(N / 4): f(a), f(a + N / 4), ...
     """
     is_only = len(loop_nest.folds(n.body)) == 1 and not loop_nest.in_order(n.body)
-    if not n.loops or not is_only or set(n.loops) != set(dependences(n.body)[fold]):
+    if not n.loops or streams == 1 or not is_only or set(n.loops) != set(dependences(n.body)[fold]):
         return n
     first = n.loops[0]
-    if first.arg.size % MEMORY_STREAMS or first.arg.size < MEMORY_STREAMS * MIN_PARALLEL_TILES:
+    if first.arg.size % streams or first.arg.size < streams * MIN_PARALLEL_TILES:
         return n
-    n = Split(first.arg.number, first.arg.size // MEMORY_STREAMS, Place.LOOP).apply(n)
+    n = Split(first.arg.number, first.arg.size // streams, Place.LOOP).apply(n)
     return Bind(n.newest(2)[0].arg.number, Place.UPCAST).apply(n)
 
 

@@ -155,10 +155,11 @@ def simplified(n: Nest) -> Nest:
             src = (src[0], *map(simplify, src[1:]))
         if _narrows(node):
             new[node] = _narrow(src[0], node.dtype)
-        elif (node.op is Op.MOD and node.dtype == INT64) or _compares(node):
-            new[node] = simplify(rebuild(node, src))
         else:
-            new[node] = rebuild(node, src)
+            same = rebuild(node, src)
+            # Of a remainder, now a sum of ranges, a comparison may be one of a range.
+            index = (node.op is Op.MOD and node.dtype == INT64) or _compares(same)
+            new[node] = simplify(same) if index else same
     return replace(n, body=new[n.body], loops=tuple(new.get(r, r) for r in n.loops))
 
 
