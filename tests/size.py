@@ -24,6 +24,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 
 COMPILER, LIBRARY, ANNEX, ASSEMBLY = "compiler", "library", "annex", "assembly"
+FRONTEND = "frontend"  # an annex by which networks of others come in
 CORE = (COMPILER, LIBRARY)
 """The groups of the core: below `numpy`, `lax`, `nn` and `random`, and these."""
 
@@ -100,8 +101,8 @@ ROOMS = (
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("pack",           ANNEX,    1_740, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_160,  9.6, "as measured"),
-    Room("onnx",           ANNEX,    4_880, 12.2, "functions both ways for each operation"),
-    Room("compat",         ANNEX,    3_735,  9.7, "as measured"),
+    Room("onnx",           FRONTEND, 4_880, 12.2, "functions both ways for each operation"),
+    Room("compat",         ANNEX,    3_776,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    3_810, 12.5, "distributions answer NaN as SciPy's do"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_615,  9.4, "as measured"),
@@ -156,8 +157,11 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_358, "core": 51_158, "all": 92_510}
-"""The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes."""
+BOUNDS = {"compiler": 33_358, "core": 51_158, "all": 87_671}
+"""The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
+
+Frontends are bounded one by one: each opens a door, and none is needed by another part.
+"""
 
 
 def count(text: str) -> Count:

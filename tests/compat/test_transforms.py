@@ -10,7 +10,7 @@ import tfn.numpy as tnp
 from tfn.compat import transforms
 from tfn.compat.avals import ShapedArray, float0
 from tfn.compat.settings import disable_jit
-from tfn.errors import CallbackError
+from tfn.errors import CallbackError, GradientError
 
 
 def test_jit_takes_the_options_of_jax():
@@ -77,3 +77,27 @@ def test_results_of_callbacks_are_weak_where_they_are_declared_so():
     for function in (transforms.pure_callback, traced):
         assert function(lambda: np.int32(3), like).weak_type
         assert not function(lambda: np.int32(3), tfn.ShapeDtypeStruct((), "int32")).weak_type
+
+
+def test_slopes_of_integers_are_arrays_of_float0():
+    def loss(p):
+        return p["x"] ** 2 * p["n"], "aux"
+
+    at = {"x": 2.0, "n": tnp.asarray([3, 4])[0]}
+    (value, aux), slope = transforms.value_and_grad(loss, has_aux=True, allow_int=True)(at)
+    assert (float(value), aux, float(slope["x"])) == (12, "aux", 12)
+    assert slope["n"].dtype == float0 and slope["n"].shape == () and slope["n"].size == 1
+    slope, aux = transforms.grad(loss, has_aux=True, allow_int=True)(at)
+    assert (float(slope["x"]), slope["n"].ndim) == (12, 0)
+    pair = tfn.jit(transforms.grad(lambda x, n: x * sum(n), (1, 0), allow_int=True))(2.0, [1, 2])
+    assert float(pair[1]) == 3 and [x.dtype for x in pair[0]] == [float0, float0]
+
+
+def test_cotangents_of_integers_are_arrays_of_float0():
+    _, pull = tfn.jit(lambda x, n: transforms.vjp(lambda x, n: x * n, x, n))(2.0, tnp.arange(3))
+    of_x, of_n = pull(tnp.ones(3))
+    assert float(of_x) == 3 and np.asarray(of_n).dtype == float0 and of_n.shape == (3,)
+    _, pull, aux = transforms.vjp(lambda x: (x * x, 7), 3.0, has_aux=True)
+    assert float(pull(1.0)[0]) == 6 and aux == 7
+    with pytest.raises(GradientError):
+        transforms.grad(lambda n: n * 1.0)(3)

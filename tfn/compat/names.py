@@ -117,7 +117,9 @@ MODULES: dict[str, Names] = {
         **_from(SETTINGS, "__version__", "__version_info__"),
         "Device": "tfn.trace.mesh:Device",
         **BLOCKS,
-        **_from(TRANSFORMS, "jit", "pure_callback", "device_get"),
+        **_from(
+            TRANSFORMS, "jit", "pure_callback", "device_get", "grad", "value_and_grad", "vjp"
+        ),
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",
         "typeof": f"{AVALS}:typeof",

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+import tfn
 from tfn import tree
 from tfn.compat.avals import ShapedArray, float0, typeof
-from tfn.compat.zeros import zeros_like_aval
+from tfn.compat.zeros import Float0, zeros_like_aval
+from tfn.dtypes import INEXACT
 from tfn.eager.arrays import weaken
 from tfn.eager.run import asarray as run_asarray
 from tfn.errors import CallbackError
@@ -156,3 +158,86 @@ def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
         return zeros_like_aval(aval)
 
     return tree.map(zero, x)
+
+
+def _of_integers(args: Any) -> Any:
+    """A tree with an array of float0 for each leaf of integers, and None for others."""
+
+    def place(leaf: Any) -> Float0 | None:
+        kind = typeof(leaf)
+        return None if kind.dtype in INEXACT else Float0(kind.shape)
+
+    return tree.map(place, args)
+
+
+def _placed(places: Any, slopes: Any) -> Any:
+    """Slopes with arrays of float0 where those of integers are None."""
+    return tree.map(lambda x, p: p if x is None else x, slopes, places, is_leaf=lambda x: x is None)
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """`tfn.value_and_grad`; gradients to integers are arrays of float0.
+
+    Example:
+        >>> value_and_grad(lambda x, n: x * n, (0, 1), allow_int=True)(2.0, 3)[1][1].dtype == float0
+        True
+    """
+    both = tfn.value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    if not allow_int:
+        return both
+
+    @wraps(fun)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        value, slopes = both(*args, **kwargs)
+        chosen = args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
+        return value, _placed(_of_integers(chosen), slopes)
+
+    return run
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """`tfn.grad`; gradients to integers are arrays of float0.
+
+    Example:
+        >>> grad(lambda n: 2.0 * n, allow_int=True)(3).dtype == float0
+        True
+    """
+    if not allow_int:
+        return tfn.grad(fun, argnums, has_aux, holomorphic)
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+
+    @wraps(fun)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        value, slopes = both(*args, **kwargs)
+        return (slopes, value[1]) if has_aux else slopes
+
+    return run
+
+
+def _pulled(places: Any, pull: Callable[..., Any], *cts: Any) -> Any:
+    return _placed(places, pull(*cts))
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """`tfn.vjp`; cotangents of integers are arrays of float0.
+
+    Example:
+        >>> vjp(lambda x, n: x * n, 2.0, 3)[1](1.0)[1].dtype == float0
+        True
+    """
+    value, pull, *aux = tfn.vjp(fun, *primals, has_aux=has_aux)  # type: ignore[call-overload]
+    if any(typeof(x).dtype not in INEXACT for x in tree.leaves(primals)):
+        pull = tree.Partial(_pulled, _of_integers(primals), pull)
+    return value, pull, *aux

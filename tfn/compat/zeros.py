@@ -1,12 +1,15 @@
-"""Symbolic zeros and unknown operands, for the derivative rules of primitives.
+"""Symbolic zeros, cotangents of integers and unknown operands, for rules of primitives.
 
-Both are pytrees without leaves, so that they pass through every transform as they are.
+All are pytrees without leaves, so that they pass through every transform as they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from tfn import numpy as tnp
 from tfn import tree
@@ -47,6 +50,37 @@ class UndefinedPrimal:
         return self.aval.dtype
 
 
+@dataclass(frozen=True)
+class Float0:
+    """The cotangent of integers: an array of `float0`, which has no bits.
+
+    Example:
+        >>> Float0((2,)).dtype == float0, np.asarray(Float0((2,))).shape
+        (True, (2,))
+    """
+
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements."""
+        return float0
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.zeros(self.shape, float0)
+
+
+tree.register_node(Float0, lambda x: ((), x.shape), lambda shape, _: Float0(shape))
 tree.register_node(Zero, lambda x: ((), x.aval), lambda aval, _: Zero(aval))
 tree.register_node(UndefinedPrimal, lambda x: ((), x.aval), lambda aval, _: UndefinedPrimal(aval))
 
