@@ -79,6 +79,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.distributed",
         "tfn.export",
         "tfn.onnx",
+        "tfn.llm",
         "tfn.config",
         "tfn.run",
         "tfn.errors",
@@ -144,6 +145,8 @@ INTRODUCTIONS: dict[str, str] = {
     "fits; a message says what broke, what was got, at which line, and how to mend it.",
     "tfn.onnx": "Networks that other libraries exported as ONNX, as functions to differentiate, "
     "batch, prove and export.  [How to run an ONNX network](../howto/onnx.md).",
+    "tfn.llm": "Language models from GGUF files, as functions to step, differentiate, batch and "
+    "export.  [How to run a language model](../howto/llm.md).",
     "tfn.run": "The caches of a process.  [How caches work](../explanation/caches.md).",
     "tfn.export": "Ahead-of-time export: `tfn.export(f, *specs, path=...)` writes files; "
     "`tfn.export.serialize` and `tfn.export.deserialize` turn functions into bytes and back; "

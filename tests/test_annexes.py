@@ -24,6 +24,7 @@ ANNEXES: dict[str, tuple[tuple[str, ...], int]] = {
     "dsp": (("hw/dsp/",), 24),
     "experimental": (("experimental/",), 42),
     "exporting": (("exporting/",), 94),
+    "llm": (("llm/",), 0),
     "onnx": (("onnx/",), 30),
     "opencl": (("hw/opencl/",), 36),
     "pack": (("lower/pack/",), 7),

@@ -23,6 +23,7 @@ with _on_demand(globals()):
     from tfn import image as image
     from tfn import inspect as inspect
     from tfn import lax as lax
+    from tfn import llm as llm
     from tfn import nn as nn
     from tfn import onnx as onnx
     from tfn import ops as ops

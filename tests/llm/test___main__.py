@@ -1,0 +1,39 @@
+"""The command for language models: what it prints and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.llm import building
+from tfn.llm import __main__ as command
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(building.tiny())
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
+    assert command.main(list(map(str, arguments))) == command.OK
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_file_is_shown_in_lines(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "show", file)
+    assert lines[0] == "name: llama" and lines[2].startswith(
+        "quantization: F32, 32.0 bits a weight"
+    )
+    assert "blk.0.attn_q.weight: F32 32x32 4.1 kB" in run(capsys, "show", file, "--tensors")
+
+
+def test_damaged_and_missing_files_are_told_apart(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+    assert command.main(["show", str(file)]) == command.DAMAGED
+    assert command.main(["show", str(tmp_path / "none.gguf")]) == command.WRONG
+    assert "none.gguf" in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""Weights: quantized ones beside the numbers that they stand for, and adapted ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tfn
+from tests.llm import building
+from tfn import numpy as jnp
+from tfn import random
+from tfn.errors import ArgumentError
+from tfn.llm import weights
+from tfn.llm.weights import Blocks
+
+W = np.random.default_rng(0).standard_normal((6, 64)).astype(np.float32)
+X = np.random.default_rng(1).standard_normal((3, 64)).astype(np.float32)
+
+
+def blocks() -> Blocks:
+    raw = np.frombuffer(building.tensor(W, "Q8_0")[2], np.uint8).reshape(6, 2, 34)
+    return Blocks(jnp.asarray(raw), "Q8_0")
+
+
+def test_products_and_rows_of_blocks_are_those_of_their_numbers() -> None:
+    w = blocks()
+    plain = np.asarray(weights.dense(w))
+    assert w.shape == (6, 64) and np.allclose(plain, W, atol=0.02)
+    assert np.allclose(tfn.jit(weights.product)(X, w), X @ plain.T, atol=1e-4)
+    assert np.array_equal(weights.rows(w, jnp.asarray([[4, 1]])), plain[[[4, 1]]])
+
+
+def test_narrow_floats_are_widened() -> None:
+    w = jnp.asarray(W, dtype="bfloat16")
+    assert weights.product(X, w).dtype == "float32"
+    assert np.allclose(weights.product(X, w), X @ W.T, atol=0.2)
+
+
+def test_an_adapted_weight_is_the_weight_before_it_is_trained() -> None:
+    w = weights.adapted(blocks(), random.key(0), 2, 0.5)
+    assert w.shape == (6, 64)
+    assert np.array_equal(weights.product(X, w), weights.product(X, w.base))
+    trained = weights.Adapted(w.base, w.down, jnp.ones((6, 2)), 0.5)
+    dense = np.asarray(weights.dense(trained))
+    more = 0.5 * np.ones((6, 2)) @ np.asarray(w.down)
+    assert np.allclose(dense - weights.dense(w.base), more, atol=1e-6)
+    assert np.allclose(weights.product(X, trained), X @ dense.T, atol=1e-4)
+    assert np.allclose(weights.rows(trained, jnp.asarray([2])), dense[[2]], atol=1e-6)
+    with pytest.raises(ArgumentError, match="matrix"):
+        weights.adapted(jnp.ones(3), random.key(0), 2, 1.0)
+
+
+def test_weights_at_places_for_devices_are_not_copied() -> None:
+    memory = np.zeros(4096, np.uint8)
+    begin = -memory.ctypes.data % 64
+    assert weights.held(memory[begin : begin + 64]).shape == (64,)
+    assert np.array_equal(weights.held(memory[begin + 32 : begin + 96]), np.zeros(64))
