@@ -219,7 +219,7 @@ def tuned_plan(path: Path) -> Any:
 
 # fmt: off
 FORMATS: dict[str, Format] = {
-    "checkpoint": Format(checkpoint, resumed, REFUSED),
+    "checkpoint": Format(checkpoint, resumed, REFUSED, every=3),
     "manifest of a checkpoint": Format(manifest, resumed, REFUSED),
     "checkpoint of tfn 0.1": Format(checkpoint_0_1, resumed, REFUSED),
     "safetensors": Format(safetensors, lambda path: listed(state.load(path)), REFUSED),
@@ -237,8 +237,8 @@ FORMATS: dict[str, Format] = {
     "images of MNIST": Format(images, lambda path: mnist.read_idx(path).tolist(), SAME),
     "tokenizer of MiniLM": Format(
         word_pieces, lambda path: minilm.WordPieces.read(path).encode("unaffable a"), READABLE),
-    "tokenizer of llama2.c": Format(byte_pairs, byte_pairs_read, READABLE),
-    "cached object code": Format(cached("objects", object_code), object_code, REMADE, every=7),
+    "tokenizer of llama2.c": Format(byte_pairs, byte_pairs_read, READABLE, every=7),
+    "cached object code": Format(cached("objects", object_code), object_code, REMADE, every=13),
     "cached kernel": Format(cached("kernels", lowered_kernel), lowered_kernel, REMADE),
     "cached plan of tuning": Format(cached("plans", tuned_plan), tuned_plan, REMADE),
 }

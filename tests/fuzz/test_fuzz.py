@@ -265,13 +265,6 @@ def test_ledgers_add_up_the_runs_of_a_version(
 
 
 @needs_cc
-def test_exported_c_of_some_programs_under_sanitizers() -> None:
-    report = run(0, range(6), only="sanitize")
-    assert not report.failures, report.failures
-    assert report.programs > 3
-
-
-@needs_cc
 def test_sanitizers_see_a_write_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Line(("v1",), "v1 = x + 1")
     program = Program({"x": Input("float32", (3,), "normal", 0)}, (line,), ("v1",))

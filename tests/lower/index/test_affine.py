@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
+from tests import covering
 from tests.lower.random_indices import RANGES, at_every_point, index, indices
 from tfn.dtypes import INT64
 from tfn.lower.index.affine import add_scaled, affine, sum_interval, sum_node
@@ -39,7 +40,7 @@ def test_sum_nodes_are_canonical():
 
 
 @given(indices())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=covering.examples(200), deadline=None)
 def test_affine_and_back_keeps_the_values(u):
     form = sum_node(*affine(u), u)
     assert np.array_equal(at_every_point(form), at_every_point(u))
@@ -47,7 +48,7 @@ def test_affine_and_back_keeps_the_values(u):
 
 
 @given(indices())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=covering.examples(100), deadline=None)
 def test_the_interval_of_a_sum_holds_every_value(u):
     low, high = sum_interval(*affine(u), Facts())
     values = at_every_point(u)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import covering
 from tests.lower.random_indices import (
     RANGES,
     at_every_point,
@@ -45,7 +46,7 @@ def test_z3_proves_each_law(law):
 
 
 @given(indices(), st.sampled_from([1, 2, 3, 4, 6, 8, 12]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=covering.examples(300), deadline=None)
 def test_folds_keep_the_values(u, n):
     facts = Facts()
     for node, fold in ((u // n, divide), (u % n, remainder)):
@@ -55,7 +56,7 @@ def test_folds_keep_the_values(u, n):
 
 
 @given(indices(), st.sampled_from([2, 3, 4, 6]), st.sampled_from([2, 3, 4]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=covering.examples(200), deadline=None)
 def test_recombining_keeps_the_values(u, n, m):
     for digits in (u // n * n + u % n, u // n % m * n + u % n, u // (n * m) * m + u // n % m):
         recombined = sum_node(*recombine_digits(*affine(digits)), digits)

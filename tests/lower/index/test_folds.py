@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import covering
 from tests.lower.random_indices import RANGES, index
 from tfn.dtypes import (
     BFLOAT16,
@@ -110,7 +111,7 @@ def test_casts(before, after):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=covering.examples(300), deadline=None)
 def test_a_cast_of_a_cast_keeps_its_values(data):
     dtypes = [BOOL, int8.dtype, uint8.dtype, INT32, INT64, BFLOAT16, FLOAT16, FLOAT32, FLOAT64]
     first, *path = data.draw(st.lists(st.sampled_from(dtypes), min_size=2, max_size=4))
@@ -129,7 +130,7 @@ def test_a_cast_of_a_cast_keeps_its_values(data):
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=covering.examples(400), deadline=None)
 def test_arithmetic_of_every_dtype_keeps_its_values(data):
     """Chains of ops over two parameters and constants, compared bit for bit."""
     dtype = data.draw(st.sampled_from([int8.dtype, uint8.dtype, INT64, FLOAT16, FLOAT32]))

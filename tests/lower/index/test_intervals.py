@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import covering
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, UINT64, iinfo, int8, uint8
 from tfn.lower.index.intervals import Facts, bounds, const_value
@@ -25,7 +26,7 @@ def loaded(dtype):
 
 
 @given(st.one_of(indices(), predicates()))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=covering.examples(300), deadline=None)
 def test_the_interval_holds_every_value(u):
     low, high = bounds(u)
     values = at_every_point(u)
@@ -122,7 +123,7 @@ def test_long_chains_do_not_recurse():
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=covering.examples(300), deadline=None)
 def test_each_rule_against_the_oracle_on_bytes(data):
     """Of dtypes of 8 bits, which often wrap around."""
     op = data.draw(st.sampled_from(sorted(BYTES, key=lambda op: op.value)))

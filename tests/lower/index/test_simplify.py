@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import covering
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.index.simplify import simplify, simplify_all
@@ -21,7 +22,7 @@ x = UOp(Op.PARAM, (), Param(0, (), FLOAT32))
 
 
 @given(st.one_of(indices(), predicates()))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=covering.examples(400), deadline=None)
 def test_simplified_indices_have_the_same_values(u):
     with collecting():  # anew, and not from memory
         better = simplify(u)

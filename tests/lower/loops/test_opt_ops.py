@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import covering
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import assert_close, jaxpr, matmul, p, softmax
 from tests.lower.graphs import draw as values_of
@@ -161,7 +162,7 @@ def changes(draw: st.DrawFn) -> tuple[Nest, Nest]:
 
 
 @given(changes())
-@settings(max_examples=150)
+@settings(max_examples=covering.examples(150))
 def test_opt_ops_keep_the_meaning(pair: tuple[Nest, Nest]) -> None:
     keeps_the_meaning(*pair)
 
@@ -179,7 +180,7 @@ def can_run(n: Nest) -> bool:
 
 
 @given(changes())
-@settings(max_examples=150)
+@settings(max_examples=covering.examples(150))
 def test_transformed_nests_can_be_linearized(pair: tuple[Nest, Nest]) -> None:
     before, after = pair
     if can_run(after):

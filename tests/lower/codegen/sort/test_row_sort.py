@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tfn.trace import build
 # Uneven keys, and rows in buckets.
 
 
+@cache
 def distributions(shape: tuple[int, ...], seed: int = 0) -> dict[str, Value]:
     """32-bit keys whose digits are distributed evenly, unevenly, or not at all."""
     random = np.random.default_rng(seed)
