@@ -82,6 +82,7 @@ def _lines(command: Sequence[str], names: Sequence[str], limit_s: float) -> Iter
         for line in _until_silent(read, limit_s):
             if line is None:
                 died = f"it said nothing for {limit_s if begun else START_LIMIT_S:.0f} s"
+                os.killpg(worker.pid, signal.SIGKILL)
                 break
             data = json.loads(line)
             begun = True

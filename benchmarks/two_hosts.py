@@ -56,7 +56,7 @@ def main() -> int:
     if refused:
         print(refused, file=sys.stderr)
         return 1
-    ways = sys.argv[1:] or ["data=4", "fsdp=4", "model=4"]
+    ways = ["mlp", "cnn", *(sys.argv[1:] or ["data=4", "fsdp=4", "model=4"])]
     with tempfile.TemporaryDirectory() as folder, namespaces.hosts(2) as launcher:
         words = [sys.executable, "-m", "tfn.distributed", "run", "--hosts"]
         words += ["host1:CPU*2,host2:CPU*2", "--launcher", launcher, "--deadline", "60"]

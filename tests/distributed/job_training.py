@@ -1,8 +1,9 @@
 """Job: losses of MNIST, an MLP and a GPT, divided in several ways, as lines of JSON.
 
-    python job_training.py FOLDER data=4 fsdp=4
+    python job_training.py FOLDER mlp cnn data=4 fsdp=4
 
-MNIST and the GPT are those of examples/; checkpoints of MNIST go to the folder.
+MNIST, by the models named, and the GPT, divided in the ways named, are those of examples/;
+checkpoints of MNIST go to the folder.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import mnist
 import sharded_gpt
 
-WAYS = ("data=4", "fsdp=4", "model=4", "data=2,model=2", "fsdp=2,model=2")
 PLACES = {
     "data": (P(), P(), P("d")),
     "fsdp": (P("d"), P("d"), P("d")),
@@ -98,11 +98,12 @@ def elementwise() -> list[float]:
 def main() -> None:
     """The seconds of each training, and all losses, from the first process."""
     tfn.distributed.initialize(deadline_s=100)
-    folder, *ways = sys.argv[1:]
+    folder, *words = sys.argv[1:]
+    models = [model for model in mnist.MODELS if model in words]
     trainings: dict[str, Callable[[], list[float]]] = {
         **{f"mlp {way}": partial(mlp, way) for way in PLACES},
-        **{f"mnist {model}": partial(digits, model, folder) for model in mnist.MODELS},
-        **{f"gpt {way}": partial(gpt, way) for way in ways or WAYS},
+        **{f"mnist {model}": partial(digits, model, folder) for model in models},
+        **{f"gpt {way}": partial(gpt, way) for way in words if "=" in way},
         "bits": elementwise,
     }
     found, seconds = {}, {}

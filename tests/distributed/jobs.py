@@ -41,14 +41,13 @@ def command(processes: int, script: str, *args: str, options: tuple[str, ...] = 
 
 
 def environment(devices: int, folder: Path, **variables: str) -> dict[str, str]:
-    """The environment of a job: so many devices in each process, one thread, a cache of its own."""
+    """The environment of a job: so many devices in each process, one thread."""
     return {
         **os.environ,
         **AS_ROOT,
         "PYTHONPATH": str(ROOT),
         "TFN_DEVICES": str(devices),
         "TFN_THREADS": "1",
-        "TFN_CACHE_DIR": str(folder),
         "TMPDIR": str(folder),
         **variables,
     }

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tfn
+from tests import covering
 from tests.distributed.echo import Echo
 from tests.distributed.jobs import needs_mpi, run
 from tfn import distributed
@@ -100,11 +101,12 @@ def test_devices_arrays_and_programs_of_many_processes(tmp_path: Path) -> None:
 
 @needs_mpi
 def test_training_is_that_of_one_process(tmp_path: Path) -> None:
-    many = run(2, "job_training.py", str(tmp_path / "two"), *WAYS, folder=tmp_path)
+    words = ("mlp", *(("cnn",) if covering.exhaustive else ()), *WAYS)
+    many = run(2, "job_training.py", str(tmp_path / "two"), *words, folder=tmp_path)
     assert many.returncode == 0, many.stderr
-    one = run(1, "job_training.py", str(tmp_path / "one"), *WAYS, folder=tmp_path, devices=4)
+    one = run(1, "job_training.py", str(tmp_path / "one"), *words, folder=tmp_path, devices=4)
     got, want = (json.loads(done.stdout.splitlines()[-1]) for done in (many, one))
-    assert set(got) == set(want) and len(want) == 3 + 2 + len(WAYS) + 1
+    assert set(got) == set(want) and len(want) == 3 + len(words) + 1
     assert len(want["mnist mlp"]) == 1024 // 128 + 1
     for name, losses in want.items():
         np.testing.assert_allclose(got[name], losses, rtol=1e-5, err_msg=name)

@@ -34,7 +34,6 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "PYTHONPATH": str(ROOT),
         "TFN_THREADS": "1",
         "TFN_DEVICE": "cpu",
-        "TFN_CACHE_DIR": str(tmp_path / "cache"),
         "TMPDIR": str(tmp_path),
     }.items():
         monkeypatch.setenv(name, value)
