@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tests import covering
 from tests.lower.graphs import run_on
 from tests.transforms.cases import CASES, Case, leaf, run
 from tests.transforms.test_batch import SIZE, lanes
@@ -14,7 +15,7 @@ from tfn.hw.device import Device
 from tfn.trace.argument import Param
 from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import MANUAL, Op
+from tfn.trace.op import MANUAL, UNARY, Op
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.batch import batch
 from tfn.transforms.jvp import push
@@ -29,10 +30,16 @@ STRUCTURE = MANUAL | {Op.TUPLE, Op.GET}
 
 
 def everything(case: Case) -> tuple[list[UOp], dict[UOp, Any]]:
-    """The value of a case, its tangent, its cotangents, and the values of a batch."""
+    """The value of a case, its tangent, its cotangents, and the values of a batch.
+
+    Complex numbers are pairs of reals before a device is asked, and the derivatives of their
+    functions the longest kernels: of these, the values are enough.
+    """
     leaves, values = case.leaves()
     y = case.graph(*leaves)
     outputs = [y]
+    if case.name.startswith("complex") and case.op in UNARY and not covering.exhaustive:
+        return outputs, values
     dxs = [leaf(x) for x in case.differentiated]
     rng = np.random.default_rng(5)
     values |= {dx: rng.normal(size=dx.shape).astype(dx.dtype) for dx in dxs}
