@@ -101,9 +101,12 @@ def recurrence_bound(count: int, waits: Sequence[Edge]) -> int:
 def heights(count: int, waits: Sequence[Edge], interval: int) -> list[int] | None:
     """For each instruction the cycles from it to the end; None if some circle takes longer."""
     out = [0] * count
-    for _ in range(count + 1):
+    # A pass follows all edges to later instructions, so a path takes one for each of the others.
+    order = sorted(waits, key=lambda e: -e.producer)
+    back = {e.producer for e in waits if e.consumer <= e.producer}
+    for _ in range(len(back) + 2):
         changed = False
-        for e in waits:
+        for e in order:
             length = out[e.consumer] + e.latency - interval * e.distance
             if length > out[e.producer]:
                 out[e.producer], changed = length, True
