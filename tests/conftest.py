@@ -12,7 +12,7 @@ import gc
 import os
 import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,11 @@ config.key_reuse = True  # tests begin with the same key again and again; test_k
 COMPILED_ROWS = 6
 """One row in so many is compiled, of tests whose subject is not the compiler."""
 
-GOLDEN = Path(__file__).parent / "golden"
+TESTS = Path(__file__).parent
+FRONT_ENDS = ("experimental", "lax", "nn", "numpy", "random", "scipy", "transforms")
+"""Folders whose tests are `mostly_uncompiled`, but for those that use `compiled`."""
+
+GOLDEN = TESTS / "golden"
 Golden = Callable[[str, str], None]
 
 
@@ -74,6 +78,16 @@ def keep_nothing_where_nothing_can_be_kept() -> None:
         except RuntimeWarning:
             config.disk_cache = False
             os.environ["TFN_DISK_CACHE"] = "0"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makemodule(
+    module_path: Path,
+) -> Generator[None, pytest.Module, pytest.Module]:
+    module = yield
+    if any(module_path.is_relative_to(TESTS / folder) for folder in FRONT_ENDS):
+        module.add_marker(pytest.mark.usefixtures("mostly_uncompiled"))
+    return module
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -126,8 +140,14 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
 def mostly_uncompiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `uncompiled`, but for the first row of a test, and some of the others."""
     indices = request.node.callspec.indices.values() if hasattr(request.node, "callspec") else ()
-    if not covering.exhaustive and sum(indices) % COMPILED_ROWS:
+    every = covering.exhaustive or "compiled" in request.fixturenames
+    if not every and sum(indices) % COMPILED_ROWS:
         monkeypatch.setattr(config, "device", "python")
+
+
+@pytest.fixture
+def compiled() -> None:
+    """Every row is compiled: for tests, in the folders of front ends, of compiled values."""
 
 
 @pytest.fixture

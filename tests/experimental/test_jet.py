@@ -57,7 +57,6 @@ FUNCTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_along_a_curve(name: str) -> None:
     f, order = FUNCTIONS[name], 3 if name == "while" else 4

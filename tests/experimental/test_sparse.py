@@ -14,8 +14,6 @@ from tfn.errors import ArgumentError, DTypeError, NotAvailableError, OutOfBounds
 from tfn.experimental import sparse
 from tfn.experimental.sparse import BCOO
 
-pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
-
 LAYOUTS = [(b, d) for b in range(3) for d in range(3) if b + d <= 3]
 
 

@@ -82,7 +82,6 @@ DECOMPOSITIONS = ("solve", "lu", "cholesky", "qr", "eigh", "eig", "svd", "svd ta
 KINDS = ("real", "complex")
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize(
     ("name", "kind"), dict.fromkeys([*cover(CASES, KINDS), *product(DECOMPOSITIONS, KINDS)])
 )

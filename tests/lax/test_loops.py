@@ -34,13 +34,11 @@ KINDS = [pair for pair in PAIRS if pair.name != "scan reverse"]
 BY_NAME = {pair.name: pair for pair in (*PAIRS, *WRAPPERS)}
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("pair", [*PAIRS, *WRAPPERS], ids=lambda pair: pair.name)
 def test_transforms(pair: Pair) -> None:
     check_transforms(pair.control(step), pair.plain(step), pair.reverse)
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize(
     ("outer", "inner"), list(product(KINDS, KINDS)), ids=lambda pair: pair.name.replace(" ", "-")
 )
@@ -84,14 +82,12 @@ THREE_DEEP = [
 ]
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("names", WITH_WRAPPERS, ids=", ".join)
 def test_transforms_of_loops_and_functions_with_rules(names: tuple[str, ...]) -> None:
     f, plain, reverse = nested(*names)
     check_deep(f, plain, reverse)
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("names", THREE_DEEP, ids=", ".join)
 def test_transforms_of_three_loops(names: tuple[str, ...]) -> None:
     check_nested(*nested(*names))
@@ -140,7 +136,6 @@ def second(f: Any) -> Any:
     return tfn.grad(lambda x: (tfn.grad(scalar(f))(x) ** 2).sum())
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("pair", [p for p in PAIRS if p.reverse], ids=lambda pair: pair.name)
 def test_second_derivatives(pair: Pair) -> None:
     x = tnp.array([0.4, 0.3, -0.1])

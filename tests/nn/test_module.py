@@ -187,7 +187,6 @@ class Outputs:
         return self.of(x)[0]
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("name", MODULES)
 def test_laws(name: str) -> None:
     make, x = MODULES[name]

@@ -67,6 +67,7 @@ def test_meaning_is_that_of_numpy(name: str, oracle: None) -> None:
     same()
 
 
+@pytest.mark.usefixtures("compiled")
 @rows(TABLE)
 def test_compiled_values_are_those_of_numpy(name: str) -> None:
     row = TABLE[name]

@@ -39,7 +39,6 @@ def test_parts():
     assert tnp.isrealobj(np.ones(2)) and not tnp.isrealobj(1j)
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 5)], ids=str)
 def test_arithmetic(shape, dtype):
@@ -74,7 +73,6 @@ FUNCTIONS = """
 """.split()  # noqa: SIM905
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name):
     z = sample((3, 4))

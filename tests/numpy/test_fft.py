@@ -26,7 +26,6 @@ def close(got, want, digits=1e-12):
     np.testing.assert_allclose(got, want, rtol=digits, atol=digits * 10)
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize(
     "shape", [(1,), (2,), (5,), (8,), (13,), (3, 1), (3, 7), (2, 6, 4)], ids=str
 )

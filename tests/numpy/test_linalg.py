@@ -9,8 +9,6 @@ from tests.covering import covering
 from tests.numpy.values import close, sample
 from tfn.errors import ArgumentError, ShapeError
 
-pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
-
 X = sample("float64", (3, 4), 1, special=False)
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 

@@ -33,7 +33,6 @@ def test_median():
     assert np.isnan(tnp.median(tnp.zeros(0)))
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_over_several_axes(method):
     x = sample("float64", (4, 5, 3), 2, special=False)

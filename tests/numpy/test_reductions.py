@@ -78,7 +78,6 @@ def test_extremes_propagate_nan_and_the_first_wins():
     assert tnp.argmax(np.float32([-np.inf, -np.inf])) == 0
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 7), (3, 67), (17, 16), (2, 3, 131)])
 def test_places_of_extremes(name, shape):

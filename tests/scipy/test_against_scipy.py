@@ -108,7 +108,6 @@ def test_as_scipy(name: str) -> None:
     same()
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("name", TABLE)
 def test_vmap_is_a_stack(name: str) -> None:
     row = TABLE[name]

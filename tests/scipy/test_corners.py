@@ -15,6 +15,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn.scipy import special, stats
 
+pytestmark = pytest.mark.usefixtures("compiled")
 ONE = [
     "digamma", "dawsn", "entr", "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit",
     "factorial", "fresnel", "gamma", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "log_ndtr",

@@ -10,8 +10,6 @@ from tfn import numpy as jnp
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.scipy.ndimage import map_coordinates
 
-pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
-
 # Ours, and SciPy's name for it.
 MODES = {
     "constant": "grid-constant",

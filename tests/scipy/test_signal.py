@@ -16,8 +16,6 @@ from tfn.scipy.signal.convolution import _fast
 from tfn.scipy.signal.spectra import _added
 from tfn.scipy.signal.windows import COSINES, window
 
-pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
-
 MODES = ["full", "same", "valid"]
 PAIRS = [
     ((7,), (3,)),

@@ -10,8 +10,6 @@ import tfn.numpy as tnp
 from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.scipy.sparse.linalg import bicgstab, cg, gmres
 
-pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
-
 SOLVERS = [cg, bicgstab, gmres]
 GENERAL = [bicgstab, gmres]
 every = pytest.mark.parametrize("solver", SOLVERS)

@@ -45,7 +45,6 @@ CASES = {
 }
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_derivatives(name):
     xs = [np.asarray(x) for x in CASES[name]]

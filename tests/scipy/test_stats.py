@@ -124,7 +124,6 @@ def test_python_numbers_give_32_bits():
     assert tfn.jit(stats.norm.cdf)(0.0) == 0.5
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 @pytest.mark.parametrize("shape", [(11,), (5, 7), (3, 4, 2)])
 def test_samples(shape, dtype):

@@ -136,7 +136,6 @@ def test_transposes_are_adjoint(f: Function, of_stack: Function) -> None:
     close(forward.sum(), backward.sum())
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @every
 def test_second_derivatives(f: Function, of_stack: Function) -> None:
     def twice(g: Function) -> Function:
@@ -159,7 +158,6 @@ def test_other_axes(f: Function, of_stack: Function) -> None:
     close(other(x), expected.swapaxes(0, 1) + numbers)
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @every
 def test_inside_of_loops_and_branches(f: Function, of_stack: Function) -> None:
     def steps(g: Function) -> Function:

@@ -22,6 +22,7 @@ from tfn.trace.sharding import Axis, Exchange, Partition
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.shard.program import partition, stacked
 
+pytestmark = pytest.mark.usefixtures("compiled")
 MESH = (Axis("x", 2), Axis("y", 4))
 
 
