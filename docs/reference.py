@@ -80,6 +80,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.export",
         "tfn.onnx",
         "tfn.llm",
+        "tfn.torch",
         "tfn.config",
         "tfn.run",
         "tfn.errors",
@@ -147,6 +148,8 @@ INTRODUCTIONS: dict[str, str] = {
     "batch, prove and export.  [How to run an ONNX network](../howto/onnx.md).",
     "tfn.llm": "Language models from GGUF files, as functions to step, differentiate, batch and "
     "export.  [How to run a language model](../howto/llm.md).",
+    "tfn.torch": "Networks of PyTorch as functions.  [How to run a PyTorch network]"
+    "(../howto/torch.md).",
     "tfn.run": "The caches of a process.  [How caches work](../explanation/caches.md).",
     "tfn.export": "Ahead-of-time export: `tfn.export(f, *specs, path=...)` writes files; "
     "`tfn.export.serialize` and `tfn.export.deserialize` turn functions into bytes and back; "

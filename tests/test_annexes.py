@@ -31,6 +31,7 @@ ANNEXES: dict[str, tuple[tuple[str, ...], int]] = {
     "profiler": (("profiler/",), 27),
     "quantize": (("nn/quantize/",), 30),
     "scipy": (("scipy/",), 42),
+    "torch": (("torch/",), 0),
     "tune": (("inspect/tune", "inspect/search"), 16),
     "verify": (("inspect/verify",), 8),
     "viewer": (("inspect/viewer/",), 44),

@@ -112,6 +112,8 @@ def test_snippets_of_pages_run(page: Path) -> None:
     """Each page in a process of its own: some of them make JAX of tfn."""
     if "import optax" in page.read_text() and find_spec("optax") is None:
         pytest.skip("optax is not installed: pip install --no-deps optax absl-py")
+    if "import torch" in page.read_text() and find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed: pip install torch")
     code = (
         "import doctest, sys\n"
         "flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE\n"

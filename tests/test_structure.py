@@ -46,7 +46,17 @@ OF_MACHINES = ("languages.py", "target/", "pack/", "codegen/render/")
 """The parts of `lower` that are about single machines: the table of what each brings, the record of
 one, the units of processors, and the text of one language each."""
 
-OWNED = {"z3", "llvmlite", "ray", "mpi4py", "matplotlib", "scipy", "pyopencl", "tokenizers"}
+OWNED = {
+    "z3",
+    "llvmlite",
+    "ray",
+    "mpi4py",
+    "matplotlib",
+    "scipy",
+    "pyopencl",
+    "tokenizers",
+    "torch",
+}
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 
 BASES = {"Protocol", "Enum", "IntEnum", "Exception", "NamedTuple", "TypedDict", "Generic"}

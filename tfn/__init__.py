@@ -32,6 +32,7 @@ with _on_demand(globals()):
     from tfn import scipy as scipy
     from tfn import scopes as scopes
     from tfn import sharding as sharding
+    from tfn import torch as torch
     from tfn import tree as tree
     from tfn import tree_util as tree_util
     from tfn.eager import run as run

@@ -6,14 +6,17 @@ below, never each other's files; what is named in neither may change with any re
 - The language: `Op`, `UOp`, `Shape`, `const`, `walk`, `mapped`, `param`, `function`, `Jaxpr`;
   `build` makes nodes with their types, `argument` has the records of ops, `form` the parts of loops
   and branches, `plain` a function without calls and derivatives of its own.
-- Functions: `Jitted` traces and compiles; `ShapeDtypeStruct`, `name_of`, `as_value`, `custom_jvp`.
-- Operands of functions of arrays: `array_of`, `together`, `inexact`; messages about arguments:
-  `a_function`, `element_type`, `integer`, `one_of`, `rank`, `several`, `shown`, `unfit`.
+- Functions: `Jitted` traces and compiles; `ShapeDtypeStruct`, `name_of`, `as_value`, `custom_jvp`,
+  `vjp`.
+- Operands of functions of arrays: `array_of`, `together`, `inexact`; `concrete` is the array of a
+  `Buffer`; messages about arguments: `a_function`, `element_type`, `integer`, `one_of`, `rank`,
+  `several`, `shown`, `unfit`.
 - The compiler: `pipeline` lowers a function for a `Target`, which may have a `Grid`.  A `Language`
   is what a machine brings: renderers, legal ops, and `Passes`, of which each is a `Pass`; those of
   processors are `CORES`, those of groups of threads in `grids`.  `passes_of` finds them, and
   `no_driver` says that the host runs the steps.  `LANGUAGES` has a row for each architecture.
-- Devices: `Device` has five parts, of which `Compiler`, `Memory` and `Queue` are protocols, as are
+- Devices: `device` finds one.  `Device` has five parts, of which `Compiler`, `Memory` and `Queue`
+  are protocols, as are
   `Executable`, `KernelTimer` and `Learn`; `Buffer` and `HostMemory` are those of the host, `Counts`
   says where objects came from, `no_entry` and `no_share` are for what a device lacks.  A `Program`
   has `Kernel` records; `record` writes its steps out for a queue.  `MAKERS` has a row for each
@@ -44,10 +47,12 @@ with on_demand(globals()):
     from tfn._support.validate import several as several
     from tfn._support.validate import shown as shown
     from tfn._support.validate import unfit as unfit
+    from tfn.eager.arrays import concrete as concrete
     from tfn.eager.operands import array_of as array_of
     from tfn.eager.operands import inexact as inexact
     from tfn.eager.operands import together as together
     from tfn.eager.platforms import MAKERS as MAKERS
+    from tfn.eager.registry import device as device
     from tfn.hw.buffer import Buffer as Buffer
     from tfn.hw.commands import record as record
     from tfn.hw.compile.object_cache import Counts as Counts
@@ -91,4 +96,5 @@ with on_demand(globals()):
     from tfn.transforms.arguments import name_of as name_of
     from tfn.transforms.custom_jvp import custom_jvp as custom_jvp
     from tfn.transforms.jit import Jitted as Jitted
+    from tfn.transforms.linearize import vjp as vjp
     from tfn.transforms.shapes import ShapeDtypeStruct as ShapeDtypeStruct

@@ -1,0 +1,15 @@
+"""PyTorch: its networks as functions.
+
+PyTorch itself is imported when one of these is used.  In reading order:
+    export: `from_exported` and `from_module`, networks as pure functions of trees.
+    graph: graphs of PyTorch, node by node.
+    exchange: tensors as arrays and arrays as tensors, in the same memory.
+    library: PyTorch itself.
+    ops: a function for each operation.
+"""
+
+from tfn.extend import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.torch.export import from_exported as from_exported
+    from tfn.torch.export import from_module as from_module

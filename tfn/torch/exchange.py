@@ -1,0 +1,98 @@
+"""Tensors of PyTorch as arrays and arrays as tensors, in the same memory.
+
+The elements are never copied where rows have no gaps and begin at a multiple of 64 bytes, as
+PyTorch allocates them; views of a tensor, and tensors of other devices, are copied.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.dtypes import DType
+from tfn.errors import NotAvailableError
+from tfn.extend import HostMemory, concrete, device
+from tfn.torch.library import pytorch
+
+ALIGNMENT_BYTES = 64
+"""A buffer begins at a cache line."""
+OWN_REFERENCES = 3
+"""References of a buffer that only its array has: that, a variable here, and the question."""
+BYTE = jnp.dtype("uint8")
+
+_NAMES = (
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
+    "complex64 complex128 float8_e4m3fn float8_e5m2"
+)
+
+
+@cache
+def dtypes() -> dict[Any, DType]:
+    """Dtypes of arrays by those of tensors."""
+    return {getattr(pytorch(), name): jnp.dtype(name) for name in _NAMES.split()}
+
+
+@cache
+def tensor_dtypes() -> dict[DType, Any]:
+    """Dtypes of tensors by those of arrays."""
+    return {dtype: scalar for scalar, dtype in dtypes().items()}
+
+
+def array(tensor: Any) -> Array:
+    """The array of a tensor, in its memory where that can be.
+
+    Raises:
+        NotAvailableError: for a tensor that is not dense, or of a dtype that tfn lacks.
+    """
+    given = tensor.detach()
+    if given.layout is not pytorch().strided or given.dtype not in dtypes():
+        raise NotAvailableError(
+            "tfn has no arrays like this tensor",
+            got=f"{given.layout}, {given.dtype}",
+            hint="call to_dense(), or to(dtype) with a dtype that NumPy has",
+        )
+    if given.device.type != "cpu":
+        given = given.cpu()
+    if given.is_complex() or given.is_neg():
+        given = given.resolve_conj().resolve_neg()
+    shape, dtype = tuple(given.shape), dtypes()[given.dtype]
+    if not given.numel():
+        return jnp.zeros(shape, dtype)
+    return in_memory(given.contiguous(), shape, dtype)
+
+
+def in_memory(tensor: Any, shape: tuple[int, ...], dtype: DType) -> Array:
+    """The array of a tensor whose rows have no gaps."""
+    address = tensor.data_ptr()
+    if address % ALIGNMENT_BYTES:
+        tensor = tensor.clone()
+        address = tensor.data_ptr()
+    memory = device().memory
+    if not isinstance(memory, HostMemory):
+        return jnp.asarray(tensor.view(pytorch().uint8).numpy().view(dtype).reshape(shape))
+    return concrete(memory.wrap(address, tensor.nbytes, tensor), shape, dtype)
+
+
+def tensor(x: Array) -> Any:
+    """The tensor of an array that is not used any more, in its memory if nothing else reads that.
+
+    Results of a compiled function may be its operands, its constants, or each other: these are
+    copied, since what is written into a tensor must change no array.
+    """
+    torch, dtype = pytorch(), tensor_dtypes()[x.dtype]
+    if not x.size:
+        return torch.empty(x.shape, dtype=dtype)
+    buffer = x.concrete().buffer
+    own = sys.getrefcount(buffer) <= OWN_REFERENCES and isinstance(device().memory, HostMemory)
+    if buffer is None or not own or not buffer.exclusive:
+        return _copied(x, dtype)
+    return torch.frombuffer(buffer.view((x.nbytes,), BYTE), dtype=dtype).view(x.shape)
+
+
+def _copied(x: Array, dtype: Any) -> Any:
+    """A tensor with a copy of the elements of an array."""
+    data = x.__array__().tobytes()
+    return pytorch().frombuffer(bytearray(data), dtype=dtype).reshape(x.shape)
