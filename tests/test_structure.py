@@ -55,6 +55,7 @@ OWNED = {
     "scipy",
     "pyopencl",
     "tokenizers",
+    "jinja2",
     "torch",
 }
 """Heavy optional packages: the one file that owns one may import it inside a function."""

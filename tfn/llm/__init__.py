@@ -8,10 +8,18 @@ In reading order:
     config: architectures as data.
     network: the layers, and the cache of keys and values.
     tokenizer: texts as tokens.
+    generation: prompts and answers for one reader.
+    answer: an answer in the making.
+    sampling: which token follows.
+    grammar: the grammar of JSON.
+    template: chats as texts, in a process that can do no harm.
+    template_worker: that process.
     show: facts of a file in words.
     __main__: the command `python -m tfn.llm`.
 """
 
+from tfn.llm.answer import Piece as Piece
 from tfn.llm.model import Model as Model
 from tfn.llm.model import load as load
 from tfn.llm.network import Cache as Cache
+from tfn.llm.sampling import Sampling as Sampling

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfn import nn
 from tfn import numpy as jnp
@@ -14,10 +14,13 @@ from tfn.array import Array
 from tfn.errors import ArgumentError, StateError
 from tfn.extend import PathLike, shown
 from tfn.llm import config as configs
-from tfn.llm import gguf, network, tokenizer
+from tfn.llm import generation, gguf, network, tokenizer
+from tfn.llm.answer import Piece
 from tfn.llm.blocks import BY_NAME
 from tfn.llm.config import Config
+from tfn.llm.generation import Prompt
 from tfn.llm.network import Cache
+from tfn.llm.sampling import wished
 from tfn.llm.tokenizer import Tokenizer
 from tfn.llm.weights import Blocks, Weight, held
 
@@ -72,6 +75,21 @@ class Model:
         x, cache = network.hidden(self.weights, self.config, tokens, positions, cache)
         last = x[jnp.asarray(count, dtype="int32") - 1]
         return network.logits(self.weights, self.config, last), cache.advanced(count)
+
+    def generate(self, prompt: Prompt, **wishes: Any) -> Iterator[Piece]:
+        """Pieces of an answer, one for each token, as they are made.
+
+        Args:
+            prompt: a text; tokens; or messages of a chat, dicts with "role" and "content".
+            wishes: see `Sampling`: `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`,
+                penalties, `seed`, `stop`, `logprobs`, `json`.
+
+        Raises:
+            ArgumentError: for a prompt that the context has no room for, which is never cut, or a
+                wish that cannot be met.
+            StateError: if the model's template of chats cannot be used.
+        """
+        return generation.generate(self, prompt, wished(wishes))
 
 
 def load(source: PathLike | bytes | memoryview) -> Model:
