@@ -80,11 +80,11 @@ ROOMS = (
     Room("lower",          COMPILER,   628,  9.7, "as measured"),
     Room("lower/target",   COMPILER,   109,  9.0, "as measured"),
     Room("lower/graph",    COMPILER, 2_630, 13.5, "as measured"),
-    Room("lower/fuse",     COMPILER, 1_520, 12.2, "as measured"),
+    Room("lower/fuse",     COMPILER, 1_530, 12.2, "vectors that are rounded once"),
     Room("lower/index",    COMPILER,   920, 13.1, "as measured"),
-    Room("lower/loops",    COMPILER, 1_410, 12.9, "as measured"),
+    Room("lower/loops",    COMPILER, 1_560, 12.9, "sums of quantised blocks"),
     Room("lower/math",     COMPILER, 1_560, 11.2, "as measured"),
-    Room("lower/codegen",  COMPILER, 3_825, 11.5, "as measured"),
+    Room("lower/codegen",  COMPILER, 3_865, 11.5, "products of pairs of computed bytes"),
     Room("lower/memory",   COMPILER,   970, 11.4, "updates in branches stay in place"),
     Room("lower/report",   COMPILER, 1_410, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_300,  8.9, "as measured"),
@@ -159,7 +159,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_358, "core": 51_158, "all": 87_671}
+BOUNDS = {"compiler": 33_558, "core": 51_358, "all": 87_871}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Frontends are bounded one by one: each opens a door, and none is needed by another part.

@@ -17,8 +17,8 @@ from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import heuristics
-from tfn.lower.loops.heuristics import MAX_SHORT_ROW_VECTORS
 from tfn.lower.loops.loop_nest import Nest, folds, in_order, nest
+from tfn.lower.loops.reduction_lanes import MAX_SHORT_ROW_VECTORS
 from tfn.lower.math import decompose
 from tfn.lower.pipeline import lower
 from tfn.lower.target.target import Target

@@ -5,6 +5,7 @@ Files in reading order:
     coordinates         iteration state: values of ranges, trip counts, peeling
     emitter             instruction selection: scalars, vectors, addresses, loads, stores
     selected_loads      of two loads that a condition chooses between, one is done
+    pairs               values of neighbours side by side, for products that are added in pairs
     reductions          reductions, by accumulators
     recurrence          loops that carry values, several iterations at a time
     amx                 contractions on a matrix unit (AMX)

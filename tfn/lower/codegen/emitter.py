@@ -141,9 +141,9 @@ class Emitter:
             return u
         if u.op is Op.CONST:
             return reshaped(u, (lanes,))
-        if u.op is Op.CAST and u.src[0].dtype == FLOAT16:
+        if _is_converted(u) or (u.op is Op.MUL and any(map(_is_converted, u.src))):
             # x86 converts vectors of them: a scalar is put into a register that it first waits for.
-            return self.place(UOp(Op.CAST, (self.splat(u.src[0], lanes),), u.arg))
+            return self.place(UOp(u.op, tuple([self.splat(s, lanes) for s in u.src]), u.arg))
         return self.place(UOp(Op.SPLAT, (u,), lanes))
 
     def broadcast(self, values: Sequence[UOp]) -> list[UOp]:
@@ -181,7 +181,7 @@ class Emitter:
                 self.reduction(self, node)
                 stack.pop()
                 continue
-            sources = self._sources(node)
+            sources = self.sources(node)
             values = [self.lookup(s) for s in sources]
             if None in values:
                 stack += [s for s, value in zip(sources, values) if value is None][::-1]
@@ -190,7 +190,7 @@ class Emitter:
             self.values[key] = self._emit(node, cast("list[UOp]", values))
         return self.value(u)
 
-    def _sources(self, node: UOp) -> Sequence[UOp]:
+    def sources(self, node: UOp) -> Sequence[UOp]:
         """The nodes to emit before a node: of a WHERE with a constant condition only its branch."""
         if node.op is Op.LOAD:
             return [*self.address_values(node.src[1]), *node.src[2:]]
@@ -510,23 +510,6 @@ class Emitter:
         start -= access.offset // MASKED_BASE_ELEMENTS * MASKED_BASE_ELEMENTS
         return self.place(build.where(any_lane, base, const(start, INT64)))
 
-    def load_pairs(self, load: UOp, lanes: int) -> UOp:
-        """A loaded element and the next one, in every lane: operands of DOT2."""
-        for u in self._sources(load):  # `emit` is not used: the load itself is widened
-            self.emit(u)
-        base, offset, width, stride = self.address(load.src[1])
-        buffer = load.src[0]
-        if width == 1:
-            pair = self.place(UOp(Op.LOAD, (buffer, base), Access(offset, 2, 1)))
-            return self.place(UOp(Op.SHUFFLE, (pair, pair), (0, 1) * lanes))
-        assert stride == 2, "pairs follow each other"
-        mask = self.predicate(load, None, width)
-        if mask is None:
-            return self.place(UOp(Op.LOAD, (buffer, base), Access(offset, 2 * width, 1)))
-        twice = tuple(i // 2 for i in range(2 * width))
-        predicate = self.place(UOp(Op.SHUFFLE, (mask, mask), twice))
-        return self.place(UOp(Op.LOAD, (buffer, base, predicate), Access(offset, 2 * width, 1)))
-
     def _transposable_range(self, node: UOp, lanes: int) -> UOp | None:
         """An unrolled range of stride 1, as long as the vectors: then blocks are square."""
         terms, _ = self.affine(node.src[1])
@@ -576,6 +559,11 @@ class Emitter:
             value = self.splat(value, lanes)
         src = (buffer, base, value) if predicate is None else (buffer, base, value, predicate)
         self.append(UOp(Op.STORE, src, Access(offset, 1 if base.shape else lanes, stride)))
+
+
+def _is_converted(u: UOp) -> bool:
+    """Whether a value is a half-precision float as one of another width."""
+    return u.op is Op.CAST and u.src[0].dtype == FLOAT16
 
 
 def _one_comparison(a: UOp, b: UOp) -> UOp | None:

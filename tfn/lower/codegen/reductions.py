@@ -17,8 +17,10 @@ from tfn.dtypes import FLOATS, INT64, DType, int16
 from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.masked_tiles import LOADED_BOUND, TileMask
+from tfn.lower.codegen.pairs import pairs as pairs_of
+from tfn.lower.codegen.pairs import twice
 from tfn.lower.index.affine import affine
-from tfn.lower.loops.tensorize import loaded
+from tfn.lower.loops.tensorize import terms_of, unwidened
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -272,23 +274,21 @@ class Reduction:
 
     def _dot_pairs(self, total: UOp) -> UOp:
         """Two iterations at once, by an instruction that adds two products in each lane."""
-        emitter = self.emitter
-        loads = [loaded(s) for s in self.body.src]
-        a, b = (self._pairs(load) for load in loads)
-        return self.place(UOp(Op.DOT2, (emitter.splat(total, self.width), a, b)))
+        total = self.emitter.splat(total, self.width)
+        for term in terms_of(self.body):
+            a, b = (self._pairs(unwidened(s)) for s in term.src)
+            total = self.place(UOp(Op.DOT2, (total, a, b)))
+        return total
 
-    def _pairs(self, load: UOp) -> UOp:
-        """The elements of two iterations, side by side in each lane; bytes are widened."""
-        if load.dtype.itemsize > 1:
-            with self.at.constant(self.unit[0], 0):
-                return self.emitter.load_pairs(load, self.width)
-        rows: list[UOp] = []
-        for i in range(2):
-            with self.at.constant(self.unit[0], i):
-                row = self.emitter.splat(self.emitter.emit(load), self.width)
-                rows.append(self.place(UOp(Op.CAST, (row,), int16.dtype)))
-        order = tuple(i for j in range(self.width) for i in (j, j + self.width))
-        return self.place(UOp(Op.SHUFFLE, tuple(rows), order))
+    def _pairs(self, u: UOp) -> UOp:
+        """The values of two iterations, side by side in each lane; bytes are widened."""
+        pairs, mask = pairs_of(self.emitter, u, self.unit[0], self.width), self._own_mask()
+        if pairs.dtype.itemsize == 1:
+            pairs = self.place(UOp(Op.CAST, (pairs,), int16.dtype))
+        if mask is None:
+            return pairs
+        mask = twice(self.emitter, mask, self.width)
+        return self.place(build.where(mask, pairs, const(0, pairs.dtype, pairs.shape)))
 
     # After the loops.
 

@@ -42,6 +42,12 @@ from tfn.lower.loops.opt_ops import (
     Tile,
     UnrollRecurrence,
 )
+from tfn.lower.loops.reduction_lanes import (
+    INTERLEAVED_VECTORS,
+    MIN_PARALLEL_TILES,
+    short_row_vectors,
+    vectorise_reductions,
+)
 from tfn.lower.loops.restructuring import (
     largest_strides,
     longest_strides_outside,
@@ -53,46 +59,15 @@ from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE, best_tile, ti
 from tfn.lower.target.target import Target
 from tfn.trace import records
 from tfn.trace.argument import Place
-from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.op import Op
 from tfn.trace.records import Cost, Record, changed
 from tfn.trace.uop import UOp, nodes, walk
-
-MIN_PARALLEL_TILES = 16
-"""Iterations that the parallel loop should have, so that threads finish at about the same time.
-
-Below it, the loop is fused with the next inner one.
-"""
-
-MEMORY_STREAMS = 4
-"""Regions of memory that a long reduction reads side by side.
-
-Hardware prefetches each stream by itself, so several keep more requests in flight: sums went from
-34 to 48 GB/s.
-"""
-
-MIN_STREAMED_ELEMENTS = 1 << 14
-"""Elements of a reduction from which on it alone is cut into streams: 64 KiB, more than L1."""
-
-MIN_STREAMED_ROW_ELEMENTS = 1 << 8
-"""Elements of a row from which on several rows are reduced as streams: 1 KiB of float32.
-
-Shorter rows are over before a prefetcher has recognised them.
-"""
 
 MAX_SCATTER_ROWS = 4
 """Elements of outer loops for which a scatter computes its index once, unrolled: code grows."""
 
-MAX_SHORT_ROW_VECTORS = 8
-"""Vectors of a row that is unrolled whole, with its reductions, so that it stays in registers.
-
-A softmax of 8192 x 80 took 477 us in loops, 289 unrolled.
-"""
-
 REGISTERS_PER_ROW_VECTOR = 3
 """Registers that each vector of an unrolled row is taken to need: more rows at once would spill."""
-
-INTERLEAVED_VECTORS = 4
-"""Vectors of a small body side by side: their instructions do not wait for each other."""
 
 INTERLEAVED_COLUMN_SUMS = 8
 """The same for sums along columns: additions have latency, and each is a chain of them.
@@ -137,7 +112,7 @@ class Start(NamedTuple):
 def begin(n: Nest, target: Target) -> Start:
     """Decides all that the bits of results depend on: beam search begins here, and keeps it."""
     n = changed("longest-strides-outside", n, longest_strides_outside(n, model_of(n, target)))
-    n = changed("split-at-boundaries", n, split_at_boundaries(n, model_of(n, target).lanes))
+    n = changed("split-at-boundaries", n, split_at_boundaries(n, target, model_of(n, target).lanes))
     n = changed("merge-loops", n, merge_loops(n, target))
     model = model_of(n, target)
     lane = model.vector_axis(loop_nest.in_order(n.body))
@@ -162,7 +137,7 @@ def begin(n: Nest, target: Target) -> Start:
 
 def finish(n: Nest, model: Model) -> Nest:
     """Vectorises the reductions of a tiled nest, and parallelises its outermost loop."""
-    n = changed("vectorise-reductions", n, _reorder(_vectorise_reductions(n, model)))
+    n = changed("vectorise-reductions", n, _reorder(vectorise_reductions(n, model)))
     n = changed("parallelise", n, _parallelise(n, loop_nest.in_order(n.body)))
     return loop_nest.simplified(n)
 
@@ -306,7 +281,7 @@ def _vectorise(start: Start) -> Nest:
         vectors = -(-lane.arg.size // lanes)
         depends = dependences(n.body)  # of the body that the splits above have changed
         column_sums = [f for f in loop_nest.folds(n.body) if lane in depends[f]]
-        row_vectors = _short_row_vectors(model)
+        row_vectors = short_row_vectors(model)
         # The loops of a reduction decide, not the epilogue, which runs once for each sum.
         light = small or (
             bool(column_sums) and all(few_operations(loop_body(f)) for f in column_sums)
@@ -384,27 +359,6 @@ def _recurrence_squares(model: Model, lane: UOp) -> list[UOp]:
     return found
 
 
-def _short_row_vectors(model: Model) -> int:
-    """The vectors of a row if it is short and all reductions are along such rows; else 0.
-
-    Unrolled whole, values that both a reduction and the row are made of are computed once: of a
-    softmax the exponentials, which stay in registers.
-    """
-    loops, folds = model.nest.loops, loop_nest.folds(model.nest.body)
-    if not loops or not folds or loop_nest.in_order(model.nest.body):
-        return 0
-    row = loops[-1]
-    along_rows = all(
-        len(f.src) == 2
-        and f.src[1].arg.size == row.arg.size
-        and f.arg.index is None
-        and row not in model.depends[f]
-        for f in folds
-    )
-    vectors: int = -(-row.arg.size // model.lanes)
-    return vectors if along_rows and vectors <= MAX_SHORT_ROW_VECTORS else 0
-
-
 def _unroll_rows(n: Nest, most: int) -> Nest:
     """Some rows at once: the reductions of one row are a chain, each waits for the one before."""
     for r in reversed(n.loops):
@@ -461,104 +415,12 @@ def _reorder_scatter(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
     return _reorder(n, [r for r in unordered() if r is not blocks])
 
 
-def _vectorise_reductions(n: Nest, model: Model) -> Nest:
-    """Reductions outside of the vector axis get one of their own, and several sums side by side."""
-    lanes, row_vectors = model.lanes, _short_row_vectors(model)
-    for i in range(len(loop_nest.folds(n.body))):
-        fold = loop_nest.folds(n.body)[i]  # as it is now: an inner reduction may have got lanes
-        own = _reduction_lane(n, fold)
-        parts = sum_order.partial_sums(fold, model.target)
-        if parts is not None:
-            n = _partial_sums(n, fold, parts, own, lanes)
-        elif own is not None:
-            small = few_operations(loop_body(fold))
-            side_by_side = row_vectors or (INTERLEAVED_VECTORS if small else 1)
-            block, loops = model.registers * lanes, n.loops
-            # argmax keeps two registers, the largest value and its index, and compares in two more:
-            # 39,350 float64 took 12 us with as many sums as for a sum, 6.5 without spills.
-            per_stream = model.registers // MEMORY_STREAMS // (1 if fold.arg.index is None else 4)
-            if small and own.arg.size >= MIN_STREAMED_ELEMENTS and own.arg.size % block == 0:
-                n = Split(own.arg.number, own.arg.size // MEMORY_STREAMS, Place.LOOP).apply(n)
-                stream, own = n.newest(2)
-                n = Bind(stream.arg.number, Place.UPCAST).apply(n)
-                side_by_side = per_stream
-            elif small and own.arg.size >= MIN_STREAMED_ROW_ELEMENTS and fold.src[1:] == (own,):
-                n = _stream_rows(n, fold, _row_streams(fold, model, side_by_side))
-                side_by_side = side_by_side if n.loops == loops else min(side_by_side, per_stream)
-            vectors = -(-own.arg.size // lanes)
-            n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
-    return n
-
-
-def _partial_sums(n: Nest, fold: UOp, parts: int, own: UOp | None, lanes: int) -> Nest:
-    """A reduction of a given number of partial sums: in lanes if it may have a vector axis."""
-    last = fold.src[-1]
-    if parts == 1 or any(r.arg.place is not Place.LOOP for r in fold.src[1:]):
-        return n
-    if last is not own:
-        return Split(last.arg.number, parts, Place.UPCAST).apply(n)
-    if last.arg.size >= MIN_STREAMED_ROW_ELEMENTS and fold.src[1:] == (last,):
-        n = _stream_rows(n, fold, MEMORY_STREAMS)
-    return Tile(last.arg.number, parts // lanes, lanes).apply(n)
-
-
-def _row_streams(fold: UOp, model: Model, sums: int) -> int:
-    """The rows side by side, each with some vectors of sums.
-
-    Of a product of loaded values, one is no register of its own.  Of a sum of computed values,
-    such as a dequantised row by a vector, registers for these are left: (4096, 4096) nibbles took
-    2.4 ms with four rows, two.
-    """
-    computed = [u for u in loop_body(fold) if u.op in ELEMENTWISE and u.op is not Op.CAST]
-    if len(computed) <= 1:
-        return MEMORY_STREAMS
-    return max(k for k in (1, 2, MEMORY_STREAMS) if k == 1 or k * sums <= model.accumulators)
-
-
-def _stream_rows(n: Nest, fold: UOp, streams: int) -> Nest:
-    """The reduction of many rows and nothing else, a row of each of several regions at once::
-
-    for r in range(N): f(r)   ->   for a in range(N / 4): f(a), f(a + N / 4), ...
-    """
-    is_only = len(loop_nest.folds(n.body)) == 1 and not loop_nest.in_order(n.body)
-    if not n.loops or streams == 1 or not is_only or set(n.loops) != set(dependences(n.body)[fold]):
-        return n
-    first = n.loops[0]
-    if first.arg.size % streams or first.arg.size < streams * MIN_PARALLEL_TILES:
-        return n
-    n = Split(first.arg.number, first.arg.size // streams, Place.LOOP).apply(n)
-    return Bind(n.newest(2)[0].arg.number, Place.UPCAST).apply(n)
-
-
 def _is_contiguous(model: Model, r: UOp, everywhere: bool = False) -> bool:
     """Whether some access (or every one) has stride 1 along a range."""
     strides = [
         abs(model.stride(u, terms, r)) for u, terms, _ in model.accesses if r in model.depends[u]
     ]
     return all(s == 1 for s in strides) if everywhere else any(s == 1 for s in strides)
-
-
-def _reduction_lane(n: Nest, fold: UOp) -> UOp | None:
-    """The reduced range to vectorise: no value may depend on two vector axes.
-
-    So there is none inside of a vector axis, nor where an inner reduction, which has its own,
-    depends on the range.
-    """
-    depends = dependences(n.body)
-    if any(r.arg.place is Place.LANE for r in (*depends[fold], *fold.src[1:])):
-        return None
-    vectorised = [
-        u
-        for u in walk([fold.src[0]])
-        if u.op is Op.FOLD and any(r.arg.place is Place.LANE for r in u.src[1:])
-    ]
-    excluded = {r for u in vectorised for r in depends[u]}
-    candidates = [
-        r
-        for r in fold.src[1:]
-        if r.arg.place is Place.LOOP and r.arg.size > 1 and r not in excluded
-    ]
-    return candidates[-1] if candidates else None
 
 
 # The order of loops, and threads.

@@ -165,7 +165,9 @@ def simplified(n: Nest) -> Nest:
 
 def _compares(u: UOp) -> bool:
     """Whether a node compares a sum of ranges; comparisons of loaded values are left alone."""
-    if u.op not in (Op.LT, Op.LE) or u.src[0].dtype != INT64 or Op.ADD not in {s.op for s in u.src}:
+    if u.op not in (Op.LT, Op.LE) or u.src[0].dtype != INT64:
+        return False
+    if {Op.ADD, Op.FLOORDIV}.isdisjoint(s.op for s in u.src):
         return False
     return not any(s.op in (Op.LOAD, Op.CARRY) for s in walk(u.src))
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import INT64
+from tfn.dtypes import FLOAT32, FLOAT64, FLOATS, INT64, DType
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
+from tfn.lower.index.intervals import bounds
 from tfn.lower.loops.grid_opt_ops import ShareScan, StageTile, WarpProduct
 from tfn.lower.loops.loop_nest import (
     Nest,
@@ -284,6 +286,83 @@ class Merge:
         return substituted(n, {a: const(0, INT64), b: m}, {a: (), b: (m,)}, self)
 
 
+EXACT_INTEGERS = {FLOAT32: 1 << 24, FLOAT64: 1 << 53}
+"""Integers up to which a float is exact."""
+
+
+@frozen
+class SumLanesLast:
+    """Adds up the lanes of a reduction after the loops of the one around it::
+
+        for b: s += d[b] * sum(x[b, c] for c in 8 lanes)
+        ->  for c in 8 lanes: for b: s[c] += d[b] * x[b, c]    then sum(s)
+
+    The outer one is a sum of products with what the inner one gives.
+    """
+
+    loop: int
+
+    def apply(self, n: Nest) -> Nest:
+        """The nest with the lanes in the outer reduction.
+
+        Raises:
+            SplitError: if there is no reduction around it that is linear in it.
+        """
+        lane = n.loop(self.loop)
+        pair = linear_sums(n, lane)
+        if pair is None:
+            raise SplitError(f"the lanes of {name(lane)} are of no sum in another")
+        inner, outer = pair
+        rest = [r for r in inner.src[1:] if r is not lane]
+        new: dict[UOp, UOp] = {}
+        for node in nodes(n.body):
+            src = tuple([new[s] for s in node.src])
+            if node is inner:
+                new[node] = rebuild(node, (src[0], *rest)) if rest else src[0]
+            else:
+                new[node] = rebuild(node, (*src, lane) if node is outer else src)
+        return replace(n, body=new[n.body], opts=(*n.opts, self))
+
+
+def linear_sums(n: Nest, lane: UOp) -> tuple[UOp, UOp] | None:
+    """A sum with a vector axis, and the one around it, if each is added to the other as products.
+
+    Between them are conversions, and factors that do not depend on the inner one.
+    """
+    inner = next((f for f in folds(n.body) if lane in f.src[1:]), None)
+    users: dict[UOp, list[UOp]] = {}
+    for node in nodes(n.body):
+        for s in node.src:
+            users.setdefault(s, []).append(node)
+    # A bound of partial vectors depends on loops that stay in the inner one.
+    if inner is None or inner.arg.op is not Op.ADD or lane.arg.place is not Place.LANE or lane.src:
+        return None
+    at = inner
+    while True:
+        readers = users.get(at, [])
+        if len(readers) != 1 or readers[0].src.count(at) != 1:
+            return None
+        user = readers[0]
+        if user.op is Op.FOLD:
+            fits = user.src[0] is at and user.arg.op is Op.ADD and user.dtype in FLOATS
+            return (inner, user) if fits else None
+        if user.op is Op.CAST:
+            if user.dtype not in FLOATS or not _converts_exactly(inner, user.dtype):
+                return None
+        elif user.op is not Op.MUL or user.dtype not in FLOATS:
+            return None
+        at = user
+
+
+def _converts_exactly(inner: UOp, dtype: DType) -> bool:
+    """Whether partial sums, added up as floats, are what their sum would have been."""
+    if inner.dtype in FLOATS:
+        return bool(inner.dtype.itemsize <= dtype.itemsize)
+    low, high = bounds(inner.src[0])
+    terms = prod([r.arg.size for r in inner.src[1:]])
+    return bool(max(-low, high) * terms <= EXACT_INTEGERS.get(dtype, 0))
+
+
 ADDRESSES = {Op.LOAD: 1, Op.STORE: 1, Op.MEMO: 2}
 """The source that is an address, by op."""
 
@@ -439,6 +518,7 @@ OPT_OPS: dict[str, type[Any]] = {
     "warp_product":       WarpProduct,
     "share_scan":         ShareScan,
     "unroll_recurrence":  UnrollRecurrence,
+    "sum_lanes_last":     SumLanesLast,
     "pipeline":           Pipeline,
 }
 """Every opt-op, by the name under which it is printed and kept on disk."""

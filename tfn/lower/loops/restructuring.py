@@ -14,6 +14,7 @@ from itertools import pairwise
 from math import gcd
 
 from tfn.lower.index.affine import affine, sum_interval
+from tfn.lower.index.dependence import dependences
 from tfn.lower.index.intervals import Facts, const_value
 from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.cost_model import Model
@@ -30,14 +31,15 @@ The gradients of queries, keys and values, as one array, took 305 us with condit
 """
 
 
-def split_at_boundaries(n: Nest, lanes: int) -> Nest:
+def split_at_boundaries(n: Nest, target: Target, lanes: int) -> Nest:
     """Splits long loops where conditions on them change, or by divisors of their indices.
 
     A concatenation of a few parts of one length becomes a loop over parts and one within; an index
     ``r // d`` becomes the loop over quotients, ``r % d`` that within.
     """
     divided = [u for u in nodes(n.body) if u.op in loop_nest.DIVISIONS and u.src[1].op is Op.CONST]
-    for r in n.loops:
+    inner = [r for f in loop_nest.folds(n.body) if _may_split(f, n, target) for r in f.src[1:]]
+    for r in (*n.loops, *dict.fromkeys(inner)):
         size: int = r.arg.size
         part = gcd(size, *_condition_boundaries(n, r))
         if part < lanes or size // part not in range(2, MAX_CONCATENATED_PARTS + 1):
@@ -47,8 +49,20 @@ def split_at_boundaries(n: Nest, lanes: int) -> Nest:
             part = divisors[-1] if divisors and chain and divisors[0] >= lanes else 0
             part = part or max((_regrouped_part(u, r) for u in divided), default=0)
         if part and loop_nest.is_whole(n, r):
-            return split_at_boundaries(SplitAt(r.arg.number, part).apply(n), lanes)
+            return split_at_boundaries(SplitAt(r.arg.number, part).apply(n), target, lanes)
     return n
+
+
+def _may_split(fold: UOp, n: Nest, target: Target) -> bool:
+    """Whether the ranges of a reduction may be split: vectors run along them, or may.
+
+    Of a product of matrices, each of which has an axis of its own, they run along that.
+    """
+    body, depends = fold.src[0], dependences(n.body)
+    sides = [{*depends[s]} - {*fold.src[1:]} for s in body.src] if body.op is Op.MUL else []
+    matrices = bool(sides) and bool(sides[0] - sides[1]) and bool(sides[1] - sides[0])
+    free = sum_order.partial_sums(fold, target) is None and fold.arg.index is None
+    return free and not matrices
 
 
 def _regrouped_part(division: UOp, r: UOp) -> int:

@@ -57,6 +57,25 @@ def loaded(factor: UOp) -> UOp:
     return factor
 
 
+def unwidened(factor: UOp) -> UOp:
+    """A factor of a product without the conversions that only widen it."""
+    while factor.op is Op.CAST and factor.src[0].dtype.itemsize <= factor.dtype.itemsize:
+        factor = factor.src[0]
+    return factor
+
+
+def terms_of(body: UOp) -> list[UOp]:
+    """The terms of a sum, as far as it is one of additions."""
+    terms, stack = list[UOp](), [body]
+    while stack:
+        u = stack.pop()
+        if u.op is Op.ADD:
+            stack += reversed(u.src)
+        else:
+            terms.append(u)
+    return terms
+
+
 def _match_pairs(n: Nest, r: UOp, unit: MatrixUnit, target: Target) -> tuple[Nest, UOp] | None:
     """The nest with dot products of neighbours in each lane.
 

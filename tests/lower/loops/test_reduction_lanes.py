@@ -1,0 +1,73 @@
+"""Vector axes of reductions: products in pairs, lanes after the blocks, vectors rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tfn
+from tests.covering import covering
+from tfn.lower import pipeline
+from tfn.lower.target.target import Target
+
+AVX2 = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2", 32, 16)
+
+
+def close(got: Any, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5 * np.abs(expected).max())
+
+
+def by_blocks(q: Any, x: Any, d: Any) -> Any:
+    sums = (q.astype("int32") * x.astype("int32")).sum(-1)
+    return (sums.astype("float32") * d).sum(-1)
+
+
+def draw_bytes(dtype: str, *shape: int) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return np.random.default_rng(0).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+@covering(
+    "q, x, rows, blocks, length",
+    ["int8", "uint8", "int16"],
+    ["int8", "uint8"],
+    [1, 3, 64],
+    [1, 5, 16],
+    [1, 7, 16, 32, 34, 100],
+)
+def test_scaled_sums_of_products_of_bytes_have_the_values_of_numpy(
+    q: str, x: str, rows: int, blocks: int, length: int
+) -> None:
+    w, v = draw_bytes(q, rows, blocks, length), draw_bytes(x, blocks, length)
+    d = np.random.default_rng(1).uniform(0.1, 1, (rows, blocks)).astype("f4")
+    exact = (w.astype("i8") * v).sum(-1).astype("i4")
+    close(tfn.jit(by_blocks)(w, v, d), (exact * d.astype("f8")).sum(-1))
+
+
+def text_of(f: Any, *arrays: np.ndarray) -> str:
+    program = pipeline.lower(tfn.make_jaxpr(f)(*arrays), AVX2)
+    (kernel,) = program.kernels
+    return kernel.text
+
+
+def test_products_of_bytes_are_added_in_pairs_and_lanes_after_the_blocks() -> None:
+    d = np.ones((64, 16), "f4")
+    x = draw_bytes("int8", 16, 32)
+    text = text_of(by_blocks, draw_bytes("int8", 64, 16, 32), x, d)
+    assert "pmadd.wd" in text and "sitofp <8 x i32>" in text
+
+
+def test_sums_that_may_exceed_what_floats_hold_exactly_are_added_up_as_integers() -> None:
+    d = np.ones((64, 16), "f4")
+    text = text_of(by_blocks, draw_bytes("int16", 64, 16, 128), draw_bytes("int8", 16, 128), d)
+    assert "sitofp <8 x i32>" not in text
+
+
+def test_a_vector_that_is_rounded_for_each_of_many_rows_is_rounded_once() -> None:
+    def f(q: Any, x: Any, d: Any) -> Any:
+        return by_blocks(q, tfn.numpy.round(x / (x * x + 1)).astype("int8"), d)
+
+    arrays = draw_bytes("int8", 512, 16, 32), np.ones((16, 32), "f4"), np.ones((512, 16), "f4")
+    program = pipeline.lower(tfn.make_jaxpr(f)(*arrays), AVX2)
+    assert (len(program.kernels), program.arena_bytes) == (2, 512)
