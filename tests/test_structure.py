@@ -88,7 +88,7 @@ UNMIRRORED = {
         *("test_damaged_files", "test_interrupts", "test_iteration", "test_work_growth"),
         *("test_replay", "test_signatures", "test_size", "test_annexes", "test_covering"),
         *("test_optax", "test_typing", "scipy/test_against_scipy", "scipy/test_corners"),
-        "options/test_odd_options",
+        *("options/test_odd_options", "options/test_odd_layers"),
         "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         "distributed/test_namespaces",

@@ -120,7 +120,7 @@ def test_wrong_arguments_raise() -> None:
         nn.Conv2d.init(KEY, 4, 6, 3, groups=4)
     with pytest.raises(ArgumentError, match="has no groups"):
         nn.ConvTranspose2d.init(KEY, 4, 6, 3, groups=2)
-    with pytest.raises(ArgumentError, match="2 axes of space"):
+    with pytest.raises(ArgumentError, match="2 of them"):
         nn.Conv2d.init(KEY, 4, 6, (3, 3, 3))
 
 

@@ -1,1 +1,1 @@
-"""Every keyword of every public function, at odd values, against NumPy, SciPy or recorded JAX."""
+"""Every keyword of public functions at odd values, against NumPy, SciPy, or recorded JAX, optax."""

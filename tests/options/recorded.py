@@ -2,7 +2,9 @@
 
 Run with JAX, from the root of the repository; a change of a table or a signature needs it:
 
-    python -m tests.options.recorded > tests/data/odd_options.json
+    python -m tests.options.recorded
+
+It writes tests/data/odd_options.json.  Answers that are there stay; `--again` asks for all.
 
 A result is a list of arrays: dtype, shape, and the elements, complex ones as pairs.  A call that
 JAX refuses is recorded as the name of its error.
@@ -76,19 +78,27 @@ def answer(call: Call, function: Callable[..., Any]) -> Any:
             return type(error).__name__
 
 
+def save(record: dict[str, Any]) -> None:
+    """Write a record, one answer in a line."""
+    lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in record.items())
+    RECORD.write_text("{" + lines + "}\n")
+
+
 def main() -> None:
-    """Prints the record."""
+    """Record the answers that are missing, or all of them."""
     warnings.simplefilter("ignore")
+    known = {} if "--again" in sys.argv else json.loads(RECORD.read_text())
     record: dict[str, Any] = {}
     for table in TABLES:
         ours, theirs = import_module(table.ours), import_module(table.recorded)
         for name, odd in table.rows.items():
             for call in calls(name, find(ours, name), odd):
                 if table.reference(call) is None and call.key not in record:
-                    record[call.key] = answer(call, find(theirs, name))
+                    new = None if call.key in known else answer(call, find(theirs, name))
+                    record[call.key] = known.get(call.key, new)
+        save(known | record)
         print(table.ours, len(record), file=sys.stderr)
-    lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in record.items())
-    print("{" + lines + "}")
+    save(record)
 
 
 if __name__ == "__main__":

@@ -322,8 +322,8 @@ def reduce_window(
     init_value: Any,
     computation: Computation,
     window_dimensions: Sequence[int],
-    window_strides: Sequence[int] | None,
-    padding: str | Pairs,
+    window_strides: Sequence[int] | None = None,
+    padding: str | Pairs = "VALID",
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:

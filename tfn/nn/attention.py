@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import lax, random
 from tfn import numpy as jnp
-from tfn._support.validate import integer, rank, shown
+from tfn._support.validate import element_type, integer, rank, shown
 from tfn.array import Array
-from tfn.dtypes import DTypeLike
+from tfn.dtypes import BOOL, FLOATS, DTypeLike
+from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, ShapeError
+from tfn.nn.convolution import each_axis
 from tfn.nn.functions import logsumexp, softmax
 from tfn.nn.layers import Linear
 from tfn.nn.module import module, static
@@ -66,6 +68,8 @@ def dot_product_attention(
     Raises:
         ShapeError: if the sizes of query and key differ, or the heads of keys do not divide
             those of queries.
+        DTypeError: unless the mask is of booleans.
+        ArgumentError: for a window of other than one or two numbers.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1; Ainslie et al. 2023,
     arXiv:2305.13245 (fewer heads of keys).
@@ -93,13 +97,16 @@ def dot_product_attention(
     if bias is not None:
         scores = scores + _by_group(jnp.asarray(bias), kv_heads, group_size)
     if mask is not None:
-        mask = _by_group(jnp.asarray(mask), kv_heads, group_size)
+        mask = jnp.asarray(mask)
+        element_type(
+            "attention", mask, frozenset({BOOL}), "a mask of booleans, and floats as bias="
+        )
+        mask = _by_group(mask, kv_heads, group_size)
     if is_causal:
         causal = jnp.tri(time, source, dtype=bool)
         mask = causal if mask is None else mask & causal
     if local_window_size is not None:
-        window = local_window_size
-        before, after = (window, window) if isinstance(window, int) else window
+        before, after = each_axis("local_window_size", local_window_size, 2, 0)
         distance = jnp.arange(source) - jnp.arange(time)[:, None]
         near = (distance >= -before) & (distance <= after)
         mask = near if mask is None else mask & near
@@ -168,6 +175,7 @@ def rotary(
     half = x.shape[-1] // 2
     if positions is None:
         positions = jnp.arange(x.shape[-3])
+    positions = array_of("rotary", positions)
     speeds = base ** (jnp.arange(half) / -half)
     angles = positions[..., None, None].astype(float) * speeds
     cos, sin = jnp.cos(angles).astype(x.dtype), jnp.sin(angles).astype(x.dtype)
@@ -209,8 +217,12 @@ class KVCache:
             size: number of features of a head.
             batch: sizes of leading axes; () for none.
             dtype: floating dtype of keys and values; float32 by default.
+
+        Raises:
+            DTypeError: for another dtype.
         """
         empty = jnp.zeros((*batch, room, kv_heads, size), dtype)
+        element_type("KVCache", empty, FLOATS, "a floating dtype")
         return KVCache(empty, empty, jnp.zeros((), int))
 
     def extend(
@@ -342,7 +354,6 @@ class MultiheadAttention:
         Args:
             x: the input, from which queries are made.
             context: the input from which keys and values are made; x if None.
-            mask, is_causal: as of `dot_product_attention`.
             mask: as of `dot_product_attention`.
             is_causal: as of `dot_product_attention`.
             positions: as of `rotary`, for queries and keys.

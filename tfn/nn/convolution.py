@@ -68,16 +68,17 @@ class Options(TypedDict, total=False):
     dtype: Any
 
 
-def each_axis(argument: str, sizes: Sizes, rank: int) -> tuple[int, ...]:
+def each_axis(argument: str, sizes: Sizes, rank: int, least: int = 1) -> tuple[int, ...]:
     """Returns one integer for each spatial axis, from one for all of them or one for each.
 
     Args:
         argument: name of the argument, for messages.
         sizes: an integer, or a sequence of one for each axis.
         rank: number of spatial axes.
+        least: the smallest number that is allowed.
 
     Raises:
-        ArgumentError: for another number of them, or one below 1.
+        ArgumentError: for another number of them, or one below `least`.
 
     Example:
         >>> each_axis("window", 3, 2), each_axis("window", (3, 5), 2)
@@ -87,11 +88,11 @@ def each_axis(argument: str, sizes: Sizes, rank: int) -> tuple[int, ...]:
     numbers = tuple(sizes) if several else (sizes,) * max(rank, 1)  # type: ignore[arg-type]
     if len(numbers) != rank:
         raise ArgumentError(
-            f"one number, or one for each of {rank} axes of space, is needed",
+            f"one number, or {rank} of them, are needed",
             got=f"{argument}={sizes}",
-            hint=f"write {argument}={numbers[0] if numbers else 1} for all axes",
+            hint=f"write {argument}={numbers[0] if numbers else 1} for all",
         )
-    return integers("a layer", argument, numbers, 1)
+    return integers("a layer", argument, numbers, least)
 
 
 def _make(
@@ -111,15 +112,23 @@ def _make(
     padding = options.get("padding", "SAME")
     steps = Steps(
         each_axis("strides", options.get("strides", 1), rank),
-        _padding(padding, rank),
+        paddings(padding, rank),
         each_axis("dilation", options.get("dilation", 1), rank),
         groups,
     )
     return weight, bias, steps
 
 
-def _padding(padding: Padding, rank: int) -> str | tuple[tuple[int, int], ...]:
-    """A padding by its name, or as pairs."""
+def paddings(padding: Padding, rank: int) -> str | tuple[tuple[int, int], ...]:
+    """Returns a padding by its name, or as pairs, one for each spatial axis.
+
+    Raises:
+        ArgumentError: for another name, or another number of pairs.
+
+    Example:
+        >>> paddings([(1, 2), (0, 1)], 2)
+        ((1, 2), (0, 1))
+    """
     if not isinstance(padding, str):
         return pairs_of("a layer", padding, rank)
     one_of("a layer", "padding", padding.upper(), ("SAME", "SAME_LOWER", "VALID"))

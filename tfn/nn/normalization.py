@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import element_type
 from tfn.array import Array
-from tfn.dtypes import DTypeLike
+from tfn.dtypes import FLOATS, DTypeLike
 from tfn.errors import ArgumentError, ShapeError
 from tfn.nn.functions import standardize
 from tfn.nn.module import module, static
@@ -25,8 +26,9 @@ def _scales(
     features: int, use_weight: bool, use_bias: bool, dtype: DTypeLike
 ) -> tuple[Array | None, Array | None]:
     """Returns factors of 1 and shifts of 0."""
-    weight = jnp.ones((features,), dtype) if use_weight else None
-    return weight, jnp.zeros((features,), dtype) if use_bias else None
+    weight = jnp.ones((features,), dtype)
+    element_type("a norm", weight, FLOATS, "parameters of a floating dtype")
+    return weight if use_weight else None, jnp.zeros_like(weight) if use_bias else None
 
 
 def _wide(x: Array) -> Array:

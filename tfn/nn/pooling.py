@@ -16,7 +16,7 @@ from tfn import numpy as jnp
 from tfn._support.validate import rank
 from tfn.array import Array
 from tfn.eager.operands import array_of
-from tfn.nn.convolution import Padding, Sizes, each_axis
+from tfn.nn.convolution import Padding, Sizes, each_axis, paddings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Real
@@ -128,6 +128,7 @@ def _pool(
     space = x.ndim - 2
     sizes = (1, *each_axis("window", window, space), 1)
     steps = sizes if strides is None else (1, *each_axis("strides", strides, space), 1)
-    pads = padding if isinstance(padding, str) else [(0, 0), *padding, (0, 0)]
+    pads = paddings(padding, space)
+    pads = pads if isinstance(pads, str) else ((0, 0), *pads, (0, 0))
     pooled: Array = lax.reduce_window(x, start, computation, sizes, steps, pads)
     return pooled

@@ -16,6 +16,7 @@ from tfn import lax, random
 from tfn import numpy as jnp
 from tfn._support.validate import integer, rank
 from tfn.array import Array
+from tfn.errors import ArgumentError
 from tfn.nn import initializers
 from tfn.nn.functions import sigmoid, tanh
 from tfn.nn.layers import Linear
@@ -211,7 +212,11 @@ def _layers(make: Any, key: KeyLike, inputs: int, hidden: int, layers: int, dtyp
 
 def _run(cells: Sequence[Cell], xs: Array, states: Any, reverse: bool) -> tuple[Array, Any]:
     last = []
-    for cell, state in zip(cells, states or [None] * len(cells), strict=True):
+    states = [None] * len(cells) if states is None else states
+    if len(states) != len(cells):
+        wanted = f"{len(cells)} layers need a state each"
+        raise ArgumentError(wanted, got=f"{len(states)} states", hint="pass those of a call")
+    for cell, state in zip(cells, states, strict=True):
         xs, state = along(cell, xs, state, reverse=reverse)
         last.append(state)
     return xs, tuple(last)

@@ -14,7 +14,7 @@ from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_ax
 from tfn.errors import ArgumentError, ShapeError
 from tfn.lax.generators import independent_words, random_bits
 from tfn.numpy.sorting import insertion_points
-from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, unit
+from tfn.random.distributions import ShapeLike, gumbel_of, integers, unit
 from tfn.random.keys import KeyLike, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
@@ -110,9 +110,9 @@ def weighted_integers(words: UOp, p: UOp, shape: Shape) -> UOp:
     return build.cast(places, build.result_index_dtype(p.size))
 
 
-def distinct_weighted_integers(words: UOp, p: UOp, count: int) -> UOp:
+def distinct_weighted_integers(words: UOp, p: UOp, count: int, gumbel: Body) -> UOp:
     """Distinct integers with probabilities p, by the Gumbel-top-k trick."""
-    places = argsort_top(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
+    places = argsort_top(gumbel(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
     return build.cast(places, build.result_index_dtype(p.size))
 
 
@@ -218,6 +218,7 @@ def choice(
     replace: bool = True,
     p: ArrayLike | None = None,
     axis: int = 0,
+    mode: str | None = None,
 ) -> Array:
     """Draws slices of an array along an axis, or integers below a, at random.
 
@@ -228,12 +229,15 @@ def choice(
         replace: whether one may be drawn more than once.
         p: a vector of probabilities, one for each, which need not add up to 1; uniform if None.
         axis: the axis of `a`; negative ones count from the end; without meaning for an integer `a`.
+        mode: 'low' or 'high' (more random bits), as in `gumbel`, for draws with probabilities and
+            without replacement; 'low' if None.
 
     Returns:
         An array of the dtype of `a` in which the axes of `shape` take the place of `axis`.
 
     Raises:
-        ArgumentError: if there are none to draw from, or too few without replacement.
+        ArgumentError: if there are none to draw from, or too few without replacement; for another
+            mode than 'low' and 'high'.
         ShapeError: unless p has one probability for each.
 
     Example:
@@ -241,7 +245,11 @@ def choice(
         >>> choice(key(0), 10, (3,), replace=False).shape
         (3,)
     """
-    words, sizes = words_of("choice", key), a_shape("choice", shape)
+    words, sizes, noise = (
+        words_of("choice", key),
+        a_shape("choice", shape),
+        gumbel_of("choice", mode),
+    )
     values = None if isinstance(a, int) else array_of("choice", a)
     if values is None or not values.shape:
         size, axis = integer("choice", "a", a), 0
@@ -260,7 +268,7 @@ def choice(
         picked = permutation(words, values, axis)
         picked = picked[(slice(None),) * axis + (slice(count),)]
     else:
-        places = _drawn_indices(words, size, sizes, replace, p)
+        places = _drawn_indices(words, size, sizes, replace, p, noise)
         if values is None:
             return places.reshape(sizes)
         picked = apply(take_slices, [values, places.reshape(sizes)], axis)
@@ -269,7 +277,7 @@ def choice(
 
 
 def _drawn_indices(
-    words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike | None
+    words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike | None, noise: Body
 ) -> Array:
     if p is None:
         if replace:
@@ -286,4 +294,4 @@ def _drawn_indices(
     weights = weights if weights.dtype == kind else weights.astype(kind)
     if replace:
         return apply(weighted_integers, [words, weights], shape)
-    return apply(distinct_weighted_integers, [words, weights], prod(shape))
+    return apply(distinct_weighted_integers, [words, weights], prod(shape), noise)

@@ -296,13 +296,15 @@ def f(
     return numerator / (chisquare(second, below, sizes, kind) / below)
 
 
-def t(key: KeyLike, df: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def t(
+    key: KeyLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Draws floats with Student's t distribution of `df` degrees of freedom.
 
     Args:
         key: a single key from `key` or `split`, used up by this call, or its words.
         df: degrees of freedom, positive, a real scalar or array that broadcasts to `shape`.
-        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        shape: sizes of the result, an integer or a sequence; those of `df` if None.
         dtype: floating dtype of the result; float32 if None.
 
     Raises:
