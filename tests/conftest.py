@@ -11,9 +11,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Generator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,9 +65,25 @@ def pytest_configure(config: pytest.Config) -> None:
     # A job in the background of a shell, and `nohup`, begin with interrupts ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     keep_nothing_where_nothing_can_be_kept()
+    keep_bytecode()
     covering.exhaustive = config.getoption("--exhaustive")
     if not config.getoption("--no-proofs"):
         config.pluginmanager.register(Proofs())
+    if hasattr(config, "workerinput") and not config.option.file_or_dir:
+        import_a_share(config.workerinput)
+
+
+def import_a_share(worker: dict[str, Any]) -> None:
+    """Import test files from the share of this worker on.
+
+    pytest rewrites each file that it has not seen before, for half a minute in all: workers that
+    begin at one place would do the same work at the same time.
+    """
+    files = sorted(TESTS.rglob("test_*.py"))
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in files[first:]:
+        with suppress(Exception, pytest.skip.Exception):  # collection says why
+            import_module(".".join(("tests", *path.relative_to(TESTS).with_suffix("").parts)))
 
 
 def keep_nothing_where_nothing_can_be_kept() -> None:
@@ -78,6 +98,18 @@ def keep_nothing_where_nothing_can_be_kept() -> None:
         except RuntimeWarning:
             config.disk_cache = False
             os.environ["TFN_DISK_CACHE"] = "0"
+
+
+def keep_bytecode() -> None:
+    """Let workers and child processes share bytecode, in the cache, if it may not lie beside files.
+
+    Hundreds of children import tfn: without bytecode half of their time.
+    """
+    if sys.dont_write_bytecode:
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = sys.pycache_prefix or str(config.cache_dir / "bytecode")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
 @pytest.hookimpl(wrapper=True)
