@@ -26,7 +26,7 @@ from tfn.lower.languages import Language
 from tfn.lower.pipeline import lower
 from tfn.numpy import linalg
 
-SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def check(function: Callable[..., Any], *args: Any, folder: Path, **options: Any) -> Any:
@@ -212,7 +212,7 @@ class TestRefused:
 
 
 @needs_cc
-@pytest.mark.parametrize("flags", [("-O2",), ("-O1", "-g", "-fsanitize=thread")], ids=str)
+@pytest.mark.parametrize("flags", [("-O2",), ("-O1", "-fsanitize=thread")], ids=str)
 def test_threads_share_the_work(flags: tuple[str, ...], tmp_path: Path) -> None:
     """The same bits, whoever computes them, and no race: loops, branches, barriers."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tfn
-from tests.covering import covering
+from tests import covering
 from tests.transforms.shard.table import TABLE, Row
 from tests.transforms.shard.test_partition import MESHES, divisions, stack
 from tfn.config import config
@@ -86,13 +86,13 @@ def leaves(results: Any) -> list[np.ndarray[Any, Any]]:
 
 
 MESHES_OF_DEVICES = ("2", "3", "2x2", "2x4", "8")
-DIVISIONS_OF_DEVICES = 2
+DIVISIONS_OF_DEVICES = 2 if covering.exhaustive else 1
 COMPILED = [row for row in TABLE if row.op is not Op.TUPLE]
 """A TUPLE is a value of the language between passes alone."""
 
 
 @pytest.mark.usefixtures("eight_devices", "batch_invariant")
-@covering(
+@covering.covering(
     "row, name, derived",
     COMPILED,
     MESHES_OF_DEVICES,
