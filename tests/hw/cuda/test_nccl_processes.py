@@ -1,4 +1,4 @@
-"""NCCL between processes: collectives of several, and what happens if one cannot."""
+"""NCCL between processes: collectives of two and four, and what happens if one cannot."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(size: int, folder: Path, what: str) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("size", [2, 3, 4] if covering.exhaustive else [3])
+@pytest.mark.parametrize("size", [2, 4] if covering.exhaustive else [4])
 def test_collectives_go_from_gpu_to_gpu(tmp_path: Path, size: int) -> None:
     """All of them, in groups too; sums of large values by the library."""
     said = run(size, tmp_path, "collectives")
