@@ -71,3 +71,17 @@ def test_a_vector_that_is_rounded_for_each_of_many_rows_is_rounded_once() -> Non
     arrays = draw_bytes("int8", 512, 16, 32), np.ones((16, 32), "f4"), np.ones((512, 16), "f4")
     program = pipeline.lower(tfn.make_jaxpr(f)(*arrays), AVX2)
     assert (len(program.kernels), program.arena_bytes) == (2, 512)
+
+
+def test_fields_that_are_shifted_by_their_position_are_shifted_by_constants() -> None:
+    def f(p: Any, x: Any) -> Any:
+        shifts = tfn.numpy.arange(0, 8, 2, dtype="uint8")[:, None]
+        fields = (p[:, :, None] >> shifts) & 3
+        return fields.reshape(p.shape[0], -1).astype("float32") @ x
+
+    p = draw_bytes("uint8", 256, 8, 32)
+    x = np.random.default_rng(1).standard_normal(1024).astype("f4")
+    text = text_of(f, p, x)
+    assert all(f", splat (i8 {n})" in text for n in (2, 4, 6)) and "and <8 x i8>" in text
+    exact = np.stack([(p >> n) & 3 for n in (0, 2, 4, 6)], -2).reshape(256, -1) @ x.astype("f8")
+    close(tfn.jit(f)(p, x), exact)

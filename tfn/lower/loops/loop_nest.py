@@ -154,7 +154,8 @@ def simplified(n: Nest) -> Nest:
         elif node.op is Op.CARRY:  # simplified once here: an address may hold the same node
             src = (src[0], *map(simplify, src[1:]))
         if _narrows(node):
-            new[node] = _narrow(src[0], node.dtype)
+            counted = simplify(src[0]) if _divides(src[0]) and Op.ADD is not src[0].op else src[0]
+            new[node] = _narrow(counted, node.dtype)
         else:
             same = rebuild(node, src)
             # Of a remainder, now a sum of ranges, a comparison may be one of a range.

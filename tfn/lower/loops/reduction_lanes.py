@@ -13,7 +13,7 @@ from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.cost_model import COMPARISONS, MAX_PERIOD, Model, few_operations, loop_body
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.loops.opt_ops import Bind, Split, SumLanesLast, Tile, linear_sums
+from tfn.lower.loops.opt_ops import Bind, Split, SplitAt, SumLanesLast, Tile, linear_sums
 from tfn.lower.loops.tensorize import terms_of, unwidened
 from tfn.lower.target.matrix_units import matrix_units
 from tfn.trace.argument import Place
@@ -42,6 +42,8 @@ MAX_SHORT_ROW_VECTORS = 8
 A softmax of 8192 x 80 took 477 us in loops, 289 unrolled.
 """
 
+SHIFTS = frozenset({Op.SHL, Op.SHR})
+
 PAIRED = frozenset({int8.dtype, uint8.dtype, int16.dtype})
 """Dtypes whose products are added in pairs, as int16."""
 
@@ -65,7 +67,7 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
         if parts is not None:
             n = _partial_sums(n, fold, parts, own, lanes)
         elif own is not None:
-            n = _unroll_compared(n, fold)
+            n = _unroll_deciding(n, fold, model.accumulators // 2)
             fold = loop_nest.folds(n.body)[i]
             small = few_operations(u for u in loop_body(fold) if u.dtype != INT64)
             row = prod([r.arg.size for r in fold.src[1:]])
@@ -86,17 +88,29 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
                 side_by_side = side_by_side if n.loops == loops else min(side_by_side, per_stream)
             n, own = _paired(n, loop_nest.folds(n.body)[i], own, model)
             vectors = -(-own.arg.size // lanes)
+            blocks = any(isinstance(opt, SplitAt) for opt in n.opts)
+            if blocks and vectors <= INTERLEAVED_VECTORS and own.arg.size % lanes == 0:
+                side_by_side = vectors  # a block, whose scale is computed once
             n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
             n = _sum_lanes_last(n, n.newest(1)[0], model)
     return n
 
 
-def _unroll_compared(n: Nest, fold: UOp) -> Nest:
-    """Unrolls short loops of a reduction that conditions compare, as those over parts of bytes."""
-    compared = {r for u in loop_body(fold) if u.op in COMPARISONS for r in u.src}
-    for r in fold.src[1:-1]:
-        if r in compared and r.arg.size <= MAX_PERIOD and loop_nest.is_whole(n, r):
+def _unroll_deciding(n: Nest, fold: UOp, most: int) -> Nest:
+    """Unrolls short loops of a reduction that decide conditions and shifts, as parts of bytes do.
+
+    Args:
+        most: sums that they may become.
+    """
+    depends, inside = dependences(n.body), loop_body(fold)
+    decided = [s for u in inside if u.op in COMPARISONS for s in u.src]
+    decided += [u.src[1] for u in inside if u.op in SHIFTS]
+    known = [s for s in decided if all(u.op is not Op.LOAD for u in walk([s]))]
+    deciding = {r for s in known for r in depends[s]}
+    for r in fold.src[-2:0:-1]:
+        if r in deciding and r.arg.size <= min(MAX_PERIOD, most) and loop_nest.is_whole(n, r):
             n = Bind(r.arg.number, Place.UPCAST).apply(n)
+            most //= r.arg.size
     return n
 
 
