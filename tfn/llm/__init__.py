@@ -3,6 +3,7 @@
 In reading order:
     model: `load`, and the module that it gives: weights, a call, a step.
     gguf: GGUF files, without trust.
+    folder: folders of Hugging Face's.
     blocks: formats of quantized weights as array code.
     weights: quantized and adapted weights, and products with them.
     config: architectures as data.

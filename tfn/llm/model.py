@@ -14,7 +14,7 @@ from tfn.array import Array
 from tfn.errors import ArgumentError, StateError
 from tfn.extend import PathLike, shown
 from tfn.llm import config as configs
-from tfn.llm import generation, gguf, network, tokenizer
+from tfn.llm import folder, generation, gguf, network, tokenizer
 from tfn.llm.answer import Piece
 from tfn.llm.blocks import BY_NAME
 from tfn.llm.config import Config
@@ -93,14 +93,15 @@ class Model:
 
 
 def load(source: PathLike | bytes | memoryview) -> Model:
-    """Loads a language model from a GGUF file of version 2 or 3.
+    """Loads a language model from a GGUF file of version 2 or 3, or a folder of Hugging Face's.
 
     The file is mapped: weights are read when they are used, quantized ones stay so, and those that
     begin at multiples of 64 bytes are not copied, so leave a file as it is while its model is used.
     Nothing in a file is trusted: lengths, names, shapes and offsets are checked.
 
     Args:
-        source: the path of a file, the first or any of several parts; or its bytes.
+        source: the path of a file, the first or any of several parts; of a folder with config.json,
+            safetensors and tokenizer.json; or the bytes of a file.
 
     Raises:
         StateError: if the bytes are damaged, or describe no model.
@@ -114,6 +115,14 @@ def load(source: PathLike | bytes | memoryview) -> Model:
         raise ArgumentError(
             "llm.load needs a path or bytes", got=shown(source), hint='write load("model.gguf")'
         )
+    if not isinstance(source, (bytes, bytearray, memoryview)) and Path(source).is_dir():
+        place = Path(source)
+        config, arrays = folder.read(place)
+        weights: dict[str, Weight] = {name: held(data) for name, data in arrays.items()}
+        check(weights, config)
+        there = (place / "tokenizer.json").exists()
+        own = tokenizer.from_folder(place, config.vocabulary) if there else None
+        return Model(weights, config, own)
     file = gguf.read(source)
     config = config_of(file)
     weights = {name: _weight(tensor) for name, tensor in file.tensors.items()}
