@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import scipy.ndimage
 
 from tests.numpy.rows import Row
 from tests.options.calls import Odd
@@ -44,6 +45,19 @@ DCT = {"type": [2], "n": [None, 3, 9, 1, 0], "axis": [*AXIS], "norm": [None, "or
     "odd"]}  # fmt: skip
 DCTN = {"type": [2], "s": [None, (3, 4), (6, 2)], "axes": [None, (0,), (-1, 0), (7,)],
     "norm": [None, "ortho", "odd"]}  # fmt: skip
+
+
+BORDERS = {"constant": "grid-constant", "nearest": "nearest", "wrap": "grid-wrap",
+    "reflect": "reflect", "mirror": "mirror", "odd": "odd"}  # fmt: skip
+
+
+def mapped(x: Any, places: Any, order: int, mode: str = "constant", cval: float = 0.0) -> Any:
+    """SciPy's values between elements, by JAX's names of modes."""
+    if mode == "odd":
+        raise ValueError(mode)
+    return scipy.ndimage.map_coordinates(
+        x, places, order=order, mode=BORDERS[mode], cval=cval, prefilter=False
+    )
 
 
 def spd(x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -113,6 +127,26 @@ SPECIAL = {
     "zeta": odd(row([((6,),)], within=(-3, 9), ulps=2**12), q=[None, 1., .25, 40., 0., -1.,
         np.nan]),
 }
+PLACES: dict[str, Any] = {"mode": list(BORDERS), "cval": [7.5, -1, np.nan], "order": [0, 1]}
+NDIMAGE = {
+    "map_coordinates": Odd(row([((5,), (1, 9)), ((4, 3), (2, 2, 3)), ((1, 3), (2, 0)), ((4,), (1,
+        1))], within=((-2, 2), (-9, 9)), call=lambda f, xs, **how: f(*xs, **how), want=mapped),
+        {"order": 1}, PLACES),
+}
+VQ = {
+    "vq": odd(row([((5, 3), (4, 3)), ((5,), (4,)), ((0, 3), (2, 3)), ((5, 1), (1, 1))], ulps=2**12,
+        kinds=["float64", "float32"]), check_finite=[True, False]),
+}
+ITERATIVE = {"x0": [None, lambda a, b: np.ones_like(b), lambda a, b: np.linalg.solve(a, b)],
+    "tol": [1e-12], "atol": [0., 1e-10], "maxiter": [None, 60], "M": [None, lambda a, b:
+    np.diag(1 / np.diag(a)), lambda a, b: np.linalg.inv(a)]}
+SOLVERS = {
+    name: Odd(row([((4, 4), (4,)), ((1, 1), (1,))], ulps=2**24, prepare=lambda a, b: (*spd(a), b),
+        call=lambda f, xs, **how: f(*xs, **how)[0], want=lambda a, b, **_: [np.linalg.solve(a, b)]),
+        {"tol": 1e-12}, {**ITERATIVE, **further})
+    for name, further in (("cg", {}), ("bicgstab", {}), ("gmres", {"restart": [4, 9, 1],
+        "solve_method": ["batched", "incremental"]}))
+}
 LOCATED = {"loc": [-2., np.nan], "scale": [-1., np.array([[1.], [2.]])]}
 SHAPES = {"beta": 2, "chi2": 1, "gamma": 1, "gennorm": 1, "pareto": 1, "t": 1, "cauchy": 0,
     "expon": 0, "gumbel_l": 0, "gumbel_r": 0, "laplace": 0, "logistic": 0, "norm": 0, "uniform": 0}
@@ -140,6 +174,10 @@ SCIPY: dict[str, dict[str, Odd]] = {
     "integrate": INTEGRATE,
     "special": SPECIAL,
     "stats": STATS,
+    "ndimage": NDIMAGE,
+    "cluster.vq": VQ,
+    "sparse.linalg": SOLVERS,
+    "optimize": {},
 }  # fmt: skip
 LEFT: dict[str, dict[str, str]] = {
     "signal": {"istft": "the inverse of what stft gives: test_signal.py"},
@@ -149,6 +187,10 @@ LEFT: dict[str, dict[str, str]] = {
         "expm_frechet": "test_matrix_functions.py",
     },
     "integrate": {},
+    "ndimage": {},
+    "cluster.vq": {},
+    "sparse.linalg": {},
+    "optimize": {"minimize": "of a function: test_optimize.py"},
     "special": {
         "bessel_jn": "JAX's alone: test_spherical.py",
         "sph_harm_y": "JAX's keywords: test_spherical.py",

@@ -26,6 +26,18 @@ def test_as_scipy(method, fill_value):
     np.testing.assert_allclose(tfn.vmap(lambda x: ours(x)[0])(PLACES), ours(PLACES), rtol=1e-12)
 
 
+@pytest.mark.parametrize("fill_value", [np.nan, None])
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+@pytest.mark.parametrize("turned", [(0,), (1,), (0, 1)])
+def test_grids_may_descend(turned, method, fill_value):
+    grid = [np.arange(n) / 2 for n in (5, 4)]
+    grid = [line[::-1].copy() if i in turned else line for i, line in enumerate(grid)]
+    places = np.stack(np.meshgrid([0.25, 1, -1, 2, 9, 0.3], [0.75, 1.5, 0.1]), -1)
+    arguments = grid, VALUES, method, False, fill_value
+    theirs = scipy.interpolate.RegularGridInterpolator(*arguments)(places)
+    np.testing.assert_allclose(RegularGridInterpolator(*arguments)(places), theirs, rtol=1e-9)
+
+
 def test_derivatives():
     def f(values, x):
         return RegularGridInterpolator(POINTS, values, fill_value=None)(x).sum()

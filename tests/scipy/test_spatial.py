@@ -105,6 +105,9 @@ def test_wrong_calls():
         lambda: Rotation.from_quat(np.zeros(3)),
         lambda: Slerp.init(np.zeros(3), OURS),
         lambda: Rotation.from_euler("xyz", np.zeros(2)),
+        lambda: Rotation.from_euler("xyz", 0.5),
+        lambda: Rotation.from_euler("x", np.zeros((2, 3))),
+        lambda: OURS[0][0],
     ):
         with pytest.raises(TfnError):
             call()

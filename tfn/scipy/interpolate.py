@@ -19,7 +19,7 @@ class RegularGridInterpolator:
     """A function that is known on a grid: linear between neighbours, or the nearest.
 
     Attributes:
-        points: for each axis the ascending places of the grid.
+        points: for each axis the places of the grid, ascending or descending.
         values: on the grid; further axes are values of one point.
         method: "linear" or "nearest".
         bounds_error: must be False: points outside are no error.
@@ -88,18 +88,20 @@ class RegularGridInterpolator:
                 got=shown(coordinates),
                 hint="along the last axis",
             )
-        cells, fractions, outside = [], [], jnp.zeros(coordinates.shape[:-1], bool)
+        cells, fractions, near = [], [], []
+        outside = jnp.zeros(coordinates.shape[:-1], bool)
         for axis, line in enumerate(lines):
-            x = coordinates[..., axis]
+            down = line[-1] < line[0]
+            line, x = (jnp.where(down, -v, v) for v in (line, coordinates[..., axis]))
             cell = jnp.clip(jnp.searchsorted(line, x, side="right") - 1, 0, line.size - 2)
             low, high = line[cell], line[cell + 1]
             fraction = (x - low) / (high - low)
             outside = outside | (x < line[0]) | (x > line[-1])
             cells.append(cell)
             fractions.append(fraction)
+            near.append(cell + jnp.where(down, fraction >= 0.5, fraction > 0.5))
         rest = [1] * (values.ndim - len(lines))
         if kind == "nearest":
-            near = [cell + (f > 0.5) for cell, f in zip(cells, fractions, strict=True)]
             result: Any = values[tuple(near)]
         else:
             result = 0.0

@@ -123,12 +123,13 @@ class Rotation:
 
         Raises:
             ArgumentError: for other letters, or a mixture of both kinds.
+            ShapeError: unless there is an angle for each axis.
         """
         axes, of_body = _axes(seq)
         turns = array_of("from_euler", angles) / 1
-        if len(axes) == 1 and (turns.ndim == 0 or turns.shape[-1] != 1 or turns.ndim == 1):
+        if len(axes) == 1 and turns.ndim < 2:
             turns = turns[..., None]
-        if turns.shape[-1] != len(axes):
+        if turns.ndim > 2 or turns.shape[-1:] != (len(axes),):
             raise unfit("from_euler needs an angle for each axis", (turns,), f"seq={seq!r}")
         turns = turns * (math.pi / 180) if degrees else turns
         total: Any = None
@@ -167,12 +168,12 @@ class Rotation:
 
     def __len__(self) -> int:
         if self.single:
-            raise TypeError("a single rotation has no length")
+            raise unfit("a single rotation has no length", (self.quat,), "take a stack of them")
         return self.quat.shape[0]
 
     def __getitem__(self, item: Any) -> Any:
         if self.single:
-            raise TypeError("a single rotation has no parts")
+            raise unfit("a single rotation has no parts", (self.quat,), "take a stack of them")
         return Rotation(self.quat[item])
 
     def __mul__(self, other: Any) -> Any:
