@@ -148,8 +148,8 @@ INTRODUCTIONS: dict[str, str] = {
     "batch, prove and export.  [How to run an ONNX network](../howto/onnx.md).",
     "tfn.llm": "Language models from GGUF files, as functions to step, differentiate, batch and "
     "export.  [How to run a language model](../howto/llm.md).",
-    "tfn.torch": "Networks of PyTorch as functions.  [How to run a PyTorch network]"
-    "(../howto/torch.md).",
+    "tfn.torch": "Networks of PyTorch as functions, and a backend of `torch.compile`.  "
+    "[How to run a PyTorch network](../howto/torch.md).",
     "tfn.run": "The caches of a process.  [How caches work](../explanation/caches.md).",
     "tfn.export": "Ahead-of-time export: `tfn.export(f, *specs, path=...)` writes files; "
     "`tfn.export.serialize` and `tfn.export.deserialize` turn functions into bytes and back; "

@@ -1,7 +1,8 @@
-"""PyTorch: its networks as functions.
+"""PyTorch: its networks as functions, and its `torch.compile` with this compiler.
 
 PyTorch itself is imported when one of these is used.  In reading order:
     export: `from_exported` and `from_module`, networks as pure functions of trees.
+    backend: `torch.compile(module, backend="tfn")`.
     graph: graphs of PyTorch, node by node.
     exchange: tensors as arrays and arrays as tensors, in the same memory.
     library: PyTorch itself.

@@ -103,28 +103,39 @@ def _asks(function: Callable[..., Any]) -> frozenset[str]:
         return frozenset()
 
 
+def draws(module: Any, rows: Rows) -> bool:
+    """Whether an operation of a graph asks for a random key."""
+    found = (row(n.target, rows) for n in module.graph.nodes if hasattr(n.target, "_schema"))
+    return any("random_key" in _asks(function) for function in found if function)
+
+
 class Runner:
     """The run of a graph: rows for operations, and a key for random ones."""
 
-    def __init__(self, rows: Rows, key: Any = None) -> None:
-        self.rows, self.key, self.drawn = rows, key, 0
+    def __init__(
+        self, rows: Rows, key: Any = None, held: Mapping[str, Value] | None = None
+    ) -> None:
+        self.rows, self.key, self.drawn, self.held = rows, key, 0, held or {}
         self.torch = pytorch()
 
     def __call__(self, module: Any, values: Sequence[Value]) -> Any:
         """The results of a graph for the values of its placeholders."""
+        env = self.values(module, values)
+        end = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+        return self.torch.fx.node.map_arg(end.args, env.__getitem__)[0]
+
+    def values(self, module: Any, values: Sequence[Value]) -> dict[Any, Value]:
+        """The values of all nodes of a graph."""
         given, env = iter(values), dict[Any, Value]()
-        result: Any = None
         for node in module.graph.nodes:
             if node.op == "placeholder":
                 env[node] = next(given)
             elif node.op == "get_attr":
-                held = _attribute(module, node.target)
+                held = self.held.get(node.target, _attribute(module, node.target))
                 env[node] = array(held) if isinstance(held, self.torch.Tensor) else held
-            elif node.op == "output":
-                (result,) = self.torch.fx.node.map_arg(node.args, env.__getitem__)
-            else:
+            elif node.op != "output":
                 env[node] = self._call(node, env)
-        return result
+        return env
 
     def _call(self, node: Any, env: dict[Any, Value]) -> Value:
         target = node.target

@@ -18,6 +18,9 @@ def pytorch() -> Any:
     try:
         import torch
         import torch._decomp
+        import torch._dynamo.backends.common
+        import torch._functorch.aot_autograd
+        import torch._functorch.partitioners
     except ImportError as error:
         raise NotAvailableError(
             "tfn.torch needs PyTorch", got=str(error), hint="pip install 'tfn[torch]'"

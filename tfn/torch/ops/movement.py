@@ -295,7 +295,8 @@ def arange(start: Value, end: Value, step: Value = 1, dtype: Any = None, **optio
     """Numbers at equal distances."""
     kind = cast_of(start + end + step) if dtype is None else dtype_of(dtype)
     wide: Any = np.int64 if kind.kind in "iu" else np.float64
-    return jnp.asarray(np.arange(start, end, step, wide), kind)
+    numbers: Any = np.arange
+    return jnp.asarray(numbers(start, end, step, wide), kind)
 
 
 def iota(length: int, start: int = 0, step: int = 1, dtype: Any = None, **options: Any) -> Value:
