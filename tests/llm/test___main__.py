@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,28 @@ def test_damaged_and_missing_files_are_told_apart(
     assert command.main(["show", str(file)]) == command.DAMAGED
     assert command.main(["show", str(tmp_path / "none.gguf")]) == command.WRONG
     assert "none.gguf" in capsys.readouterr().err
+
+
+def test_a_chat_answers_lines_and_remembers(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jinja2", reason="pip install 'tfn[llm]' to test templates of chats")
+    pytest.importorskip("tokenizers", reason="pip install 'tfn[llm]' to test tokenizers")
+    monkeypatch.setattr("sys.stdin", io.StringIO("h\nhe\n\nunread\n"))
+    lines = run(capsys, "chat", file, "--max-tokens", 2, "--temperature", 0)
+    assert len("".join(lines)) <= 8
+
+
+def test_perplexity_and_speed_are_told(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tokenizers", reason="pip install 'tfn[llm]' to test tokenizers")
+    text = tmp_path / "text.txt"
+    text.write_text("he said a word " * 6)
+    (line,) = run(capsys, "perplexity", file, text, "--window", 16)
+    assert re.fullmatch(r"perplexity: [\d.]+ \+- [\d.]+, \d+ tokens", line)
+    lines = run(capsys, "bench", file, "--prompt", 16, "--answer", 2)
+    assert [line.partition(":")[0] for line in lines] == [
+        "load", "first step", "prompt of 16", "answer of 2", "weights read"]  # fmt: skip
+    assert command.main(["bench", str(file), "--prompt", "64"]) == command.WRONG
+    assert "no room" in capsys.readouterr().err

@@ -43,9 +43,19 @@ def test_prompts_are_read_in_chunks_and_caches_grow(
     tokens = [*range(3, 22)]
     reader = Reader(model)
     logits = reader.read(tokens)
-    assert reader.cache is not None and reader.cache.room == 32 and reader.length == 19
+    assert reader.cache is not None and reader.cache.room == 32 and reader.tokens == tokens
     whole = np.asarray(model(np.array(tokens))[-1])
     assert np.abs(logits - whole).max() < 0.02 * np.abs(whole).max()
+
+
+def test_a_reader_does_not_read_a_beginning_twice(model: llm.Model) -> None:
+    reader, read = Reader(model), []
+    inner = reader.read
+    reader.read = lambda tokens: (read.append(len(tokens)), inner(tokens))[1]  # type: ignore[method-assign]
+    for text in ([5, 6, 7, 8], [5, 6, 9], [5, 6, 9], [5, 6, 9, 1]):
+        logits = reader.follow(text)
+        assert np.abs(logits - model(np.array(text))[-1]).max() < 0.05 and reader.tokens == text
+    assert read == [4, 1, 1, 1]
 
 
 def test_a_chat_is_a_prompt(model: llm.Model) -> None:

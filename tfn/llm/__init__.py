@@ -15,6 +15,7 @@ In reading order:
     grammar: the grammar of JSON.
     template: chats as texts, in a process that can do no harm.
     template_worker: that process.
+    measure: perplexity and speed.
     show: facts of a file in words.
     __main__: the command `python -m tfn.llm`.
 """

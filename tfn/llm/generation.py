@@ -53,13 +53,19 @@ def _stepped(model: Steps, tokens: Any, cache: Cache, count: Any) -> tuple[Any, 
 _step = Jitted(_stepped, donate_argnames="cache")
 
 
-def generate(model: Steps, prompt: Prompt, wishes: Sampling | None = None) -> Iterator[Piece]:
+def generate(
+    model: Steps,
+    prompt: Prompt,
+    wishes: Sampling | None = None,
+    reader: Reader | None = None,
+) -> Iterator[Piece]:
     """Tokens of an answer, one by one, as `Model.generate` gives them.
 
     Args:
         model: with a tokenizer.
         prompt: a text, tokens, or messages of a chat.
         wishes: for the answer.
+        reader: of earlier texts, whose common beginning with this one is not read again.
 
     Raises:
         ArgumentError: for a prompt that the context has no room for, or a wish that cannot be met.
@@ -67,11 +73,11 @@ def generate(model: Steps, prompt: Prompt, wishes: Sampling | None = None) -> It
     words = tokenizer_of(model)
     tokens = tokens_of(model, prompt)
     answer = Answer(words, wishes or Sampling(), tokens, room_for(model, tokens))
-    return _pieces(Reader(model), tokens, answer) if answer.left > 0 else iter(())
+    return _pieces(reader or Reader(model), tokens, answer) if answer.left > 0 else iter(())
 
 
 def _pieces(reader: Reader, tokens: Sequence[int], answer: Answer) -> Iterator[Piece]:
-    logits = reader.read(tokens)
+    logits = reader.follow(tokens)
     while True:
         piece = answer.take(logits)
         yield piece
@@ -86,7 +92,17 @@ class Reader:
     def __init__(self, model: Steps) -> None:
         self.model: Any = replace(model, tokenizer=None)  # type: ignore[type-var]  # no program needs it
         self.cache: Cache | None = None
-        self.length = 0
+        self.tokens: list[int] = []
+
+    def follow(self, tokens: Sequence[int]) -> Data:
+        """Logits of what follows a text, of which what was read before is not read again."""
+        same = 0
+        while same < min(len(tokens) - 1, len(self.tokens)) and tokens[same] == self.tokens[same]:
+            same += 1
+        if self.cache is not None:
+            self.tokens = self.tokens[:same]
+            self.cache = self.cache.advanced(np.int32(same) - self.cache.length)
+        return self.read(tokens[same:])
 
     def read(self, tokens: Sequence[int]) -> Data:
         """Logits of what follows some more tokens: float32 (vocabulary,)."""
@@ -96,9 +112,9 @@ class Reader:
             size = 1 if len(part) == 1 else max(power_of_two(len(part)), LEAST_CHUNK)
             padded = np.zeros(size, np.int32)
             padded[: len(part)] = part
-            cache = self._with_room(self.length + size)
+            cache = self._with_room(len(self.tokens) + size)
             logits, self.cache = _step(self.model, jnp.asarray(padded), cache, np.int32(len(part)))
-            self.length += len(part)
+            self.tokens += part
         return np.asarray(logits)
 
     def _with_room(self, room: int) -> Cache:
