@@ -18,6 +18,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,12 +45,16 @@ settings.load_profile("same")
 
 config.key_reuse = True  # tests begin with the same key again and again; test_keys.py forbids it
 
-COMPILED_ROWS = 6
-"""One row in so many is compiled, of tests whose subject is not the compiler."""
+COMPILED_ROWS, COMPILED_TESTS = 6, 3
+"""Of tests whose subject is not the compiler, one row in so many is compiled; of those without
+rows, one test in so many."""
 
 TESTS = Path(__file__).parent
-FRONT_ENDS = ("experimental", "lax", "nn", "numpy", "random", "scipy", "transforms")
-"""Folders whose tests are `mostly_uncompiled`, but for those that use `compiled`."""
+FRONT_ENDS = (
+    *("experimental", "lax", "nn", "numpy", "options", "random", "scipy", "transforms"),
+    *("test_image.py", "test_random.py"),
+)
+"""Folders, and files, whose tests are `mostly_uncompiled`, but for those that use `compiled`."""
 
 GOLDEN = TESTS / "golden"
 Golden = Callable[[str, str], None]
@@ -170,10 +175,14 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mostly_uncompiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `uncompiled`, but for the first row of a test, and some of the others."""
-    indices = request.node.callspec.indices.values() if hasattr(request.node, "callspec") else ()
-    every = covering.exhaustive or "compiled" in request.fixturenames
-    if not every and sum(indices) % COMPILED_ROWS:
+    """As `uncompiled`, but for the first row of a test and some of the others, and some tests."""
+    if covering.exhaustive or "compiled" in request.fixturenames:
+        return
+    if hasattr(request.node, "callspec"):
+        others = sum(request.node.callspec.indices.values()) % COMPILED_ROWS
+    else:
+        others = crc32(request.node.name.encode()) % COMPILED_TESTS
+    if others:
         monkeypatch.setattr(config, "device", "python")
 
 

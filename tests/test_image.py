@@ -10,8 +10,6 @@ from tfn import numpy as jnp
 from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.image import ResizeMethod
 
-pytestmark = pytest.mark.usefixtures("mostly_uncompiled")
-
 METHODS = ["linear", "cubic", "lanczos3", "lanczos5", "cubic-pytorch", "area"]
 IMAGE = (np.arange(20) * 7 % 11).reshape(4, 5).astype(np.float32)
 

@@ -26,7 +26,6 @@ CASES = dict(cases(random, tnp, tfn.grad))
 KEY = random.key(3)
 
 
-@pytest.mark.usefixtures("mostly_uncompiled")
 @covering("name, record", CASES, RECORDED)
 def test_the_values_of_jax(name, record, monkeypatch):
     monkeypatch.setattr(tfn.config.config, "x64", record == "random_x64")

@@ -14,6 +14,7 @@ def rise(z: int, m: int) -> float:
     return math.log(math.prod(range(z, z + m)))
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-14), ("float32", 1e-6)])
 def test_of_whole_numbers(dtype: str, rtol: float) -> None:
     sizes = [1, 2, 5, 7, 8, 9, 30, 1000, 10**6, 10**12]

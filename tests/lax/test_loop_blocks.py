@@ -13,6 +13,8 @@ from tfn import lax
 from tfn.errors import ArgumentError
 from tfn.lax.loop_blocks import checkpointed, unrolled
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 STATE = tnp.arange(48.0).reshape(3, 16) / 50
 BYTES = STATE.nbytes
 W = tnp.ones((16, 16)) / 16 + tnp.eye(16) / 2

@@ -12,6 +12,8 @@ from tfn import debug
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from tfn.inspect.show import STAGES
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 MATRIX = tfn.ShapeDtypeStruct((4, 3), "float32")
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 

@@ -44,6 +44,7 @@ def test_results_are_divided() -> None:
     assert both(X)._data is not None
 
 
+@pytest.mark.usefixtures("compiled")
 def test_a_result_has_the_sharding_as_it_was_written() -> None:
     lone = tfn.make_mesh((1,), "z", tfn.sharding.AxisType.Auto)
     for way in (over("x", None), NamedSharding(lone, P("z")), NamedSharding(lone, P(None, "z"))):

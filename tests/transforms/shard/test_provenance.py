@@ -16,7 +16,7 @@ from tfn.sharding import PartitionSpec as P
 from tfn.trace import source_lines
 from tfn.transforms.shard import provenance
 
-pytestmark = pytest.mark.usefixtures("eight_devices")
+pytestmark = pytest.mark.usefixtures("compiled", "eight_devices")
 
 
 def exchanges(f: Any, *args: Any) -> list[list[str]]:
