@@ -55,7 +55,7 @@ from tfn.lower.loops.restructuring import (
     split_at_boundaries,
 )
 from tfn.lower.loops.tensorize import tensorize
-from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE, best_tile, tile_cost
+from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE, best_tile, cached_vectors, tile_cost
 from tfn.lower.target.target import Target
 from tfn.trace import records
 from tfn.trace.argument import Place
@@ -188,8 +188,9 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         other = (a ^ b) if lane in a & b else b - a if lane in a else a - b
         rows = _tile_side([r for r in n.loops if r in other], model)
         size: int = lane.arg.size
+        cached = cached_vectors(prod(r.arg.size for r in fold.src[1:]), model.target)
         height, width = best_tile(
-            _size(rows), size, model.lanes, model.accumulators, model.registers
+            _size(rows), size, model.lanes, model.accumulators, model.registers, cached
         )
         _record_tile(n, _size(rows), size, model.lanes, (height, width))
         if rows is not None:
