@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from tfn import lax, nn
 from tfn import numpy as jnp
 from tfn.onnx.ops.elementwise import _cast
-from tfn.onnx.ops.known import Value, library, like
-from tfn.onnx.ops.windows import Conv, around, layout
+from tfn.onnx.ops.known import Value, known, library, like
+from tfn.onnx.ops.windows import Conv, around
 from tfn.onnx.schema import DTYPES
 
 
@@ -128,19 +129,18 @@ def DynamicQuantizeLinear(x: Value) -> Value:
 
 
 def _centred(x: Value, zero: Value, axis: int) -> Value:
-    """Integers of 8 bits less their zero point, as int32."""
-    wide = jnp.asarray(x).astype("int32")
-    if zero is None:
+    """Integers of 8 bits less their zero point: 16 bits hold them, of which units multiply pairs."""
+    wide = jnp.asarray(x).astype("int16")
+    if zero is None or (known(zero) and not np.any(zero)):
         return wide
-    zero = jnp.asarray(zero).astype("int32")
+    zero = jnp.asarray(zero).astype("int16")
     return wide - (along(zero, wide.ndim, axis) if zero.ndim == 1 else zero)
 
 
 def MatMulInteger(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
     """A product of matrices of 8-bit integers, in 32 bits."""
-    if a_zero is None and b_zero is None and a.ndim == b.ndim == 2:
-        return jnp.matmul(jnp.asarray(a), jnp.asarray(b), preferred_element_type="int32")
-    return jnp.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1))
+    centred = _centred(a, a_zero, -2), _centred(b, b_zero, -1)
+    return jnp.matmul(*centred, preferred_element_type="int32")
 
 
 def QLinearMatMul(
@@ -154,7 +154,7 @@ def QLinearMatMul(
     y_zero: Value,
 ) -> Value:
     """A product of quantized matrices, quantized."""
-    sums = jnp.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype("float32")
+    sums = MatMulInteger(a, b, a_zero, b_zero).astype("float32")
     scale = along(a_scale, a.ndim, -2).astype("float32") * along(b_scale, b.ndim, -1).astype(
         "float32"
     )
@@ -175,16 +175,21 @@ def ConvInteger(
 ) -> Value:
     """A convolution of 8-bit integers, in 32 bits."""
     rank = x.ndim - 2
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    return lax.conv_general_dilated(
-        _centred(x, x_zero, 1),
-        _centred(w, w_zero, 0),
-        strides,
-        around(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad),
-        rhs_dilation=dilations,
-        feature_group_count=group,
-        dimension_numbers=layout(rank),
-    )
+    strides, dilations = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
+    sides = around(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
+    x, w = _centred(x, x_zero, 1), _centred(w, w_zero, 0)
+    x = jnp.pad(x, ((0, 0), (0, 0), *sides))
+    spans = [(k - 1) * d for k, d in zip(w.shape[2:], dilations)]
+    out = tuple((n - span - 1) // step + 1 for n, span, step in zip(x.shape[2:], spans, strides))
+    parts = []
+    for place in np.ndindex(*w.shape[2:]):
+        begin = [at * d for at, d in zip(place, dilations)]
+        every = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begin, out, strides)]
+        parts.append(x[:, :, *every])
+    columns = jnp.stack(parts, 2).reshape(x.shape[0], group, -1, math.prod(out))
+    rows = w.reshape(group, w.shape[0] // group, -1)
+    sums = jnp.matmul(rows, columns, preferred_element_type="int32")
+    return sums.reshape(x.shape[0], w.shape[0], *out)
 
 
 def QLinearConv(
