@@ -270,8 +270,11 @@ def _window_panels(u: UOp, w: UOp, target: Target) -> UOp:
     across = u.shape[-2] if taps > 1 or strided else build.count(u.shape[1:-1])
     vectors = -(-across // lanes) * (STRIDED_LOADS if strided else 1)
     wasted = vectors * lanes / across - 1 if by_channels else 1.0
+    # Weights that lie by features are read by vectors of them, whatever that wastes.
+    own = strides(w)
+    least = 0.0 if own is not None and own[-1] == 1 else MIN_WASTED_ROWS
     tile = partial(_tile, depth=taps * depth, lanes=lanes, target=target)
-    if wasted * taps * depth > MIN_WASTED_TERMS and wasted * rows > MIN_WASTED_ROWS:
+    if wasted * taps * depth > MIN_WASTED_TERMS and wasted * rows > least:
         width = lanes * tile(across, features)[1]
     else:
         width = tile(features, across)[0]

@@ -59,6 +59,7 @@ from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE, best_tile, ca
 from tfn.lower.target.target import Target
 from tfn.trace import records
 from tfn.trace.argument import Place
+from tfn.trace.build import count
 from tfn.trace.op import Op
 from tfn.trace.records import Cost, Record, changed
 from tfn.trace.uop import UOp, nodes, walk
@@ -195,10 +196,12 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         _record_tile(n, _size(rows), size, model.lanes, (height, width))
         if rows is not None:
             n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
-        panel = _uncached_ranges(model, fold, lane)
+        panel, others = _uncached_ranges(model, fold, lane)
+        blocks = n.newest(2)[0] if rows is not None else None
         n = Tile(lane.arg.number, width, model.lanes).apply(n)
         columns = n.newest(3)[0]
         outside += [r for r in n.loops if panel and (r is columns or r in panel)]
+        outside += [r for r in n.loops if others and (r is blocks or r in others)]
     return _reorder(n, outside)
 
 
@@ -215,15 +218,27 @@ def _record_tile(n: Nest, rows: int, columns: int, lanes: int, best: tuple[int, 
         sink.append(Record("register-tile", n, n, reason, costs))
 
 
-def _uncached_ranges(model: Model, fold: UOp, lane: UOp) -> set[UOp]:
+def _uncached_ranges(model: Model, fold: UOp, lane: UOp) -> tuple[set[UOp], set[UOp]]:
     """The ranges of the operand that is loaded by vectors, if it takes more than half the cache.
 
-    The other half is for the rows that stream by, and for the result.
+    The other half is for the rows that stream by, and for the result.  If it takes less, the second
+    set is the ranges of the other operand, where that takes more: it streams by once.
     """
-    a, b = (set(model.depends[s]) for s in fold.src[0].src)
-    operand, own = (fold.src[0].src[0], a - b) if lane in a else (fold.src[0].src[1], b - a)
-    size_bytes = operand.dtype.itemsize * prod(r.arg.size for r in own.union(fold.src[1:]))
-    return own if lane in own and size_bytes > model.cache_bytes // 2 else set()
+    sides = [(s, set(model.depends[s])) for s in fold.src[0].src]
+    (vectors, own), (rows, others) = sides if lane in sides[0][1] else sides[::-1]
+    own, others = own - others, others - own
+
+    def is_uncached(operand: UOp, ranges: set[UOp]) -> bool:
+        terms = prod(r.arg.size for r in ranges.union(fold.src[1:]))
+        # Windows that overlap read an element several times.
+        held = sum(count(u.src[0].shape) for u in walk([operand]) if u.op is Op.LOAD)
+        return operand.dtype.itemsize * min(terms, held) > model.cache_bytes // 2
+
+    if lane not in own:
+        return set(), set()
+    if is_uncached(vectors, own):
+        return own, set()
+    return set(), others if is_uncached(rows, others) else set()
 
 
 def _block_matrix_tiles(start: Start, target: Target) -> Nest:
