@@ -93,6 +93,36 @@ def test_large_operands_are_packed_into_panels(
     assert len(ops(prepare([u], HOST), Op.GBARRIER)) == 2 * (dtype == BFLOAT16)
 
 
+@pytest.mark.parametrize(
+    ("image", "weights", "stride", "order", "panels"),
+    [
+        ((1, 20, 15, 15), (40, 20, 3, 3), 1, (0, 2, 3, 1), True),  # vectors of features
+        ((2, 20, 32, 32), (48, 20, 3, 3), 1, (0, 2, 3, 1), True),  # vectors of pixels
+        ((1, 28, 9, 9), (40, 28, 3, 3), 2, (0, 2, 3, 1), True),  # of pixels that are no neighbours
+        ((1, 9, 9, 28), (200, 28, 3, 3), 1, (0, 1, 2, 3), True),
+        ((1, 20, 6, 6), (40, 20, 3, 3), 2, (0, 2, 3, 1), False),  # few pixels
+        ((1, 20, 14, 14), (8, 20, 3, 3), 1, (0, 2, 3, 1), False),  # few features
+    ],
+)
+def test_weights_of_convolutions_are_panels_as_wide_as_a_register_tile(
+    image: tuple[int, ...],
+    weights: tuple[int, ...],
+    stride: int,
+    order: tuple[int, ...],
+    panels: bool,
+) -> None:
+    n = len(image) - 2
+    x = build.permute(p(0, *image), order)
+    w = build.permute(p(1, *weights), (*range(2, n + 2), 1, 0))
+    arg = Conv((stride,) * n, ((1, 1),) * n, (1,) * n, (1,) * n, 1, 1, FLOAT32)
+    u = build.permute(build.conv(x, w, arg), tuple(map(order.index, range(n + 2))))
+    (packed,) = prepare([u], HOST)
+    depths = [b.src[0].shape for b in ops([packed], Op.GBARRIER) if b.ndim == n + 3]
+    assert bool(depths) == panels
+    assert all(build.count(shape) >= build.count(weights) for shape in depths)
+    assert_matches_oracle([u], rtol=1e-4, atol=1e-4)
+
+
 def test_contractions_with_scalars() -> None:
     for a, b in (((), ()), ((40,), ()), ((), (40,))):
         u = build.dot(p(0, *a), p(1, *b), ((), ()))

@@ -71,3 +71,10 @@ def test_a_partial_last_vector_is_code_of_its_own() -> None:
     assert best_tile(256, 63 * 16, 16, 26) == (8, 3)
     height, width = best_tile(256, 1000, 16, 26)
     assert height * (width + -(-(1000 % (16 * width)) // 16)) < 8 * (3 + 3)
+
+
+def test_vectors_of_the_second_cache_are_read_by_several_rows() -> None:
+    """Five vectors would be loaded for two rows each, more than the cache gives meanwhile."""
+    assert best_tile(16, 200, 8, 12, 16) == (2, 5)
+    height, width = best_tile(16, 200, 8, 12, 16, cached=1)
+    assert height > width

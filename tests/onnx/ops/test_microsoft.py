@@ -92,6 +92,13 @@ CASES: dict[str, Case] = {
          codes(5, least=-9, most=9), wave(5)], {}),
     "DynamicQuantizeMatMul": (
         [wave(3, 4), codes(4, 5, least=-40, most=40), f(0.2), None, wave(5)], {}),
+    "QGemm": ([codes(3, 4), f(0.1), u(120), codes(5, 4, least=-40, most=40), np.abs(wave(5)) / 9,
+               codes(5, least=0, most=1).astype(np.int8), ints(5, -3, 2, 9, 1), f(2.0), u(100)],
+              {"transB": 1}),
+    "QGemm floats": (
+        [codes(4, 3), f(0.1), u(120), codes(4, 5, least=-40, most=40), f(0.2),
+         np.array(3, np.int8)],
+        {"transA": 1, "alpha": 0.5}),
     "QLinearAdd": (PAIR, {}), "QLinearMul": (PAIR, {}),
     "QLinearSigmoid": ([codes(3, 4), f(0.05), u(120), f(1 / 256), u(0)], {}),
     "QLinearLeakyRelu": (ONE, {"alpha": 0.1}),
@@ -134,6 +141,8 @@ RECORDED: dict[str, tuple[list[float], float]] = {
     "MatMulNBits bytes": ([-132.35, -11.191, 84.824, 210.82], -52.001),
     "MatMulIntegerToFloat": ([0.0, -162.4, -287.61, 9.7707], -79.78),
     "DynamicQuantizeMatMul": ([-7.2321, 1.7339, -7.3425, -0.7032], -1.9903),
+    "QGemm": ([100.0, 86.0, 101.0, 112.0], 99.533),
+    "QGemm floats": ([46.6, -26.5, -45.2, -22.3], 2.74),
     "QLinearAdd": ([0.0, 15.0, 61.0, 107.0], 74.833),
     "QLinearMul": ([255.0, 255.0, 160.0, 106.0], 129.17),
     "QLinearSigmoid": ([1.0, 4.0, 23.0, 100.0], 98.833),
@@ -156,7 +165,7 @@ def file_of(name: str) -> bytes:
     outputs = [f"y{i}" for i in range(2 if name == "Attention past" else count)]
     row = node(op, " ".join(names), " ".join(outputs), "com.microsoft", **attributes)
     typed = [value(n, x.dtype, x.shape) for n, x in zip(names, inputs) if x is not None]
-    dtype = np.uint8 if op.startswith("Q") and "Linear" in op else np.float32
+    dtype = np.uint8 if op.startswith("Q") and ("Linear" in op or len(inputs) > 6) else np.float32
     return model(graph([row], typed, [value("y0", dtype)]), 20)
 
 

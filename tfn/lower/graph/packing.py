@@ -91,17 +91,17 @@ DEEP_K = 128
 """Length of sums from which on their last step, across the lanes of a vector, does not count."""
 
 MIN_WASTED_TERMS = 48
-"""Terms of a sum by vectors of pixels that lie outside of the image, from which on vectors run along
-features: then results are scattered, which takes as long.
+"""Terms of a sum by vectors of pixels that lie outside of the image, from which on vectors run
+along features: then results are scattered, which takes as long.
 
 256 features of 14 x 14 pixels by windows of 3 x 3 took 5.1 ms, and with panels 2.7.
 """
 
 MIN_WASTED_ROWS = 16
-"""Pixels outside of the image that are computed with each weight, from which on a copy of it pays.
+"""Pixels outside of the image for which each weight is read, from which on a copy of it pays.
 
-512 features of 7 x 7 pixels of 512 channels took 3.8 ms, with a copy 4.3; of every second of 14 x 14
-3.8 and 2.2.
+512 features of 7 x 7 pixels of 512 channels took 3.8 ms, with a copy 4.3; of every second of
+14 x 14 3.8 and 2.2.
 """
 
 MAX_WINDOW_TO_PANEL = 64
@@ -252,7 +252,7 @@ def pack_b(u: UOp, target: Target) -> UOp:
 
 
 def _window_panels(u: UOp, w: UOp, target: Target) -> UOp:
-    """The weights of a convolution in panels as wide as a register tile, in the order of the image::
+    """The weights of a convolution in panels as wide as a register tile, in the image's order::
 
         w: f32[kh, kw, C, F]   ->   view of (barrier of w as f32[F / W, C, kh, kw, W])
 
@@ -260,38 +260,42 @@ def _window_panels(u: UOp, w: UOp, target: Target) -> UOp:
     two, and evict each other.
     """
     *window, depth, features = w.shape
-    rows, taps, n = build.count(u.shape[:-1]), build.count(tuple(window)), w.ndim - 2
-    steps, grouped = strides(u.src[0]), u.arg.groups * u.arg.batch_groups > 1
-    if features < MIN_VECTOR_COLUMNS or taps > MAX_WINDOW_TO_PANEL or not u.size or steps is None:
+    steps, n = strides(u.src[0]), w.ndim - 2
+    one_group = u.arg.groups * u.arg.batch_groups == 1
+    if not one_group or features < MIN_VECTOR_COLUMNS or not u.size or steps is None:
         return w
-    lanes = target.vector_bytes // max(4, w.dtype.itemsize)
-    strided, by_channels = any(s > 1 for s in u.arg.strides), steps[-1] > 1
-    # Pixels of images that windows do not overlap on are one axis.
-    across = u.shape[-2] if taps > 1 or strided else build.count(u.shape[1:-1])
-    vectors = -(-across // lanes) * (STRIDED_LOADS if strided else 1)
-    wasted = vectors * lanes / across - 1 if by_channels else 1.0
-    # Weights that lie by features are read by vectors of them, whatever that wastes.
-    own = strides(w)
-    least = 0.0 if own is not None and own[-1] == 1 else MIN_WASTED_ROWS
-    tile = partial(_tile, depth=taps * depth, lanes=lanes, target=target)
-    if wasted * taps * depth > MIN_WASTED_TERMS and wasted * rows > least:
-        width = lanes * tile(across, features)[1]
-    else:
-        width = tile(features, across)[0]
-        grouped = grouped or rows < MIN_ROWS_TO_PACK
-    count = -(-features // width)
+    by_channels, width = steps[-1] > 1, _panel_width(u, w, steps[-1] > 1, target)
+    count = -(-features // max(width, 1))
     # Weights that are read where they are evict nothing if all fit the first cache.
     fits = _before_pack_b(w) is w and w.size * w.dtype.itemsize <= target.l1_bytes
-    if grouped or fits or (count == 1 and not by_channels):
+    if not width or fits or (count == 1 and not by_channels):
         return w
-    order = (n, *range(n)) if by_channels else (*range(n), n)
+    order = (n + 1, *((n, *range(n)) if by_channels else (*range(n), n)), n + 2)
     full = build.pad(_before_pack_b(w), (0,) * w.ndim, (0,) * (n + 1) + (count * width - features,))
     full = build.reshape(full, (*window, depth, count, width))
-    order = (n + 1, *order, n + 2)
     panels = UOp(Op.GBARRIER, (build.permute(full, order),))
     view = build.permute(panels, tuple(map(order.index, range(n + 3))))
     view = build.reshape(view, (*window, depth, count * width))
     return build.shrink(view, (0,) * w.ndim, w.shape)
+
+
+def _panel_width(u: UOp, w: UOp, by_channels: bool, target: Target) -> int:
+    """The features of a panel of weights: the columns of a register tile, or its rows where vectors
+    run along pixels, which are neighbours in an image `by_channels`; 0 if a copy does not pay."""
+    rows, taps = build.count(u.shape[:-1]), build.count(w.shape[:-2])
+    if taps > MAX_WINDOW_TO_PANEL:
+        return 0
+    lanes, is_strided = target.vector_bytes // max(4, w.dtype.itemsize), max(u.arg.strides) > 1
+    # Pixels of images that windows do not overlap on are one axis.
+    across = u.shape[-2] if taps > 1 or is_strided else build.count(u.shape[1:-1])
+    vectors = -(-across // lanes) * (STRIDED_LOADS if is_strided else 1)
+    wasted = vectors * lanes / across - 1 if by_channels else 1.0
+    own, tile = strides(w), partial(_tile, depth=taps * w.shape[-2], lanes=lanes, target=target)
+    # Weights that lie by features are read by vectors of them, whatever that wastes.
+    paying = rows if own is not None and own[-1] == 1 else wasted * rows
+    if wasted * taps * w.shape[-2] > MIN_WASTED_TERMS and paying > MIN_WASTED_ROWS:
+        return int(lanes * tile(across, w.shape[-1])[1])
+    return int(tile(w.shape[-1], across)[0]) if rows >= MIN_ROWS_TO_PACK else 0
 
 
 def pack_panels(u: UOp, target: Target) -> UOp:

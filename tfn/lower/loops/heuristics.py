@@ -55,7 +55,12 @@ from tfn.lower.loops.restructuring import (
     split_at_boundaries,
 )
 from tfn.lower.loops.tensorize import tensorize
-from tfn.lower.target.register_tile import MAX_LANES_TO_TRANSPOSE, best_tile, cached_vectors, tile_cost
+from tfn.lower.target.register_tile import (
+    MAX_LANES_TO_TRANSPOSE,
+    best_tile,
+    cached_vectors,
+    tile_cost,
+)
 from tfn.lower.target.target import Target
 from tfn.trace import records
 from tfn.trace.argument import Place
@@ -232,7 +237,7 @@ def _uncached_ranges(model: Model, fold: UOp, lane: UOp) -> tuple[set[UOp], set[
         terms = prod(r.arg.size for r in ranges.union(fold.src[1:]))
         # Windows that overlap read an element several times.
         held = sum(count(u.src[0].shape) for u in walk([operand]) if u.op is Op.LOAD)
-        return operand.dtype.itemsize * min(terms, held) > model.cache_bytes // 2
+        return bool(operand.dtype.itemsize * min(terms, held) > model.cache_bytes // 2)
 
     if lane not in own:
         return set(), set()

@@ -57,7 +57,12 @@ def accumulators(target: Target) -> int:
 
 @lru_cache(maxsize=256)  # the layers of a model have few shapes
 def best_tile(
-    rows: int, columns: int, lanes: int, most: int, registers: int = 32, cached: int = MAX_TILE_VECTORS
+    rows: int,
+    columns: int,
+    lanes: int,
+    most: int,
+    registers: int = 32,
+    cached: int = MAX_TILE_VECTORS,
 ) -> tuple[int, int]:
     """The height in rows and the width in vectors of the cheapest tile of at most `most` sums.
 
@@ -85,7 +90,7 @@ def best_tile(
 
 
 def cached_vectors(depth: int, target: Target) -> int:
-    """The vectors of columns whose sums of `depth` terms read no more than the first cache holds."""
+    """The vectors of columns whose sums of `depth` terms read what the first cache holds."""
     return target.l1_bytes // max(depth * target.vector_bytes, 1)
 
 

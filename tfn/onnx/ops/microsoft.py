@@ -462,6 +462,28 @@ def DynamicQuantizeMatMul(
     return MatMulIntegerToFloat(codes, b, scale, b_scale, zero, b_zero, bias)
 
 
+def QGemm(
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
+    bias: Value = None,
+    y_scale: Value = None,
+    y_zero: Value = None,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """A product of quantized matrices plus integers, quantized, or as floats without a scale."""
+    a, b = jnp.asarray(a), jnp.asarray(b)
+    sums = MatMulInteger(a.T if transA else a, b.T if transB else b, a_zero, b_zero)
+    sums = sums if bias is None else sums + jnp.asarray(bias)
+    y = sums.astype("float32") * (np.float32(alpha) * a_scale * b_scale)
+    return y if y_scale is None else QuantizeLinear(y, y_scale, y_zero)
+
+
 # Functions of quantized arrays, quantized.
 
 
@@ -521,7 +543,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "EmbedLayerNormalization": EmbedLayerNormalization,
     "BiasGelu": BiasGelu, "Gelu": Gelu, "FastGelu": FastGelu, "QuickGelu": QuickGelu,
     "FusedMatMul": FusedMatMul, "FusedGemm": FusedGemm, "FusedConv": FusedConv,
-    "MatMulNBits": MatMulNBits, "MatMulIntegerToFloat": MatMulIntegerToFloat,
+    "MatMulNBits": MatMulNBits, "MatMulIntegerToFloat": MatMulIntegerToFloat, "QGemm": QGemm,
     "DynamicQuantizeMatMul": DynamicQuantizeMatMul,
     "QLinearAdd": _quantized_pair(jnp.add), "QLinearMul": _quantized_pair(jnp.multiply),
     "QLinearSigmoid": _quantized(nn.sigmoid), "QLinearLeakyRelu": _quantized(LeakyRelu),

@@ -129,7 +129,7 @@ def DynamicQuantizeLinear(x: Value) -> Value:
 
 
 def _centred(x: Value, zero: Value, axis: int) -> Value:
-    """Integers of 8 bits less their zero point: 16 bits hold them, of which units multiply pairs."""
+    """Integers of 8 bits less their zero point, as 16-bit ones, of which units multiply pairs."""
     wide = jnp.asarray(x).astype("int16")
     if zero is None or (known(zero) and not np.any(zero)):
         return wide
