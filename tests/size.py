@@ -159,7 +159,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_558, "core": 51_358, "all": 87_871}
+BOUNDS = {"compiler": 33_597, "core": 51_397, "all": 87_898}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Frontends are bounded one by one: each opens a door, and none is needed by another part.
