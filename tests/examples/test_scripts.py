@@ -27,6 +27,7 @@ SAYS = {
     "mnist_in_browser": r"digit\.wasm: [\d,]+ bytes, test accuracy [\d.]+%",
     "mnist_in_c": r"mnist_in_c: 8 files in .+\n    cc ",
     "neural_ode": r"checkpoints are in .+\nneural_ode: later years .+ 20 steps",
+    "lora": r"lora: [\d,]+ numbers trained, loss [\d.]+ before, [\d.]+ after 3 steps",
     "onnx_finetune": r"onnx_finetune: test accuracy [\d.]+% before, [\d.]+% after, 2 steps",
     "per_example_grads": r"checkpoints are in .+\nprivate: test accuracy [\d.]+%",
     "quantized_minilm": r"quantized_minilm: cosines differ from those of floats by 0\.0\d\d",

@@ -122,6 +122,7 @@ WRONG: dict[str, tuple[bytes, type[TfnError], str]] = {
         head(0, 1, struct.pack("<Q", 2) + b"\xff\xfe" + bytes(20)), StateError, "no text"),
     "five axes": (record("x", (1,) * 5), StateError, "5 axes"),
     "a tensor behind the end": (record("x", (1 << 62, 4)), StateError, "ends at byte"),
+    "a tensor of nothing": (record("x", (0, 1 << 63)), StateError, "no numbers"),
     "half a block": (record("x", (31, 1), 8), StateError, "whole blocks of Q8_0"),
     "a place between places": (record("x", (0,), 0, 7), StateError, "between two places"),
     "a format of another time": (record("x", (32,), 4), NotAvailableError, "number 4"),

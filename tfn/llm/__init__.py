@@ -15,12 +15,16 @@ In reading order:
     grammar: the grammar of JSON.
     template: chats as texts, in a process that can do no harm.
     template_worker: that process.
+    lora: adapters, by which a model is trained.
     measure: perplexity and speed.
     show: facts of a file in words.
     __main__: the command `python -m tfn.llm`.
 """
 
 from tfn.llm.answer import Piece as Piece
+from tfn.llm.lora import Adapter as Adapter
+from tfn.llm.lora import adapt as adapt
+from tfn.llm.lora import adapters as adapters
 from tfn.llm.model import Model as Model
 from tfn.llm.model import load as load
 from tfn.llm.network import Cache as Cache

@@ -288,6 +288,8 @@ def _tensor(record: _Record, data: memoryview, begin: int) -> Tensor:
             hint="quantize the model to one of " + ", ".join(f.name for f in FORMATS.values()),
         )
     shape = record.axes[::-1]
+    if 0 in shape:
+        raise _damaged(f"{record.name} has no numbers: {shape}")
     count = math.prod(shape)
     columns = shape[-1] if shape else 1
     if columns % form.elements:

@@ -6,12 +6,11 @@ into numbers within the program that reads them.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from tfn import nn, random
+from tfn import nn
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.errors import ArgumentError
@@ -95,19 +94,6 @@ def rows(weight: Weight, index: Array) -> Array:
     if isinstance(weight, Adapted):
         return rows(weight.base, index) + weight.scale * weight.up[index] @ weight.down
     return dense(weight[index])
-
-
-def adapted(weight: Weight, key: random.Key, rank: int, scale: float) -> Adapted:
-    """A weight with a product of low rank beside it, which is zero before it is trained.
-
-    Raises:
-        ArgumentError: for a weight that is no matrix.
-    """
-    if len(weight.shape) != 2:
-        raise ArgumentError("an adapted weight is a matrix", got=f"the shape {weight.shape}")
-    many, columns = weight.shape
-    down = random.normal(key, (rank, columns)) / math.sqrt(columns)
-    return Adapted(weight, down, jnp.zeros((many, rank)), scale)
 
 
 def held(data: np.ndarray[Any, Any]) -> Array:
