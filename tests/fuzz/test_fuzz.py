@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests import covering
 from tests.exporting import building
 from tests.exporting.building import needs_cc
 from tests.fuzz import checks, coverage, jobs, ledger
@@ -300,7 +301,7 @@ def test_broken_lines_are_programs_of_their_own() -> None:
 def test_rare_steps_are_drawn_and_agree(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     others = ("transpose", "cast to integer", "cast float")
     monkeypatch.setattr("tests.fuzz.programs.STEPS", {n: STEPS[n] for n in (step, *others)})
-    report = run(0, range(10), only="jit")
+    report = run(0, range(10 if covering.exhaustive else 5), only="jit")
     assert not report.failures, report.failures
     assert report.counts[step, "jit"]
 

@@ -13,7 +13,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.covering import covering
+from tests import covering
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import jaxpr, matmul, p
 from tfn import lax, nn
@@ -145,7 +145,7 @@ SHAPES = {
 """The length of a row, and columns of weights; all sizes for one dtype, odd ones for each."""
 
 
-@covering(
+@covering.covering(
     "name, kind",
     ROWS,
     [(dtype, shape) for dtype, shapes in SHAPES.items() for shape in shapes],
@@ -158,7 +158,7 @@ def test_a_row_has_the_same_bits_in_any_batch(name: str, kind: tuple[str, tuple[
         x = tnp.asarray(rng.standard_normal((70, length)), dtype)
         w = tnp.asarray(rng.standard_normal((length, columns)) / length**0.5, dtype)
         every = [np.asarray(y.astype("float64")) for y in tfn.tree.leaves(run(x, w))]
-        for rows in (1, 3, 16):
+        for rows in (1, 3, 16) if covering.exhaustive else (1, 3):
             few = tfn.tree.leaves(run(x[:rows], w))
             for got, all_rows in zip(few, every, strict=True):
                 along = 1 if got.ndim and got.shape[0] != rows else 0  # a scan stacks them
