@@ -88,6 +88,30 @@ def test_weights_that_are_nodes_are_parameters_and_shapes_are_not() -> None:
     )
 
 
+def test_weights_of_branches_are_parameters() -> None:
+    """Unless two graphs have something of one name."""
+
+    def branch(name: str, factor: float) -> dict[str, Any]:
+        weights = {name: np.full(3, factor, np.float32), "both": np.full(3, 1.0, np.float32)}
+        rows = [
+            node("Constant", "", f"of_{name}", value=np.full(3, 2.0, np.float32)),
+            node("Mul", f"x {name}", f"x_{name}"),
+            node("Mul", f"x_{name} of_{name}", f"z_{name}"),
+            node("Add", f"z_{name} both", f"y_{name}"),
+        ]
+        return graph(rows, [], [f"y_{name}"], weights)
+
+    rows = [node("If", "c", "y", then_branch=branch("a", 3.0), else_branch=branch("b", 5.0))]
+    loaded = onnx.load(
+        model(graph(rows, [value("c", np.bool_, ()), value("x", np.float32, [3])], ["y"]))
+    )
+    assert sorted(loaded.params) == ["a", "b", "of_a", "of_b"]
+    got = tfn.jit(tfn.grad(lambda m, c: m(c=c, x=tnp.ones(3))["y"].sum()))(loaded, tnp.array(True))
+    assert got.params["a"].tolist() == [2.0] * 3 and got.params["of_a"].tolist() == [3.0] * 3
+    assert not got.params["b"].any()
+    assert loaded(c=tnp.array(False), x=tnp.ones(3))["y"].tolist() == [11.0] * 3
+
+
 def test_shapes_are_computed_while_tracing() -> None:
     """A chain of shape arithmetic leaves no kernel."""
     rows = [

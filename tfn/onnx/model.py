@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -138,16 +139,9 @@ def load(source: PathLike | bytes | memoryview) -> Model:
         raise ArgumentError(
             "onnx.load needs a path or bytes", got=shown(source), hint='write load("model.onnx")'
         )
-    constants = dict(file.graph.constants)
-    nodes = []
-    for node in file.graph.nodes:  # some exporters write weights as nodes
-        value = node.attributes.get("value")
-        if node.op == "Constant" and node.domain == STANDARD and isinstance(value, np.ndarray):
-            constants[node.outputs[0]] = value
-        else:
-            nodes.append(node)
-    graph = Graph(file.graph.name, tuple(nodes), constants, file.graph.inputs, file.graph.outputs)
-    fixed = set(_fixed(nodes))
+    inner: dict[str, Data] = {}
+    graph = _lifted(file.graph, Counter(_names(file.graph)), inner)
+    constants, fixed = {**graph.constants, **inner}, set(_fixed(every_node(file)))
     trained = {
         name: _held(value)
         for name, value in constants.items()
@@ -157,6 +151,38 @@ def load(source: PathLike | bytes | memoryview) -> Model:
     }
     rest = {name: value for name, value in constants.items() if name not in trained}
     return Model(trained, Program(File(graph, file.opsets, file.functions), rest))
+
+
+def _lifted(graph: Graph, uses: Counter[str], found: dict[str, Data]) -> Graph:
+    """A graph whose constants are no nodes, as some exporters write weights.
+
+    Those of graphs within, of branches and bodies, are put into `found`, unless another graph has
+    something of their name: so a model has all its weights as parameters.
+    """
+    constants, nodes = dict(graph.constants), list[Node]()
+    for node in graph.nodes:
+        value = node.attributes.get("value")
+        if node.op == "Constant" and node.domain == STANDARD and isinstance(value, np.ndarray):
+            constants[node.outputs[0]] = value
+            continue
+        attributes = dict(node.attributes)
+        for name, inner in node.attributes.items():
+            if isinstance(inner, Graph):
+                inner = _lifted(inner, uses, found)
+                found |= {n: v for n, v in inner.constants.items() if uses[n] == 1}
+                kept = {n: v for n, v in inner.constants.items() if uses[n] > 1}
+                attributes[name] = replace(inner, constants=kept)
+        nodes.append(replace(node, attributes=attributes))
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _names(graph: Graph) -> Iterator[str]:
+    """The names that a graph and those within define."""
+    yield from (*graph.constants, *(v.name for v in graph.inputs))
+    for node in graph.nodes:
+        yield from node.outputs
+        for inner in _graphs_of(node):
+            yield from _names(inner)
 
 
 def _held(value: Data) -> Array:
@@ -171,7 +197,7 @@ def _is_float(value: Data) -> bool:
     return bool(value.dtype.kind == "f" or value.dtype.name == "bfloat16")
 
 
-def _fixed(nodes: Sequence[Node]) -> Iterator[str]:
+def _fixed(nodes: Iterable[Node]) -> Iterator[str]:
     """Names of constants on whose values shapes depend."""
     for node in nodes:
         for place in STATIC_INPUTS.get(node.op, ()):
