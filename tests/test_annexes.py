@@ -10,54 +10,45 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
-from tests.test_structure import HOUSE, ROOT, imports, layer, name, parsed, target
+from tests.test_structure import HOUSE, ROOT, annex, imports, name, parsed, target, uses
 
-ANNEXES: dict[str, tuple[tuple[str, ...], int]] = {
-    "compat": (("compat/",), 111),
-    "cuda": (("hw/cuda/",), 106),
-    "checkpoints": (("nn/checkpoint/", "nn/data", "nn/hosts", "nn/permutation"), 27),
-    "cycles": (("inspect/cycles",), 2),
-    "distributed": (("distributed/",), 64),
-    "dsp": (("hw/dsp/",), 24),
-    "experimental": (("experimental/",), 42),
-    "exporting": (("exporting/",), 94),
-    "llm": (("llm/",), 0),
-    "onnx": (("onnx/",), 30),
-    "opencl": (("hw/opencl/",), 36),
-    "pack": (("lower/pack/",), 7),
-    "profiler": (("profiler/",), 27),
-    "quantize": (("nn/quantize/",), 30),
-    "scipy": (("scipy/",), 42),
-    "torch": (("torch/",), 0),
-    "tune": (("inspect/tune", "inspect/search"), 16),
-    "verify": (("inspect/verify",), 8),
-    "viewer": (("inspect/viewer/",), 44),
+# fmt: off
+REMAINING = {
+    "compat": 33,
+    "cuda": 13,
+    "checkpoints": 11,
+    "distributed": 25,
+    "dsp": 5,
+    "experimental": 14,
+    "exporting": 32,
+    "llm": 0,
+    "onnx": 5,
+    "opencl": 1,
+    "pack": 1,
+    "profiler": 6,
+    "quantize": 6,
+    "scipy": 17,
+    "tools": 47,
+    "torch": 0,
 }
-"""The files of each annex, as beginnings of names below `tfn/`, and the imports that remain."""
-
-CORE_IMPORTS = 10
-"""Imports of files of annexes by the core, beside the names that `tfn` loads on demand."""
+# fmt: on
+"""By annex: the imports of inner names that remain."""
 
 INNER = {"trace", "transforms", "lower", "hw", "eager"}
 """Layers that no program imports."""
 
 
-def annex(path: Path) -> str | None:
-    """The annex that a file belongs to; None for the core."""
-    below = path.relative_to(ROOT / "tfn").as_posix()
-    return next((a for a, (starts, _) in ANNEXES.items() if below.startswith(starts)), None)
-
-
 @cache
 def offered(package: Path) -> frozenset[str]:
-    """The names without an underscore that a public module or package defines or imports."""
+    """The names that a public module or package defines, or imports ``as`` themselves."""
     found: set[str] = set()
     for node in ast.walk(parsed(package)):
         if isinstance(node, ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
+            found |= {alias.name for alias in node.names if alias.asname == alias.name}
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -65,15 +56,26 @@ def offered(package: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def modules(package: Path) -> frozenset[str]:
+    """The modules that a public package offers, by their dotted names."""
+    own = name(package).removesuffix("/__init__.py").replace("/", ".")
+    found = imports(parsed(package))
+    return frozenset(d for node, d in found if getattr(node, "module", "") == own)
+
+
 def is_public(dotted: str) -> bool:
-    """Whether a module below `tfn`, no deeper than ``tfn.x``, offers the name."""
+    """Whether `tfn`, or a module that a public package offers as one, offers the name."""
     module, _, last = dotted.rpartition(".")
-    parts = module.split(".")
-    if not module or last[0] == "_" or len(parts) > 2 or {*parts[1:], last} & {*INNER, "_support"}:
+    hidden = last[0] == "_" and last[-2:] != "__"
+    if not module or hidden or {*module.split(".")[1:], last} & {*INNER, "_support"}:
         return dotted == "tfn"  # the package itself
-    base = ROOT.joinpath(*parts)
+    base = ROOT.joinpath(*module.split("."))
     file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
-    return last in offered(file) or (len(parts) == 1 and target(dotted) is not None)
+    parent = module.rpartition(".")[0]
+    if parent.count(".") and not (is_public(module) and module in modules(target(parent))):
+        return False
+    return last in offered(file) or (not parent and target(dotted) is not None)
 
 
 def inner_imports(path: Path) -> Iterator[str]:
@@ -91,26 +93,22 @@ def test_which_names_are_public() -> None:
         assert not is_public(inner)
 
 
-@pytest.mark.parametrize("own", ANNEXES)
+@pytest.mark.parametrize("own", REMAINING)
 def test_an_annex_imports_public_names_and_extend(own: str) -> None:
     found = [(name(p), d) for p in HOUSE if annex(p) == own for d in inner_imports(p)]
-    bound = ANNEXES[own][1]
+    bound = REMAINING[own]
     assert len(found) <= bound, f"{len(found)} imports of inner names, at most {bound}: {found}"
-    assert len(found) >= bound, f"the bound of {own} in ANNEXES may fall to {len(found)}"
+    assert len(found) >= bound, f"the bound of {own} in REMAINING may fall to {len(found)}"
 
 
 def test_the_core_imports_no_annex() -> None:
-    found = {
-        (name(path), d)
-        for path in HOUSE
-        if annex(path) is None and name(path) not in ("tfn/__init__.py", "tfn/extend.py")
-        for _, d in imports(parsed(path))
-        if (file := target(d)) is not None and annex(file) is not None
-    }
-    assert len(found) == CORE_IMPORTS, f"{len(found)}, not {CORE_IMPORTS}: {sorted(found)}"
+    """Packages offer the names of annexes, which load on demand; tables have them as text."""
+    wrong = {(name(p), name(o)) for p in HOUSE if not annex(p) for o in uses(p) if annex(o)}
+    assert not wrong
 
 
-def test_an_annex_is_no_layer_of_the_compiler() -> None:
-    """Those below the public functions cannot import `tfn.extend`, which is one of them."""
-    below = {a for path in HOUSE if (a := annex(path)) and layer(path) in ("lower", "hw")}
-    assert below == {"cuda", "dsp", "opencl", "pack"}
+def test_functions_that_are_found_by_name_exist() -> None:
+    calls = [n for p in HOUSE for n in ast.walk(parsed(p)) if isinstance(n, ast.Call)]
+    calls = [n for n in calls if getattr(n.func, "id", "") == "by_name"]
+    dotted = [ast.literal_eval(n.args[0]) for n in calls]
+    assert len(dotted) >= 6 and all(callable(resolve_name(d)) for d in dotted)

@@ -12,7 +12,7 @@ from tests import toy_grid
 from tfn import extend, lax
 from tfn import numpy as jnp
 
-MAX_NAMES = 65
+MAX_NAMES = 97
 """Names of `tfn.extend`: each is a promise."""
 
 

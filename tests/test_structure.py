@@ -33,18 +33,44 @@ MAY_IMPORT = {
     "tour":       {"ground", "trace", "transforms", "lower", "face"},
 }
 """Layers: the packages that each may import.  `program` is `lower/program.py` and `lower/target/`,
-the data that `hw` sees of `lower`; the tour of the compiler is the one example that sees it."""
+the data that `hw` sees of `lower`; the tour of the compiler is the one example that sees it.
+Devices
+are annexes, which are of the face: what they import below it, `test_annexes.py` counts."""
 
 LOWER = (
-    "target", "program", "index", "math", "loops", "graph", "codegen", "pack", "fuse", "memory",
+    "target", "program", "index", "math", "loops", "graph", "codegen", "fuse", "memory",
     "passes", "grids", "languages", "pipeline", "report",
 )
 """The rooms of `lower`: each may import those before it."""
 # fmt: on
 
-OF_MACHINES = ("languages.py", "target/", "pack/", "codegen/render/")
+# fmt: off
+ANNEXES: dict[str, tuple[str, ...]] = {
+    "compat":       ("compat/",),
+    "cuda":         ("hw/cuda/",),
+    "checkpoints":  ("nn/checkpoint/", "nn/data", "nn/fields", "nn/hosts", "nn/permutation",
+                     "nn/safetensors", "nn/state"),
+    "distributed":  ("distributed/",),
+    "dsp":          ("hw/dsp/",),
+    "experimental": ("experimental/",),
+    "exporting":    ("exporting/",),
+    "llm":          ("llm/",),
+    "onnx":         ("onnx/",),
+    "opencl":       ("hw/opencl/",),
+    "pack":         ("lower/pack/",),
+    "profiler":     ("profiler/",),
+    "quantize":     ("nn/quantize/",),
+    "scipy":        ("scipy/",),
+    "tools":        ("inspect/viewer/", "inspect/tune", "inspect/search", "inspect/verify",
+                     "inspect/cycles", "inspect/plots", "inspect/limits"),
+    "torch":        ("torch/",),
+}
+# fmt: on
+"""The files of each annex, as beginnings of names below `tfn/`: what hangs on the core."""
+
+OF_MACHINES = ("languages.py", "target/", "codegen/render/")
 """The parts of `lower` that are about single machines: the table of what each brings, the record of
-one, the units of processors, and the text of one language each."""
+one, and the text of one language each."""
 
 OWNED = {
     "z3",
@@ -127,13 +153,21 @@ def layer(path: Path) -> str:
         return "ground"
     if len(parts) == 2:
         return "ground" if path.stem in GROUND else "face"
-    return parts[1] if parts[1] in MAY_IMPORT else "face"
+    device = annex(path) and parts[1] in ("hw", "lower")
+    return parts[1] if parts[1] in MAY_IMPORT and not device else "face"
+
+
+def annex(path: Path) -> str | None:
+    """The annex that a file belongs to; None for the core."""
+    below = path.relative_to(ROOT).as_posix().removeprefix("tfn/")
+    return next((a for a, starts in ANNEXES.items() if below.startswith(starts)), None)
 
 
 def package(path: Path) -> str:
-    """The package below `tfn`, or the room of `lower`, or the loose file that a file belongs to."""
+    """The package below `tfn`, or the room of `lower`, or the device, or the loose file."""
     parts = path.relative_to(ROOT).with_suffix("").parts[1:]
-    return "/".join(parts[:2]) if parts[0] == "lower" else parts[0]
+    inner = parts[0] == "lower" or (parts[0] == "hw" and annex(path))
+    return "/".join(parts[:2]) if inner else parts[0]
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
@@ -168,10 +202,18 @@ def imported(path: Path) -> frozenset[str]:
     return frozenset(dotted for _, dotted in imports(parsed(path)))
 
 
+def offers(path: Path) -> frozenset[str]:
+    """The dotted names that a package loads at their first use."""
+    blocks = [n for n in parsed(path).body if isinstance(n, ast.With)]
+    return frozenset(dotted for block in blocks for _, dotted in imports(block))
+
+
 @cache
 def uses(path: Path) -> frozenset[Path]:
-    """The files of tfn that a file imports."""
+    """The files of tfn that a file imports; a package of the core only offers its annexes."""
     found = {target(dotted) for dotted in imported(path)}
+    if annex(path) is None:
+        found -= {file for d in offers(path) if (file := target(d)) is not None and annex(file)}
     return frozenset(other for other in found if other is not None and other != path)
 
 
@@ -182,7 +224,7 @@ def test_imports_go_down(path: Path) -> None:
     assert not wrong, f"{name(path)} ({layer(path)}) may not import {wrong}"
 
 
-@every([path for path in HOUSE if package(path).startswith("lower/") and path.name[0] != "_"])
+@every([p for p in HOUSE if package(p).startswith("lower/") and not annex(p) and p.name[0] != "_"])
 def test_rooms_of_lower_import_earlier_rooms(path: Path) -> None:
     own = package(path).split("/")[1]
     allowed = {f"lower/{room}" for room in LOWER[: LOWER.index(own) + 1]}

@@ -40,7 +40,7 @@ class Compiler:
     """Texts as they are."""
 
     def __init__(self) -> None:
-        self.counts = extend.Counts()
+        self.counts = extend.object_cache.Counts()
 
     def compile(self, text: str, target: extend.Target, level: int = 2) -> bytes:
         """The text."""
@@ -57,12 +57,12 @@ class Executable:
     """The launches of a program, one after the other."""
 
     def __init__(self, program: extend.Program) -> None:
-        self.program, self.launches = program, extend.record(program)
+        self.program, self.launches = program, extend.commands.record(program)
         self.items = {k.name: extend.pipeline.instructions(k, TARGET) for k in program.kernels}
 
     def __call__(self, inputs: Sequence[extend.Buffer], outputs: Sequence[extend.Buffer]) -> None:
         """Run it once."""
-        arena = extend.HostMemory().allocate(self.program.arena_bytes)
+        arena = extend.memory.HostMemory().allocate(self.program.arena_bytes)
         buffers = [*inputs, *outputs, arena]
         for launch in self.launches:
             items = self.items[launch.kernel]
@@ -98,4 +98,4 @@ class Queue:
 
 def device() -> extend.Device:
     """The five parts."""
-    return extend.Device("toy", TARGET, Compiler(), extend.HostMemory(), Queue())
+    return extend.Device("toy", TARGET, Compiler(), extend.memory.HostMemory(), Queue())

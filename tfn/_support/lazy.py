@@ -13,7 +13,7 @@ Source: PEP 562, module ``__getattr__``; PEP 810 gives Python such statements of
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from threading import Lock
 from typing import Any, NamedTuple, cast
@@ -108,3 +108,12 @@ class _Loader:
         if name == "__all__":  # for `import *` and `help`
             return sorted(n for n in {*self.package, *self.names} if not n.startswith("_"))
         raise AttributeError(f"module {own!r} has no attribute {name!r}")
+
+
+def by_name(dotted: str) -> Callable[..., Any]:
+    """A function of a file that is loaded at the first call: ``by_name("tfn.x.file.function")``.
+
+    The core so has tables of functions of its annexes, and imports none of them.
+    """
+    module, _, function = dotted.rpartition(".")
+    return lambda *args: getattr(import_module(module), function)(*args)

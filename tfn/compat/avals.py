@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16
 
+from tfn import Ref
 from tfn.array import Array
 from tfn.dtypes import INEXACT, NARROW, DType, KeyType, ScalarType, canonical
-from tfn.eager import run
 from tfn.errors import ArgumentError
-from tfn.extend import Op, Shape, ShapeDtypeStruct, walk
-from tfn.random.keys import Key
-from tfn.trace.mesh import AbstractMesh
-from tfn.trace.named_sharding import NamedSharding, PartitionSpec, names_of
-from tfn.trace.refs import Ref
+from tfn.extend import Op, Shape, ShapeDtypeStruct, run, walk
+from tfn.random import Key
+from tfn.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from tfn.trace.named_sharding import names_of
 
 float0: DType = np.dtype([("float0", np.void, 0)])
 """The dtype of the tangents of integers: no bits.  Only NumPy arrays have it."""

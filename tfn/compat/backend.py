@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tfn.eager import devices as eager
-from tfn.eager.run import clear_caches
+from tfn import __version__, clear_caches
+from tfn.extend import devices as eager
 from tfn.extend import frozen
-from tfn.trace.mesh import Device
-from tfn.version import __version__
+from tfn.sharding import Device
 
 
 @frozen

@@ -12,10 +12,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfn import lax
+from tfn import checkpoint_name, lax
 from tfn import numpy as tnp
 from tfn.compat.primitives import Primitive
-from tfn.transforms.checkpoint import checkpoint_name
 
 Function = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfn import lax
 from tfn.dtypes import INTEGERS
-from tfn.eager.run import asarray
+from tfn.extend import run
 
 ARGUMENTS_BY_BRANCH = 4
 """The number of arguments of a `cond` whose branches have operands of their own."""
@@ -35,7 +35,7 @@ def fori_loop(
         >>> float(fori_loop(0.0, 2.5, lambda i, total: total + i, 0.0))
         3.0
     """
-    low, high = asarray(lower), asarray(upper)
+    low, high = run.asarray(lower), run.asarray(upper)
     if low.dtype in INTEGERS and high.dtype in INTEGERS:
         return lax.fori_loop(lower, upper, body_fun, init_val, **options)
     _, value = lax.while_loop(

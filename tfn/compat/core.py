@@ -10,21 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import optree
 
-from tfn import tree
-from tfn._support.sections import section
+from tfn import jit, process_index, process_indices, tree, vjp
 from tfn.array import Array
 from tfn.compat.avals import ShapedArray, float0, typeof
 from tfn.compat.jaxprs import Jaxpr, JaxprEqn, Var
 from tfn.compat.linear_util import WrappedFun
 from tfn.dtypes import INEXACT, canonical
-from tfn.eager.devices import process_index, process_indices
 from tfn.errors import ArgumentError, ConcretizationTypeError, TreeError
-from tfn.extend import frozen
+from tfn.extend import Argnums, frozen, section, traces
 from tfn.random import keys
-from tfn.trace import traces
-from tfn.transforms.arguments import Argnums
-from tfn.transforms.jit import jit
-from tfn.transforms.linearize import vjp
 from tfn.transforms.shard.axes import live
 
 # Jaxprs and traces.

@@ -18,21 +18,14 @@ from typing import Any, NamedTuple
 
 import optree
 
-from tfn import tree
-from tfn._support.sections import section
+from tfn import jit, tree, vjp
 from tfn.compat.avals import ShapedArray
 from tfn.compat.jaxprs import typed
 from tfn.dtypes import INEXACT
-from tfn.eager import run
 from tfn.errors import ArgumentError, ExportError, NotAvailableError, TreeError
-from tfn.exporting import symbolic_dims
-from tfn.exporting.portable import Portable
-from tfn.exporting.serialize import deserialize as read
-from tfn.exporting.symbolic import Symbolic, anyhow
-from tfn.exporting.symbolic_dims import Polynomial
-from tfn.extend import Jitted, ShapeDtypeStruct, frozen, name_of
-from tfn.transforms.jit import jit
-from tfn.transforms.linearize import vjp
+from tfn.exporting import Polynomial, Portable, Symbolic, anyhow, symbolic_dims
+from tfn.exporting import deserialize as read
+from tfn.extend import Jitted, ShapeDtypeStruct, frozen, name_of, run, section
 
 Function = Callable[..., Any]
 

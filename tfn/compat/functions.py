@@ -9,11 +9,8 @@ from tfn import tree
 from tfn.compat.avals import ShapedArray
 from tfn.compat.jaxprs import ClosedJaxpr, Jaxpr, closed_jaxpr
 from tfn.compat.linear_util import WrappedFun
-from tfn.eager import run
 from tfn.errors import ArgumentError, UnexpectedTracerError
-from tfn.extend import ShapeDtypeStruct, frozen, mutable, walk
-from tfn.trace import bind, traces
-from tfn.trace.jaxpr import close
+from tfn.extend import ShapeDtypeStruct, bind, close, frozen, mutable, run, traces, walk
 
 
 def debug_info(*facts: object, **more: object) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
+from tfn import Ref
 from tfn.array import Array
 from tfn.compat.attributes import ATTRIBUTES
 from tfn.compat.avals import typeof
@@ -18,7 +19,6 @@ from tfn.compat.settings import as_in_jax, config, flags_of_xla, from_environmen
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.extend import frozen
 from tfn.random import keys
-from tfn.trace.refs import Ref
 from tfn.transforms.annotations import HELD
 from tfn.transforms.jit import SHARES
 

@@ -18,19 +18,34 @@ from tfn import tree
 from tfn.compat.avals import ShapedArray
 from tfn.compat.linear_util import WrappedFun, wrap_init
 from tfn.compat.primitives import Primitive, PrimitiveRules
-from tfn.eager import run
+from tfn.extend import (
+    SEVERAL,
+    Argnums,
+    Op,
+    ShapeDtypeStruct,
+    UOp,
+    argument,
+    as_value,
+    bind,
+    build,
+    close,
+    const,
+    frozen,
+    function,
+    inline,
+    param,
+    print_jaxpr,
+    regions,
+    run,
+    runtime,
+    traces,
+    tracing,
+    walk,
+)
 from tfn.extend import Jaxpr as Closed
-from tfn.extend import Op, ShapeDtypeStruct, UOp, as_value, const, frozen, function, param, walk
-from tfn.trace import bind, refs, runtime, traces
-from tfn.trace.argument import Leaf, Param
-from tfn.trace.build import several
-from tfn.trace.jaxpr import close, inline, print_jaxpr
-from tfn.trace.op import SEVERAL
-from tfn.trace.regions import results
+from tfn.trace import refs
 from tfn.trace.uop import remembered
-from tfn.transforms.arguments import Argnums
 from tfn.transforms.static_args import Selection
-from tfn.transforms.tracing import record
 
 
 class Var:
@@ -104,9 +119,9 @@ def bind_op(
         consts = [[*map(run.asarray, f.consts)] for f in functions]
         bodies = [_widened(f, i, consts) for i, f in enumerate(bodies)]
         values += [x for own in consts for x in own]
-    leaves = [UOp(Op.LEAF, (), Leaf(x.shape, x.dtype)) for x in values]
+    leaves = [UOp(Op.LEAF, (), argument.Leaf(x.shape, x.dtype)) for x in values]
     node = UOp(op, (*leaves[:at], *bodies, *leaves[at:]), arg)
-    jaxpr, _ = close(several(node), leaves)
+    jaxpr, _ = close(build.several(node), leaves)
     return bind.call(jaxpr, values, [False] * len(jaxpr.outputs))
 
 
@@ -125,7 +140,7 @@ def _widened(f: UOp, number: int, consts: Sequence[Sequence[Any]]) -> UOp:
     count = len(f.arg.params) - len(consts[number])
     own = count + sum(map(len, consts[:number]))
     types = [*f.arg.params[:count], *(x for some in consts for x in some)]
-    params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types))
+    params = tuple(argument.Param(i, x.shape, x.dtype) for i, x in enumerate(types))
     taken = [*params[:count], *params[own : own + len(consts[number])]]
     return function(inline(Closed(f), [param(p) for p in taken]), params)
 
@@ -238,7 +253,7 @@ def view(function: UOp) -> tuple[list[JaxprEqn], list[Any], list[Any]]:
 
 def types_of(node: UOp) -> Iterator[tuple[Any, Any]]:
     """Shape and dtype of each result of a node of several."""
-    for i in range(len(results(node))):
+    for i in range(len(regions.results(node))):
         got = UOp(Op.GET, (node,), i)
         yield got.shape, got.dtype
 
@@ -311,7 +326,7 @@ def closed_jaxpr(
     Each value that it captures is a constant of its own, as JAX has it: libraries close two
     functions that compute the same of different values, and compare their constants' number.
     """
-    recorded = record("make_jaxpr", fun, call, types, known=False, apart=True)
+    recorded = tracing.record("make_jaxpr", fun, call, types, known=False, apart=True)
     inputs = [*recorded.inputs, *recorded.before]
     closed, captured = close([*recorded.after, *recorded.outputs], inputs)
     jaxpr = Jaxpr(closed.function, len(recorded.inputs), recorded.cells, tuple(recorded.weak))

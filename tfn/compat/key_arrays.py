@@ -11,10 +11,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tfn import tree
+from tfn import tree, vmap
 from tfn.errors import TreeError
-from tfn.random.keys import Key
-from tfn.transforms.vmap import vmap
+from tfn.random import Key
 
 # fmt: off
 MOVES: dict[str, frozenset[str]] = {

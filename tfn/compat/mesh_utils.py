@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn.eager import devices as eager_devices
 from tfn.errors import DeviceError
 from tfn.extend import Shape
+from tfn.extend import devices as eager_devices
 
 
 def create_device_mesh(

@@ -17,7 +17,7 @@ from tfn.compat.ufuncs import PAIRS, with_methods
 from tfn.errors import NotAvailableError
 from tfn.extend import shown
 from tfn.numpy.creation import resolved
-from tfn.trace.named_sharding import PartitionSpec
+from tfn.sharding import PartitionSpec
 
 # fmt: off
 _LINALG = ("cho_factor cho_solve cholesky det eigh inv lu lu_factor lu_solve qr solve "

@@ -12,20 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tfn import pure_callback
 from tfn.compat.avals import ShapedArray, typeof
 from tfn.compat.zeros import UndefinedPrimal, Zero
-from tfn.eager import run
 from tfn.errors import ArgumentError, MissingRuleError
-from tfn.extend import ShapeDtypeStruct, UOp, frozen
-from tfn.trace import bind, effects, traces
-from tfn.trace.build import moveaxis
+from tfn.extend import ShapeDtypeStruct, UOp, bind, build, frozen, run, traces, tracing
+from tfn.trace import effects
 from tfn.transforms import custom_rules
 from tfn.transforms.body import Lanes
-from tfn.transforms.callback import pure_callback
 from tfn.transforms.custom import as_values, custom, enclosed, rule_trace
 from tfn.transforms.custom_rules import Tangents
 from tfn.transforms.scan_rules import Batch, Pull, Push
-from tfn.transforms.tracing import record
 
 Rule = Callable[..., Any]
 
@@ -168,7 +165,7 @@ def _recorded(primitive: Primitive, values: list[Any], params: dict[str, Any]) -
     def call(leaves: list[Any]) -> Any:
         return tuple(primitive.results(body(*leaves, **params)))
 
-    recorded = record(f"the primitive {primitive.name}", body, call, values)
+    recorded = tracing.record(f"the primitive {primitive.name}", body, call, values)
     if recorded.trace.concretized:
         for value in values:
             if value.owner is not None:
@@ -341,4 +338,4 @@ def _lanes(trace: traces.Trace, value: Any, axis: int | None) -> Lanes:
     graph = bind.lift(run.asarray(value), trace)
     if axis is None:
         return Lanes(graph, False)
-    return Lanes(moveaxis(graph, axis % graph.ndim, 0), True)
+    return Lanes(build.moveaxis(graph, axis % graph.ndim, 0), True)

@@ -14,9 +14,9 @@ import numpy as np
 import optree
 
 from tfn import tree
-from tfn._support.sections import section
 from tfn.compat.avals import typeof
 from tfn.errors import TreeError, ours
+from tfn.extend import section
 
 BACKENDS: dict[str, object] = {}
 """The backends of JAX that have been started: none."""

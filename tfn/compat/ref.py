@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfn import Ref as Ref
+from tfn import freeze as freeze
+from tfn import new_ref as new_ref
 from tfn.compat.avals import AbstractRef as AbstractRef
 from tfn.errors import NotAvailableError
 from tfn.numpy import zeros
-from tfn.trace.refs import Ref as Ref
 from tfn.trace.refs import View
-from tfn.trace.refs import freeze as freeze
-from tfn.trace.refs import new_ref as new_ref
 
 
 def get(ref: Ref | View, idx: Any = ...) -> Any:

@@ -12,11 +12,11 @@ from tfn.compat.names import VERSION
 from tfn.config import config as tfn_config
 from tfn.config import launcher_variables
 from tfn.errors import ArgumentError
+from tfn.extend import traces
 from tfn.numpy.indexing import STATIC_CHECKS
 from tfn.numpy.updates import CUTS
 from tfn.random.keys import set_default_generator
 from tfn.scopes import named_scope
-from tfn.trace import traces
 from tfn.transforms.disable import DISABLED
 
 __version__ = VERSION

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn import tree
-from tfn.transforms.linearize import jvp, vjp
+from tfn import jvp, tree, vjp
 
 TOLERANCE = {2: 1e-1, 4: 2e-3, 8: 1e-5}
 """Relative error that is accepted, by the size in bytes of a real number: that of a central

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tfn
+from tfn import jit as tfn_jit
 from tfn import tree
 from tfn.compat.avals import ShapedArray, float0, typeof
 from tfn.compat.zeros import Float0, zeros_like_aval
@@ -19,10 +20,9 @@ from tfn.dtypes import INEXACT
 from tfn.eager.arrays import weaken
 from tfn.eager.run import asarray as run_asarray
 from tfn.errors import CallbackError
+from tfn.extend import wraps
 from tfn.transforms import callback as callbacks
 from tfn.transforms import tangents
-from tfn.transforms.arguments import wraps
-from tfn.transforms.jit import jit as tfn_jit
 
 _HINTS = frozenset(
     {

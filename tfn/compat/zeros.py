@@ -14,7 +14,7 @@ import numpy as np
 from tfn import numpy as tnp
 from tfn import tree
 from tfn.compat.avals import ShapedArray, float0, typeof
-from tfn.eager import run
+from tfn.extend import run
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from tfn.distributed.controller import Controller
 from tfn.distributed.gang import Gang, RayGang
 from tfn.distributed.session import DEADLINE_S, is_initialized
 from tfn.distributed.specification import LOCAL, HostItem, parse
-from tfn.eager import devices
 from tfn.errors import ArgumentError, DistributedError, HostSpecificationError
+from tfn.extend import devices
 
 T = TypeVar("T")
 RESTARTS = 3

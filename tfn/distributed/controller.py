@@ -28,16 +28,15 @@ from tfn.distributed import wire
 from tfn.distributed.gang import Gang
 from tfn.distributed.remote import KEPT_BYTES, NAME, RemoteBuffer, as_buffer, remote, size_bytes
 from tfn.distributed.specification import HostItem
-from tfn.eager import devices, placement, platforms, registry, run, stacks
-from tfn.eager.arrays import concrete
+from tfn.eager import placement, registry, stacks
 from tfn.errors import DeletedArrayError, DistributedError, TfnError
-from tfn.exporting.portable import Portable
-from tfn.extend import Jaxpr, mutable
+from tfn.exporting import Portable
+from tfn.extend import Jaxpr, concrete, devices, mutable, platforms, processes, run
+from tfn.sharding import NamedSharding, PartitionSpec, Sharding
 from tfn.trace.inline import names_devices
 from tfn.trace.mesh import mesh_of
-from tfn.trace.named_sharding import NamedSharding, PartitionSpec, Sharding
 from tfn.trace.place import Request
-from tfn.trace.processes import blocks, processes
+from tfn.trace.processes import blocks
 from tfn.trace.sharding import stacked_shape, stacking
 from tfn.transforms.shard import program as partitioner
 

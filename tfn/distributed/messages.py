@@ -12,13 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tfn._support import events
 from tfn.distributed.courier import Courier, Deferred
 from tfn.distributed.reduction import Reduction
 from tfn.distributed.transport import Pending, Transport
 from tfn.dtypes import SHORT
-from tfn.trace.processes import Arrays, Message
-from tfn.trace.sharding import Exchange
+from tfn.extend import Exchange, Message, events
+from tfn.trace.processes import Arrays
 
 PACK_MAX_BYTES = 64 << 10
 """The largest value that is copied into one buffer with others: copying 64 KiB takes 5 us, and a

@@ -11,11 +11,10 @@ import numpy as np
 from tfn import tree
 from tfn.array import Array
 from tfn.distributed.session import is_initialized, session
-from tfn.eager import run, shards, stacks, transfer
+from tfn.eager import shards, stacks, transfer
 from tfn.errors import DistributedError
-from tfn.trace.mesh import Mesh
-from tfn.trace.named_sharding import NamedSharding, PartitionSpec
-from tfn.trace.processes import processes
+from tfn.extend import processes, run
+from tfn.sharding import Mesh, NamedSharding, PartitionSpec
 from tfn.transforms.shard.jit_shardings import spread
 
 

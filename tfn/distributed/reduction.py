@@ -20,10 +20,19 @@ import numpy as np
 
 from tfn.config import config
 from tfn.dtypes import DType
-from tfn.eager import run
-from tfn.extend import Buffer, Executable, Jaxpr, Op, UOp, frozen, function, param
-from tfn.trace.argument import Param
-from tfn.trace.build import accumulator, cast
+from tfn.extend import (
+    Buffer,
+    Executable,
+    Jaxpr,
+    Op,
+    UOp,
+    argument,
+    build,
+    frozen,
+    function,
+    param,
+    run,
+)
 
 Array = np.ndarray[Any, Any]
 PLATFORMS = ("cpu", "cpu-debug", "python")
@@ -94,11 +103,11 @@ def _address(x: Array) -> int:
 
 @lru_cache(maxsize=256)
 def _program(op: Op, dtype: DType, ranks: int, size: int, platform: str) -> Executable:
-    params = tuple([Param(i, (size,), dtype) for i in range(ranks)])
-    wide = accumulator(dtype) if op in (Op.ADD, Op.MUL) else dtype
-    terms = [cast(param(p), wide) for p in params]
+    params = tuple([argument.Param(i, (size,), dtype) for i in range(ranks)])
+    wide = build.accumulator(dtype) if op in (Op.ADD, Op.MUL) else dtype
+    terms = [build.cast(param(p), wide) for p in params]
     total = fold(lambda x, y: UOp(op, (x, y)), terms)
-    jaxpr = Jaxpr(function([cast(total, dtype)], params))
+    jaxpr = Jaxpr(function([build.cast(total, dtype)], params))
     return run.ready(jaxpr, platform, "all_reduce")[1]
 
 

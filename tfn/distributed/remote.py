@@ -15,8 +15,7 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.errors import DeviceError
-from tfn.extend import Buffer, Device, Executable, Learn, Program, Shape, Target
-from tfn.hw.memory import unshared, without_address
+from tfn.extend import Buffer, Device, Executable, Learn, Program, Shape, Target, memory
 
 NAME = "remote"
 KEPT_BYTES = 4096
@@ -74,7 +73,7 @@ class RemoteBuffer:
         Raises:
             DeviceError: always.
         """
-        raise without_address(NAME)
+        raise memory.without_address(NAME)
 
 
 def as_buffer(buffer: RemoteBuffer) -> Buffer:
@@ -111,7 +110,7 @@ class RemoteMemory:
         Raises:
             ArgumentError: always.
         """
-        raise unshared("the array is for the workers of a cluster")
+        raise memory.unshared("the array is for the workers of a cluster")
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
         """The contents, brought here."""

@@ -39,8 +39,8 @@ from tfn.distributed.report import deadline_s as deadline_of_job
 from tfn.distributed.shared import SharedTransport
 from tfn.distributed.transport import Alone, Pending, Transport, timeout, wait
 from tfn.errors import DistributedError, ProgramMismatchError, WorkerLostError
-from tfn.extend import mutable
-from tfn.trace.processes import Clock, HostGrid, processes
+from tfn.extend import mutable, processes
+from tfn.trace.processes import Clock, HostGrid
 
 DEADLINE_S = 300.0
 """Seconds for which a message is waited for: longer than compiling a large program takes, which

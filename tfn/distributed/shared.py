@@ -30,7 +30,7 @@ import numpy as np
 from tfn.config import config
 from tfn.distributed.reduction import Called, Reduction
 from tfn.distributed.transport import Arrived, Pairs, Pending, Transport
-from tfn.eager import run
+from tfn.extend import run
 from tfn.hw.cpu import exchange
 from tfn.hw.cpu.exchange import STEP
 

@@ -24,8 +24,15 @@ import numpy as np
 from tfn import errors
 from tfn.errors import ArgumentError, DistributedError, TfnError
 from tfn.exporting.codec import decode, encode
-from tfn.trace.mesh import AxisType, Device, Mesh
-from tfn.trace.named_sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from tfn.sharding import (
+    AxisType,
+    Device,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+)
 from tfn.trace.place import Request
 
 pack: Callable[[Any], bytes] = encode

@@ -26,13 +26,10 @@ from tfn.array import Array
 from tfn.config import config
 from tfn.distributed import session, wire
 from tfn.distributed.launchers import launch
-from tfn.eager import devices, run, shards, stacks
-from tfn.eager.arrays import concrete
+from tfn.eager import shards, stacks
 from tfn.errors import DistributedError, SecurityError
-from tfn.exporting.portable import Portable
-from tfn.exporting.serialize import deserialize
-from tfn.extend import Jaxpr
-from tfn.trace.processes import processes
+from tfn.exporting import Portable, deserialize
+from tfn.extend import Jaxpr, concrete, devices, processes, run
 from tfn.trace.sharding import stacked_shape
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
+from tfn._support.lazy import by_name
 from tfn.array import Array
 from tfn.config import config
 from tfn.errors import DeviceError
-from tfn.hw import cuda, dsp, opencl
 from tfn.hw.cpu.device import cpu
 from tfn.hw.device import Device
 from tfn.hw.guards import DEBUG
@@ -16,38 +17,20 @@ from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.trace.jaxpr import Jaxpr
 
-
-def _opencl() -> Device:
-    """Loads its files only now: most programs run on a processor without a driver."""
-    return opencl.device.opencl()
-
-
-def _dsp_fastrpc() -> Device:
-    return dsp.device.dsp_fastrpc()
-
-
-def _cuda() -> Device:
-    """Loads its files, and the driver of the GPU, only now."""
-    return cuda.device.cuda()
-
-
-def _cuda_debug() -> Device:
-    """The same GPU, with kernels that are waited for one by one."""
-    return cuda.device.cuda(cuda.device.DEBUG)
-
-
-def _dsp() -> Device:
-    """Loads its files only now, too."""
-    return dsp.device.dsp()
-
-
 # fmt: off
 MAKERS: dict[str, Callable[[], Device]] = {
-    "cpu": cpu, DEBUG: cpu, "cuda": _cuda, "cuda-debug": _cuda_debug, "opencl": _opencl,
-    "dsp": _dsp, "dsp-fastrpc": _dsp_fastrpc, "python": python, "null": null,
+    "cpu": cpu, DEBUG: cpu, "python": python, "null": null,
+    "cuda":        by_name("tfn.hw.cuda.device.cuda"),
+    "cuda-debug":  partial(by_name("tfn.hw.cuda.device.cuda"), "cuda-debug"),
+    "opencl":      by_name("tfn.hw.opencl.device.opencl"),
+    "dsp":         by_name("tfn.hw.dsp.device.dsp"),
+    "dsp-fastrpc": by_name("tfn.hw.dsp.device.dsp_fastrpc"),
 }
 # fmt: on
-"""The devices by name.  A new one needs its row here, and nothing else outside `tfn/hw`."""
+"""The devices by name; files and drivers of those in text are loaded at their first use.
+
+A new one needs its row here, and nothing else outside of its folder.
+"""
 DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
 """Platforms whose devices are those of a driver: there may be none on this machine."""
 

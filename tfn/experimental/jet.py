@@ -10,11 +10,9 @@ from tfn import tree
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError, GradientError, TreeError
 from tfn.experimental.taylor import Propagation, Series
-from tfn.extend import UOp, a_function, as_value, several
-from tfn.trace.build import cast, zeros
+from tfn.extend import UOp, a_function, as_value, build, several, tracing
 from tfn.transforms.arguments import show
 from tfn.transforms.grad import variable
-from tfn.transforms.tracing import record
 
 
 def jet(
@@ -70,7 +68,7 @@ def jet(
                 "jet differentiates by floating and complex arguments", got=show(value)
             )
     terms = [_term(structure, tuple(some[k] for some in series), k) for k in range(order)]
-    recorded = record(
+    recorded = tracing.record(
         "jet", fun, lambda xs: fun(*tree.unflatten(structure, xs)), values, known=True
     )
     curves: dict[UOp, Series] = {}
@@ -83,13 +81,15 @@ def jet(
                     f"term {k} of argument {i} of jet must be of the shape of the argument",
                     got=f"{show(term)} instead of {show(value)}",
                 )
-            scaled = cast(variable(term, term), value.dtype)
+            scaled = build.cast(variable(term, term), value.dtype)
             curve.append(scaled / factorial(k + 1) if factorial_scaled else scaled)
         curves[x] = curve
     found = Propagation(order, curves).series(recorded.outputs)
     rows = [
         [
-            zeros(u.shape, u.dtype) if y is None else y * (factorial(k) if factorial_scaled else 1)
+            build.zeros(u.shape, u.dtype)
+            if y is None
+            else y * (factorial(k) if factorial_scaled else 1)
             for k, y in enumerate(row[1:], 1)
         ]
         for u, row in zip(recorded.outputs, found, strict=True)

@@ -14,16 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tfn import lax, tree
+from tfn import closure_convert, custom_vjp, jit, lax, tree, vjp
 from tfn import numpy as tnp
 from tfn.dtypes import INEXACT
 from tfn.errors import DTypeError, ShapeError
 from tfn.extend import a_function
 from tfn.flatten_util import ravel_pytree
-from tfn.transforms.closure import closure_convert
-from tfn.transforms.custom_vjp import custom_vjp
-from tfn.transforms.jit import jit
-from tfn.transforms.linearize import vjp
 
 Function = Callable[..., Any]
 

@@ -19,11 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn.dtypes import INEXACT
-from tfn.extend import Jaxpr, Op, UOp, form, walk
-from tfn.trace.build import several, zeros
-from tfn.trace.jaxpr import inline
-from tfn.trace.op import SEVERAL
-from tfn.trace.regions import settle
+from tfn.extend import SEVERAL, Jaxpr, Op, UOp, build, form, inline, regions, walk
 from tfn.transforms.body import closed, depending, fresh, opened, scan
 from tfn.transforms.jvp import JVP
 
@@ -136,11 +132,11 @@ class Propagation:
         at = [u for u in values if isinstance(u, UOp)]
         if len(at) < len(values):  # a part of a derivative that is zero
             at = [
-                u if isinstance(u, UOp) else zeros(s.shape, s.dtype)
+                u if isinstance(u, UOp) else build.zeros(s.shape, s.dtype)
                 for u, s in zip(values, node.src, strict=True)
             ]
         new = UOp(node.op, tuple(at), node.arg)
-        return tuple(several(new)) if node.op in SEVERAL else new
+        return tuple(build.several(new)) if node.op in SEVERAL else new
 
     def _by_equation(self, node: UOp, k: int) -> UOp | tuple[UOp | None, ...] | None:
         """The differential equation of a node, solved for the next coefficient."""
@@ -179,7 +175,7 @@ class Propagation:
 
     def _filled(self, u: UOp, k: int) -> UOp:
         found = self._one(u, k)
-        return zeros(u.shape, u.dtype) if found is None else found
+        return build.zeros(u.shape, u.dtype) if found is None else found
 
     def _scan(self, node: UOp, k: int) -> tuple[UOp | None, ...]:
         """A loop that carries the coefficients of its carries."""
@@ -194,7 +190,7 @@ class Propagation:
             grown = [m or following.get(i) in dependent for i, m in enumerate(moving)]
             return None, [m and x.dtype in INEXACT for m, x in zip(grown, inputs, strict=True)]
 
-        _, moving = settle(step, [self._moves(s, k) for s in operands])
+        _, moving = regions.settle(step, [self._moves(s, k) for s in operands])
         leaves = [
             [fresh(x) for _ in range(k)] if m else [] for x, m in zip(inputs, moving, strict=True)
         ]
@@ -217,7 +213,7 @@ class Propagation:
         body_carries = flat(
             [ys[0] for ys in found],
             [
-                [zeros(x.shape, x.dtype) if y is None else y for y in ys[1:]] if more else []
+                [build.zeros(x.shape, x.dtype) if y is None else y for y in ys[1:]] if more else []
                 for ys, x, more in zip(found, inputs[groups[1]], leaves[groups[1]])
             ],
             slice(0, carries),

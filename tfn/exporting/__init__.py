@@ -17,3 +17,18 @@ In reading order:
     symbolic: shape-polymorphic functions, proved to fit for all sizes.
     serialize: portable functions to bytes and back.
 """
+
+from tfn.extend import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.exporting import generalize as generalize
+    from tfn.exporting import symbolic_dims as symbolic_dims
+    from tfn.exporting.portable import Input as Input
+    from tfn.exporting.portable import Outline as Outline
+    from tfn.exporting.portable import Portable as Portable
+    from tfn.exporting.serialize import deserialize as deserialize
+    from tfn.exporting.symbolic import Symbolic as Symbolic
+    from tfn.exporting.symbolic import anyhow as anyhow
+    from tfn.exporting.symbolic_dims import Numbers as Numbers
+    from tfn.exporting.symbolic_dims import Polynomial as Polynomial
+    from tfn.exporting.symbolic_dims import symbolic_shape as symbolic_shape

@@ -24,54 +24,34 @@ import numpy as np
 from tfn.dtypes import SHORT, DType
 from tfn.errors import ExportError
 from tfn.exporting.symbolic_dims import Polynomial, Ratio
-from tfn.extend import Op
-from tfn.trace.argument import (
-    Call,
-    Cond,
-    Const,
-    Conv,
-    Dot,
-    Fft,
-    FftType,
-    Function,
-    Gather,
-    Iota,
-    Pad,
-    Param,
-    Reduce,
-    Scan,
-    Scatter,
-    Shrink,
-    Sort,
-    While,
-)
-from tfn.trace.sharding import Axis, Collective, Exchange, Partition
+from tfn.extend import Axis, Collective, Exchange, Op, Partition, argument
+from tfn.lax import FftType
 
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         Axis,
-        Call,
+        argument.Call,
         Collective,
-        Cond,
-        Const,
-        Conv,
-        Dot,
-        Fft,
-        Function,
-        Gather,
-        Iota,
-        Pad,
-        Param,
+        argument.Cond,
+        argument.Const,
+        argument.Conv,
+        argument.Dot,
+        argument.Fft,
+        argument.Function,
+        argument.Gather,
+        argument.Iota,
+        argument.Pad,
+        argument.Param,
         Partition,
         Polynomial,
         Ratio,
-        Reduce,
-        Scan,
-        Scatter,
-        Shrink,
-        Sort,
-        While,
+        argument.Reduce,
+        argument.Scan,
+        argument.Scatter,
+        argument.Shrink,
+        argument.Sort,
+        argument.While,
     )
 }
 """The classes of records that bytes may hold."""

@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn._support.validate import file_path
-from tfn.eager.placement import of_whole
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.header import header
 from tfn.exporting.module import module
@@ -30,22 +28,26 @@ from tfn.extend import (
     Jaxpr,
     Jitted,
     Language,
+    LlvmCompiler,
     Op,
     Program,
     ShapeDtypeStruct,
     Target,
     a_function,
+    file_path,
     frozen,
+    host,
     integer,
     name_of,
+    of_whole,
     one_of,
     pipeline,
     replacing,
+    requested,
+    runtime,
 )
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
-from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.cpu.target import host, requested
 from tfn.inspect.verify import report
 from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.lower.codegen.render import driver
@@ -54,7 +56,6 @@ from tfn.lower.codegen.render.c import kernel as c_kernel
 from tfn.lower.languages import HEXAGON, LLVM
 from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.program import host_calls
-from tfn.trace import runtime
 from tfn.trace.inline import runnable
 from tfn.transforms.arguments import argument_names, parameter_names
 

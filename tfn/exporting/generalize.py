@@ -25,8 +25,7 @@ from tfn.exporting.container import written
 from tfn.exporting.portable import Input, Portable, stored
 from tfn.exporting.symbolic_dims import Monomial, Numbers, Polynomial, Ratio, Scope
 from tfn.exporting.wellformed import SYMBOL_LIMIT
-from tfn.trace import source_lines
-from tfn.trace.argument import Const
+from tfn.extend import argument, source_lines
 from tfn.trace.uop import Rows, from_rows
 
 _LARGE = (10_007, 1_018, 211)
@@ -168,11 +167,11 @@ class Fit:
                 return polynomial
         elif all(type(v) is tuple and len(v) == len(first) for v in values):
             return tuple(self._unified(list(many), row) for many in zip(*values, strict=True))
-        elif isinstance(first, Const):
+        elif isinstance(first, argument.Const):
             bits = self._constant(values)
             if bits is not None:
                 shape = self._unified([v.shape for v in values], row)
-                return Const(first.dtype, bits, shape)
+                return argument.Const(first.dtype, bits, shape)
         elif is_dataclass(first) and all(type(v) is type(first) for v in values):
             kind: Any = type(first)
             names = [f.name for f in fields(first) if f.compare]
@@ -194,7 +193,7 @@ class Fit:
                 return Polynomial.of(factors)
         return None
 
-    def _constant(self, values: Sequence[Const]) -> Any:
+    def _constant(self, values: Sequence[argument.Const]) -> Any:
         """The bits of constants: equal, a size, or a number divided by a size."""
         bits = [v.bits for v in values]
         dtype = values[0].dtype

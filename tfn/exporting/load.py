@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.validate import file_path
 from tfn.dtypes import canonical
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.header import ERRORS
 from tfn.exporting.signature import ABI, ALIGNMENT, DIGEST, MAGIC, Field, Signature
-from tfn.extend import Target, parsing, shown
+from tfn.extend import Target, file_path, parsing, shown
 
 _HINT = "export it again, or copy it again"
 _DIGEST = 64  # hexadecimal digits of SHA-256

@@ -19,10 +19,19 @@ from tfn import tree
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.container import read_again, written
-from tfn.extend import Jaxpr, Jitted, Shape, ShapeDtypeStruct, as_value, frozen, name_of
+from tfn.extend import (
+    Jaxpr,
+    Jitted,
+    Shape,
+    ShapeDtypeStruct,
+    argument,
+    as_value,
+    bind,
+    frozen,
+    name_of,
+    runtime,
+)
 from tfn.lax.linalg.lapack_programs import without_lapack
-from tfn.trace import bind, runtime
-from tfn.trace.argument import Param
 from tfn.transforms.arguments import show
 
 Path = tuple[str | int, ...]
@@ -152,7 +161,7 @@ class Signature(Protocol):
         """Whether each result has a weak dtype."""
 
 
-def agree(signature: Signature, params: Sequence[Param], results: int) -> None:
+def agree(signature: Signature, params: Sequence[argument.Param], results: int) -> None:
     """Refuse a signature that does not match parameters and the number of results.
 
     Raises:

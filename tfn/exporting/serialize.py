@@ -29,8 +29,7 @@ from tfn.exporting.container import opened
 from tfn.exporting.portable import Input, Portable
 from tfn.exporting.symbolic import Symbolic, anyhow
 from tfn.exporting.wellformed import refused, signature
-from tfn.extend import Jaxpr
-from tfn.trace import runtime
+from tfn.extend import Jaxpr, runtime
 
 
 def serialize(

@@ -9,10 +9,9 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.exporting.signature import Field, Signature
-from tfn.extend import Program, Target
+from tfn.extend import Program, Space, Target
 from tfn.lower.codegen.render.c.threads import POOL
 from tfn.lower.codegen.render.c.unit import unit
-from tfn.lower.program import Space
 
 WORDS_PER_LINE = 12
 MANIFEST_LINE_CHARACTERS = 90

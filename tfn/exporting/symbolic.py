@@ -41,9 +41,7 @@ from tfn.exporting.generalize import Fit, show, witnesses
 from tfn.exporting.portable import Input, Outline, Portable, agree, arranged, portable, stored
 from tfn.exporting.symbolic_dims import Numbers, Polynomial, Ratio, Scope, Size, Undecided
 from tfn.exporting.wellformed import Row
-from tfn.extend import Jaxpr, Op, ShapeDtypeStruct, frozen, name_of
-from tfn.trace import source_lines
-from tfn.trace.argument import Const
+from tfn.extend import Jaxpr, Op, ShapeDtypeStruct, argument, frozen, name_of, source_lines
 from tfn.trace.primitives import PRIMITIVES
 from tfn.transforms.arguments import show as typed
 
@@ -221,9 +219,9 @@ def mapped(value: object, put: Callable[[Polynomial], Any], numbers: Numbers | N
         return put(value)
     if isinstance(value, tuple):
         return tuple([mapped(x, put, numbers) for x in value])
-    if isinstance(value, Const) and isinstance(value.bits, Ratio):
+    if isinstance(value, argument.Const) and isinstance(value.bits, Ratio):
         bits = value.bits.bits(value.dtype, numbers) if numbers is not None else 0
-        return Const(value.dtype, bits, mapped(value.shape, put))
+        return argument.Const(value.dtype, bits, mapped(value.shape, put))
     if is_dataclass(value) and not isinstance(value, type):
         new = {f.name: mapped(getattr(value, f.name), put, numbers) for f in fields(value)}
         return type(value)(**new)
@@ -372,7 +370,7 @@ def whole(value: Any, scope: Scope) -> None:
         return p
 
     mapped(value, check)
-    if isinstance(value, Const) and isinstance(value.bits, Ratio):
+    if isinstance(value, argument.Const) and isinstance(value.bits, Ratio):
         check(value.bits.polynomial)
         if value.bits.over and not scope.always(">", value.bits.polynomial):
             raise Undecided(f"whether {value.bits.polynomial} is positive")

@@ -23,30 +23,22 @@ import numpy as np
 from tfn.dtypes import BOOL, SHORT
 from tfn.errors import ExportError, TfnError
 from tfn.exporting.symbolic_dims import Polynomial, Ratio
-from tfn.extend import Op, UOp, frozen, shown
-from tfn.trace import regions
-from tfn.trace.argument import (
-    Call,
-    Cond,
-    Const,
-    Conv,
-    Dot,
-    Fft,
-    FftType,
-    Function,
-    Gather,
-    Iota,
-    Pad,
-    Param,
-    Reduce,
-    Scan,
-    Scatter,
-    Shrink,
-    Sort,
-    While,
+from tfn.extend import (
+    SEVERAL,
+    Axis,
+    Collective,
+    Exchange,
+    Op,
+    Partition,
+    UOp,
+    argument,
+    frozen,
+    regions,
+    shown,
 )
-from tfn.trace.op import BINARY, COMPARE, MONOIDS, SEVERAL, UNARY
-from tfn.trace.sharding import OPEN, Axis, Collective, Exchange, Partition
+from tfn.lax import FftType
+from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY
+from tfn.trace.sharding import OPEN
 
 SIZE_LIMIT = 2**63 - 1
 """The size of an axis, and of an array in bytes: the range of a 64-bit index."""
@@ -144,7 +136,7 @@ def _pairs(x: object, symbols: Symbols) -> bool:
 
 def _parameters(x: object, symbols: Symbols) -> bool:
     """Parameters in the order of their numbers."""
-    param = _record(Param)
+    param = _record(argument.Param)
     return type(x) is tuple and all(param(p, symbols) and p.index == i for i, p in enumerate(x))
 
 
@@ -162,7 +154,7 @@ def _record(kind: type[Any]) -> Check:
 
 def _constant(x: Any, symbols: Symbols) -> bool:
     """The bits of one value; at many sizes they may be a number that depends on them."""
-    if type(x) is not Const or not _dtype(x.dtype, symbols) or not shape(x.shape, symbols):
+    if type(x) is not argument.Const or not _dtype(x.dtype, symbols) or not shape(x.shape, symbols):
         return False
     bits: Any = x.bits
     if type(bits) is Ratio:
@@ -207,12 +199,12 @@ shape: Check = _each(_sized(0))
 _positive: Check = _each(_sized(1))
 _count: Check = _plain(0)
 FIELDS: dict[type[Any], dict[str, Check]] = {
-    Param: {"index": _count, "shape": shape, "dtype": _dtype},
-    Iota: {"size": _sized(0), "dtype": _dtype},
-    Pad: {"low": shape, "high": shape, "interior": shape},
-    Shrink: {"start": shape, "stop": shape, "step": _positive},
-    Reduce: {"op": _one_of(*MONOIDS), "axes": _axes, "index": _optional(_dtype)},
-    Dot: {
+    argument.Param: {"index": _count, "shape": shape, "dtype": _dtype},
+    argument.Iota: {"size": _sized(0), "dtype": _dtype},
+    argument.Pad: {"low": shape, "high": shape, "interior": shape},
+    argument.Shrink: {"start": shape, "stop": shape, "step": _positive},
+    argument.Reduce: {"op": _one_of(*MONOIDS), "axes": _axes, "index": _optional(_dtype)},
+    argument.Dot: {
         "contract_a": _axes,
         "contract_b": _axes,
         "batch_a": _axes,
@@ -220,7 +212,7 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
         "dtype": _dtype,
         "tf32": _one_of(False, True),
     },
-    Conv: {
+    argument.Conv: {
         "strides": _positive,
         "padding": _pairs,
         "dilation_x": _positive,
@@ -230,26 +222,26 @@ FIELDS: dict[type[Any], dict[str, Check]] = {
         "dtype": _dtype,
         "tf32": _one_of(False, True),
     },
-    Fft: {"kind": _one_of(*FftType), "lengths": _positive},
-    Gather: {"batch": _plain(0, RANK_LIMIT), "sizes": shape},
-    Scatter: {
+    argument.Fft: {"kind": _one_of(*FftType), "lengths": _positive},
+    argument.Gather: {"batch": _plain(0, RANK_LIMIT), "sizes": shape},
+    argument.Scatter: {
         "batch": _plain(0, RANK_LIMIT),
         "op": _one_of(*MONOIDS, Op.WHERE),
         "distinct": _one_of(False),
         "whole": _one_of(False),
     },
-    Sort: {"keys": _plain(1), "shared": _one_of(False), "largest": _optional(_sized(0))},
-    Function: {"params": _parameters},
-    Scan: {
+    argument.Sort: {"keys": _plain(1), "shared": _one_of(False), "largest": _optional(_sized(0))},
+    argument.Function: {"params": _parameters},
+    argument.Scan: {
         "length": _sized(0),
         "reverse": _one_of(False, True),
         "consts": _count,
         "carries": _count,
         "associative": _one_of(False, True),
     },
-    While: {"cond_consts": _count, "body_consts": _count},
-    Cond: {"branches": _plain(1)},
-    Call: {"name": _text},
+    argument.While: {"cond_consts": _count, "body_consts": _count},
+    argument.Cond: {"branches": _plain(1)},
+    argument.Call: {"name": _text},
     Axis: {"name": _text, "size": _plain(1)},
     Collective: {
         "kind": _one_of(*Exchange),
@@ -365,8 +357,8 @@ def _from(least: int, argument: Check = _nothing) -> Form:
 
 FORMS: dict[Op, Form] = {
     Op.CONST: _of(0, _constant),
-    Op.PARAM: _of(0, _record(Param)),
-    Op.IOTA: _of(0, _record(Iota)),
+    Op.PARAM: _of(0, _record(argument.Param)),
+    Op.IOTA: _of(0, _record(argument.Iota)),
     **dict.fromkeys(UNARY | {Op.REAL, Op.IMAG, Op.DETACH, Op.GBARRIER}, _of(1)),
     **dict.fromkeys(BINARY | COMPARE | {Op.COMPLEX, Op.LDEXP}, _of(2)),
     **dict.fromkeys((Op.WHERE, Op.FMA), _of(3)),
@@ -376,24 +368,24 @@ FORMS: dict[Op, Form] = {
     Op.RESHAPE: _of(1, shape),
     Op.PERMUTE: _of(1, _axes),
     Op.EXPAND: _of(1, shape),
-    Op.PAD: _of(2, _record(Pad)),
-    Op.SHRINK: _of(1, _record(Shrink)),
+    Op.PAD: _of(2, _record(argument.Pad)),
+    Op.SHRINK: _of(1, _record(argument.Shrink)),
     Op.FLIP: _of(1, _axes),
     Op.CONCAT: _from(1, _plain(0, RANK_LIMIT)),
-    Op.REDUCE: _of(1, _record(Reduce)),
-    Op.DOT: _of(2, _record(Dot)),
-    Op.CONV: _of(2, _record(Conv)),
-    Op.FFT: _of(1, _record(Fft)),
-    Op.GATHER: _of(2, _record(Gather)),
-    Op.SCATTER: _of(3, _record(Scatter)),
-    Op.SORT: _from(1, _record(Sort)),
+    Op.REDUCE: _of(1, _record(argument.Reduce)),
+    Op.DOT: _of(2, _record(argument.Dot)),
+    Op.CONV: _of(2, _record(argument.Conv)),
+    Op.FFT: _of(1, _record(argument.Fft)),
+    Op.GATHER: _of(2, _record(argument.Gather)),
+    Op.SCATTER: _of(3, _record(argument.Scatter)),
+    Op.SORT: _from(1, _record(argument.Sort)),
     Op.GET: _of(1, _count),
     Op.AFTER: _from(1),
-    Op.FUNCTION: _from(0, _record(Function)),
-    Op.SCAN: _from(1, _record(Scan)),
-    Op.WHILE: _from(2, _record(While)),
-    Op.COND: _from(2, _record(Cond)),
-    Op.CALL: _from(1, _record(Call)),
+    Op.FUNCTION: _from(0, _record(argument.Function)),
+    Op.SCAN: _from(1, _record(argument.Scan)),
+    Op.WHILE: _from(2, _record(argument.While)),
+    Op.COND: _from(2, _record(argument.Cond)),
+    Op.CALL: _from(1, _record(argument.Call)),
     Op.AXIS: _of(0, _record(Axis)),
     Op.COLLECTIVE: _of(2, _collective),
     **dict.fromkeys((Op.SHARD, Op.UNSHARD, Op.CONSTRAIN), _of(1, _partition)),

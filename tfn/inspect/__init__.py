@@ -17,5 +17,8 @@ Files in reading order:
 from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
+    from tfn.inspect import kernels as kernels
+    from tfn.inspect import limits as limits
+    from tfn.inspect import plots as plots
     from tfn.inspect import residuals as residuals
     from tfn.inspect import show as show

@@ -13,12 +13,7 @@ from math import isfinite
 from typing import Any
 
 from tfn.errors import DeviceError
-from tfn.hw.device import Device, KernelTimer
-from tfn.lower import pipeline
-from tfn.trace.op import Op
-from tfn.trace.uop import walk
-from tfn.transforms.jit import Jitted
-from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.extend import Device, Jitted, KernelTimer, Op, ShapeDtypeStruct, pipeline, walk
 
 MATRIX_SIZE = 512
 """Rows and columns of the product that measures arithmetic: three megabytes, in the L2 cache."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log10
 
 from tfn._support.events import Event
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 
 WIDTH = 960
 MARGIN = 90

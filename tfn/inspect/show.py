@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn._support.lazy import by_name
 from tfn._support.sections import cached_property
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import assembly
 from tfn.hw.cpu.target import requested
-from tfn.inspect import cycles
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.languages import language_of, passes_of
@@ -202,6 +202,8 @@ class View:
         return "\n".join(kernel.text for kernel in self.program.kernels).rstrip()
 
 
+_CYCLES = by_name("tfn.inspect.cycles.schedules")
+
 STAGES: dict[str, Callable[[View], str]] = {
     "jaxpr": lambda view: str(view.jaxpr),
     "shards": View.shards,
@@ -214,7 +216,7 @@ STAGES: dict[str, Callable[[View], str]] = {
     "driver": lambda view: view.program.text.rstrip(),
     "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
     "assembly": View.assembly,
-    "cycles": lambda view: cycles.schedules(view.program.kernels, view.target),
+    "cycles": lambda view: _CYCLES(view.program.kernels, view.target),
 }
 PROCESSOR_STAGES = frozenset({"llvm", "driver", "assembly", "cycles"})
 """Stages that only processors have, for which LLVM makes machine code."""

@@ -22,8 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tfn._support.validate import real_number
-from tfn.eager import run
+from tfn import jit
 from tfn.errors import ArgumentError, SplitError
 from tfn.extend import (
     Jitted,
@@ -32,9 +31,12 @@ from tfn.extend import (
     Op,
     Target,
     UOp,
+    all_launches,
     frozen,
     passes_of,
     pipeline,
+    real_number,
+    run,
     walk,
 )
 from tfn.hw.compile import tuning_cache
@@ -42,8 +44,7 @@ from tfn.inspect import search_tree
 from tfn.inspect.cycles import CycleModel
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import Measure, SearchResult, Tree, Trial, search
-from tfn.lower.program import OptOp, all_launches
-from tfn.transforms.jit import jit
+from tfn.lower.program import OptOp
 
 MAX_TIME_RATIO = 0.97
 """A kernel is replaced if it takes less than this fraction of the time before: differences below

@@ -18,13 +18,24 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from tfn.eager import run
-from tfn.eager.placement import of_whole
 from tfn.errors import CompileError
-from tfn.extend import Jitted, Kernel, Language, Op, Program, Target, UOp, frozen, pipeline
-from tfn.hw.cpu.target import requested
+from tfn.extend import (
+    Jitted,
+    Kernel,
+    Language,
+    Op,
+    Program,
+    Space,
+    Target,
+    UOp,
+    frozen,
+    of_whole,
+    pipeline,
+    requested,
+    run,
+)
 from tfn.lower.codegen.sort import sort
-from tfn.lower.program import Launch, Space
+from tfn.lower.program import Launch
 from tfn.lower.report.verify import accesses
 from tfn.lower.report.verify.operands import out_of_bounds
 

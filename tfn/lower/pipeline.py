@@ -19,8 +19,8 @@ from math import prod
 from typing import Protocol
 
 from tfn._support.cache import Cache
+from tfn._support.lazy import by_name
 from tfn.errors import CompileError, SplitError
-from tfn.lower import pack
 from tfn.lower.codegen.legalize import legalized
 from tfn.lower.codegen.partial_vectors import split_partial_vectors
 from tfn.lower.codegen.render import driver
@@ -58,6 +58,8 @@ Its text is not analysed; 10 GB/s is what a core streams from memory.
 
 KERNEL_BYTES = 10_000
 """Estimated bytes of a kernel beside its text: its body, before and after it was split."""
+
+_PIPELINED: Callable[[str, str, int], str] = by_name("tfn.lower.pack.pipelined.pipelined")
 
 _KERNELS: Cache[Kernel] = Cache("kernels", lambda kernel: KERNEL_BYTES + len(kernel.text))
 
@@ -238,7 +240,7 @@ def _render_kernel(
     text = language.kernel(name, split_partial_vectors(legalized(items), target))
     if not stages:
         return text
-    return pack.pipelined.pipelined(text, architecture(target), stages)
+    return _PIPELINED(text, architecture(target), stages)
 
 
 def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:

@@ -22,10 +22,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from tfn import make_array_from_process_local_data, random, tree
 from tfn import numpy as jnp
-from tfn import random, tree
 from tfn.array import Array
-from tfn.eager.shards import make_array_from_process_local_data
 from tfn.errors import ArgumentError, ShapeError
 from tfn.extend import frozen, integer, one_of
 from tfn.nn.hosts import Hosts

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn._support.files import PathLike, parsing, unique
+from tfn._support.files import unique
+from tfn.extend import PathLike, parsing
 
 KEY = "tfn_static"  # of the record among the texts of a file
 LIMIT_CHARACTERS = 1 << 24  # of a record: some 100,000 fields

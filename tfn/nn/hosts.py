@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfn.eager.devices import check_processes, process_count, process_index
+from tfn import process_count, process_index
+from tfn.eager.devices import check_processes
 from tfn.eager.platforms import CONTROLLERS, Controller
 from tfn.errors import ArgumentError, HostError
 from tfn.extend import PathLike, replacing

@@ -31,8 +31,9 @@ import ml_dtypes
 import numpy as np
 
 from tfn._support.background import Background
-from tfn._support.files import PathLike, parsing, replacing, unique
+from tfn._support.files import unique
 from tfn.errors import ArgumentError, StateError
+from tfn.extend import PathLike, parsing, replacing
 
 Data = np.ndarray[Any, Any]
 ALIGNMENT = 64  # of the data in a file: that of arrays which are shared instead of copied

@@ -21,13 +21,11 @@ import numpy as np
 
 from tfn import numpy as jnp
 from tfn import tree
-from tfn._support.files import PathLike
-from tfn._support.files import parsing as parsing
-from tfn._support.validate import one_of
 from tfn.array import Array
 from tfn.config import config
-from tfn.eager import platforms
 from tfn.errors import ArgumentError, StateError
+from tfn.extend import PathLike, one_of, platforms
+from tfn.extend import parsing as parsing
 from tfn.nn import fields, safetensors
 from tfn.nn.safetensors import ALIGNMENT, MAX_SHOWN, TEXTS, Data
 from tfn.nn.safetensors import contents as contents

@@ -23,11 +23,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from tfn import export, jit
 from tfn.errors import StateError, TfnError
-from tfn.exporting.api import export
 from tfn.extend import ShapeDtypeStruct
 from tfn.onnx.model import Model, every_node, load
-from tfn.transforms.jit import jit
 
 OK, DAMAGED, WRONG = 0, 1, 2
 """Values of the exit status."""

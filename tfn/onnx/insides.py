@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tfn.exporting import Input as Input
+from tfn.exporting import Numbers as Numbers
+from tfn.exporting import Outline as Outline
+from tfn.exporting import Polynomial as Polynomial
+from tfn.exporting import Portable as Portable
+from tfn.exporting import Symbolic as Symbolic
+from tfn.exporting import anyhow as anyhow
 from tfn.exporting.generalize import basis as basis
 from tfn.exporting.generalize import solved as solved
 from tfn.exporting.generalize import witnesses as witnesses
-from tfn.exporting.portable import Input as Input
-from tfn.exporting.portable import Outline as Outline
-from tfn.exporting.portable import Portable as Portable
-from tfn.exporting.symbolic import Symbolic as Symbolic
-from tfn.exporting.symbolic import anyhow as anyhow
-from tfn.exporting.symbolic_dims import Numbers as Numbers
-from tfn.exporting.symbolic_dims import Polynomial as Polynomial
 from tfn.extend import Op as Op
 from tfn.extend import UOp as UOp
+from tfn.extend import argument as argument
 from tfn.extend import form as form
 from tfn.extend import name_of as name_of
 from tfn.extend import param as param
@@ -29,15 +30,6 @@ from tfn.lax.linalg.lapack_programs import without_lapack
 from tfn.lower.graph.complex_pairs import lower_complex
 from tfn.lower.graph.fourier import Products
 from tfn.lower.math.decompose import DECOMPOSE
-from tfn.trace.argument import Const as Const
-from tfn.trace.argument import Conv as Conv
-from tfn.trace.argument import Dot as Dot
-from tfn.trace.argument import Gather as Gather
-from tfn.trace.argument import Pad as Pad
-from tfn.trace.argument import Reduce as Reduce
-from tfn.trace.argument import Scatter as Scatter
-from tfn.trace.argument import Shrink as Shrink
-from tfn.trace.argument import Sort as Sort
 from tfn.trace.oracle import ROTATIONS as ROTATIONS
 
 COMPLEX_OPS = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG, Op.FFT})

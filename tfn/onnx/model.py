@@ -22,9 +22,9 @@ from tfn import numpy as jnp
 from tfn import random
 from tfn.array import Array
 from tfn.errors import ArgumentError, NotAvailableError, ShapeError
-from tfn.exporting.symbolic_dims import symbolic_shape
+from tfn.exporting import symbolic_shape
 from tfn.extend import PathLike, ShapeDtypeStruct, frozen, shown
-from tfn.nn.module import module, static
+from tfn.nn import module, static
 from tfn.onnx import graph as graphs
 from tfn.onnx.graph import Data, File, Graph, Node, Reference, Value
 from tfn.onnx.ops import MICROSOFT, OPS

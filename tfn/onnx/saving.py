@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn import tree
+from tfn import __version__, tree
 from tfn.errors import NotAvailableError
 from tfn.extend import PathLike, replacing
 from tfn.onnx import schema
@@ -38,7 +38,6 @@ from tfn.onnx.rules import RULES
 from tfn.onnx.sizes import Sizes, unified
 from tfn.onnx.tidy import tidied
 from tfn.onnx.wire import Part, written
-from tfn.version import __version__
 
 FILE_LIMIT_BYTES = (1 << 31) - (1 << 20)
 """The most bytes of weights within a file: a message of Protocol Buffers has less than 2 GiB."""

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tfn._support.events import Use
-from tfn.extend import frozen, mutable
+from tfn.extend import events, frozen, mutable
 from tfn.inspect import plots
 from tfn.profiler.units import duration, size
 
@@ -61,7 +60,7 @@ class BufferLife:
         return "" if self.is_work else self.last_read_by or "nothing"
 
 
-def lives(logs: Iterable[Sequence[Use]]) -> list[BufferLife]:
+def lives(logs: Iterable[Sequence[events.Use]]) -> list[BufferLife]:
     """The lives of the buffers of some logs, in the order of their begin.
 
     Args:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tfn.errors import ArgumentError
-from tfn.trace.processes import processes
+from tfn.extend import processes
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 """A name that Linux draws when it starts: processes with one have one monotonic clock."""

@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tfn._support.events import Event
+from tfn.extend import events
 from tfn.profiler import clocks
 from tfn.profiler.buffers import BufferLife, described
 
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
+def tracks(listed: Iterable[events.Event]) -> dict[str, list[events.Event]]:
     """The events by thread, in order, such that events of one track nest or follow each other.
 
     Native calls do not know their thread.  They are those of the only thread there is; or else
@@ -27,7 +27,7 @@ def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
     """
     listed = sorted(listed, key=lambda event: (event.begin_ns, -event.end_ns))
     threads = list(dict.fromkeys(event.thread for event in listed if event.thread))
-    by_track: dict[str, list[Event]] = {}
+    by_track: dict[str, list[events.Event]] = {}
     ends: list[int] = []
     for event in listed:
         if event.worker:
@@ -47,7 +47,10 @@ def tracks(listed: Iterable[Event]) -> dict[str, list[Event]]:
 
 
 def chrome_text(
-    listed: Iterable[Event], begin_ns: int, end_ns: int = 0, buffers: Iterable[BufferLife] = ()
+    listed: Iterable[events.Event],
+    begin_ns: int,
+    end_ns: int = 0,
+    buffers: Iterable[BufferLife] = (),
 ) -> str:
     """A trace for ui.perfetto.dev and chrome://tracing, as JSON; times are in microseconds.
 
@@ -98,7 +101,7 @@ def chrome_text(
     return json.dumps(data, ensure_ascii=False)  # Perfetto shows escapes as they are
 
 
-def speedscope_text(listed: Iterable[Event], begin_ns: int) -> str:
+def speedscope_text(listed: Iterable[events.Event], begin_ns: int) -> str:
     """A profile for speedscope.app: what was open when, on each track.
 
     Args:
@@ -124,7 +127,9 @@ def speedscope_text(listed: Iterable[Event], begin_ns: int) -> str:
     return json.dumps(data | {"profiles": profiles}, ensure_ascii=False)
 
 
-def _nested(inside: Sequence[Event], frames: dict[str, int], begin_ns: int) -> list[dict[str, Any]]:
+def _nested(
+    inside: Sequence[events.Event], frames: dict[str, int], begin_ns: int
+) -> list[dict[str, Any]]:
     """Opening and closing of frames; an event that outlasts the one around it is cut there."""
     changes: list[dict[str, Any]] = []
     stack: list[tuple[int, int]] = []
@@ -145,7 +150,10 @@ def _nested(inside: Sequence[Event], frames: dict[str, int], begin_ns: int) -> l
 
 
 def csv_text(
-    listed: Iterable[Event], begin_ns: int, end_ns: int = 0, buffers: Iterable[BufferLife] = ()
+    listed: Iterable[events.Event],
+    begin_ns: int,
+    end_ns: int = 0,
+    buffers: Iterable[BufferLife] = (),
 ) -> str:
     """One line for each event, below a line of heads; then one for each buffer, by its maker.
 

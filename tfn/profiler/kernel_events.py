@@ -12,10 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from tfn._support import events
-from tfn._support.events import Event
-from tfn.eager import run
-from tfn.extend import Program
+from tfn.extend import Program, events, run
 from tfn.inspect.kernels import KernelWork, of_program
 from tfn.transforms.shard.report import Moved
 
@@ -25,7 +22,7 @@ MAX_KNOWN = 64
 _KNOWN: dict[str, Sequence[KernelWork]] = {}
 
 
-def work_of(event: Event) -> KernelWork | None:
+def work_of(event: events.Event) -> KernelWork | None:
     """The work of the kernel of an event; None if its program is no longer loaded."""
     program = events.named(event.number).program()
     if not isinstance(program, Program) or event.launch < 0:
@@ -37,7 +34,7 @@ def work_of(event: Event) -> KernelWork | None:
     return _KNOWN[program.name][event.launch]
 
 
-def named(listed: Iterable[Event]) -> list[Event]:
+def named(listed: Iterable[events.Event]) -> list[events.Event]:
     """The events; those of kernels and of waits get the names of their kernel and function.
 
     Kernels that do exchanges of devices have events of these beside them.  Native code writes a
@@ -48,7 +45,7 @@ def named(listed: Iterable[Event]) -> list[Event]:
     begins = [call.begin_ns for call in calls]
     result = []
     for event in listed:
-        fused: list[Event] = []
+        fused: list[events.Event] = []
         if event.launch >= 0:
             function = _around(event, calls, begins) or event.name
             work = work_of(event)
@@ -61,16 +58,16 @@ def named(listed: Iterable[Event]) -> list[Event]:
     return sorted(result, key=lambda event: event.begin_ns)
 
 
-def _collective(kernel: Event, moved: Moved) -> Event:
+def _collective(kernel: events.Event, moved: Moved) -> events.Event:
     """An exchange of a kernel, as an event without a length at its begin."""
     what, values = str(moved).split(": ", 1)
     detail = f"{values}, fused into {kernel.name}"
     thread, at_ns = kernel.thread, kernel.begin_ns
     place = kernel.calls, 0, 0, kernel.launch, 0, moved.size_bytes
-    return Event("collective", what, at_ns, at_ns, thread, detail, *place)
+    return events.Event("collective", what, at_ns, at_ns, thread, detail, *place)
 
 
-def _around(event: Event, calls: Sequence[Event], begins: Sequence[int]) -> str:
+def _around(event: events.Event, calls: Sequence[events.Event], begins: Sequence[int]) -> str:
     """The name of the latest call that began before an event, if it has not ended before it."""
     at = bisect_right(begins, event.begin_ns) - 1
     return calls[at].name if at >= 0 and event.begin_ns <= calls[at].end_ns else ""

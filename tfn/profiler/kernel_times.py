@@ -10,15 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tfn.eager import run
 from tfn.errors import ArgumentError
-from tfn.extend import Jitted, frozen
+from tfn.extend import Jitted, frozen, run, source_lines
 from tfn.inspect import plots
 from tfn.inspect.limits import limits
 from tfn.inspect.show import View
 from tfn.inspect.viewer.collect import collect
 from tfn.profiler.units import duration
-from tfn.trace import source_lines
 
 
 @frozen

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfn._support.events import Event
+from tfn.extend import events
 from tfn.profiler.export import tracks
 
 _VARINT, _BYTES = 0, 2
@@ -22,7 +22,7 @@ _DURATION, _PERIOD_TYPE, _PERIOD, _DEFAULT = 10, 11, 12, 14
 """Numbers of the fields of Profile."""
 
 
-def pprof(listed: Iterable[Event], begin_ns: int, end_ns: int) -> bytes:
+def pprof(listed: Iterable[events.Event], begin_ns: int, end_ns: int) -> bytes:
     """A file for pprof.
 
     Args:
@@ -63,15 +63,15 @@ def pprof(listed: Iterable[Event], begin_ns: int, end_ns: int) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
-def _name(event: Event) -> str:
+def _name(event: events.Event) -> str:
     """The name of a function: pprof shows no kinds."""
     named = event.kind in ("program", "kernel", "annotation")
     return event.name if named else f"{event.kind} {event.name}".rstrip()
 
 
-def _stacks(inside: Sequence[Event]) -> Iterator[tuple[list[Event], int]]:
+def _stacks(inside: Sequence[events.Event]) -> Iterator[tuple[list[events.Event], int]]:
     """Each event with those around it, outermost first, and the time that none within it has."""
-    stack: list[Event] = []
+    stack: list[events.Event] = []
     own_ns: list[int] = []
     for event in inside:
         while stack and stack[-1].end_ns <= event.begin_ns:

@@ -14,15 +14,13 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from tfn._support import events
 from tfn._support.events import Event
 from tfn.errors import ArgumentError
-from tfn.extend import frozen, mutable
+from tfn.extend import events, frozen, mutable, processes
 from tfn.profiler import buffers, export, tables
 from tfn.profiler.buffers import BufferLife, lives
 from tfn.profiler.kernel_events import named
 from tfn.profiler.pprof import pprof
-from tfn.trace.processes import processes
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,10 +16,7 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
-from tfn._support import events
-from tfn._support.events import Event
-from tfn.eager import run
-from tfn.extend import Program, frozen, pipeline
+from tfn.extend import Program, events, frozen, pipeline, run
 from tfn.inspect import plots
 from tfn.lower.report import cost
 from tfn.profiler import buffers, export
@@ -68,12 +65,12 @@ class Row:
     traffic_bytes: float = 0.0
 
 
-def rows(listed: Iterable[Event]) -> list[Row]:
+def rows(listed: Iterable[events.Event]) -> list[Row]:
     """The events by kind and name, in the order of the time they took together.
 
     All programs that were lowered are one row, as are all that were compiled.
     """
-    groups: dict[tuple[str, str], list[Event]] = {}
+    groups: dict[tuple[str, str], list[events.Event]] = {}
     listed = list(listed)
     begins = sorted(event.begin_ns for event in listed if event.kind == "program")
     for event in listed:
@@ -92,11 +89,11 @@ def rows(listed: Iterable[Event]) -> list[Row]:
     return sorted(table, key=lambda row: -row.total_ns)
 
 
-def _duration_ns(event: Event) -> int:
+def _duration_ns(event: events.Event) -> int:
     return event.duration_ns
 
 
-def _times_ns(group: Sequence[Event], begins: Sequence[int]) -> list[int]:
+def _times_ns(group: Sequence[events.Event], begins: Sequence[int]) -> list[int]:
     """The time of each run of a kernel: that of the thread that took longest, for each call."""
     times_ns: dict[int, int] = {}
     for event in group:
@@ -105,7 +102,7 @@ def _times_ns(group: Sequence[Event], begins: Sequence[int]) -> list[int]:
     return list(times_ns.values())
 
 
-def _work(group: Sequence[Event]) -> tuple[float, float]:
+def _work(group: Sequence[events.Event]) -> tuple[float, float]:
     """Floating operations and bytes of one call, if all are calls of one program."""
     if group[0].kind == "collective":  # one that is fused takes no time of its own
         moved = sum(event.moved_bytes * event.calls for event in group)
@@ -123,7 +120,9 @@ def _work(group: Sequence[Event]) -> tuple[float, float]:
     return cost.work(program.function).flops, cost.traffic_bytes(lowered.steps)
 
 
-def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, width: int) -> str:
+def as_text(
+    listed: Sequence[events.Event], begin_ns: int, end_ns: int, dropped: int, width: int
+) -> str:
     """The table of some events, the reasons of compilations, and what is missing.
 
     Args:
@@ -146,13 +145,13 @@ def as_text(listed: Sequence[Event], begin_ns: int, end_ns: int, dropped: int, w
     return text.getvalue()
 
 
-def _shown(listed: Iterable[Event]) -> list[Row]:
+def _shown(listed: Iterable[events.Event]) -> list[Row]:
     """The rows that took most, and all collectives: those that are fused take no time."""
     every = rows(listed)
     return every[:MAX_ROWS] + [row for row in every[MAX_ROWS:] if row.kind == "collective"]
 
 
-def table(listed: Iterable[Event], begin_ns: int, end_ns: int, width: int) -> Table:
+def table(listed: Iterable[events.Event], begin_ns: int, end_ns: int, width: int) -> Table:
     """The table for rich: the figures are whole, and names have what they leave of a line.
 
     A narrow terminal has no room for the extremes of times.
@@ -194,7 +193,7 @@ def _cells(row: Row, all_ns: int) -> tuple[str, ...]:
 
 
 def as_html(
-    listed: Iterable[Event], begin_ns: int, end_ns: int, known: Sequence[BufferLife] = ()
+    listed: Iterable[events.Event], begin_ns: int, end_ns: int, known: Sequence[BufferLife] = ()
 ) -> str:
     """The timeline, the memory of arrays, and the table with bars for the shares, as HTML.
 

@@ -16,7 +16,7 @@ from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, INTEGERS
-from tfn.extend import array_of, custom_jvp, element_type, together
+from tfn.extend import custom_jvp, element_type, operands
 from tfn.scipy.log_gamma import bernoulli_numbers
 from tfn.scipy.normal import ndtr, real
 
@@ -145,7 +145,7 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
         >>> owens_t(0.0, 1.0).item()
         0.125
     """
-    (first, second), dtype, _ = together("owens_t", h, a, floating=True)
+    (first, second), dtype, _ = operands.together("owens_t", h, a, floating=True)
     pair = tnp.broadcast_arrays(first.astype(dtype), second.astype(dtype))
     result: Array = _owens_t(*pair)
     return result
@@ -195,7 +195,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
         >>> round(expn(2, 1.0).item(), 5)
         0.1485
     """
-    order = array_of("expn", n)
+    order = operands.array_of("expn", n)
     element_type("expn", order, INTEGERS, "integer orders")
     pair = tnp.broadcast_arrays(order, real("expn", x))
     result: Array = _expn(*pair)

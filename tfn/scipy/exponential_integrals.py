@@ -10,7 +10,7 @@ from __future__ import annotations
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.extend import custom_jvp
-from tfn.lax.loops import fori_loop
+from tfn.lax import fori_loop
 from tfn.scipy.normal import real
 
 SERIES_BELOW = 40.0

@@ -16,7 +16,7 @@ from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOAT64, complex_of
-from tfn.extend import array_of, custom_jvp, inexact
+from tfn.extend import custom_jvp, operands
 from tfn.scipy.normal import real
 
 Pair = tuple[Array, Array]
@@ -50,8 +50,8 @@ def wofz(z: ArrayLike) -> Array:
         >>> round(wofz(1j).real.item(), 5), round(wofz(1.0).imag.item(), 5)
         (0.42758, 0.60716)
     """
-    x = array_of("wofz", z)
-    kind = complex_of(inexact((x.dtype, False))[0])
+    x = operands.array_of("wofz", z)
+    kind = complex_of(operands.inexact((x.dtype, False))[0])
     result: Array = _wofz(x.astype(kind))
     return result
 

@@ -14,7 +14,7 @@ from typing import Any
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError
-from tfn.extend import array_of, shown
+from tfn.extend import operands, shown
 from tfn.numpy import fft
 
 
@@ -127,7 +127,7 @@ def idctn(
 
 
 def _over_axes(one: Any, x: ArrayLike, type: int, s: Any, axes: Any, norm: str | None) -> Array:
-    a = array_of("dctn", x)
+    a = operands.array_of("dctn", x)
     if axes is None:
         axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
     sizes = [None] * len(axes) if s is None else s
@@ -155,7 +155,7 @@ def _checked(name: str, x: ArrayLike, type: int, norm: str | None) -> Array:
             got=f"norm={shown(norm)}",
             hint="scale the result",
         )
-    a = array_of(name, x)
+    a = operands.array_of(name, x)
     if a.dtype.kind == "c":
         raise ArgumentError(
             f"{name} takes real numbers", got=a.dtype.name, hint="transform both parts"

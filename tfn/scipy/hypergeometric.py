@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfn import lax
+from tfn import jvp, lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, finfo
-from tfn.extend import custom_jvp, together
-from tfn.transforms.linearize import jvp
+from tfn.extend import custom_jvp, operands
 
 MAX_TERMS = 20_000
 """Terms of a series at most: at 0.9 a Gaussian one takes 350.
@@ -28,8 +27,8 @@ ASYMPTOTIC_FROM = 60.0
 
 
 def _floats(name: str, *values: ArrayLike) -> list[Array]:
-    operands, dtype, _ = together(name, *values, floating=True)
-    return tnp.broadcast_arrays(*[x.astype(dtype) for x in operands])
+    listed, dtype, _ = operands.together(name, *values, floating=True)
+    return tnp.broadcast_arrays(*[x.astype(dtype) for x in listed])
 
 
 def _sum(ratio: Callable[[Array], Array], like: Array) -> Array:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tfn import lax
+from tfn import jvp, lax
 from tfn import numpy as jnp
-from tfn._support.validate import size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike, canonical, part
-from tfn.eager.operands import a_shape
 from tfn.errors import ArgumentError, ShapeError
-from tfn.extend import array_of, integer, one_of, rank, several, shown
+from tfn.extend import integer, one_of, operands, rank, several, shown, size_limit
 from tfn.numpy.linalg import det as det
 from tfn.numpy.linalg import inv as inv
 from tfn.numpy.linalg.stacks import adjoint, matrices
@@ -38,7 +36,6 @@ from tfn.scipy.structured_matrices import invhilbert as invhilbert
 from tfn.scipy.structured_matrices import invpascal as invpascal
 from tfn.scipy.structured_matrices import leslie as leslie
 from tfn.scipy.structured_matrices import pascal as pascal
-from tfn.transforms.linearize import jvp
 
 
 def cholesky(a: ArrayLike, lower: bool = False) -> Array:
@@ -128,7 +125,7 @@ def solve_triangular(
     """
     trans = int(trans) if isinstance(trans, bool) else trans
     one_of("solve_triangular", "trans", trans, (0, 1, 2, "N", "T", "C"))
-    right = array_of("solve_triangular", b)
+    right = operands.array_of("solve_triangular", b)
     columns = right[:, None] if right.ndim == 1 else right
     x = lax.linalg.triangular_solve(
         a,
@@ -203,7 +200,7 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int =
         >>> lu_solve(lu_factor(tnp.array([[0.0, 2.0], [4.0, 0.0]])), tnp.array([2.0, 8.0])).tolist()
         [2.0, 1.0]
     """
-    right = array_of("lu_solve", b)
+    right = operands.array_of("lu_solve", b)
     columns = right[:, None] if right.ndim == 1 else right
     x = lax.linalg.lu_solve(*lu_and_piv, columns, trans)
     return x[:, 0] if right.ndim == 1 else x
@@ -502,8 +499,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
         >>> toeplitz(tnp.array([1, 2, 3])).tolist()
         [[1, 2, 3], [2, 1, 2], [3, 2, 1]]
     """
-    column = jnp.ravel(array_of("toeplitz", c))
-    row = jnp.conj(column) if r is None else jnp.ravel(array_of("toeplitz", r))
+    column = jnp.ravel(operands.array_of("toeplitz", c))
+    row = jnp.conj(column) if r is None else jnp.ravel(operands.array_of("toeplitz", r))
     size_limit("toeplitz", (column.size, row.size), column.itemsize)
     line = jnp.concatenate([jnp.flip(row[1:]), column])
     places = jnp.arange(column.size)[:, None] + (row.size - 1 - jnp.arange(row.size))
@@ -512,7 +509,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 def _square(name: str, n: int) -> int:
     """The checked size of a square matrix."""
-    return a_shape(name, (n, n))[0]
+    return operands.a_shape(name, (n, n))[0]
 
 
 def hilbert(n: int) -> Array:

@@ -15,7 +15,7 @@ from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import COMPLEXES
-from tfn.extend import array_of, integer
+from tfn.extend import integer, operands
 from tfn.scipy.normal import real
 
 STIRLING_FROM = 8
@@ -75,7 +75,7 @@ def loggamma(x: ArrayLike) -> Array:
         >>> round(loggamma(1j).imag.item(), 5)
         -1.87244
     """
-    z = array_of("loggamma", x)
+    z = operands.array_of("loggamma", x)
     if z.dtype not in COMPLEXES:
         number = real("loggamma", z)
         return tnp.where(number < 0, tnp.nan, lax.lgamma(tnp.where(number < 0, 1, number)))

@@ -14,7 +14,7 @@ from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import COMPLEXES, complex_of, finfo, part
 from tfn.errors import ArgumentError, ShapeError
-from tfn.extend import a_function, array_of, custom_jvp, one_of, rank
+from tfn.extend import a_function, custom_jvp, one_of, operands, rank
 from tfn.numpy.linalg.stacks import adjoint, matrices
 
 Pair = tuple[Array, Array]
@@ -348,7 +348,7 @@ def qr_multiply(
         [[1.0, 0.0], [0.0, 1.0]]
     """
     one_of("qr_multiply", "mode", mode, ("left", "right"))
-    x, other = matrices("qr_multiply", a), array_of("qr_multiply", c)
+    x, other = matrices("qr_multiply", a), operands.array_of("qr_multiply", c)
     q, r, *order = lax.linalg.qr(x, pivoting=pivoting, full_matrices=False)
     if mode == "left" and other.shape[0] != q.shape[-1]:  # a square Q, where c has its rows
         q = lax.linalg.qr(x, pivoting=pivoting, full_matrices=True)[0]
@@ -395,7 +395,10 @@ def eigh_tridiagonal(
             "eigh_tridiagonal needs a range of places with select='i', and with no other",
             got=f"select={select!r}, select_range={select_range}",
         )
-    diagonal, below = array_of("eigh_tridiagonal", d), array_of("eigh_tridiagonal", e)
+    diagonal, below = (
+        operands.array_of("eigh_tridiagonal", d),
+        operands.array_of("eigh_tridiagonal", e),
+    )
     n = diagonal.shape[-1] if diagonal.ndim else 0
     if below.shape[-1:] != (n - 1,):
         raise ShapeError(

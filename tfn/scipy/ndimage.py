@@ -10,13 +10,11 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-from tfn import lax
+from tfn import jit, lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import need_real
 from tfn.errors import ShapeError
-from tfn.extend import array_of, one_of, several, shown
-from tfn.transforms.jit import jit
+from tfn.extend import one_of, operands, several, shown
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Real, Shaped
@@ -63,10 +61,10 @@ def map_coordinates(
         >>> map_coordinates(x[1], [tnp.array([-1.2, 2.4])], 0, "reflect").tolist()
         [2.0, 3.0]
     """
-    x = array_of("map_coordinates", input)
+    x = operands.array_of("map_coordinates", input)
     listed = several("map_coordinates", "coordinates", coordinates, "arrays")
-    places = [array_of("map_coordinates", place) for place in listed]
-    need_real("map_coordinates", *places)
+    places = [operands.array_of("map_coordinates", place) for place in listed]
+    operands.need_real("map_coordinates", *places)
     if len(places) != x.ndim or not x.size or not places:
         raise ShapeError(
             "map_coordinates needs coordinates for each axis, and an element",

@@ -14,7 +14,7 @@ from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT64
 from tfn.eager.arrays import weaken
-from tfn.extend import array_of, custom_jvp, inexact
+from tfn.extend import custom_jvp, operands
 
 SQRT_2_PI = math.sqrt(2 * math.pi)
 HALF_LOG_2_PI = math.log(2 * math.pi) / 2
@@ -24,8 +24,8 @@ ASYMPTOTIC_BELOW = {True: -20.0, False: -10.0}
 
 def real(name: str, x: ArrayLike, weak: bool = False) -> Array:
     """An argument as an array of a floating dtype, which with `weak` is weak if that of `x` is."""
-    x = array_of(name, x)
-    return weaken(x.astype(inexact((x.dtype, False))[0]), weak and x.weak_type)
+    x = operands.array_of(name, x)
+    return weaken(x.astype(operands.inexact((x.dtype, False))[0]), weak and x.weak_type)
 
 
 def ndtr(x: ArrayLike) -> Array:

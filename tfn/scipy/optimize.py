@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tfn import lax
+from tfn import lax, value_and_grad
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, DTypeError
 from tfn.extend import a_function, one_of, rank
-from tfn.transforms.grad import value_and_grad
 
 METHODS = ("BFGS", "L-BFGS", "l-bfgs-experimental-do-not-rely-on-this")
 OPTIONS = {"gtol": 1e-5, "norm": jnp.inf, "maxiter": None, "maxls": 30, "maxcor": 10, "ftol": 0.0}

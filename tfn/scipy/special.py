@@ -7,12 +7,12 @@ import math
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike, Axes
-from tfn.extend import custom_jvp, integer, one_of, together
+from tfn.extend import custom_jvp, integer, one_of, operands
 from tfn.lax.bessel import i1_over_x, i1e_over_x
 from tfn.lax.logbeta import log1p_rest, log_beta, log_rise, whole
 from tfn.lax.special import riemann_zeta
 from tfn.nn import functions
-from tfn.nn.functions import logsumexp as logsumexp
+from tfn.nn import logsumexp as logsumexp
 from tfn.scipy.definite_integrals import expn as expn
 from tfn.scipy.definite_integrals import owens_t as owens_t
 from tfn.scipy.definite_integrals import sici as sici
@@ -67,8 +67,8 @@ def reals(name: str, *values: ArrayLike) -> list[Array]:
         >>> [x.shape for x in reals("example", tnp.ones(3), 2)]
         [(3,), (3,)]
     """
-    operands, dtype, _ = together(name, *values, floating=True)
-    return jnp.broadcast_arrays(*[x.astype(dtype) for x in operands])
+    listed, dtype, _ = operands.together(name, *values, floating=True)
+    return jnp.broadcast_arrays(*[x.astype(dtype) for x in listed])
 
 
 # Products with logarithms, zero where the factor is.

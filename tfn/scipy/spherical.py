@@ -13,8 +13,7 @@ from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, INTEGERS
-from tfn.eager.operands import known_values
-from tfn.extend import array_of, custom_jvp, element_type, integer, one_of, together
+from tfn.extend import custom_jvp, element_type, integer, one_of, operands
 from tfn.scipy.normal import real
 
 OUTSIDE = "pass n_max=, or call this outside of the traced function"
@@ -117,13 +116,13 @@ def sph_harm_y(
         0.28209
     """
     one_of("sph_harm_y", "diff_n", diff_n, (None, 0))
-    degree, order = array_of("sph_harm_y", n), array_of("sph_harm_y", m)
+    degree, order = operands.array_of("sph_harm_y", n), operands.array_of("sph_harm_y", m)
     for x in (degree, order):
         element_type("sph_harm_y", x, INTEGERS, "integer degrees and orders")
     if n_max is None:
-        n_max = int(known_values("sph_harm_y", degree, OUTSIDE).max(initial=0))
+        n_max = int(operands.known_values("sph_harm_y", degree, OUTSIDE).max(initial=0))
     n_max = integer("sph_harm_y", "n_max", n_max, 0)
-    (polar, azimuth), dtype, _ = together("sph_harm_y", theta, phi, floating=True)
+    (polar, azimuth), dtype, _ = operands.together("sph_harm_y", theta, phi, floating=True)
     polar, azimuth = polar.astype(dtype), azimuth.astype(dtype)
     degree, order, polar, azimuth = tnp.broadcast_arrays(degree, order, polar, azimuth)
     size = abs(order)

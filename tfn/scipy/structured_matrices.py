@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 
 from tfn import numpy as jnp
-from tfn._support.validate import size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
-from tfn.eager.operands import a_shape
 from tfn.errors import ArgumentError, ShapeError
-from tfn.extend import array_of, integer, one_of
+from tfn.extend import integer, one_of, operands, size_limit
 
 
 def _lines(name: str, a: ArrayLike) -> Array:
     """Vectors, the last axis; a number is one of one element."""
-    lines: Array = jnp.atleast_1d(array_of(name, a))
+    lines: Array = jnp.atleast_1d(operands.array_of(name, a))
     return lines
 
 
@@ -181,7 +179,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     n = integer("hadamard", "n", n, 1)
     if n & (n - 1):
         raise ArgumentError("hadamard needs a power of two", got=f"n={n}", hint="as 4 or 8")
-    a_shape("hadamard", (n, n))
+    operands.a_shape("hadamard", (n, n))
     i, j = _places(n, n)
     common = jnp.bitwise_count(i & j)
     return (1 - 2 * (common % 2).astype(int)).astype(dtype)
@@ -222,7 +220,7 @@ def helmert(n: int, full: bool = False) -> Array:
         Array([[ 0.7071, -0.7071]], dtype=float32)
     """
     n = integer("helmert", "n", n, 1)
-    a_shape("helmert", (n, n))
+    operands.a_shape("helmert", (n, n))
     i, j = _places(n, n)
     row: Any = i.astype(float)
     scale = 1 / jnp.sqrt(jnp.where(i == 0, n, row * (row + 1)))
@@ -260,7 +258,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
 def _exact(name: str, n: int, element: Callable[[int, int], int]) -> Array:
     """A matrix of integers, computed exactly and rounded once to the default floats."""
     n = integer(name, "n", n, 0)
-    a_shape(name, (n, n))
+    operands.a_shape(name, (n, n))
     values = [[float(element(i, j)) for j in range(n)] for i in range(n)]
     return jnp.asarray(np.array(values).reshape(n, n), dtype=float)
 

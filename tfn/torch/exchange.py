@@ -14,7 +14,7 @@ from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.dtypes import DType
 from tfn.errors import NotAvailableError
-from tfn.extend import HostMemory, concrete, device
+from tfn.extend import concrete, device, memory
 from tfn.torch.library import pytorch
 
 ALIGNMENT_BYTES = 64
@@ -70,10 +70,10 @@ def in_memory(tensor: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     if address % ALIGNMENT_BYTES:
         tensor = tensor.clone()
         address = tensor.data_ptr()
-    memory = device().memory
-    if not isinstance(memory, HostMemory):
+    own = device().memory
+    if not isinstance(own, memory.HostMemory):
         return jnp.asarray(tensor.view(pytorch().uint8).numpy().view(dtype).reshape(shape))
-    return concrete(memory.wrap(address, tensor.nbytes, tensor), shape, dtype)
+    return concrete(own.wrap(address, tensor.nbytes, tensor), shape, dtype)
 
 
 def tensor(x: Array) -> Any:
@@ -86,7 +86,9 @@ def tensor(x: Array) -> Any:
     if not x.size:
         return torch.empty(x.shape, dtype=dtype)
     buffer = x.concrete().buffer
-    own = sys.getrefcount(buffer) <= OWN_REFERENCES and isinstance(device().memory, HostMemory)
+    own = sys.getrefcount(buffer) <= OWN_REFERENCES and isinstance(
+        device().memory, memory.HostMemory
+    )
     if buffer is None or not own or not buffer.exclusive:
         return _copied(x, dtype)
     return torch.frombuffer(buffer.view((x.nbytes,), BYTE), dtype=dtype).view(x.shape)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tfn import lax
+from tfn import Ref, lax, new_ref
 from tfn import numpy as tnp
 from tfn.errors import OutOfBoundsError
 from tfn.extend import Shape, frozen
-from tfn.trace.refs import Ref, is_whole, new_ref
+from tfn.trace.refs import is_whole
 
 
 @frozen

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Self
 
+from tfn import jit, tree
 from tfn import numpy as tnp
-from tfn import tree
 from tfn.array import Array
 from tfn.errors import ArgumentError, NotAvailableError, OutOfBoundsError
 from tfn.experimental.sparse import arithmetic, contraction, conversions, movement
 from tfn.experimental.sparse.coordinates import as_bcoo, check, number_of_axes, parts, shown
 from tfn.extend import Shape
-from tfn.transforms.jit import jit
 
 
 class BCOO:

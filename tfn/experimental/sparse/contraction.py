@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfn import numpy as tnp
+from tfn import vmap
 from tfn.errors import ArgumentError, NotAvailableError
 from tfn.experimental.sparse.conversions import bcoo_update_layout
 from tfn.experimental.sparse.coordinates import (
@@ -25,7 +26,6 @@ from tfn.experimental.sparse.coordinates import (
     scattered,
 )
 from tfn.lax import dot_general
-from tfn.transforms.vmap import vmap
 
 LETTERS = "abcdfghijklmnopqrstuvwxyzABCDFGHIJKLMNOPQRSTUVWXYZ"  # e is for the elements
 

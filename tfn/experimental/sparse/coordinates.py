@@ -17,13 +17,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tfn import lax
+from tfn import lax, vmap
 from tfn import numpy as tnp
 from tfn.array import Array
 from tfn.dtypes import INTEGERS
 from tfn.errors import ArgumentError, ShapeError
 from tfn.extend import Shape, element_type
-from tfn.transforms.vmap import vmap
 
 
 class Sparse(Protocol):

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tfn import numpy as tnp
-from tfn import random
+from tfn import random, vmap
 from tfn.array import Array
 from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.bcsr import BCSR
@@ -15,7 +15,6 @@ from tfn.experimental.sparse.coordinates import number_of_axes, unraveled
 from tfn.experimental.sparse.derivatives import JAXSparse, is_sparse
 from tfn.experimental.sparse.matrices import COO, CSC, CSR
 from tfn.extend import one_of
-from tfn.transforms.vmap import vmap
 
 FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, "csc": CSC}
 

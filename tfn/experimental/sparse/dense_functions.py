@@ -17,13 +17,23 @@ from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.conversions import bcoo_sum_duplicates
 from tfn.experimental.sparse.coordinates import inside, padding, parts
 from tfn.experimental.sparse.derivatives import is_sparse
-from tfn.extend import Op, ShapeDtypeStruct, UOp, as_value, name_of, param, walk
-from tfn.trace import bind, runtime, traces
-from tfn.trace.op import SEVERAL
+from tfn.extend import (
+    SEVERAL,
+    Op,
+    ShapeDtypeStruct,
+    UOp,
+    as_value,
+    bind,
+    name_of,
+    param,
+    runtime,
+    traces,
+    tracing,
+    walk,
+    wraps,
+)
 from tfn.trace.uop import substitute
-from tfn.transforms.arguments import wraps
 from tfn.transforms.grad import variable
-from tfn.transforms.tracing import record
 
 Function = Callable[..., Any]
 
@@ -65,7 +75,7 @@ def sparsify(f: Function, use_tracer: bool = False) -> Function:
         def call(xs: Sequence[Any]) -> Any:
             return _on_values(f, structure, tree.unflatten(inner, list(xs)))
 
-        recorded = record("sparsify", f, call, values, known=False)
+        recorded = tracing.record("sparsify", f, call, values, known=False)
         if recorded.cells:
             raise NotAvailableError(
                 f"sparsify of {name_of(f)} cannot follow its side effects",
@@ -88,7 +98,7 @@ def _on_values(f: Function, structure: Any, leaves: Sequence[Any]) -> Any:
         args, kwargs = tree.unflatten(structure, list(xs))
         return f(*args, **kwargs)
 
-    recorded = record("sparsify", f, call, types, known=False)
+    recorded = tracing.record("sparsify", f, call, types, known=False)
     values: dict[UOp, Any] = {
         u: x if is_sparse(x) else bind.lift(x, trace)
         for u, x in zip(recorded.inputs, leaves, strict=True)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfn import tree
+from tfn import tree, vmap
 from tfn.errors import ArgumentError
 from tfn.experimental.sparse.bcoo import BCOO
 from tfn.experimental.sparse.bcsr import BCSR
 from tfn.experimental.sparse.matrices import COO, CSC, CSR
+from tfn.extend import wraps
 from tfn.transforms import grad as tfn_grad
 from tfn.transforms import jacobian as tfn_jacobian
-from tfn.transforms.arguments import wraps
-from tfn.transforms.vmap import vmap
 
 JAXSparse = BCOO | BCSR | COO | CSR | CSC
 """The classes of sparse arrays, for ``isinstance``."""

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from tfn import numpy as tnp
+from tfn import pure_callback, stop_gradient
 from tfn.array import Array
 from tfn.experimental.sparse.matrices import CSR
 from tfn.extend import ShapeDtypeStruct
 from tfn.lax import custom_linear_solve
 from tfn.lower.graph.host_libraries import sparse_solve
-from tfn.transforms.callback import pure_callback
-from tfn.transforms.grad import stop_gradient
 
 
 def spsolve(

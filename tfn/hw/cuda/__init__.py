@@ -19,7 +19,7 @@ In reading order:
     device: five parts together, for one GPU or several.
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.hw.cuda import device as device

@@ -14,12 +14,10 @@ from typing import Any
 
 from tfn.config import config
 from tfn.errors import CompileError
-from tfn.hw.compile import object_cache
-from tfn.hw.compile.llvm import LlvmCompiler, Translate
-from tfn.hw.compile.object_cache import Counts
+from tfn.extend import LlvmCompiler, Target, object_cache
+from tfn.hw.compile.llvm import Translate
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.library import CudaError
-from tfn.lower.target.target import Target
 
 PART = "cubins"  # of the cache on disk
 MIN_LEVEL = 1
@@ -44,7 +42,7 @@ class CudaCompiler:
 
     def __init__(self, translate: Translate | None = None) -> None:
         self._llvm = LlvmCompiler(translate=translate)
-        self.counts: Counts = self._llvm.counts
+        self.counts: object_cache.Counts = self._llvm.counts
 
     def compile(self, text: str, target: Target, level: int = 2) -> bytes:
         """PTX from LLVM IR; no device is needed.

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from tfn._support.frozen import frozen
 from tfn.errors import DeviceError
-from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.extend import Device, LlvmCompiler, frozen, host
 from tfn.hw.cpu import native
 from tfn.hw.cpu.dispatch import SYMBOLS, Dispatch
 from tfn.hw.cpu.interpreter import supported
 from tfn.hw.cpu.loader import Loader
-from tfn.hw.cpu.target import host
 from tfn.hw.cuda import nccl
 from tfn.hw.cuda.compiler import CudaCompiler
 from tfn.hw.cuda.driver import Driver, driver, opened
 from tfn.hw.cuda.memory import CudaMemory
 from tfn.hw.cuda.peers import GroupMemory, GroupQueue
 from tfn.hw.cuda.queue import CudaQueue
-from tfn.hw.device import Device
 
 DEBUG = "cuda-debug"
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.errors import DeviceError
+from tfn.extend import Target, frozen, processes
 from tfn.hw.cuda.library import Library, library
 from tfn.hw.cuda.target import of_capability
-from tfn.lower.target.target import Target
-from tfn.trace.processes import processes
 
 # fmt: off
 ATTRIBUTES = {

@@ -15,11 +15,9 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from tfn._support.frozen import frozen
+from tfn.extend import Exchange, Message, frozen
 from tfn.hw.cuda.driver import Driver, Event
 from tfn.hw.cuda.library import PEER_ENABLED, CudaError
-from tfn.trace.processes import Message
-from tfn.trace.sharding import Exchange
 
 
 @frozen
@@ -63,7 +61,11 @@ class Carrier(Protocol):
     """Exchanges values between the GPUs of a group."""
 
     def exchange(
-        self, message: Message, places: Sequence[Place], results: int, sizes: Sequence[int]
+        self,
+        message: Message,
+        places: Sequence[Place],
+        results: int,
+        sizes: Sequence[int],
     ) -> None:
         """Enqueue a message.
 
@@ -178,7 +180,11 @@ class PeerCopies:
         self._order = Order(drivers)
 
     def exchange(
-        self, message: Message, places: Sequence[Place], results: int, sizes: Sequence[int]
+        self,
+        message: Message,
+        places: Sequence[Place],
+        results: int,
+        sizes: Sequence[int],
     ) -> None:
         """See `Carrier.exchange`.  Values are there before the first copy, and stay to the last."""
         self._order.meet()

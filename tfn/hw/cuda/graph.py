@@ -17,8 +17,8 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfn._support.frozen import frozen
-from tfn.hw.commands import Choose, Command, Launch, Repeat
+from tfn.extend import commands as records
+from tfn.extend import frozen
 from tfn.hw.cuda import control
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.table import WORD_BYTES, Table
@@ -107,7 +107,7 @@ class Graph:
 def recorded(
     driver: Driver,
     functions: Mapping[str, Function],
-    commands: Sequence[Command],
+    commands: Sequence[records.Command],
     allocate: Callable[[int], int],
     write: Callable[[int, Any], None],
 ) -> Graph:
@@ -123,7 +123,9 @@ def recorded(
     for number, words in table.rows.items():
         rows[number] = (allocate(words.nbytes), len(words))
         write(rows[number][0], words)
-    small = len(commands) <= MAX_NODES_TO_COPY and all(isinstance(c, Launch) for c in commands)
+    small = len(commands) <= MAX_NODES_TO_COPY and all(
+        isinstance(c, records.Launch) for c in commands
+    )
     result = Graph(driver, table, ())
     for _ in range(COPIES if small else 1):
         place = allocate(table.size * WORD_BYTES)
@@ -156,7 +158,7 @@ class _Recorder:
         self.rows = rows
 
     def chain(
-        self, graph: Any, commands: Sequence[Command], last: Any = None, loop: Any = None
+        self, graph: Any, commands: Sequence[records.Command], last: Any = None, loop: Any = None
     ) -> Any:
         """Add nodes for commands in order; returns the last node."""
         for command in commands:
@@ -188,7 +190,7 @@ class _Recorder:
         count = ctypes.c_size_t(0 if last is None else 1)
         return self.driver.library.handle(function, graph, before, count, ctypes.byref(node))
 
-    def launch(self, graph: Any, command: Launch, last: Any) -> Any:
+    def launch(self, graph: Any, command: records.Launch, last: Any) -> Any:
         """Add a kernel of the program; one without groups has nothing to do."""
         if not command.groups:
             return last
@@ -214,7 +216,9 @@ class _Recorder:
         added = self._add("cuGraphAddNode", graph, last, node)
         return added, ctypes.c_void_p(node.bodies[0])
 
-    def _iteration(self, graph: Any, command: Repeat, last: Any, step: int, handle: Any) -> Any:
+    def _iteration(
+        self, graph: Any, command: records.Repeat, last: Any, step: int, handle: Any
+    ) -> Any:
         """Add what begins an iteration: its number, its addresses, and whether there is one."""
         address, count = self.rows[command.number]
         trips = -1 if command.trips is None else command.trips
@@ -227,7 +231,7 @@ class _Recorder:
             last = self.kernel(graph, "tfn_test", 1, 1, last, entry, handle)
         return last
 
-    def repeat(self, graph: Any, command: Repeat, last: Any) -> Any:
+    def repeat(self, graph: Any, command: records.Repeat, last: Any) -> Any:
         """Add a loop."""
         handle = self._handle(graph)
         last = self._iteration(graph, command, last, 0, handle)
@@ -236,7 +240,7 @@ class _Recorder:
         self._iteration(body, command, end, 1, handle)
         return last
 
-    def choose(self, graph: Any, command: Choose, last: Any) -> Any:
+    def choose(self, graph: Any, command: records.Choose, last: Any) -> Any:
         """Add the branches, of which one will run."""
         entry = self._entry((command.index,))
         final = len(command.branches) - 1
@@ -252,8 +256,8 @@ class _Recorder:
 
 
 ADD: dict[type, Callable[[_Recorder, Any, Any, Any], Any]] = {
-    Launch: _Recorder.launch,
-    Repeat: _Recorder.repeat,
-    Choose: _Recorder.choose,
+    records.Launch: _Recorder.launch,
+    records.Repeat: _Recorder.repeat,
+    records.Choose: _Recorder.choose,
 }
 """The method that adds the nodes of each command."""

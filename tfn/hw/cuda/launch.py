@@ -17,11 +17,9 @@ from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
-from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.cpu.ir import read_ir
+from tfn.extend import LlvmCompiler, host, read_ir
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.native import State
-from tfn.hw.cpu.target import host
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.graph import Graph
 

@@ -15,8 +15,8 @@ from glob import glob
 from itertools import chain
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.errors import DeviceError
+from tfn.extend import frozen
 
 NAMES = ("libcuda.so.1", "libcuda.so") if sys.platform != "win32" else ("nvcuda.dll",)
 MIN_VERSION = 12040

@@ -18,25 +18,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from tfn._support import events
 from tfn.config import config
 from tfn.dtypes import DType
 from tfn.errors import DeviceError
-from tfn.hw.buffer import Buffer
+from tfn.extend import Buffer, Shape, events, memory
 from tfn.hw.cuda.driver import Driver, Event
 from tfn.hw.cuda.exchange import Order, connect, copy_peer
 from tfn.hw.cuda.launch import Launcher
 from tfn.hw.cuda.library import OUT_OF_MEMORY, CudaError
-from tfn.hw.memory import (
-    MAX_SLAB_BLOCKS,
-    Pool,
-    check_device,
-    device_full,
-    foreign,
-    unshared,
-    without_address,
-)
-from tfn.trace.op import Shape
 
 SMALL_COPY_BYTES = 32 << 10
 """Up to this size a copy goes into the stream of programs: two events cost more than it takes.  It
@@ -107,7 +96,7 @@ class CudaBuffer:
         Raises:
             DeviceError: always.
         """
-        raise without_address("cuda")
+        raise memory.without_address("cuda")
 
 
 class CudaMemory:
@@ -124,7 +113,7 @@ class CudaMemory:
         self.driver, self.launcher = driver, launcher or Launcher(driver)
         self.large_bytes, self.free_limit_bytes = SLAB_BLOCK_BYTES, sys.maxsize
         self.unmap = driver.library.address("cuMemFree")
-        self.pool: Any = Pool(source=self, wrap=cast("Any", CudaBuffer))
+        self.pool: Any = memory.Pool(source=self, wrap=cast("Any", CudaBuffer))
         self._buffers: type = CudaBuffer
         self.finished = 0
         self.lock = threading.RLock()
@@ -149,7 +138,7 @@ class CudaMemory:
             DeviceError: for a buffer of another device.
         """
         if type(buffer) is not self._buffers:
-            raise foreign("cuda", buffer)
+            raise memory.foreign("cuda", buffer)
         return buffer.pointer  # type: ignore[attr-defined, no-any-return]
 
     # Blocks.
@@ -172,7 +161,7 @@ class CudaMemory:
         """
         with self.lock:
             self.check_room(block_bytes)
-            count = MAX_SLAB_BLOCKS if block_bytes <= self.large_bytes else 1
+            count = memory.MAX_SLAB_BLOCKS if block_bytes <= self.large_bytes else 1
             start = self._new(count * block_bytes)
             return [start + i * block_bytes for i in reversed(range(count))]
 
@@ -189,7 +178,7 @@ class CudaMemory:
                     raise self.lost(error) from None
                 if attempt:
                     total_bytes, name = self.driver.total_bytes, self.driver.name
-                    raise device_full(size_bytes, total_bytes, name, str(error)) from None
+                    raise memory.device_full(size_bytes, total_bytes, name, str(error)) from None
                 self.trim()
         raise AssertionError("the second attempt returns or raises")
 
@@ -206,7 +195,7 @@ class CudaMemory:
             OutOfMemoryError: if they would pass it.
         """
         total_bytes, limit = self.driver.total_bytes, config.memory_limit_bytes
-        check_device(size_bytes, self.live_bytes, total_bytes, limit, self.driver.name)
+        memory.check_device(size_bytes, self.live_bytes, total_bytes, limit, self.driver.name)
 
     def check(self) -> None:
         """Check that no launch of an entry has failed.
@@ -301,7 +290,7 @@ class CudaMemory:
         Raises:
             ArgumentError: always.
         """
-        raise unshared("the device cuda has memory of its own")
+        raise memory.unshared("the device cuda has memory of its own")
 
     def write(self, pointer: int, x: np.ndarray[Any, Any], started: int | None = None) -> None:
         """Copy contiguous elements to the device.

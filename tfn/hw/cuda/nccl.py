@@ -14,10 +14,10 @@ from functools import cache
 from typing import Any
 
 from tfn.errors import DeviceError
+from tfn.extend import Message
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.exchange import Carrier, Move, PeerCopies, Place, enqueue, moves
 from tfn.hw.cuda.library import package_library
-from tfn.trace.processes import Message
 
 NAMES = ("libnccl.so.2", "libnccl.so")
 FUNCTIONS = (
@@ -81,7 +81,11 @@ class Nccl:
             )
 
     def exchange(
-        self, message: Message, places: Sequence[Place], results: int, sizes: Sequence[int]
+        self,
+        message: Message,
+        places: Sequence[Place],
+        results: int,
+        sizes: Sequence[int],
     ) -> None:
         """See `Carrier.exchange`."""
         listed = list(moves(message, places, results, sizes))

@@ -22,13 +22,11 @@ from typing import Any
 
 from tfn.dtypes import DType
 from tfn.errors import DistributedError
+from tfn.extend import Exchange, Message, Op, Shape, processes
 from tfn.hw.cuda import nccl
 from tfn.hw.cuda.driver import Driver, Event
 from tfn.hw.cuda.library import NOT_READY
 from tfn.hw.cuda.nccl import Functions
-from tfn.trace.op import Op, Shape
-from tfn.trace.processes import Message, processes
-from tfn.trace.sharding import Exchange
 
 ID_BYTES = 128
 IN_PROGRESS = 7  # ncclResult_t

@@ -18,18 +18,23 @@ import numpy as np
 
 from tfn.dtypes import BOOL, INT32, DType
 from tfn.errors import DeviceError
-from tfn.hw.buffer import Buffer
-from tfn.hw.commands import Address, Choose, Command, Host, Repeat, choose, repeat
+from tfn.extend import (
+    Buffer,
+    Learn,
+    Message,
+    Program,
+    Shape,
+    argument,
+    memory,
+    no_entry,
+    no_share,
+)
+from tfn.extend import commands as records
 from tfn.hw.cuda.exchange import Carrier, Place
 from tfn.hw.cuda.library import CudaError
 from tfn.hw.cuda.memory import CudaMemory
 from tfn.hw.cuda.queue import RUN, CudaExecutable, CudaQueue, Run
-from tfn.hw.device import Learn, no_entry, no_share
-from tfn.hw.memory import foreign, unshared
-from tfn.lower.program import Program
-from tfn.trace.argument import filled
-from tfn.trace.op import Shape
-from tfn.trace.processes import Coordinates, Message
+from tfn.trace.processes import Coordinates
 
 _OWN_REFERENCES = 3
 """To a buffer that belongs to one `Parts` alone: the tuple, the name in a loop, an argument."""
@@ -62,7 +67,7 @@ class Parts:
         Raises:
             DeviceError: always.
         """
-        raise foreign("of one memory", self)
+        raise memory.foreign("of one memory", self)
 
 
 def parts_of(buffer: object, size: int) -> tuple[Any, ...]:
@@ -72,7 +77,7 @@ def parts_of(buffer: object, size: int) -> tuple[Any, ...]:
         DeviceError: for a buffer of another device.
     """
     if not isinstance(buffer, Parts) or len(buffer.parts) != size:
-        raise foreign("cuda, with several GPUs", buffer)
+        raise memory.foreign("cuda, with several GPUs", buffer)
     return buffer.parts
 
 
@@ -124,7 +129,7 @@ class GroupMemory:
         Raises:
             ArgumentError: always.
         """
-        raise unshared("the device cuda has memory of its own")
+        raise memory.unshared("the device cuda has memory of its own")
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
         """A read-only copy of the contents that the first GPU has.
@@ -211,7 +216,7 @@ class _Together:
         for run in runs:
             run.loops = self.loops
 
-    def run(self, commands: Sequence[Command]) -> None:
+    def run(self, commands: Sequence[records.Command]) -> None:
         """Enqueue commands in order."""
         for command in commands:
             step = STEPS.get(type(command))
@@ -222,7 +227,7 @@ class _Together:
                 run.driver.enter()
                 RUN[type(command)](run, command)
 
-    def number(self, address: Address, dtype: DType) -> int:
+    def number(self, address: records.Address, dtype: DType) -> int:
         """A number that all GPUs have.
 
         Raises:
@@ -238,10 +243,10 @@ class _Together:
             )
         return numbers[0]
 
-    def host(self, command: Host) -> None:
+    def host(self, command: records.Host) -> None:
         """Exchange values, say where a GPU is in the mesh, or call a function for each."""
         call, callbacks = command.call, self.runs[0].executable.callbacks
-        function = filled(call.host.run, callbacks)
+        function = argument.filled(call.host.run, callbacks)
         results = len(call.host.results)
         if isinstance(function, Message):
             places = [
@@ -257,12 +262,12 @@ class _Together:
                 for at, address in zip(place, command.operands, strict=True):
                     run.write(address, np.array(at, INT32))
             else:
-                RUN[Host](run, command)
+                RUN[records.Host](run, command)
 
 
 STEPS: dict[type, Callable[[_Together, Any], None]] = {
-    Repeat: repeat,
-    Choose: choose,
-    Host: _Together.host,
+    records.Repeat: records.repeat,
+    records.Choose: records.choose,
+    records.Host: _Together.host,
 }
 """The commands that run for all GPUs at once; all others run for each by itself."""

@@ -15,26 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.frozen import frozen
 from tfn._support.sections import cached_property
 from tfn.dtypes import DType
 from tfn.errors import CompileError, DeviceError
-from tfn.hw.buffer import Buffer
-from tfn.hw.commands import (
-    Address,
-    Choose,
-    Command,
-    Host,
-    Launch,
-    Recorded,
-    Repeat,
-    call_host,
-    choose,
-    divided,
-    every,
-    record,
-    repeat,
+from tfn.extend import (
+    Buffer,
+    Entry,
+    EntryForm,
+    Kernel,
+    Learn,
+    Message,
+    Program,
+    Shape,
+    argument,
+    frozen,
+    no_share,
 )
+from tfn.extend import commands as records
 from tfn.hw.cpu.dispatch import Dispatch
 from tfn.hw.cuda import compiler, control, solver
 from tfn.hw.cuda.compiler import CudaCompiler
@@ -46,12 +43,7 @@ from tfn.hw.cuda.memory import CudaMemory
 from tfn.hw.cuda.nccl_processes import Between, connected
 from tfn.hw.cuda.solver import Solver
 from tfn.hw.cuda.table import WORD_BYTES
-from tfn.hw.device import Entry, EntryForm, Learn, no_share
-from tfn.lower.program import Kernel, Program
 from tfn.lower.target.grid import bytes_at_launch
-from tfn.trace.argument import filled
-from tfn.trace.op import Shape
-from tfn.trace.processes import Message
 
 NOTES = logging.getLogger("tfn.cuda")
 """Notes for users; ``logging.basicConfig(level="INFO")`` shows them."""
@@ -82,9 +74,9 @@ class CudaExecutable:
     ) -> None:
         self.queue, self.program, self.functions = queue, program, functions
         self.callbacks = callbacks
-        commands = record(program)
-        self.commands = commands if queue.waits else divided(commands)
-        self._calls: dict[Recorded, tuple[Call, Any]] = {}
+        commands = records.record(program)
+        self.commands = commands if queue.waits else records.divided(commands)
+        self._calls: dict[records.Recorded, tuple[Call, Any]] = {}
         self.kernels = queue.memory.launcher.named([kernel.name for kernel in program.kernels])
 
     def with_callbacks(self, functions: Sequence[object]) -> CudaExecutable:
@@ -139,9 +131,9 @@ class CudaExecutable:
         """
         queue = self.queue
         whole = self.commands[0] if len(self.commands) == 1 else None
-        if queue.dispatch is None or (self.commands and not isinstance(whole, Recorded)):
+        if queue.dispatch is None or (self.commands and not isinstance(whole, records.Recorded)):
             return None
-        if isinstance(whole, Recorded):
+        if isinstance(whole, records.Recorded):
             try:
                 call = self.call(whole)
             except CudaError as error:
@@ -159,12 +151,12 @@ class CudaExecutable:
         }
         return queue.dispatch.entry(words, (self, call), form)
 
-    def call(self, command: Recorded) -> Call:
+    def call(self, command: records.Recorded) -> Call:
         """The call of a graph of commands, which is recorded at its first use."""
         with self.queue.memory.lock:
             return self._call(command)
 
-    def _call(self, command: Recorded) -> Call:
+    def _call(self, command: records.Recorded) -> Call:
         if command not in self._calls:
             memory, buffers = self.queue.memory, list[Buffer]()
 
@@ -174,7 +166,9 @@ class CudaExecutable:
 
             driver = self.queue.driver
             driver.enter()
-            controls = any(isinstance(c, (Repeat, Choose)) for c in every([command]))
+            controls = any(
+                isinstance(c, (records.Repeat, records.Choose)) for c in records.every([command])
+            )
             functions = {**(self.queue.control() if controls else {}), **self.functions}
             graph = recorded(driver, functions, command.commands, allocate, memory.write)
             count = len(self.program.inputs) + len(self.program.outputs)
@@ -202,17 +196,17 @@ class Run:
         self.loops: dict[int, int] = {}
         self.kernel = ""
 
-    def run(self, commands: Sequence[Command]) -> None:
+    def run(self, commands: Sequence[records.Command]) -> None:
         """Enqueue commands in order."""
         for command in commands:
             RUN[type(command)](self, command)
 
-    def address(self, address: Address) -> int:
+    def address(self, address: records.Address) -> int:
         """The address of an operand, in the present iteration of the loops that move it."""
         moved = sum(self.loops[number] * step for number, step in address.strides)
         return self.bases[address.base] + address.offset + moved
 
-    def graph(self, command: Recorded) -> None:
+    def graph(self, command: records.Recorded) -> None:
         """Launch a graph on the present addresses."""
         call, (*buffers, arena) = self.executable.call(command), self.bases
         assert call.graph is not None
@@ -222,7 +216,7 @@ class Run:
         if code:
             raise self.driver.library.error(code, "cuGraphLaunch")
 
-    def launch(self, command: Launch) -> None:
+    def launch(self, command: records.Launch) -> None:
         """Launch a kernel by itself, and wait for it."""
         if not command.groups:
             return
@@ -239,26 +233,26 @@ class Run:
         )
         library("cuStreamSynchronize", self.driver.stream)
 
-    def number(self, address: Address, dtype: DType) -> int:
+    def number(self, address: records.Address, dtype: DType) -> int:
         """A number that the commands so far have written."""
         return int(self.fetch(address, (), dtype))
 
-    def fetch(self, address: Address, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+    def fetch(self, address: records.Address, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
         """Copy an operand to the host, and wait."""
         return self.memory.fetch(self.address(address), shape, dtype)
 
-    def write(self, address: Address, x: np.ndarray[Any, Any]) -> None:
+    def write(self, address: records.Address, x: np.ndarray[Any, Any]) -> None:
         """Copy a value to an operand."""
         self.memory.write(self.address(address), x)
 
-    def host(self, command: Host) -> None:
+    def host(self, command: records.Host) -> None:
         """Call a function of the host on copies of its operands, and copy its results back.
 
         A routine of LAPACK runs on the device where cuSOLVER has it, and an exchange with other
         processes where these have NCCL.
         """
         call, memory = command.call, self.memory
-        function = filled(call.host.run, self.executable.callbacks)
+        function = argument.filled(call.host.run, self.executable.callbacks)
         results = len(call.host.results)
         pointers = [self.address(address) for address in command.operands]
         between = self.queue.between if isinstance(function, Message) else None
@@ -271,15 +265,15 @@ class Run:
             library.run(step, memory, pointers[-1], prod(shape[:-2]), dtype)
             return
         self.queue.note_host(getattr(function, "name", ""), library is not None)
-        call_host(command, function, self.fetch, self.write)
+        records.call_host(command, function, self.fetch, self.write)
 
 
 RUN: dict[type, Callable[[Run, Any], None]] = {
-    Recorded: Run.graph,
-    Launch: Run.launch,
-    Repeat: repeat,
-    Choose: choose,
-    Host: Run.host,
+    records.Recorded: Run.graph,
+    records.Launch: Run.launch,
+    records.Repeat: records.repeat,
+    records.Choose: records.choose,
+    records.Host: Run.host,
 }
 """The method that runs each command."""
 

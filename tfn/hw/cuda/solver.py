@@ -18,14 +18,12 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.errors import DeviceError
-from tfn.hw.buffer import Buffer
+from tfn.extend import Buffer, Shape, frozen
 from tfn.hw.cuda.driver import Driver
 from tfn.hw.cuda.library import package_library
 from tfn.hw.cuda.memory import CudaMemory
-from tfn.trace.op import Shape
 
 NAMES = ("libcusolver.so.12", "libcusolver.so.11")
 LOWER = 0  # cublasFillMode_t: CUBLAS_FILL_MODE_LOWER

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tfn.hw.commands import Address, Choose, Command, Launch, Repeat, parts
+from tfn.extend import commands as records
 
 WORD_BYTES = 8
-Operands = tuple[Address, ...]
+Operands = tuple[records.Address, ...]
 
 
 class Table:
@@ -34,9 +34,9 @@ class Table:
         size: the number of words.
     """
 
-    def __init__(self, commands: Sequence[Command]) -> None:
+    def __init__(self, commands: Sequence[records.Command]) -> None:
         self.entries: dict[Operands, int] = {}
-        self._words: list[Address] = []
+        self._words: list[records.Address] = []
         used = dict.fromkeys(_operands(commands, ()))
         for operands in dict.fromkeys(operands for operands, _ in used):
             self.entries[operands] = len(self._words)
@@ -108,18 +108,18 @@ def _totals(pairs: Iterator[tuple[int, int]]) -> dict[int, int]:
 
 
 def _operands(
-    commands: Sequence[Command], loops: tuple[int, ...]
+    commands: Sequence[records.Command], loops: tuple[int, ...]
 ) -> Iterator[tuple[Operands, tuple[int, ...]]]:
     """All operands that kernels are launched with, and the numbers of the loops around them."""
     for command in commands:
         inner = loops
-        if isinstance(command, Launch):
+        if isinstance(command, records.Launch):
             yield command.operands, loops
-        elif isinstance(command, Repeat):
+        elif isinstance(command, records.Repeat):
             inner = (*loops, command.number)
             # A loop whose operands do not move has a counter all the same.
             yield () if command.condition is None else (command.condition,), inner
-        elif isinstance(command, Choose):
+        elif isinstance(command, records.Choose):
             yield (command.index,), loops
-        for part in parts(command):
+        for part in records.parts(command):
             yield from _operands(part, inner)

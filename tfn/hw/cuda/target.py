@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tfn.errors import DeviceError
-from tfn.lower.target.grid import Grid, GridMatrixUnit
-from tfn.lower.target.target import Target
-from tfn.trace.op import Op
+from tfn.extend import Grid, Op, Target
+from tfn.lower.target.grid import GridMatrixUnit
 
 TRIPLE = "nvptx64-nvidia-cuda"
 

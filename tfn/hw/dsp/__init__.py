@@ -13,7 +13,7 @@ In reading order:
     device: the five parts together.
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.hw.dsp import device as device

@@ -15,8 +15,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tfn._support.frozen import frozen
 from tfn.errors import DeviceError
+from tfn.extend import frozen
 
 BASE = 0x4000_0000
 """The address of shared memory under the emulator; another transport may map it elsewhere."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.extend import Device, LlvmCompiler, memory
 from tfn.hw.compile.server import CompileServer
 from tfn.hw.cpu.target import named
-from tfn.hw.device import Device
 from tfn.hw.dsp import monitor
 from tfn.hw.dsp.emulator import Emulator
 from tfn.hw.dsp.fastrpc import transport as fastrpc
@@ -16,7 +15,6 @@ from tfn.hw.dsp.fastrpc.transport import FastRpc
 from tfn.hw.dsp.memory import SharedMemory, SharedPool
 from tfn.hw.dsp.queue import DspQueue
 from tfn.hw.dsp.transport import Transport
-from tfn.hw.memory import HostMemory
 
 FASTRPC_BYTES = 1 << 30
 """Memory shared with a DSP: more than code and stack take, and it is the machine's, not virtual."""
@@ -48,4 +46,4 @@ def _device(name: str, shared: SharedMemory, transport: Callable[[bytes], Transp
     target, compiler = named("hexagon"), LlvmCompiler(translate=CompileServer().translate)
     pool, library = SharedPool(shared), monitor.library(compiler, target)
     queue = DspQueue(shared, pool, transport(monitor.program(compiler, target)), library)
-    return Device(name, target, compiler, HostMemory(pool), queue)
+    return Device(name, target, compiler, memory.HostMemory(pool), queue)

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfn._support.frozen import frozen
 from tfn.errors import CompileError
+from tfn.extend import frozen
 
 MACHINE = 164  # EM_HEXAGON
 PAGE_BYTES = 1 << 16

@@ -18,9 +18,8 @@ from collections.abc import Callable
 
 from tfn.config import config
 from tfn.errors import DeviceError, OutOfMemoryError
-from tfn.hw.buffer import Buffer
+from tfn.extend import Buffer, memory
 from tfn.hw.dsp.commands import BASE, BUFFERS_AT, CODE_AT, TOTAL_BYTES
-from tfn.hw.memory import over_limit
 
 VECTOR_BYTES = 128
 """Blocks begin at a vector of HVX."""
@@ -195,7 +194,7 @@ class SharedPool:
         block_bytes, limit = rounded(size_bytes), config.memory_limit_bytes
         with self._lock:
             if limit and self.live_bytes + block_bytes > limit:
-                raise over_limit(size_bytes, self.live_bytes, limit)
+                raise memory.over_limit(size_bytes, self.live_bytes, limit)
             begin = self._ranges.allocate(block_bytes)
             if begin is None:
                 whole = self.shared.size_bytes - BUFFERS_AT

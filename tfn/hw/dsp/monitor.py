@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.extend import LlvmCompiler, Target, read_ir
 from tfn.hw.cpu import compiler_rt
-from tfn.hw.cpu.ir import read_ir
 from tfn.hw.dsp.commands import FOLDER, HOLES
 from tfn.hw.dsp.linker import executable, link
-from tfn.lower.target.target import Target
 
 ADDRESS = 0x10_0000
 """The address of the monitor: below shared memory, above the pages a null pointer reaches."""

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 
 from tfn.errors import DeviceError
-from tfn.hw.buffer import Buffer
-from tfn.hw.device import Learn, no_entry, no_share
+from tfn.extend import Buffer, Learn, Program, no_entry, no_share
 from tfn.hw.dsp import commands
 from tfn.hw.dsp.callbacks import HostCalls
 from tfn.hw.dsp.commands import (
@@ -32,7 +31,6 @@ from tfn.hw.dsp.commands import (
 from tfn.hw.dsp.linker import link
 from tfn.hw.dsp.memory import Block, CodeSpace, SharedMemory, SharedPool
 from tfn.hw.dsp.transport import Transport
-from tfn.lower.program import Program
 
 DEADLINE_SECONDS = 60.0
 """For a call, beside its estimated time: a DSP that says nothing for longer has hung."""

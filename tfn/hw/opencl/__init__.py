@@ -8,7 +8,7 @@ In reading order:
     device: five parts together.
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.hw.opencl import device as device

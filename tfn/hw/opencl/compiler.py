@@ -15,10 +15,8 @@ from typing import Any
 from tfn._support.cache import Cache
 from tfn.config import config
 from tfn.errors import CompileError
-from tfn.hw.compile import object_cache
-from tfn.hw.compile.object_cache import Counts
+from tfn.extend import Target, object_cache
 from tfn.hw.opencl.driver import Driver
-from tfn.lower.target.target import Target
 
 PART = "opencl"  # of the cache on disk
 OPTIONS = "-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt"
@@ -46,7 +44,7 @@ class OpenClCompiler:
     """
 
     def __init__(self, driver: Driver, options: Sequence[str] = OPTIONS) -> None:
-        self.driver, self.options, self.counts = driver, tuple(options), Counts()
+        self.driver, self.options, self.counts = driver, tuple(options), object_cache.Counts()
         self._memory: Cache[bytes] = Cache("binaries", len)
         self._built: dict[bytes, Any] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfn.hw.device import Device
+from tfn.extend import Device
 from tfn.hw.opencl.compiler import OpenClCompiler
 from tfn.hw.opencl.driver import driver
 from tfn.hw.opencl.memory import OpenClMemory

@@ -10,11 +10,8 @@ import warnings
 from functools import cache
 from typing import Any
 
-from tfn._support.frozen import frozen
 from tfn.errors import DeviceError
-from tfn.lower.target.grid import Grid
-from tfn.lower.target.target import Target
-from tfn.trace.op import Op
+from tfn.extend import Grid, Op, Target, frozen
 
 HINT = "pip install 'tfn[opencl]' brings pyopencl, and pocl, a driver for processors"
 OLD = (

@@ -7,13 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from tfn._support import events
 from tfn.config import config
 from tfn.dtypes import DType
-from tfn.hw.buffer import Buffer
-from tfn.hw.memory import check_device, device_full, foreign, unshared, without_address
+from tfn.extend import Buffer, Shape, events, memory
 from tfn.hw.opencl.driver import Driver
-from tfn.trace.op import Shape
 
 
 class DeviceBuffer:
@@ -42,7 +39,7 @@ class DeviceBuffer:
         Raises:
             DeviceError: always.
         """
-        raise without_address("opencl")
+        raise memory.without_address("opencl")
 
 
 def memory_of(buffer: object) -> Any:
@@ -52,7 +49,7 @@ def memory_of(buffer: object) -> Any:
         DeviceError: for a buffer of another device.
     """
     if not isinstance(buffer, DeviceBuffer):
-        raise foreign("opencl", buffer)
+        raise memory.foreign("opencl", buffer)
     return buffer.memory
 
 
@@ -80,7 +77,7 @@ class OpenClMemory:
             memory = cl.Buffer(self.driver.context, flags, max(size_bytes, 1))
         except (cl.MemoryError, cl.LogicError) as error:
             total_bytes, name = self.driver.device.global_mem_size, self.driver.device.name.strip()
-            raise device_full(size_bytes, total_bytes, name, str(error)) from None
+            raise memory.device_full(size_bytes, total_bytes, name, str(error)) from None
         return cast("Buffer", DeviceBuffer(memory, size_bytes, self))
 
     def check_room(self, size_bytes: int) -> None:
@@ -91,7 +88,7 @@ class OpenClMemory:
         """
         device, limit = self.driver.device, config.memory_limit_bytes
         total_bytes, name = device.global_mem_size, device.name.strip()
-        check_device(size_bytes, self.live_bytes, total_bytes, limit, name)
+        memory.check_device(size_bytes, self.live_bytes, total_bytes, limit, name)
 
     def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The elements of a NumPy array in row-major order.
@@ -111,7 +108,7 @@ class OpenClMemory:
         Raises:
             ArgumentError: always.
         """
-        raise unshared("the device opencl has memory of its own")
+        raise memory.unshared("the device opencl has memory of its own")
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
         """A read-only copy on the host; waits for the programs that write it.

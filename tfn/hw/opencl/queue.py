@@ -8,29 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.errors import CompileError, DeviceError
-from tfn.hw.buffer import Buffer
-from tfn.hw.commands import (
-    Address,
-    Choose,
-    Command,
-    Host,
-    Launch,
-    Repeat,
-    call_host,
-    choose,
-    record,
-    repeat,
-)
-from tfn.hw.device import Learn, no_entry, no_share
+from tfn.extend import Buffer, Learn, Program, Shape, argument, frozen, no_entry, no_share
+from tfn.extend import commands as records
 from tfn.hw.opencl.compiler import OpenClCompiler
 from tfn.hw.opencl.driver import Driver
 from tfn.hw.opencl.memory import OpenClMemory, memory_of
-from tfn.lower.program import Program
-from tfn.trace.argument import filled
-from tfn.trace.op import Shape
 
 
 @frozen
@@ -52,7 +36,7 @@ class OpenClExecutable:
         functions: Sequence[Any] = (),
     ) -> None:
         self.queue, self.program, self.kernels = queue, program, kernels
-        self.commands, self.functions = record(program), functions
+        self.commands, self.functions = records.record(program), functions
 
     def with_callbacks(self, functions: Sequence[object]) -> OpenClExecutable:
         """The same program with functions of the host in its slots."""
@@ -88,29 +72,29 @@ class _Run:
         self.driver, self.memory = executable.queue.driver, executable.queue.memory
         self.bases, self.loops = bases, dict[int, int]()
 
-    def run(self, commands: Sequence[Command]) -> None:
+    def run(self, commands: Sequence[records.Command]) -> None:
         """Enqueue commands in order."""
         for command in commands:
             RUN[type(command)](self, command)
 
-    def place(self, address: Address) -> tuple[Any, int]:
+    def place(self, address: records.Address) -> tuple[Any, int]:
         """The buffer of an operand and the offset there, in the present iteration of loops."""
         moved = sum(self.loops[number] * step for number, step in address.strides)
         return self.bases[address.base], address.offset + moved
 
-    def number(self, address: Address, dtype: DType) -> int:
+    def number(self, address: records.Address, dtype: DType) -> int:
         """A number that the commands so far have written."""
         return int(self.fetch(address, (), dtype))
 
-    def fetch(self, address: Address, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+    def fetch(self, address: records.Address, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
         """Copy an operand to the host, and wait."""
         return self.memory.fetch(*self.place(address), shape, dtype)
 
-    def write(self, address: Address, x: np.ndarray[Any, Any]) -> None:
+    def write(self, address: records.Address, x: np.ndarray[Any, Any]) -> None:
         """Copy a value to an operand."""
         self.memory.write(*self.place(address), x)
 
-    def launch(self, command: Launch) -> None:
+    def launch(self, command: records.Launch) -> None:
         """Enqueue a kernel."""
         kernel, cl = self.kernels[command.kernel], self.driver.cl
         arguments: list[Any] = []
@@ -132,17 +116,17 @@ class _Run:
                 hint="this is a fault of tfn, or of the driver",
             ) from None
 
-    def host(self, command: Host) -> None:
+    def host(self, command: records.Host) -> None:
         """Call a function of the host."""
-        function = filled(command.call.host.run, self.functions)
-        call_host(command, function, self.fetch, self.write)
+        function = argument.filled(command.call.host.run, self.functions)
+        records.call_host(command, function, self.fetch, self.write)
 
 
 RUN: dict[type, Callable[[_Run, Any], None]] = {
-    Launch: _Run.launch,
-    Repeat: repeat,
-    Choose: choose,
-    Host: _Run.host,
+    records.Launch: _Run.launch,
+    records.Repeat: records.repeat,
+    records.Choose: records.choose,
+    records.Host: _Run.host,
 }
 """The function that enqueues each command."""
 

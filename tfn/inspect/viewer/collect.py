@@ -19,10 +19,13 @@ from tfn.extend import (
     Program,
     Target,
     UOp,
+    all_launches,
+    build,
     mutable,
     param,
     passes_of,
     pipeline,
+    print_jaxpr,
     walk,
 )
 from tfn.hw.compile.llvm import assembly
@@ -35,11 +38,10 @@ from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.loops.cost_model import VECTOR_ACCESS_NS
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.memory.planner import LiveRange, Schedule
-from tfn.lower.program import ESTIMATED_LOOP_TRIPS, all_launches
+from tfn.lower.program import ESTIMATED_LOOP_TRIPS
 from tfn.lower.report.print import instructions, memory, stages
 from tfn.lower.report.print.graph import Graph
-from tfn.trace.build import count
-from tfn.trace.jaxpr import equations, print_jaxpr
+from tfn.trace.jaxpr import equations
 from tfn.trace.records import Record, collecting
 
 MAX_REWRITES = 400
@@ -240,7 +242,7 @@ class _Kernels:
                 "flops": work.flops,
                 "bytes": work.traffic_bytes,
                 "reasons": list(self._reasons(graph, written)),
-                "sizes": {graph.typed(u): (count(u.shape), _size_bytes(u)) for u in written},
+                "sizes": {graph.typed(u): (build.count(u.shape), _size_bytes(u)) for u in written},
                 "evaluations": dict(self._evaluations(stage, graph)),
             }
 
@@ -257,7 +259,7 @@ class _Kernels:
         for i, u in enumerate(stage.operands):
             if i >= stage.written:
                 # A kernel that sorts takes its operands as they are.
-                yield graph.typed(u), counts.get(i, float(count(u.shape)))
+                yield graph.typed(u), counts.get(i, float(build.count(u.shape)))
 
     def _body(self, body: UOp, operands: list[str]) -> int:
         """The number of a distinct body, whose texts are made at its first use."""
@@ -450,7 +452,7 @@ def _outside(schedule: Schedule, graph: Graph, places: Places) -> Iterator[list[
 
 
 def _size_bytes(u: UOp) -> int:
-    return count(u.shape) * u.dtype.itemsize
+    return build.count(u.shape) * u.dtype.itemsize
 
 
 def _peak(live_ranges: Iterable[LiveRange]) -> tuple[int, int]:

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tfn.extend import Op, UOp, walk
+from tfn.extend import Op, UOp, source_lines, walk
 from tfn.lower.report.cost import node_work
-from tfn.trace import source_lines
 
 CONTEXT_LINES = 6
 """Lines of a file that are shown before and after each line of the program."""

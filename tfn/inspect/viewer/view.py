@@ -10,16 +10,23 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from tfn.eager import run
 from tfn.errors import ArgumentError
-from tfn.extend import Jitted, KernelTimer, Target, frozen, name_of, shown
-from tfn.hw.cpu.target import requested
+from tfn.extend import (
+    Jitted,
+    KernelTimer,
+    Target,
+    frozen,
+    name_of,
+    requested,
+    run,
+    shown,
+    source_lines,
+)
 from tfn.inspect.limits import limits
 from tfn.inspect.show import View
 from tfn.inspect.viewer.alternatives import alternatives
 from tfn.inspect.viewer.collect import Collected, collect, roofline
 from tfn.inspect.viewer.page import page
-from tfn.trace import source_lines
 from tfn.transforms.aot import Compiled, Lowered
 
 

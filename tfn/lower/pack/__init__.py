@@ -19,7 +19,7 @@ after iteration.  `tfn.show` prints it at the stage ``cycles``.  `tfn.tune` choo
 and unrolling by it, and lets iterations overlap where LLVM then makes fewer packets.
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.lower.pack import assembly as assembly

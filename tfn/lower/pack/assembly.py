@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 from tfn.lower.pack import hexagon, x86
 from tfn.lower.pack.instructions import Instruction, Loop
 

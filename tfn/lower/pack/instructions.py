@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 
 
 @frozen

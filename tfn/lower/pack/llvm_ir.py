@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 from tfn.lower.pack.instructions import Instruction, Loop
 
 NAME = re.compile(r"%[\w.]+")

@@ -15,7 +15,7 @@ Reference Manual, on Sunny Cove and Golden Cove with vectors of 512 bits; A. Abe
 
 from __future__ import annotations
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 
 Group = tuple[tuple[str, ...], ...]
 """Alternatives, each of one or more units that are taken together."""

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import combinations, product
 from math import ceil
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 from tfn.lower.pack.dependences import Edge, edges
 from tfn.lower.pack.instructions import Loop
 from tfn.lower.pack.machine import Group, Machine

@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfn._support.files import sync_folder, unfinished
-from tfn.eager import platforms
 from tfn.errors import ArgumentError, DamagedError, HostError, StateError
-from tfn.extend import PathLike
+from tfn.extend import PathLike, platforms
 from tfn.nn import safetensors, state
 from tfn.nn.checkpoint import manifest as manifests
 from tfn.nn.checkpoint.files import Reader, write_pieces

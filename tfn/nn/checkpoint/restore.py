@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tfn.eager import platforms
-from tfn.eager.shards import make_array_from_callback
-from tfn.eager.transfer import device_put
-from tfn.extend import PathLike, one_of
+from tfn import device_put, make_array_from_callback
+from tfn.extend import PathLike, one_of, platforms
 from tfn.nn import state
 from tfn.nn.checkpoint.files import THREADS, Box, Reader
 from tfn.nn.checkpoint.manifest import Shape, read

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tfn import device_put, make_array_from_callback
 from tfn.array import Array
-from tfn.eager.shards import make_array_from_callback
-from tfn.eager.transfer import device_put
 from tfn.errors import HostError
 from tfn.nn.checkpoint.files import Reader
 from tfn.nn.checkpoint.folder import Checkpoints

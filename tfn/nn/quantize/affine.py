@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, AxisError
-from tfn.extend import array_of, integer
-from tfn.nn.module import module, static
+from tfn.extend import integer, operands
+from tfn.nn import module, static
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int8, Int32
@@ -78,7 +78,7 @@ class Quantization:
 
         NaN becomes the zero point.
         """
-        x = array_of("quantize", x)
+        x = operands.array_of("quantize", x)
         scale, zero_point = self._along(x, self.scale), self._along(x, self.zero_point)
         steps = jnp.round(x / scale.astype(x.dtype))
         low, high = self.lowest - zero_point, self.highest - zero_point
@@ -87,7 +87,7 @@ class Quantization:
 
     def dequantize(self, q: Int8[ArrayLike, "*shape"]) -> Float[Array, "*shape"]:
         """Returns the numbers that integers stand for, as the dtype of the scale."""
-        q = array_of("dequantize", q)
+        q = operands.array_of("dequantize", q)
         scale, zero_point = self._along(q, self.scale), self._along(q, self.zero_point)
         return (q.astype("int32") - zero_point).astype(scale.dtype) * scale
 
@@ -177,7 +177,7 @@ def symmetric(x: ArrayLike, axis: int | None = None, bits: int = 8) -> Quantizat
         >>> symmetric(weight, axis=1).quantize(weight).tolist()
         [[32, -127], [-127, 32]]
     """
-    x = array_of("symmetric", x)
+    x = operands.array_of("symmetric", x)
     highest = 2 ** (check_bits(bits) - 1) - 1
     others = None
     if axis is not None:

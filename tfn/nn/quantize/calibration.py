@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import numpy as jnp
 from tfn import tree
-from tfn._support.validate import real_number
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError
-from tfn.extend import a_function, array_of
-from tfn.nn.module import module
+from tfn.extend import a_function, operands, real_number
+from tfn.nn import module
 from tfn.nn.quantize.affine import Quantization, per_tensor, symmetric
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def observe(x: Float[ArrayLike, "*shape"], percent: float = 100.0) -> Range:
         >>> round(observe(jnp.arange(1001.0), percent=80).high.item())
         900
     """
-    x = array_of("observe", x)
+    x = operands.array_of("observe", x)
     if real_number("observe", "percent", percent, 0, 100) == 0 or not x.size:
         raise ArgumentError(
             "observe needs elements to cover",

@@ -24,8 +24,7 @@ import numpy as np
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.errors import ArgumentError
-from tfn.nn import normalization
-from tfn.nn.module import module
+from tfn.nn import module, normalization
 from tfn.nn.quantize.affine import Quantization
 from tfn.nn.quantize.requantization import Requantization
 

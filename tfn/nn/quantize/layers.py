@@ -19,10 +19,11 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.errors import ArgumentError, DTypeError
-from tfn.lax.window_padding import dilated, padtype_to_pads
+from tfn.lax import padtype_to_pads
+from tfn.lax.window_padding import dilated
+from tfn.nn import Conv1d, Conv2d, Conv3d, module, static
 from tfn.nn import layers as float_layers
-from tfn.nn.convolution import SPACE, Conv1d, Conv2d, Conv3d, Steps
-from tfn.nn.module import module, static
+from tfn.nn.convolution import SPACE, Steps
 from tfn.nn.quantize.affine import Quantization, symmetric
 from tfn.nn.quantize.requantization import Requantization
 

@@ -22,7 +22,7 @@ from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.errors import ArgumentError
 from tfn.extend import shown
-from tfn.nn.module import module, static
+from tfn.nn import module, static
 from tfn.nn.quantize.affine import MAX_BITS, Quantization
 
 if TYPE_CHECKING:

@@ -18,11 +18,9 @@ from tfn import tree
 from tfn.array import Array
 from tfn.custom_derivatives import custom_jvp
 from tfn.errors import DTypeError
-from tfn.extend import array_of
+from tfn.extend import operands
 from tfn.lax import stop_gradient
-from tfn.nn.convolution import Conv1d, Conv2d, Conv3d
-from tfn.nn.layers import Linear
-from tfn.nn.module import is_inexact_array, tree_at
+from tfn.nn import Conv1d, Conv2d, Conv3d, Linear, is_inexact_array, tree_at
 from tfn.nn.quantize.affine import Quantization, symmetric
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def fake_quantize(x: Float[Array, "*shape"], quantization: Quantization) -> Floa
         >>> tfn.grad(lambda x: fake_quantize(x, q).sum())(jnp.array([0.3, 100.0])).tolist()
         [1.0, 0.0]
     """
-    x = array_of("fake_quantize", x)
+    x = operands.array_of("fake_quantize", x)
     if not is_inexact_array(x):
         raise DTypeError(
             "fake_quantize needs floats",

@@ -20,17 +20,16 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.errors import ArgumentError
+from tfn.nn import FeedForward, module, static
+from tfn.nn import LayerNorm as FloatNorm
 from tfn.nn import attention as float_attention
-from tfn.nn.functions import softmax as float_softmax
-from tfn.nn.module import module, static
-from tfn.nn.normalization import LayerNorm as FloatNorm
+from tfn.nn import softmax as float_softmax
 from tfn.nn.quantize import functions
 from tfn.nn.quantize.affine import Quantization
 from tfn.nn.quantize.calibration import Range
 from tfn.nn.quantize.functions import LayerNorm, Table
 from tfn.nn.quantize.layers import Linear
 from tfn.nn.quantize.requantization import Requantization
-from tfn.nn.transformer import FeedForward
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int8, Int32

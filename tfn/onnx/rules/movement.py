@@ -9,7 +9,7 @@ import numpy as np
 
 from tfn.dtypes import BOOL, INT64
 from tfn.onnx.builder import Builder, Name, Rule, Term
-from tfn.onnx.insides import Gather, Op, Pad, Scatter, Shrink, UOp
+from tfn.onnx.insides import Op, UOp, argument
 from tfn.onnx.rules.elementwise import choice
 
 END = (1 << 63) - 1
@@ -48,7 +48,7 @@ def transpose(b: Builder, x: Name, axes: Sequence[int]) -> Name:
 
 
 def _pad(b: Builder, u: UOp) -> Term:
-    pad: Pad = u.arg
+    pad: argument.Pad = u.arg
     x, value = b.full(u.src[0]), b.full(u.src[1])
     x = dilate(b, x, u.src[0].shape, pad.interior, value)
     return Term(padded(b, x, pad.low, pad.high, value), u.shape)
@@ -81,7 +81,7 @@ def dilate(b: Builder, x: Name, shape: Sequence[int], between: Sequence[int], va
 
 
 def _shrink(b: Builder, u: UOp) -> Term:
-    cut: Shrink = u.arg
+    cut: argument.Shrink = u.arg
     shape = u.src[0].shape
     rows = [
         (a, start, END if stop == n else stop, step)
@@ -131,7 +131,7 @@ def _clamped(b: Builder, starts: Name, room: Sequence[int]) -> Name:
 
 
 def _gather(b: Builder, u: UOp) -> Term:
-    arg: Gather = u.arg
+    arg: argument.Gather = u.arg
     operand, indices = u.src
     k = indices.shape[-1]
     dims, points = operand.shape[arg.batch :], indices.shape[arg.batch : -1]
@@ -166,7 +166,7 @@ def _places(b: Builder, starts: Name, shape: Sequence[int], sizes: Sequence[int]
 
 
 def _scatter(b: Builder, u: UOp) -> Term:
-    arg: Scatter = u.arg
+    arg: argument.Scatter = u.arg
     operand, indices, updates = u.src
     k, points = indices.shape[-1], indices.shape[arg.batch : -1]
     if not points and not arg.batch and arg.op in (Op.WHERE, Op.ADD):
@@ -231,7 +231,7 @@ def _counted(b: Builder, size: int) -> Name:
 
 def _placed(b: Builder, u: UOp) -> Term:
     """One window: of each element of the operand whether it lies there, and the update for it."""
-    arg: Scatter = u.arg
+    arg: argument.Scatter = u.arg
     operand, indices, updates = u.src
     dims, sizes = operand.shape[: indices.shape[0]], updates.shape[: indices.shape[0]]
     starts, moved = _starts(b, indices), b.full(updates)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, FLOATS, INT32, INT64
 from tfn.onnx.builder import Builder, Name, Rule, Term
-from tfn.onnx.insides import Conv, Dot, Op, Reduce, Sort, UOp
+from tfn.onnx.insides import Op, UOp, argument
 from tfn.onnx.rules.movement import dilate, padded, reshape, transpose
 
 REDUCTIONS = {Op.ADD: "ReduceSum", Op.MUL: "ReduceProd", Op.MAX: "ReduceMax", Op.MIN: "ReduceMin"}
@@ -47,7 +47,7 @@ def _back(b: Builder, x: Name, dtype: np.dtype[Any], ordered: bool) -> Name:
 
 
 def _reduce(b: Builder, u: UOp) -> Term:
-    arg: Reduce = u.arg
+    arg: argument.Reduce = u.arg
     source = u.src[0]
     if not arg.axes:
         return b.term(source)
@@ -69,7 +69,7 @@ def _cast(b: Builder, x: Name, dtype: np.dtype[Any], to: np.dtype[Any] | None = 
 
 def _dot(b: Builder, u: UOp) -> Term:
     """A product of matrices where the axes allow it, else an Einsum."""
-    arg: Dot = u.arg
+    arg: argument.Dot = u.arg
     left, right = u.src
     wide = _wide(np.promote_types(left.dtype, arg.dtype) if left.dtype != arg.dtype else arg.dtype)
     names = [_cast(b, b.full(s), s.dtype, wide) for s in u.src]
@@ -91,7 +91,7 @@ def _free(u: UOp, *taken: Sequence[int]) -> list[int]:
     return [a for a in range(u.ndim) if not any(a in axes for axes in taken)]
 
 
-def _equation(arg: Dot, rank_a: int, rank_b: int) -> str:
+def _equation(arg: argument.Dot, rank_a: int, rank_b: int) -> str:
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     a = [next(letters) for _ in range(rank_a)]
     w = [next(letters) for _ in range(rank_b)]
@@ -105,7 +105,7 @@ def _equation(arg: Dot, rank_a: int, rank_b: int) -> str:
 
 def _conv(b: Builder, u: UOp) -> Term:
     """Channels come before space in ONNX; what it has no attribute for is done to the operand."""
-    arg: Conv = u.arg
+    arg: argument.Conv = u.arg
     x, w = u.src
     wide = FLOAT64 if arg.dtype == FLOAT64 else FLOAT32
     data = _cast(b, b.full(x), x.dtype, wide)
@@ -139,7 +139,7 @@ def _conv(b: Builder, u: UOp) -> Term:
 
 def _sort(b: Builder, u: UOp) -> tuple[Term, ...]:
     """Stable sorts by each key, the last one first; NaN is as large as infinity."""
-    arg: Sort = u.arg
+    arg: argument.Sort = u.arg
     n = u.src[0].shape[-1]
     count = n if arg.largest is None else arg.largest
     names = [b.full(s) for s in u.src]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.extend import together, unfit
+from tfn.extend import operands, unfit
 
 
 def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
@@ -27,7 +27,7 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
         >>> codes.tolist(), distances.tolist()
         ([0, 1], [0.0, 0.5])
     """
-    (points, codes), dtype, _ = together("vq", obs, code_book, floating=True)
+    (points, codes), dtype, _ = operands.together("vq", obs, code_book, floating=True)
     if points.ndim != codes.ndim or points.ndim not in (1, 2):
         raise unfit("vq needs two vectors or two matrices", (points, codes), "add an axis")
     if points.ndim == 1:

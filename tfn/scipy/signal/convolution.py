@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike, Axes
-from tfn.eager.operands import broadcast_shape, some_axes
 from tfn.errors import ArgumentError, ShapeError
-from tfn.extend import Shape, array_of, one_of, rank, together, unfit
+from tfn.extend import Shape, one_of, operands, rank, unfit
 
 if TYPE_CHECKING:
     from jaxtyping import Inexact, Num
@@ -84,7 +83,7 @@ def correlate(
         >>> correlate(tnp.array([1, 2, 3]), tnp.array([0, 1, 1])).tolist()
         [1.0, 3.0, 5.0, 3.0, 0.0]
     """
-    return convolve(in1, jnp.flip(jnp.conj(array_of("correlate", in2))), mode, method)
+    return convolve(in1, jnp.flip(jnp.conj(operands.array_of("correlate", in2))), mode, method)
 
 
 def convolve2d(
@@ -192,11 +191,11 @@ def fftconvolve(
         [1.0, 3.0, 5.0, 3.0]
     """
     x, y = _operands("fftconvolve", in1, in2)
-    along = some_axes("fftconvolve", axes, x.ndim)
+    along = operands.some_axes("fftconvolve", axes, x.ndim)
     sizes, others = ([z.shape[i] for i in along] for z in (x, y))
     parts = _parts("fftconvolve", mode, tuple(sizes), tuple(others))
     rest = ([1 if i in along else n for i, n in enumerate(z.shape)] for z in (x, y))
-    broadcast_shape("fftconvolve", *map(tuple, rest))
+    operands.broadcast_shape("fftconvolve", *map(tuple, rest))
     if not along:
         return x * y
     lengths = [_fast(n + k - 1) for n, k in zip(sizes, others)]
@@ -210,7 +209,7 @@ def fftconvolve(
 
 def _operands(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
     """Two arrays in one inexact dtype, checked to have as many axes."""
-    (x, y), dtype, _ = together(name, in1, in2, floating=True)
+    (x, y), dtype, _ = operands.together(name, in1, in2, floating=True)
     if x.ndim != y.ndim or not x.size or not y.size:
         raise unfit(
             f"{name} needs arrays of as many axes, and with elements",
@@ -229,7 +228,7 @@ def _matrices(
             got=f"boundary {boundary!r}, fillvalue {fillvalue}",
             hint="tfn.numpy.pad first, then use mode 'valid'",
         )
-    x, y = array_of(name, in1), array_of(name, in2)
+    x, y = operands.array_of(name, in1), operands.array_of(name, in2)
     rank(name, x, 2, 2)
     rank(name, y, 2, 2)
     return x, y

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import broadcast_shape, one_axis
 from tfn.errors import ArgumentError, AxisError
-from tfn.extend import array_of, frozen, integer, one_of, rank, together, unfit
+from tfn.extend import frozen, integer, one_of, operands, rank, unfit
 from tfn.scipy.signal.trends import detrend as without_trend
 from tfn.scipy.signal.windows import window as named
 
@@ -154,8 +153,8 @@ def istft(
         >>> istft(transforms)[1].round(3).tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
-    z = array_of("istft", Zxx)
-    from_axes = [one_axis("istft", axis, z.ndim) for axis in (freq_axis, time_axis)]
+    z = operands.array_of("istft", Zxx)
+    from_axes = [operands.one_axis("istft", axis, z.ndim) for axis in (freq_axis, time_axis)]
     if len(set(from_axes)) != 2:
         raise AxisError(
             "istft needs two axes, of frequencies and of segments",
@@ -314,8 +313,8 @@ def welch(
 
 def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]:
     """Signals in one inexact dtype, their samples along the last axis, and the original axis."""
-    signals, dtype, _ = together(name, *given, floating=True)
-    ndim, at = signals[0].ndim, one_axis(name, axis, signals[0].ndim)
+    signals, dtype, _ = operands.together(name, *given, floating=True)
+    ndim, at = signals[0].ndim, operands.one_axis(name, axis, signals[0].ndim)
     if not all(x.ndim == ndim and x.size for x in signals):
         raise unfit(
             f"{name} needs signals of as many axes, and with samples",
@@ -324,7 +323,7 @@ def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]
         )
     dtype = jnp.result_type(dtype, "float32")  # transforms have 32 bits at least
     signals = [jnp.moveaxis(x.astype(dtype), at, -1) for x in signals]
-    broadcast_shape(name, *(x.shape[:-1] for x in signals))
+    operands.broadcast_shape(name, *(x.shape[:-1] for x in signals))
     return signals, at
 
 
@@ -342,7 +341,7 @@ def _cut(
         size = count if nperseg is None else min(integer(name, "nperseg", nperseg, 1), count)
         weights = jnp.asarray(named(window, max(size, 1))).astype(samples.real.dtype)
     else:
-        weights = array_of(name, window)
+        weights = operands.array_of(name, window)
         weights = weights.astype(samples.dtype if weights.dtype.kind == "c" else samples.real.dtype)
         rank(name, weights, 1, 1, "as window")
         size = weights.size if nperseg is None else integer(name, "nperseg", nperseg, 1)

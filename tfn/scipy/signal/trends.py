@@ -12,9 +12,8 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn._support.validate import integers
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import one_axis
 from tfn.errors import ArgumentError, ShapeError
-from tfn.extend import array_of, inexact, one_of, shown
+from tfn.extend import one_of, operands, shown
 
 if TYPE_CHECKING:
     from jaxtyping import Inexact, Num
@@ -60,9 +59,9 @@ def detrend(
             hint="x = detrend(x)",
         )
     one_of("detrend", "type", type, ("linear", "constant"))
-    x = array_of("detrend", data)
-    x = x.astype(inexact((x.dtype, False))[0])
-    at = one_axis("detrend", axis, x.ndim)
+    x = operands.array_of("detrend", data)
+    x = x.astype(operands.inexact((x.dtype, False))[0])
+    at = operands.one_axis("detrend", axis, x.ndim)
     size = x.shape[at]
     if not size:
         raise ShapeError(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.dtypes import finfo
+from tfn.lax import while_loop
 from tfn.lax.linalg import triangular_solve
-from tfn.lax.loops import while_loop
 
 if TYPE_CHECKING:
     from jaxtyping import Inexact, Real

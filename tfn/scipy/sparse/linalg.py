@@ -16,7 +16,7 @@ from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.extend import one_of, shown
 from tfn.flatten_util import ravel_pytree
-from tfn.lax.custom_solve import custom_linear_solve
+from tfn.lax import custom_linear_solve
 from tfn.scipy.sparse import krylov
 
 Linear = Callable[[Any], Any]

@@ -17,8 +17,8 @@ from tfn import numpy as jnp
 from tfn import random
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError
-from tfn.extend import array_of, frozen, unfit
-from tfn.random.keys import KeyLike
+from tfn.extend import frozen, operands, unfit
+from tfn.random import KeyLike
 from tfn.tree import register_dataclass
 
 SMALL_ANGLE = 1e-3
@@ -27,7 +27,7 @@ SMALL_ANGLE = 1e-3
 
 def _floating(name: str, x: ArrayLike, *sizes: int) -> Array:
     """A floating array whose last axes have these sizes, after at most one more."""
-    value = array_of(name, x) / 1
+    value = operands.array_of(name, x) / 1
     if value.shape[-len(sizes) :] != sizes or value.ndim - len(sizes) not in (0, 1):
         raise unfit(f"{name} needs one of {sizes}, or a stack of them", (value,), "see its shape")
     return value
@@ -126,7 +126,7 @@ class Rotation:
             ShapeError: unless there is an angle for each axis.
         """
         axes, of_body = _axes(seq)
-        turns = array_of("from_euler", angles) / 1
+        turns = operands.array_of("from_euler", angles) / 1
         if len(axes) == 1 and turns.ndim < 2:
             turns = turns[..., None]
         if turns.ndim > 2 or turns.shape[-1:] != (len(axes),):
@@ -281,7 +281,9 @@ class Rotation:
     def mean(self, weights: ArrayLike | None = None) -> Rotation:
         """The mean of a stack: the rotation that is nearest to all, by the squares of chords."""
         q = jnp.atleast_2d(self.quat)
-        shares = jnp.ones(q.shape[0], q.dtype) if weights is None else array_of("mean", weights)
+        shares = (
+            jnp.ones(q.shape[0], q.dtype) if weights is None else operands.array_of("mean", weights)
+        )
         if shares.shape != (q.shape[0],):
             raise unfit("mean needs a weight for each rotation", (q, shares), "a vector")
         _, vectors = jnp.linalg.eigh((q * shares.astype(q.dtype)[:, None]).T @ q)
@@ -328,7 +330,7 @@ class Slerp(NamedTuple):
             >>> middle.as_euler("xyz", degrees=True).round(3)[2].item()
             45.0
         """
-        line = array_of("Slerp", times) / 1
+        line = operands.array_of("Slerp", times) / 1
         if rotations.single or len(rotations) < 2 or line.shape != (len(rotations),):
             raise ShapeError(
                 "Slerp needs two rotations at least, and a time for each",
@@ -339,7 +341,7 @@ class Slerp(NamedTuple):
 
     def __call__(self, times: ArrayLike) -> Rotation:
         """The rotations at times; outside of those given the nearest one goes on."""
-        now = array_of("Slerp", times).astype(self.times.dtype)
+        now = operands.array_of("Slerp", times).astype(self.times.dtype)
         place = jnp.searchsorted(self.times, now, side="right") - 1
         place = jnp.clip(place, 0, self.times.size - 2)
         part = (now - self.times[place]) / (self.times[place + 1] - self.times[place])

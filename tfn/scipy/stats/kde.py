@@ -14,10 +14,9 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError
-from tfn.extend import array_of, unfit
-from tfn.nn.functions import logsumexp
-from tfn.random import choice, normal, split
-from tfn.random.keys import KeyLike
+from tfn.extend import operands, unfit
+from tfn.nn import logsumexp
+from tfn.random import KeyLike, choice, normal, split
 from tfn.scipy.special import ndtr
 
 
@@ -73,8 +72,8 @@ class GaussianKDE(NamedTuple):
 
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
         """The integral of the density times that of a normal distribution."""
-        center = jnp.atleast_1d(array_of("integrate_gaussian", mean))
-        spread = jnp.atleast_2d(array_of("integrate_gaussian", cov))
+        center = jnp.atleast_1d(operands.array_of("integrate_gaussian", mean))
+        spread = jnp.atleast_2d(operands.array_of("integrate_gaussian", cov))
         if center.shape != (self.d,) or spread.shape != (self.d, self.d):
             raise unfit(
                 f"integrate_gaussian needs a mean and a covariance of {self.d} dimensions",
@@ -90,7 +89,7 @@ class GaussianKDE(NamedTuple):
                 "integrate_box_1d needs a density of one dimension", got=f"{self.d} dimensions"
             )
         width = jnp.sqrt(self.covariance[0, 0])
-        ends = [(array_of("box", end) - self.dataset[0]) / width for end in (low, high)]
+        ends = [(operands.array_of("box", end) - self.dataset[0]) / width for end in (low, high)]
         return ((ndtr(ends[1]) - ndtr(ends[0])) * self.weights).sum()
 
     def integrate_kde(self, other: GaussianKDE) -> Array:
@@ -121,7 +120,7 @@ class GaussianKDE(NamedTuple):
         return overlap
 
     def _points(self, name: str, x: ArrayLike) -> Array:
-        points: Array = jnp.atleast_2d(array_of(name, x)).astype(self.dataset.dtype)
+        points: Array = jnp.atleast_2d(operands.array_of(name, x)).astype(self.dataset.dtype)
         if points.shape[0] != self.d:
             if points.shape[0] != 1 or points.shape[1] != self.d:
                 raise unfit(
@@ -160,13 +159,13 @@ def gaussian_kde(
         >>> round(density.pdf(0.0).item(), 4)
         0.3182
     """
-    samples = jnp.atleast_2d(array_of("gaussian_kde", dataset)) / 1
+    samples = jnp.atleast_2d(operands.array_of("gaussian_kde", dataset)) / 1
     d, n = samples.shape
     if samples.ndim != 2 or n < 2:
         raise ShapeError("gaussian_kde needs two samples at least, in columns", got=str((d, n)))
     shares = jnp.full(n, 1 / n, samples.dtype)
     if weights is not None:
-        given = jnp.atleast_1d(array_of("gaussian_kde", weights)).astype(samples.dtype)
+        given = jnp.atleast_1d(operands.array_of("gaussian_kde", weights)).astype(samples.dtype)
         if given.shape != (n,):
             raise unfit("gaussian_kde needs a weight for each sample", (samples, given), "a vector")
         shares = given / given.sum()

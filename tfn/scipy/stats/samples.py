@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS
-from tfn.extend import array_of, one_of
+from tfn.extend import one_of, operands
 from tfn.numpy.manipulation import flat_or_axis
 
 
@@ -43,7 +43,7 @@ def mode(
         [3, 2]
     """
     one_of("mode", "nan_policy", nan_policy, ("propagate",))
-    whole = array_of("mode", a)
+    whole = operands.array_of("mode", a)
     x, place = flat_or_axis("mode", whole, axis)
     line = jnp.sort(jnp.moveaxis(x, place, -1), -1)
     size = line.shape[-1]
@@ -95,7 +95,7 @@ def rankdata(
     """
     one_of("rankdata", "method", method, ("average", "min", "max", "dense", "ordinal"))
     one_of("rankdata", "nan_policy", nan_policy, ("propagate",))
-    x, place = flat_or_axis("rankdata", array_of("rankdata", a), axis)
+    x, place = flat_or_axis("rankdata", operands.array_of("rankdata", a), axis)
     x = jnp.moveaxis(x, place, -1)
     order = jnp.argsort(x, -1)
     position = jnp.argsort(order, -1)
@@ -171,7 +171,7 @@ def sem(
         1.0
     """
     one_of("sem", "nan_policy", nan_policy, ("propagate", "omit"))
-    x = array_of("sem", a)
+    x = operands.array_of("sem", a)
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
     if nan_policy == "omit":
         spread = jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tfn import lax, nn, random
+from tfn import lax, nn, random, vjp
 from tfn import numpy as jnp
-from tfn.extend import vjp
 from tfn.torch.ops.known import Value, axes_of, cast, dtype_of, widened
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tfn import lax
+from tfn import lax, vjp
 from tfn import numpy as jnp
-from tfn.extend import vjp
 from tfn.torch.ops.known import Value, cast, each, is_integral, widened
 
 Pairs = list[tuple[int, int]]

@@ -7,7 +7,7 @@ In reading order:
     transport: transport to a process on the DSP that runs the monitor.
 """
 
-from tfn._support.lazy import on_demand as _on_demand
+from tfn.extend import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.hw.dsp.fastrpc import transport as transport

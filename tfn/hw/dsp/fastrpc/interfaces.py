@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 from tfn.hw.dsp.fastrpc import structures
 from tfn.hw.dsp.fastrpc.node import Node, call
 from tfn.hw.dsp.fastrpc.structures import LAYOUTS

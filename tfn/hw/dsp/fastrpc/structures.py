@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from tfn._support.frozen import frozen
+from tfn.extend import frozen
 
 TYPES: dict[str, tuple[str, int]] = {
     "u32": ("I", 4),
