@@ -18,7 +18,7 @@ from typing import Any
 from tfn import numpy as jnp
 from tfn import random
 from tfn.errors import TfnError
-from tfn.extend import HostMemory, Jitted, concrete, device, mutable
+from tfn.extend import Jitted, concrete, device, memory, mutable
 from tfn.torch.exchange import ALIGNMENT_BYTES, array, dtypes, tensor
 from tfn.torch.graph import Runner, decompositions, draws, missing
 from tfn.torch.library import pytorch
@@ -164,8 +164,8 @@ class _Compiled:
     def _run(self, args: Sequence[Any]) -> dict[Any, Any]:
         """The results that are computed, by their nodes."""
         arrays, sizes = [], []
-        memory: Any = device().memory
-        shared = isinstance(memory, HostMemory)
+        own: Any = device().memory
+        shared = isinstance(own, memory.HostMemory)
         for value, how in zip(args, self.inputs):
             if how is None:
                 sizes.append(value)
@@ -179,7 +179,7 @@ class _Compiled:
             if address % ALIGNMENT_BYTES or t.is_neg():
                 arrays.append(array(t))
                 continue
-            arrays.append(concrete(memory.wrap(address, how.size_bytes, t), how.shape, how.dtype))
+            arrays.append(concrete(own.wrap(address, how.size_bytes, t), how.shape, how.dtype))
         if self.held:
             arrays += [array(t) for t in self.held.values()]
         if self.random:
