@@ -92,7 +92,7 @@ ROOMS = (
     Room("eager",          COMPILER, 1_427,  9.8, "as measured"),
     Room("show",           COMPILER,   287, 10.6, "as measured"),
     Room("numpy",          LIBRARY,  7_940, 11.7, "NumPy's options: weights, orders, sublists"),
-    Room("lax",            LIBRARY,  5_420, 11.2, "incomplete gamma and beta of any parameters"),
+    Room("lax",            LIBRARY,  5_470, 11.2, "ragged products by a loop over tiles"),
     Room("random",         LIBRARY,  1_340, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_100,  9.7, "norms, optimizers, rules of gelu and silu"),
     Room("sharding",       ANNEX,    4_830, 11.7, "as measured"),
@@ -159,7 +159,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_597, "core": 51_397, "all": 87_898}
+BOUNDS = {"compiler": 33_597, "core": 51_447, "all": 87_948}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Frontends are bounded one by one: each opens a door, and none is needed by another part.

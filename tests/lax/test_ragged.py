@@ -129,3 +129,43 @@ def test_rows_times_the_matrix_of_their_group(sizes: list[int]) -> None:
     assert np.isfinite(np.asarray(slope)).all()
     with pytest.raises(ShapeError, match=r"f64\[7,3\], f64\[4,3,2\], i64\[2\]"):
         lax.ragged_dot(x, w, np.array([1, 2]))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 24, 80])
+@pytest.mark.parametrize("kind", ["even", "one", "short", "none"])
+def test_rows_of_many_groups_are_multiplied_with_the_matrix_of_their_own(
+    kind: str, rows: int
+) -> None:
+    groups = 8
+    rng = np.random.default_rng(0)
+    sizes = {
+        "even": np.bincount(rng.integers(0, groups, rows), minlength=groups),
+        "one": np.eye(groups, dtype=int)[5] * rows,
+        "short": np.bincount(rng.integers(0, groups, rows // 2), minlength=groups),
+        "none": np.zeros(groups, int),
+    }[kind].astype("i4")
+    x, w = rng.normal(size=(rows, 6)).astype("f4"), rng.normal(size=(groups, 6, 5)).astype("f4")
+    expected, end = np.zeros((rows, 5), "f4"), 0
+    for size, matrix in zip(sizes, w):
+        expected[end : end + size] = x[end : end + size] @ matrix
+        end += size
+    np.testing.assert_allclose(tfn.jit(lax.ragged_dot)(x, w, sizes), expected, 1e-5, 1e-5)
+    both = tfn.jit(tfn.vmap(lax.ragged_dot, (0, None, None)))(np.stack([x, 2 * x]), w, sizes)
+    np.testing.assert_allclose(both, np.stack([expected, 2 * expected]), 1e-5, 1e-5)
+
+    def loss(x: tfn.Array, w: tfn.Array) -> tfn.Array:
+        return (lax.ragged_dot(x, w, sizes) ** 2).sum()
+
+    def masked(x: tfn.Array, w: tfn.Array) -> tfn.Array:
+        of = np.repeat(np.arange(groups), sizes)
+        return (tnp.einsum("nk,nkm->nm", x[: len(of)], w[of]) ** 2).sum()
+
+    for ours, exact in zip(tfn.grad(loss, (0, 1))(x, w), tfn.grad(masked, (0, 1))(x, w)):
+        np.testing.assert_allclose(ours, exact, 1e-4, 1e-4)
+
+
+def test_products_of_many_groups_hold_no_product_with_all_of_them() -> None:
+    shapes = [tfn.ShapeDtypeStruct(s, "float32") for s in ((512, 64), (64, 64, 64))]
+    sizes = tfn.ShapeDtypeStruct((64,), "int32")
+    compiled = tfn.jit(lax.ragged_dot).lower(*shapes, sizes).compile()
+    assert compiled.memory_analysis().temporary_bytes < 4 * 512 * 64 * 64 / 8
