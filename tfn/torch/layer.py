@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn import dtypes, tree
+from tfn import dtypes, tree, vjp
 from tfn.errors import ArgumentError
-from tfn.extend import Jitted, a_function, name_of, vjp
+from tfn.extend import Jitted, a_function, name_of
 from tfn.torch.exchange import array, tensor
 from tfn.torch.library import pytorch
 
