@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ SAYS = {
     "quantized_minilm": r"quantized_minilm: cosines differ from those of floats by 0\.0\d\d",
     "quantized_mnist": r"quantized_mnist: 154,031 integers, [\d.]+%",
     "sharded_gpt": r"sharded_gpt on data=2, fsdp=2, model=2: loss [\d.]+, 5 steps",
+    "torch_resnet": r"torch_resnet: 4 steps, apart by [\d.e-]+",
     "tour": r"3\. Transforms",
 }
 """A pattern in what each script prints for --smoke."""
@@ -77,4 +79,6 @@ def test_help_names_the_options(
 def test_smoke_runs_report_what_they_did(script: Path, tmp_path: Path) -> None:
     if script.stem == "mnist_in_browser" and lld("wasm") is None:
         pytest.skip("there is no linker for WebAssembly")
+    if script.stem == "torch_resnet" and find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed: pip install torch")
     assert re.search(SAYS[script.stem], run(script, "--smoke", tmp_path))
