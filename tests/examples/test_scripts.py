@@ -40,11 +40,17 @@ SAYS = {
 """A pattern in what each script prints for --smoke."""
 
 
-def run(script: Path, option: str, folder: Path) -> str:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tfn in it, and nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
+    (folder / "tfn").symlink_to(ROOT / "tfn")
+    return folder
+
+
+def run(script: Path, option: str, folder: Path, installed: Path) -> str:
     """Its output when it is run from a folder that holds nothing, with tfn installed."""
-    (folder / "installed").mkdir()
-    (folder / "installed" / "tfn").symlink_to(ROOT / "tfn")
-    environment = {**os.environ, "PYTHONPATH": str(folder / "installed"), "COLUMNS": "200"}
+    environment = {**os.environ, "PYTHONPATH": str(installed), "COLUMNS": "200"}
     (folder / "elsewhere").mkdir()
     ended = subprocess.run(
         [sys.executable, str(script), option],
@@ -76,9 +82,9 @@ def test_help_names_the_options(
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_smoke_runs_report_what_they_did(script: Path, tmp_path: Path) -> None:
+def test_smoke_runs_report_what_they_did(script: Path, tmp_path: Path, installed: Path) -> None:
     if script.stem == "mnist_in_browser" and lld("wasm") is None:
         pytest.skip("there is no linker for WebAssembly")
     if script.stem == "torch_resnet" and find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: pip install torch")
-    assert re.search(SAYS[script.stem], run(script, "--smoke", tmp_path))
+    assert re.search(SAYS[script.stem], run(script, "--smoke", tmp_path, installed))
