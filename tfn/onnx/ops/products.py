@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from tfn import lax, nn
 from tfn import numpy as jnp
 from tfn.onnx.ops.elementwise import _cast
 from tfn.onnx.ops.known import Value, known, library, like
-from tfn.onnx.ops.windows import Conv, around
+from tfn.onnx.ops.windows import Conv, around, layout
 from tfn.onnx.schema import DTYPES
 
 
@@ -177,19 +176,10 @@ def ConvInteger(
     rank = x.ndim - 2
     strides, dilations = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
     sides = around(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
-    x, w = _centred(x, x_zero, 1), _centred(w, w_zero, 0)
-    x = jnp.pad(x, ((0, 0), (0, 0), *sides))
-    spans = [(k - 1) * d for k, d in zip(w.shape[2:], dilations)]
-    out = tuple((n - span - 1) // step + 1 for n, span, step in zip(x.shape[2:], spans, strides))
-    parts = []
-    for place in np.ndindex(*w.shape[2:]):
-        begin = [at * d for at, d in zip(place, dilations)]
-        every = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begin, out, strides)]
-        parts.append(x[:, :, *every])
-    columns = jnp.stack(parts, 2).reshape(x.shape[0], group, -1, math.prod(out))
-    rows = w.reshape(group, w.shape[0] // group, -1)
-    sums = jnp.matmul(rows, columns, preferred_element_type="int32")
-    return sums.reshape(x.shape[0], w.shape[0], *out)
+    x, w = (_centred(*given).astype("int32") for given in ((x, x_zero, 1), (w, w_zero, 0)))
+    return lax.conv_general_dilated(
+        x, w, strides, sides, None, dilations, layout(rank), feature_group_count=group
+    )
 
 
 def QLinearConv(
