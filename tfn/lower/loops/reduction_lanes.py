@@ -69,7 +69,8 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
         elif own is not None:
             n = _unroll_deciding(n, fold, model.accumulators // 2)
             fold = loop_nest.folds(n.body)[i]
-            small = few_operations(u for u in loop_body(fold) if u.dtype != INT64)
+            blocks = any(isinstance(opt, SplitAt) for opt in n.opts)  # their addresses are steps
+            small = few_operations(u for u in loop_body(fold) if not blocks or u.dtype != INT64)
             row = prod([r.arg.size for r in fold.src[1:]])
             side_by_side = row_vectors or (INTERLEAVED_VECTORS if small else 1)
             block, loops = model.registers * lanes, n.loops
@@ -88,7 +89,6 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
                 side_by_side = side_by_side if n.loops == loops else min(side_by_side, per_stream)
             n, own = _paired(n, loop_nest.folds(n.body)[i], own, model)
             vectors = -(-own.arg.size // lanes)
-            blocks = any(isinstance(opt, SplitAt) for opt in n.opts)
             if blocks and vectors <= INTERLEAVED_VECTORS and own.arg.size % lanes == 0:
                 side_by_side = vectors  # a block, whose scale is computed once
             n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
