@@ -10,13 +10,15 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tfn
 import tfn.numpy as tnp
 from tfn import lax, nn, ops, random
 from tfn.experimental import sparse
-from tfn.scipy import stats
+from tfn.scipy import fft, interpolate, ndimage, signal, stats
+from tfn.scipy.cluster import vq
 from tfn.trace.build import count
 from tfn.trace.op import Op
 from tfn.trace.regions import form
@@ -50,6 +52,9 @@ CASES: dict[str, Case] = {
     "lexsort": lambda x, y, z, i, j, n: tnp.lexsort((x, y)),
     "median": lambda x, y, z, i, j, n: tnp.nanmedian(x),
     "quantile": lambda x, y, z, i, j, n: tnp.quantile(x, abs(y) % 1),
+    "weighted quantile": lambda x, y, z, i, j, n: tnp.quantile(
+        x, abs(y) % 1, method="inverted_cdf", weights=abs(z)
+    ),
     "partition": lambda x, y, z, i, j, n: tnp.argpartition(x, n // 2),
     "top_k": lambda x, y, z, i, j, n: lax.top_k(x, n // 2),
     "nonzero": lambda x, y, z, i, j, n: tnp.nonzero(x > 0, size=n),
@@ -88,6 +93,153 @@ CASES: dict[str, Case] = {
     "BCSR": lambda x, y, z, i, j, n: (
         sparse.BCSR((x, j, tnp.arange(n + 1)), shape=(n, n), unique_indices=True) @ y
     ),
+    "choose": lambda x, y, z, i, j, n: tnp.choose(i % 2, [x, y], mode="clip"),
+    "select": lambda x, y, z, i, j, n: tnp.select([x > 0, y > 0], [x, y]),
+    "piecewise": lambda x, y, z, i, j, n: tnp.piecewise(x, [x < 0, x > 0], [0.0, 1.0]),
+    "take_along_axis": lambda x, y, z, i, j, n: tnp.take_along_axis(x, i, 0),
+    "take rows": lambda x, y, z, i, j, n: tnp.take(x.reshape(-1, 4), i, axis=0),
+    "put_along_axis": lambda x, y, z, i, j, n: tnp.put_along_axis(x, i, y, 0, inplace=False),
+    "extract": lambda x, y, z, i, j, n: tnp.extract(x > 0, y, size=n),
+    "delete constant indices": lambda x, y, z, i, j, n: tnp.delete(x, np.arange(0, n, 2)),
+    "insert many constants": lambda x, y, z, i, j, n: tnp.insert(x, np.arange(n), y),
+    "append": lambda x, y, z, i, j, n: tnp.append(x, y),
+    "repeat const counts": lambda x, y, z, i, j, n: tnp.repeat(x, np.arange(n) % 3),
+    "roll": lambda x, y, z, i, j, n: tnp.roll(x, i[0]),
+    "resize": lambda x, y, z, i, j, n: tnp.resize(x, (3 * n + 1,)),
+    "histogram2d": lambda x, y, z, i, j, n: tnp.histogram2d(x, y, [8, n // 8]),
+    "histogramdd": lambda x, y, z, i, j, n: tnp.histogramdd(
+        tnp.stack([x, y], 1), [z[:16], z[: n // 16]]
+    ),
+    "histogram_bin_edges": lambda x, y, z, i, j, n: tnp.histogram_bin_edges(x, n),
+    "percentile": lambda x, y, z, i, j, n: tnp.percentile(x, abs(y) % 100),
+    "nanquantile": lambda x, y, z, i, j, n: tnp.nanquantile(x, abs(y) % 1),
+    "unique_counts": lambda x, y, z, i, j, n: tnp.unique_counts(x, size=n),
+    "unique_inverse": lambda x, y, z, i, j, n: tnp.unique_inverse(x, size=n),
+    "gradient": lambda x, y, z, i, j, n: tnp.gradient(x, z),
+    "diff": lambda x, y, z, i, j, n: tnp.diff(x, n=3, prepend=y),
+    "ediff1d": lambda x, y, z, i, j, n: tnp.ediff1d(x, to_begin=y),
+    "polyval": lambda x, y, z, i, j, n: tnp.polyval(y[:5], x),
+    "unravel_index": lambda x, y, z, i, j, n: tnp.unravel_index(i, (n, 3)),
+    "ravel_multi_index": lambda x, y, z, i, j, n: tnp.ravel_multi_index(
+        (i, j), (n, n), mode="clip"
+    ),
+    "split": lambda x, y, z, i, j, n: tnp.split(x, [3, n // 2]),
+    "array_split": lambda x, y, z, i, j, n: tnp.array_split(x, 64),
+    "cross": lambda x, y, z, i, j, n: tnp.cross(
+        x[: n // 3 * 3].reshape(-1, 3), y[: n // 3 * 3].reshape(-1, 3)
+    ),
+    "vdot": lambda x, y, z, i, j, n: tnp.vdot(x, y),
+    "cov": lambda x, y, z, i, j, n: tnp.cov(x, y, aweights=abs(z)),
+    "corrcoef": lambda x, y, z, i, j, n: tnp.corrcoef(x, y),
+    "average": lambda x, y, z, i, j, n: tnp.average(x, weights=y),
+    "argwhere": lambda x, y, z, i, j, n: tnp.argwhere(x > 0, size=n),
+    "flatnonzero": lambda x, y, z, i, j, n: tnp.flatnonzero(x > 0, size=n),
+    "packbits": lambda x, y, z, i, j, n: tnp.packbits(x > 0),
+    "trapezoid": lambda x, y, z, i, j, n: tnp.trapezoid(x, z),
+    "isin assume": lambda x, y, z, i, j, n: tnp.isin(i, j, assume_unique=True),
+    "setdiff1d assume": lambda x, y, z, i, j, n: tnp.setdiff1d(x, y, assume_unique=True, size=n),
+    "searchsorted sort": lambda x, y, z, i, j, n: tnp.searchsorted(z, x, method="sort"),
+    "argsort": lambda x, y, z, i, j, n: tnp.argsort(x, descending=True),
+    "convolve small": lambda x, y, z, i, j, n: tnp.convolve(x, y[:7]),
+    "at set": lambda x, y, z, i, j, n: x.at[i].set(y),
+    "at max": lambda x, y, z, i, j, n: x.at[i].max(y),
+    "at mul": lambda x, y, z, i, j, n: x.at[i].mul(y),
+    "mask index": lambda x, y, z, i, j, n: x.at[x > 0].set(y[0]),
+    "index pair": lambda x, y, z, i, j, n: x.reshape(-1, 8)[i % 8, j % 8],
+    "dynamic_slice": lambda x, y, z, i, j, n: lax.dynamic_slice(x, (i[0],), (n // 2,)),
+    "dynamic_update_slice": lambda x, y, z, i, j, n: lax.dynamic_update_slice(
+        x, y[: n // 2], (i[0],)
+    ),
+    "sort_key_val": lambda x, y, z, i, j, n: lax.sort_key_val(x, y),
+    "cummax": lambda x, y, z, i, j, n: lax.cummax(x),
+    "cumprod": lambda x, y, z, i, j, n: lax.cumprod(x),
+    "approx_max_k": lambda x, y, z, i, j, n: lax.approx_max_k(x, n // 2),
+    "window dilated": lambda x, y, z, i, j, n: lax.reduce_window(
+        x, 0.0, lax.add, (n // 4,), (1,), "VALID", None, (2,)
+    ),
+    "window product": lambda x, y, z, i, j, n: lax.reduce_window(
+        x, 1.0, lax.mul, (n // 4,), (2,), "SAME"
+    ),
+    "window other": lambda x, y, z, i, j, n: lax.reduce_window(
+        x, -1e9, lambda a, b: tnp.logaddexp(a, b), (n // 4,), (1,), "SAME"
+    ),
+    "tridiagonal_solve": lambda x, y, z, i, j, n: lax.linalg.tridiagonal_solve(
+        x, y + 4, z, x[:, None]
+    ),
+    "segment_sum": lambda x, y, z, i, j, n: ops.segment_sum(x, i, n),
+    "segment_prod": lambda x, y, z, i, j, n: ops.segment_prod(x, i, n),
+    "segment_min": lambda x, y, z, i, j, n: ops.segment_min(x, i, n),
+    "map_coordinates": lambda x, y, z, i, j, n: ndimage.map_coordinates(
+        x, [y * n], 1, mode="reflect"
+    ),
+    "grid": lambda x, y, z, i, j, n: interpolate.RegularGridInterpolator((z,), x)(y[:, None]),
+    "vq": lambda x, y, z, i, j, n: vq.vq(x, y[:4]),
+    "fftconvolve": lambda x, y, z, i, j, n: signal.fftconvolve(x, y),
+    "signal.convolve fft": lambda x, y, z, i, j, n: signal.convolve(x, y, method="fft"),
+    "welch": lambda x, y, z, i, j, n: signal.welch(x, nperseg=n // 8),
+    "stft": lambda x, y, z, i, j, n: signal.stft(x, nperseg=n // 8),
+    "csd": lambda x, y, z, i, j, n: signal.csd(x, y, nperseg=64),
+    "detrend": lambda x, y, z, i, j, n: signal.detrend(x, bp=[n // 2]),
+    "dct": lambda x, y, z, i, j, n: fft.dct(x),
+    "fft odd": lambda x, y, z, i, j, n: tnp.fft.fft(x, n - 1),
+    "fft long": lambda x, y, z, i, j, n: tnp.fft.fft(x, 2 * n + 1),
+    "irfft": lambda x, y, z, i, j, n: tnp.fft.irfft(x + 0j),
+    "sem": lambda x, y, z, i, j, n: stats.sem(x),
+    "rankdata average": lambda x, y, z, i, j, n: stats.rankdata(x),
+    "rankdata min": lambda x, y, z, i, j, n: stats.rankdata(x, "min"),
+    "kde": lambda x, y, z, i, j, n: stats.gaussian_kde(x)(y[:4]),
+    "permutation independent": lambda x, y, z, i, j, n: random.permutation(
+        KEY, x.reshape(-1, 8), independent=True
+    ),
+    "permutation rows": lambda x, y, z, i, j, n: random.permutation(KEY, x.reshape(-1, 8)),
+    "multinomial": lambda x, y, z, i, j, n: random.multinomial(KEY, 10.0, abs(x) / n),
+    "randint": lambda x, y, z, i, j, n: random.randint(KEY, (n,), i, j),
+    "dirichlet": lambda x, y, z, i, j, n: random.dirichlet(KEY, abs(x)),
+    "categorical no replacement": lambda x, y, z, i, j, n: random.categorical(
+        KEY, x, shape=(n // 2,), replace=False
+    ),
+    "choice axis": lambda x, y, z, i, j, n: random.choice(KEY, x.reshape(-1, 8), (n,), axis=0),
+    "embedding": lambda x, y, z, i, j, n: nn.Embedding(x.reshape(-1, 4))(i),
+    "labels": lambda x, y, z, i, j, n: nn.softmax_cross_entropy_with_integer_labels(
+        x.reshape(-1, 8), i[: n // 8] % 8
+    ),
+    "adaptive": lambda x, y, z, i, j, n: nn.adaptive_avg_pool(x[None, :, None], n // 100 * 3 + 1),
+    "max_pool": lambda x, y, z, i, j, n: nn.max_pool(x[None, :, None], n // 4, 1),
+    "avg_pool": lambda x, y, z, i, j, n: nn.avg_pool(x[None, :, None], n // 4, 1, "SAME"),
+    "rotary": lambda x, y, z, i, j, n: nn.rotary(x.reshape(-1, 1, 8), i[: n // 8]),
+    "grad of cumsum": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(tnp.cumsum(v) * y))(x),
+    "grad of cumprod": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(tnp.cumprod(v) * y))(x),
+    "grad of cummax": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(lax.cummax(v) * y))(x),
+    "grad of cumlogsumexp": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(lax.cumlogsumexp(v) * y)
+    )(x),
+    "grad of prod": lambda x, y, z, i, j, n: tfn.grad(tnp.prod)(x),
+    "grad of sort": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(tnp.sort(v) * y))(x),
+    "grad of take": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(v[i] * y))(x),
+    "grad of interp": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(tnp.interp(v, z, y)))(x),
+    "grad of segment_max": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(ops.segment_max(v, i, n) * y)
+    )(x),
+    "grad of window max": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(lax.reduce_window(v, -math.inf, lax.max, (n // 4,), (1,), "SAME") * y)
+    )(x),
+    "grad of window sum": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(lax.reduce_window(v, 0.0, lax.add, (n // 4,), (1,), "SAME") * y)
+    )(x),
+    "grad of window prod": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(lax.reduce_window(v, 1.0, lax.mul, (n // 4,), (1,), "SAME") * y)
+    )(x),
+    "grad of at max": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(v.at[i].max(y) * z))(x),
+    "grad of at mul": lambda x, y, z, i, j, n: tfn.grad(lambda v: tnp.sum(v.at[i].mul(y) * z))(x),
+    "grad of associative_scan": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(lax.associative_scan(tnp.multiply, v) * z)
+    )(x),
+    "grad of quantile": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(tnp.quantile(v, abs(y) % 1))
+    )(x),
+    "grad of tridiagonal": lambda x, y, z, i, j, n: tfn.grad(
+        lambda v: tnp.sum(lax.linalg.tridiagonal_solve(v, y + 4, z, x[:, None]))
+    )(x),
 }
 
 

@@ -138,3 +138,32 @@ def test_limits_are_those_of_scipy():
     x = np.float64([-np.inf, -50.5, -3, -2, -0.5, -1e-300, 0, 2, np.inf])
     for got, want in zip(special.sici(x), scipy.special.sici(x), strict=True):
         np.testing.assert_allclose(got, want, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "want"),
+    [  # slopes by each argument, by mpmath where there are both limits and one value
+        ("poch", (0.0, 2.0), (1, 0)),
+        ("poch", (-1.0, 2.0), (-1, 0)),
+        ("poch", (-2.0, 3.0), (2, 0)),
+        ("poch", (-3.0, 0.5), (5.671852322897651, 0)),
+        ("beta", (-1.5, 0.5), (-4.188790204786391,) * 2),
+        ("beta", (-0.5, -0.5), (-12.566370614359172,) * 2),
+        ("beta", (-2.5, 0.5), (-3.351032163829113,) * 2),
+        ("gammainc", (0.0, 0.5), (-0.5597735947761608, 0)),
+        ("gammaincc", (0.0, 2.0), (0.04890051070806112, 0)),
+        ("gammainc", (0.0, np.inf), (0, 0)),
+    ],
+)
+def test_slopes_where_values_are_limits(name, at, want):
+    function = getattr(special, name)
+    slopes = tfn.grad(function, (0, 1))(*np.float64(at))
+    np.testing.assert_allclose(slopes, want, rtol=1e-6)
+    if name in ("poch", "beta"):
+        assert function(*at) == 0
+
+
+def test_slopes_of_the_sine_and_cosine_integrals_end_at_0():
+    for x in (np.inf, -np.inf):
+        for i in (0, 1):
+            assert tfn.grad(lambda x, i=i: special.sici(x)[i])(x) == 0

@@ -304,6 +304,8 @@ def _by_a(a: Array, x: Array, sample: bool) -> Array:
         part = choose(near, a * uniform, choose(upper, above, below))
         return _times(-x / a if sample else _share(a, x), part)
 
+    if not sample:  # at 0 it is -E1(x), to which it is close here
+        a = a + choose((a == 0) & (x > 0), 1e-30, 0.0)
     return _inside(f, a, x, 0.0, 0.0)
 
 

@@ -371,15 +371,15 @@ def _weighted(rows: UOp, weights: UOp, q: UOp, shape: Numbers, ignore_nan: bool)
     ordered, moved = build.sort([rows, weights])
     last = rows.ndim - 1
     total = moveaxis(running(moveaxis(moved, last, 0), Op.ADD), 0, last)
-    whole = add_up(moved, (last,), keepdims=True)
+    whole = add_up(moved, (last,))
     total = build.where(eq(total, full_like(total, 0)), full_like(total, -1), total)
-    inner = (*shape, rows.shape[-1])
-    dims = (*range(last), len(shape))
-    share = build.broadcast_in_dim(cast(q, rows.dtype), inner, range(last, len(shape)))
-    below = build.broadcast_in_dim(total, inner, dims) < share * build.broadcast_in_dim(
-        whole, inner, dims
-    )
-    place = add_up(cast(below, rows.dtype), (len(shape),))
+    share = build.broadcast_in_dim(cast(q, rows.dtype), shape, range(last, len(shape)))
+    wanted = share * build.broadcast_in_dim(whole, shape, range(last))
+    number = cast(number, INT32)
+    place = full_like(number, 0)  # the number of running sums below, bit by bit
+    for bit in reversed(range(rows.shape[-1].bit_length())):
+        further = build.minimum(place + (1 << bit), full_like(place, rows.shape[-1]))
+        place = build.where(_at(total, further - 1) < wanted, further, place)
     result = _at(ordered, build.minimum(place, number - 1))
     return build.where(nan, full_like(result, float("nan")), result)
 

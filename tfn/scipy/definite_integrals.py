@@ -74,7 +74,9 @@ def _sici(x: Array) -> Pair:
 @_sici.defjvp
 def _sici_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Any:
     (x,), (dx,) = primals, tangents
-    return _sici(x), (dx * tnp.sinc(x / math.pi), dx * tnp.cos(x) / x)
+    far = tnp.isinf(x)
+    x, dx = tnp.where(far, 1, x), tnp.where(far, 0, dx)  # both slopes end at 0
+    return _sici(primals[0]), (dx * tnp.sinc(x / math.pi), dx * tnp.cos(x) / x)
 
 
 # The dilogarithm.

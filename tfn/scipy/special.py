@@ -376,9 +376,22 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """
     z, m = reals("poch", z, m)
     end = z + m
+    zero = whole(z) & (z <= 0) & ~(whole(end) & (end <= 0))
+    passing = _through_zero(zero, z, end)
+    z, m, end = (jnp.where(zero, 1, x) for x in (z, m, end))
     steps = whole(m) & (end < 1) & ((z < 1) | ~whole(z))  # the factors are those of 1 - z, negated
     sign = jnp.where(steps, _alternating(m) * _sign(1 - z), _sign(end) * _sign(z))
-    return sign * jnp.exp(log_rise(z, m))
+    return jnp.where(zero, passing, sign * jnp.exp(log_rise(z, m)))
+
+
+def _through_zero(zero: Array, pole: Array, *others: Array) -> Array:
+    """The product of gamma functions of others over that of a pole: 0, with its slope there."""
+    n = jnp.where(zero, -lax.stop_gradient(pole), 0)
+    slope = _alternating(n) * gamma(n + 1)
+    for other in others:
+        slope = slope * gamma(jnp.where(zero, other, 1))
+    most = jnp.finfo(slope.dtype).max  # NaN: of a product beyond the largest number
+    return jnp.clip(jnp.where(slope == slope, slope, 0), -most, most) * (pole + n)
 
 
 def _alternating(n: Array) -> Array:
@@ -414,11 +427,14 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
         True
     """
     a, b = reals("beta", a, b)
+    zero = whole(a + b) & (a + b <= 0) & ~whole(a) & ~whole(b)
+    passing = _through_zero(zero, a + b, a, b)
+    a, b = (jnp.where(zero, 1, x) for x in (a, b))
     pole_a, pole_b = (whole(x) & (x <= 0) for x in (a, b))
     other = jnp.where(whole(a) & whole(b) & (a + b < 1), jnp.where(pole_a, b, a), 0)
     poles = pole_a | pole_b | (a == -jnp.inf) | (b == -jnp.inf)
     sign = jnp.where(poles, _alternating(other), _sign(a) * _sign(b) * _sign(a + b))
-    return sign * jnp.exp(log_beta(a, b))
+    return jnp.where(zero, passing, sign * jnp.exp(log_beta(a, b)))
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
