@@ -64,6 +64,7 @@ ANNEXES: dict[str, tuple[str, ...]] = {
     "tools":        ("inspect/viewer/", "inspect/tune", "inspect/search", "inspect/verify",
                      "inspect/cycles", "inspect/plots", "inspect/limits"),
     "torch":        ("torch/",),
+    "webgpu":       ("hw/webgpu/",),
 }
 # fmt: on
 """The files of each annex, as beginnings of names below `tfn/`: what hangs on the core."""
@@ -80,6 +81,7 @@ OWNED = {
     "matplotlib",
     "scipy",
     "pyopencl",
+    "wgpu",
     "tokenizers",
     "jinja2",
     "torch",

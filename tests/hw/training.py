@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import char_gpt
 import mnist
 import numpy as np
 from rich.console import Console
 
-from tfn import random
+import tfn
+import tfn.numpy as tnp
+from tfn import nn, random
 from tfn.config import config
 from tfn.nn import optim
 
@@ -43,6 +46,44 @@ def char_gpt_losses(device: str, steps: int, layers: int, width: int, length: in
         return np.array(losses, np.float32)
     finally:
         config.device = before
+
+
+def assert_squares_train_alike(platform: str) -> None:
+    """Train on squares of 4 x 4 pixels of MNIST: it has the CPU's losses, and reads as well."""
+    train, test = mnist.load("train", 512), mnist.load("t10k", 200)
+    x, y = (np.asarray(a).reshape(8, 64, -1) for a in train)
+    test_x, test_y = (np.asarray(a).reshape(200, -1) for a in test)
+    rng = np.random.default_rng(0)
+    w = {"a": rng.normal(size=(49, 16)) * 0.2, "b": rng.normal(size=(16, 10)) * 0.2}
+
+    def logits(w: Any, x: Any) -> Any:
+        squares = x.reshape(-1, 7, 4, 7, 4).astype("float32").mean((2, 4)).reshape(-1, 49)
+        return nn.relu(squares / 64 @ w["a"]) @ w["b"]
+
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        labels = y.astype("int32").reshape(-1)
+        return nn.softmax_cross_entropy_with_integer_labels(logits(w, x), labels).mean()
+
+    @tfn.jit
+    def epoch(w: Any, x: Any, y: Any) -> Any:
+        def step(w: Any, batch: Any) -> Any:
+            value, slope = tfn.value_and_grad(loss)(w, *batch)
+            return tfn.tree.map(lambda p, g: p - 0.3 * g, w, slope), value
+
+        return tfn.lax.scan(step, w, (x, y))
+
+    losses, right = {}, {}
+    for name in (platform, "cpu"):
+        config.device = name
+        params = {k: tnp.array(v, "float32") for k, v in w.items()}
+        for _ in range(6):
+            params, losses[name] = epoch(params, tnp.array(x), tnp.array(y))
+        digits = tfn.jit(logits)(params, tnp.array(test_x)).argmax(1)
+        right[name] = np.asarray(digits) == test_y.reshape(-1)
+        losses[name] = np.asarray(losses[name])
+    np.testing.assert_allclose(losses[platform], losses["cpu"], rtol=1e-3)
+    assert right[platform].mean() > 0.6
+    assert (right[platform] == right["cpu"]).mean() > 0.99
 
 
 def differs(own: np.ndarray, cpu: np.ndarray) -> bool:

@@ -23,6 +23,7 @@ MAKERS: dict[str, Callable[[], Device]] = {
     "cuda":        by_name("tfn.hw.cuda.device.cuda"),
     "cuda-debug":  partial(by_name("tfn.hw.cuda.device.cuda"), "cuda-debug"),
     "opencl":      by_name("tfn.hw.opencl.device.opencl"),
+    "webgpu":      by_name("tfn.hw.webgpu.device.webgpu"),
     "dsp":         by_name("tfn.hw.dsp.device.dsp"),
     "dsp-fastrpc": by_name("tfn.hw.dsp.device.dsp_fastrpc"),
 }
@@ -31,7 +32,7 @@ MAKERS: dict[str, Callable[[], Device]] = {
 
 A new one needs its row here, and nothing else outside of its folder.
 """
-DRIVEN = frozenset({"cuda", "cuda-debug", "opencl"})
+DRIVEN = frozenset({"cuda", "cuda-debug", "opencl", "webgpu"})
 """Platforms whose devices are those of a driver: there may be none on this machine."""
 
 

@@ -12,5 +12,6 @@ In reading order:
     commands: the programs of grids as records, and what of them needs no host.
     cuda: NVIDIA's GPUs, through the library of their driver.
     opencl: a grid of groups of threads, through an OpenCL driver.
+    webgpu: the GPUs of all makers, through Vulkan, Metal or Direct3D 12.
     dsp: Hexagon with HVX, by a driver of our own.
 """

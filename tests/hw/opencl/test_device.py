@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import mnist
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,10 +12,9 @@ import tfn
 import tfn.numpy as tnp
 from tests.hw import op_table
 from tests.hw.opencl.devices import needs_opencl, quick
-from tests.hw.training import char_gpt_losses
+from tests.hw.training import assert_squares_train_alike, char_gpt_losses
 from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
-from tfn import nn
 from tfn.config import config
 from tfn.errors import DeviceError
 from tfn.trace.uop import UOp
@@ -54,41 +51,7 @@ def test_random_programs_have_the_values_of_the_oracle(outputs: list[UOp]) -> No
 
 @pytest.mark.usefixtures("on_opencl")
 def test_mnist_trains_as_on_the_cpu() -> None:
-    """On squares of 4 x 4 pixels: the driver may be an emulator."""
-    train, test = mnist.load("train", 512), mnist.load("t10k", 200)
-    x, y = (np.asarray(a).reshape(8, 64, -1) for a in train)
-    test_x, test_y = (np.asarray(a).reshape(200, -1) for a in test)
-    rng = np.random.default_rng(0)
-    w = {"a": rng.normal(size=(49, 16)) * 0.2, "b": rng.normal(size=(16, 10)) * 0.2}
-
-    def logits(w: Any, x: Any) -> Any:
-        squares = x.reshape(-1, 7, 4, 7, 4).astype("float32").mean((2, 4)).reshape(-1, 49)
-        return nn.relu(squares / 64 @ w["a"]) @ w["b"]
-
-    def loss(w: Any, x: Any, y: Any) -> Any:
-        labels = y.astype("int32").reshape(-1)
-        return nn.softmax_cross_entropy_with_integer_labels(logits(w, x), labels).mean()
-
-    @tfn.jit
-    def epoch(w: Any, x: Any, y: Any) -> Any:
-        def step(w: Any, batch: Any) -> Any:
-            value, slope = tfn.value_and_grad(loss)(w, *batch)
-            return tfn.tree.map(lambda p, g: p - 0.3 * g, w, slope), value
-
-        return tfn.lax.scan(step, w, (x, y))
-
-    losses, right = {}, {}
-    for name in ("opencl", "cpu"):
-        config.device = name
-        params = {k: tnp.array(v, "float32") for k, v in w.items()}
-        for _ in range(6):
-            params, losses[name] = epoch(params, tnp.array(x), tnp.array(y))
-        digits = tfn.jit(logits)(params, tnp.array(test_x)).argmax(1)
-        right[name] = np.asarray(digits) == test_y.reshape(-1)
-        losses[name] = np.asarray(losses[name])
-    np.testing.assert_allclose(losses["opencl"], losses["cpu"], rtol=1e-3)
-    assert right["opencl"].mean() > 0.6
-    assert (right["opencl"] == right["cpu"]).mean() > 0.99
+    assert_squares_train_alike("opencl")
 
 
 @pytest.mark.usefixtures("on_opencl")

@@ -1,0 +1,167 @@
+"""WebGPU driver: the adapter of this process, its device, and what it can do as a target.
+
+The package wgpu is imported when the device is first used, and nowhere else.  It finds Vulkan,
+Metal or Direct3D 12.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tfn.errors import DeviceError
+from tfn.extend import Grid, Op, Target, frozen
+from tfn.hw.webgpu.wgsl import LACKS
+
+HINT = (
+    "pip install 'tfn[webgpu]' brings wgpu; on Linux without a GPU, apt-get install "
+    "mesa-vulkan-drivers brings an adapter for processors"
+)
+LIMITS = (
+    "max-storage-buffers-per-shader-stage",
+    "max-storage-buffer-binding-size",
+    "max-buffer-size",
+    "max-compute-workgroup-storage-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+)
+"""The limits that are asked of the adapter; others stay those that WebGPU guarantees."""
+
+WIDE = ("shader-f64", "shader-int64")
+"""Features by which shaders have numbers of 64 bits: Vulkan's and Direct3D's, no browser's."""
+
+TRIPLES = ("webgpu", "webgpu64")
+"""The architecture of an adapter without numbers of 64 bits, and of one with them."""
+
+PROBE = """\
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(1) fn main() { x[1] = fma(x[0], x[0], -(x[0] * x[0])); }
+"""
+"""A kernel whose result is 0 where a product is rounded before the sum."""
+
+CORES = 16
+"""Groups that run at the same time, as nothing in WebGPU tells: a small GPU's."""
+
+
+@cache
+def package() -> Any:
+    """The module wgpu.
+
+    Raises:
+        DeviceError: if it is not installed, or cannot be loaded.
+    """
+    try:
+        import wgpu
+    except (ImportError, OSError) as error:
+        raise DeviceError(
+            "the device webgpu needs the package wgpu", got=str(error), hint=HINT
+        ) from None
+    return wgpu
+
+
+@frozen
+class Driver:
+    """An adapter of WebGPU, opened.
+
+    Attributes:
+        wgpu: the module.
+        device: as wgpu knows it.
+        name: of the adapter, with its backend.
+        limits: of the device, by name.
+        target: what code is generated for.
+    """
+
+    wgpu: Any
+    device: Any
+    name: str
+    limits: dict[str, int]
+    target: Target
+
+
+def available() -> str:
+    """The reason why no WebGPU device can be used here; empty if one can."""
+    try:
+        driver()
+    except DeviceError as error:
+        return f"{error.what}: {error.got}"
+    return ""
+
+
+@cache
+def driver() -> Driver:
+    """The adapter that the system prefers, opened with its own limits.
+
+    Raises:
+        DeviceError: if there is none, or it does not open.
+    """
+    wgpu = package()
+    # Debian's Vulkan drivers bring an LLVM with a libz3 of its own; proofs by the z3 of Python
+    # abort if that one was loaded first.
+    with suppress(ImportError):
+        import_module("z3")
+    try:
+        adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+        if adapter is None:
+            raise RuntimeError("no adapter")
+        limits = {name: adapter.limits[name] for name in LIMITS}
+        wide = [name for name in WIDE if name in adapter.features]
+        device = adapter.request_device_sync(
+            required_limits=limits, required_features=wide if len(wide) == len(WIDE) else []
+        )
+    except (RuntimeError, wgpu.GPUError) as error:
+        raise DeviceError("no WebGPU adapter opens here", got=str(error), hint=HINT) from None
+    info = adapter.info
+    name = f"{info['device']} ({info['backend_type']})"
+    found = {name: int(device.limits[name]) for name in LIMITS}
+    target = target_of(name, found, set(WIDE) <= set(device.features), fuses(wgpu, device))
+    return Driver(wgpu, device, name, found, target)
+
+
+def fuses(wgpu: Any, device: Any) -> bool:
+    """Whether ``fma`` rounds once: WGSL leaves it to the machine."""
+    usage = wgpu.BufferUsage
+    x = np.array([1 + 2.0**-12, 0.0], np.float32)
+    memory = device.create_buffer_with_data(data=x, usage=usage.STORAGE | usage.COPY_SRC)
+    shader = device.create_shader_module(code=PROBE)
+    pipeline = device.create_compute_pipeline(
+        layout="auto", compute={"module": shader, "entry_point": "main"}
+    )
+    whole = {"buffer": memory, "offset": 0, "size": memory.size}
+    group = device.create_bind_group(
+        layout=pipeline.get_bind_group_layout(0), entries=[{"binding": 0, "resource": whole}]
+    )
+    encoder = device.create_command_encoder()
+    work = encoder.begin_compute_pass()
+    work.set_pipeline(pipeline)
+    work.set_bind_group(0, group)
+    work.dispatch_workgroups(1)
+    work.end()
+    device.queue.submit([encoder.finish()])
+    return bool(np.frombuffer(device.queue.read_buffer(memory), np.float32)[1] == 2.0**-24)
+
+
+def target_of(name: str, limits: dict[str, int], wide: bool, fuses: bool) -> Target:
+    """An adapter as a target: one element a thread, and local memory for each group.
+
+    Args:
+        name: of the adapter.
+        limits: as in `Driver`.
+        wide: whether it has numbers of 64 bits.
+        fuses: whether ``fma`` rounds once.
+    """
+    grid = Grid(
+        warp_threads=1,
+        group_threads=min(
+            limits["max-compute-invocations-per-workgroup"],
+            limits["max-compute-workgroup-size-x"],
+        ),
+        local_bytes=limits["max-compute-workgroup-storage-size"],
+        load_bytes=4,
+        cores=CORES,
+    )
+    lacks = LACKS if fuses else LACKS | {Op.FMA}
+    return Target(TRIPLES[wide], name, "", vector_bytes=4, lacks=lacks, grid=grid)
