@@ -15,6 +15,7 @@ recurrent    RNN, GRU, LSTM
 images       samples between elements: resizes, grids, regions
 signal       losses, Fourier transforms, random numbers
 control      branches, loops, sequences
+fused_attention  attention of com.microsoft
 microsoft    operations of com.microsoft
 
 Source: the ONNX operator schemas, https://onnx.ai/onnx/operators.
