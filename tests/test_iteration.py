@@ -38,6 +38,7 @@ def classes() -> Iterator[type]:
 NO_INTEGERS = {
     "tfn.experimental.sparse.bcoo.BCOO",
     "tfn.hw.cpu.native.State",
+    "tfn.llm.weights.Blocks",
     "tfn.nn.data.Order",
     "tfn.nn.data._InPlace",
     "tfn.numpy.index_grids.Grid",

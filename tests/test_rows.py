@@ -48,6 +48,7 @@ from tfn.dtypes import (
 from tfn.errors import TfnError
 from tfn.exporting import codec, header, wellformed
 from tfn.hw.cpu.target import TARGETS
+from tfn.hw.webgpu import wgsl
 from tfn.lower.codegen.render import llvm, writer
 from tfn.lower.codegen.render.c import kernel as c
 from tfn.lower.codegen.render.c import values
@@ -221,6 +222,8 @@ GRIDS = {
         *(Op.EXCHANGE, Op.FRAGMENT, Op.WARP_MMA, Op.GROUP_MMA, Op.GROUP_WAIT),
     }
 }
+LANES = {Op.SPLAT, Op.SHUFFLE, Op.ACROSS}
+CUDA = GRIDS["grids alone have it"] - {Op.BARRIER, Op.LOCAL_MEMORY, Op.RANGE}
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}
 OWN_KERNELS = {
     "it has a kernel or a step of its own": {
@@ -338,6 +341,11 @@ TABLES: dict[str, Table] = {
     "RENDER of c": Table("tfn/lower/codegen/render/c/kernel.py", c.RENDER,
         LINEAR_OPS - ELEMENTWISE | BASIC, "its expression in C",
         {**AT_USE, **GRIDS, "C lacks it": c.LACKS,
+         "`legalize` makes others of it": {Op.FLOORDIV, Op.MOD}}),
+    "ROWS of wgsl": Table("tfn/hw/webgpu/wgsl.py", wgsl.ROWS,
+        LINEAR_OPS - ELEMENTWISE | BASIC, "its expression in WGSL",
+        {**AT_USE, "WGSL lacks it": wgsl.LACKS, "a thread computes one element": LANES,
+         "it is named before": {Op.LOCAL_MEMORY, Op.RANGE}, "CUDA's grids alone have it": CUDA,
          "`legalize` makes others of it": {Op.FLOORDIV, Op.MOD}}),
     "values.WORD": Table("tfn/lower/codegen/render/c/values.py", values.WORD,
         {op for op, row in c.RENDER.items()

@@ -67,7 +67,6 @@ ONLY_NONE: dict[str, dict[str, str]] = {
         "subset_by_index": "svd",
     },
     "jax.lax.linalg": {"perturb_singular": "tridiagonal_solve"},
-    "jax.random": {"mode": "choice"},
     "jax.scipy.stats.multivariate_normal": {"allow_singular": "logpdf"},
     "jax": {
         "reduce_axes": "grad value_and_grad vjp linear_transpose",
