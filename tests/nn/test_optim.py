@@ -362,6 +362,7 @@ def count(optimizer: GradientTransformation, params: Any) -> int:
         (optim.chain(optim.clip_by_global_norm(1.0), optim.adam(0.1)), 3),
     ],
 )
+@pytest.mark.usefixtures("compiled")
 def test_an_update_is_few_kernels(make: GradientTransformation, expected: int) -> None:
     """Mostly one for the elements, one for each counter, one for each norm."""
     assert count(make, jnp.ones((64, 48))) <= expected

@@ -19,6 +19,8 @@ from tfn.dtypes import ALL
 from tfn.errors import ArgumentError, StateError
 from tfn.nn import optim, safetensors, state
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

@@ -20,6 +20,8 @@ from tfn.lower.program import Call, Program, routines
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 RNG = np.random.default_rng(3)
 W = RNG.normal(size=(3, 5, 5)).astype(np.float32) * 0.5
 X = RNG.normal(size=(4, 5)).astype(np.float32)

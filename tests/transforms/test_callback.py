@@ -19,6 +19,8 @@ from tfn.config import config
 from tfn.eager.run import device, load
 from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SCALAR, THREE = tfn.ShapeDtypeStruct((), "float32"), tfn.ShapeDtypeStruct((3,), "float32")
 X = np.float32([3, 1, 2])
 

@@ -19,6 +19,8 @@ from tfn.trace.inline import plain
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 LAYERS, WIDTH, ROWS = 16, 32, 128
 ACTIVATION = ROWS * WIDTH * 4
 RNG = np.random.default_rng(3)

@@ -27,6 +27,8 @@ from tfn.errors import (
 )
 from tfn.trace.runtime import CompileStats
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 class Counted:
     """A function that counts how often Python runs it."""

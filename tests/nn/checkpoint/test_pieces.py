@@ -25,6 +25,8 @@ from tfn.nn.hosts import Hosts
 from tfn.sharding import NamedSharding, make_mesh
 from tfn.sharding import PartitionSpec as P
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 MESHES = ((1,), (2,), (4,), (2, 2), (8,))
 DTYPES = ("float32", "bfloat16", "float16", "bool", "int8", "uint64", "complex64", "float64")
 OF_NUMPY = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)

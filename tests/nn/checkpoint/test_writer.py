@@ -17,6 +17,8 @@ from tfn.nn.checkpoint import Checkpoints, folder
 from tfn.nn.checkpoint.files import write_pieces
 from tfn.nn.checkpoint.writer import Writer
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 FIRST = {"w": jnp.zeros(1000)}
 
 

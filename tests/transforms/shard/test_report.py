@@ -16,6 +16,8 @@ from tfn.sharding import PartitionSpec as P
 from tfn.trace import runtime
 from tfn.transforms.shard.report import alone, exchanges
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 WIDTH, HIDDEN, LAYERS, BATCH = 16, 64, 3, 8
 
 
