@@ -67,7 +67,7 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
         if parts is not None:
             n = _partial_sums(n, fold, parts, own, lanes)
         elif own is not None:
-            n = _unroll_deciding(n, fold, model.accumulators // 2)
+            n = _unroll_deciding(n, fold, own, model.accumulators // 2)
             fold = loop_nest.folds(n.body)[i]
             blocks = any(isinstance(opt, SplitAt) for opt in n.opts)  # their addresses are steps
             small = few_operations(u for u in loop_body(fold) if not blocks or u.dtype != INT64)
@@ -96,17 +96,20 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
     return n
 
 
-def _unroll_deciding(n: Nest, fold: UOp, most: int) -> Nest:
+def _unroll_deciding(n: Nest, fold: UOp, own: UOp, most: int) -> Nest:
     """Unrolls short loops of a reduction that decide conditions and shifts, as parts of bytes do.
 
     Args:
+        n: the nest.
+        fold: the reduction.
+        own: the range of it that is to be the vector axis.
         most: sums that they may become.
     """
     depends, inside = dependences(n.body), loop_body(fold)
     decided = [s for u in inside if u.op in COMPARISONS for s in u.src]
     decided += [u.src[1] for u in inside if u.op in SHIFTS]
     known = [s for s in decided if all(u.op is not Op.LOAD for u in walk([s]))]
-    deciding = {r for s in known for r in depends[s]}
+    deciding = {r for s in known for r in depends[s]} - {own}
     for r in fold.src[-2:0:-1]:
         if r in deciding and r.arg.size <= min(MAX_PERIOD, most) and loop_nest.is_whole(n, r):
             n = Bind(r.arg.number, Place.UPCAST).apply(n)
