@@ -1,5 +1,6 @@
 """Special functions against SciPy, and their derivatives against differences."""
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -161,6 +162,20 @@ def test_slopes_where_values_are_limits(name, at, want):
     np.testing.assert_allclose(slopes, want, rtol=1e-6)
     if name in ("poch", "beta"):
         assert function(*at) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "at"), [("poch", (-2.0, 3.0)), ("poch", (-3.0, 0.5)), ("beta", (-2.5, 0.5))]
+)
+def test_higher_derivatives_where_values_are_limits(name, at):
+    own, exact = getattr(special, name), {"poch": mpmath.rf, "beta": mpmath.beta}[name]
+    with mpmath.workdps(60):
+        for orders in ((2, 0), (1, 1), (3, 0)):
+            function = own
+            for i in (0,) * orders[0] + (1,) * orders[1]:
+                function = tfn.grad(function, i)
+            want = float(mpmath.diff(exact, at, orders))
+            np.testing.assert_allclose(function(*np.float64(at)), want, rtol=1e-6)
 
 
 def test_slopes_of_the_sine_and_cosine_integrals_end_at_0():

@@ -385,13 +385,18 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 
 def _through_zero(zero: Array, pole: Array, *others: Array) -> Array:
-    """The product of gamma functions of others over that of a pole: 0, with its slope there."""
-    n = jnp.where(zero, -lax.stop_gradient(pole), 0)
-    slope = _alternating(n) * gamma(n + 1)
+    """The product of gamma functions of others over that of a pole: 0, with its derivatives there.
+
+    By the reflection formula: 1 / gamma(-n + d) is gamma(1 + n - d) sin(pi d) / pi, for even n.
+    """
+    pole = jnp.where(zero, pole, 0)
+    n = -lax.stop_gradient(pole)
+    slope = _alternating(n) * gamma(1 - pole)
     for other in others:
         slope = slope * gamma(jnp.where(zero, other, 1))
     most = jnp.finfo(slope.dtype).max  # NaN: of a product beyond the largest number
-    return jnp.clip(jnp.where(slope == slope, slope, 0), -most, most) * (pole + n)
+    slope = jnp.clip(jnp.where(slope == slope, slope, 0), -most, most)
+    return slope * jnp.sin(math.pi * (pole + n)) / math.pi
 
 
 def _alternating(n: Array) -> Array:
