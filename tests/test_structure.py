@@ -116,6 +116,7 @@ UNMIRRORED = {
         *("test_readme", "test_programs", "test_deep", "test_scale", "test_benchmarks"),
         *("test_damaged_files", "test_interrupts", "test_iteration", "test_work_growth"),
         *("test_replay", "test_signatures", "test_size", "test_annexes", "test_covering"),
+        "test_cold_path",
         *("test_optax", "test_typing", "scipy/test_against_scipy", "scipy/test_corners"),
         *("options/test_odd_options", "options/test_odd_layers"),
         "fuzz/test_fuzz",
