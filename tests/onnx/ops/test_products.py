@@ -41,6 +41,18 @@ def test_dynamic_scales_cover_the_range_and_zero() -> None:
     np.testing.assert_allclose(back, A, atol=np.asarray(scale) * 0.51)
 
 
+def test_the_scale_of_zeros_is_one_as_in_onnxruntime() -> None:
+    codes, scale, zero = outputs("DynamicQuantizeLinear", np.zeros(3, F), count=3)
+    assert (codes.tolist(), float(scale), int(zero)) == ([0, 0, 0], 1, 0)
+
+
+@pytest.mark.parametrize("op", ["MatMulInteger", "ConvInteger"])
+def test_products_of_8_bits_do_not_saturate_where_pairs_leave_16_bits(op: str) -> None:
+    x, w = np.full((1, 64), 255, np.uint8), np.full((64, 1), 127, np.int8)
+    x, w = (x, w) if op == "MatMulInteger" else (x.reshape(1, 64, 1, 1), w.reshape(1, 64, 1, 1))
+    assert outputs(op, x, w)[0].tolist() == np.full((1,) * x.ndim, 64 * 255 * 127).tolist()
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 def test_products_of_8_bits_are_exact(zeros: bool) -> None:
     rng = np.random.default_rng(0)
@@ -58,6 +70,18 @@ def test_quantized_products_are_rounded_once() -> None:
     one = F(1)
     got = outputs("QLinearMatMul", a, one, np.uint8(0), b, one, np.uint8(0), F(10), np.uint8(1))[0]
     assert got.tolist() == [[12]]  # 110 / 10 + 1
+
+
+@pytest.mark.parametrize("op", ["QLinearMatMul", "QLinearConv", "QGemm"])
+def test_scales_become_one_factor_before_products_are_rounded(op: str) -> None:
+    a, b, zero, scales = np.uint8([[125]]), np.int8([[-115]]), np.int8(0), F([0.02, 0.01, 0.05])
+    if op == "QLinearConv":
+        a, b = a[..., None, None], b[..., None, None]
+    result = (None, scales[2], np.uint8(128)) if op == "QGemm" else (scales[2], np.uint8(128))
+    given = (a, scales[0], np.uint8(0), b, scales[1], zero, *result)
+    domain = "com.microsoft" if op == "QGemm" else ""
+    got = np.asarray(outputs(op, *given, domain=domain)[0])
+    assert got.ravel().tolist() == [71]  # onnxruntime 1.32; a tie, 70, by one after the other
 
 
 def softmax(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]

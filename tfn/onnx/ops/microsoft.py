@@ -26,6 +26,7 @@ from tfn.onnx.ops.products import (
     MatMulInteger,
     QuantizeLinear,
     along,
+    rounded,
 )
 from tfn.onnx.ops.windows import AveragePool, Conv, LayerNormalization, RMSNormalization
 
@@ -276,8 +277,11 @@ def QGemm(
     a, b = jnp.asarray(a), jnp.asarray(b)
     sums = MatMulInteger(a.T if transA else a, b.T if transB else b, a_zero, b_zero)
     sums = sums if bias is None else sums + jnp.asarray(bias)
-    y = sums.astype("float32") * (np.float32(alpha) * a_scale * b_scale)
-    return y if y_scale is None else QuantizeLinear(y, y_scale, y_zero)
+    factor, sums = np.float32(alpha) * a_scale * b_scale, sums.astype("float32")
+    if y_scale is None:
+        return sums * factor
+    dtype = np.dtype("uint8" if y_zero is None else y_zero.dtype)
+    return rounded(sums * (factor / y_scale), y_zero, dtype)
 
 
 # Functions of quantized arrays, quantized.

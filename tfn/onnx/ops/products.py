@@ -81,10 +81,10 @@ def QuantizeLinear(
     x = jnp.asarray(x)
     y = x.astype(wide) / _of_axis(scale, x, axis, block_size).astype(wide)
     offset = None if zero is None else _of_axis(zero, x, axis, block_size)
-    return _rounded(y, offset, dtype, bool(saturate))
+    return rounded(y, offset, dtype, bool(saturate))
 
 
-def _rounded(y: Value, zero: Value, dtype: np.dtype[Any], saturate: bool = True) -> Value:
+def rounded(y: Value, zero: Value, dtype: np.dtype[Any], saturate: bool = True) -> Value:
     """Numbers rounded to the nearest, moved by the zero point, within the range of a dtype."""
     if dtype.name.startswith("float"):
         return _cast(y if zero is None else y + zero.astype(y.dtype), dtype, saturate)
@@ -120,10 +120,9 @@ def DynamicQuantizeLinear(x: Value) -> Value:
     """Values of 8 bits with the scale and zero point of their range."""
     x = jnp.asarray(x)
     low, high = jnp.minimum(x.min(), 0), jnp.maximum(x.max(), 0)
-    scale = (high - low) / like(x, 255)
-    safe = jnp.where(scale == 0, like(x, 1), scale)
-    zero = jnp.clip(jnp.round(-low / safe), 0, 255).astype("uint8")
-    y = jnp.clip(jnp.round(x / safe) + zero.astype(x.dtype), 0, 255).astype("uint8")
+    scale = jnp.where(high == low, like(x, 1), (high - low) / like(x, 255))
+    zero = jnp.clip(jnp.round(-low / scale), 0, 255).astype("uint8")
+    y = jnp.clip(jnp.round(x / scale) + zero.astype(x.dtype), 0, 255).astype("uint8")
     return y, scale, zero
 
 
@@ -157,7 +156,7 @@ def QLinearMatMul(
     scale = along(a_scale, a.ndim, -2).astype("float32") * along(b_scale, b.ndim, -1).astype(
         "float32"
     )
-    return _rounded(sums * scale / y_scale.astype("float32"), y_zero, np.dtype(y_zero.dtype))
+    return rounded(sums * (scale / y_scale.astype("float32")), y_zero, np.dtype(y_zero.dtype))
 
 
 def ConvInteger(
@@ -199,7 +198,7 @@ def QLinearConv(
     if bias is not None:
         sums = sums + along(jnp.asarray(bias), sums.ndim, 1)
     scale = along(x_scale * w_scale, sums.ndim, 1)
-    return _rounded(sums.astype("float32") * scale / y_scale, y_zero, np.dtype(y_zero.dtype))
+    return rounded(sums.astype("float32") * (scale / y_scale), y_zero, np.dtype(y_zero.dtype))
 
 
 def Attention(
