@@ -84,6 +84,16 @@ def test_scales_become_one_factor_before_products_are_rounded(op: str) -> None:
     assert got.ravel().tolist() == [71]  # onnxruntime 1.32; a tie, 70, by one after the other
 
 
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul", "QLinearAveragePool"])
+def test_ties_of_quantized_functions_are_rounded_with_their_zero_point(op: str) -> None:
+    x, one, half, zero = np.uint8([[1, 3, 5, 7]]), F(1), F(0.5), np.uint8(0)
+    other = () if op == "QLinearAveragePool" else (np.uint8([op == "QLinearMul"] * 4), one, zero)
+    x, options = (x, {}) if other else (x[None, None], {"kernel_shape": [1, 1]})
+    given = (x, half, zero, *other, one, np.uint8(5))
+    got = outputs(op, *given, domain="com.microsoft", **options)[0]
+    assert got.ravel().tolist() == [6, 6, 8, 8]  # onnxruntime 1.32: 5.5, 6.5, 7.5, 8.5
+
+
 def softmax(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)

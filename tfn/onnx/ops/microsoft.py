@@ -291,13 +291,22 @@ def _scaled(x: Value, scale: Value, zero: Value) -> Value:
     return DequantizeLinear(x, scale, zero)
 
 
-def _quantized(function: Callable[..., Value]) -> Callable[..., Value]:
+def _codes(y: Value, scale: Value, zero: Value = None) -> Value:
+    """Values by a scale plus a zero point, rounded last: an odd zero point turns ties around."""
+    if zero is None:
+        return QuantizeLinear(y, scale)
+    return rounded(y / scale + zero.astype("float32"), None, np.dtype(zero.dtype))
+
+
+def _quantized(
+    function: Callable[..., Value], codes: Callable[..., Value] = QuantizeLinear
+) -> Callable[..., Value]:
     """The function of one quantized array: it, its scale and zero, those of the result."""
 
     def run(
         x: Value, scale: Value, zero: Value, y_scale: Value, y_zero: Value = None, **options: Any
     ) -> Value:
-        return QuantizeLinear(function(_scaled(x, scale, zero), **options), y_scale, y_zero)
+        return codes(function(_scaled(x, scale, zero), **options), y_scale, y_zero)
 
     return run
 
@@ -307,7 +316,7 @@ def _quantized_pair(function: Callable[..., Value]) -> Callable[..., Value]:
 
     def run(*given: Value) -> Value:
         a, b, (scale, *zero) = given[:3], given[3:6], given[6:]
-        return QuantizeLinear(function(_scaled(*a), _scaled(*b)), scale, *zero)
+        return _codes(function(_scaled(*a), _scaled(*b)), scale, *zero)
 
     return run
 
@@ -347,7 +356,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "QLinearAdd": _quantized_pair(jnp.add), "QLinearMul": _quantized_pair(jnp.multiply),
     "QLinearSigmoid": _quantized(nn.sigmoid), "QLinearLeakyRelu": _quantized(LeakyRelu),
     "QLinearSoftmax": _quantized(Softmax), "QLinearConcat": QLinearConcat,
-    "QLinearAveragePool": _quantized(_channels_first(AveragePool)),
+    "QLinearAveragePool": _quantized(_channels_first(AveragePool), _codes),
     "QLinearGlobalAveragePool": _quantized(_channels_first(_mean_of_space)),
 }
 # fmt: on
