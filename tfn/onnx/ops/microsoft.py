@@ -293,8 +293,7 @@ def _scaled(x: Value, scale: Value, zero: Value) -> Value:
 
 def _codes(y: Value, scale: Value, zero: Value = None) -> Value:
     """Values by a scale plus a zero point, rounded last: an odd zero point turns ties around."""
-    if zero is None:
-        return QuantizeLinear(y, scale)
+    zero = np.uint8(0) if zero is None else zero
     return rounded(y / scale + zero.astype("float32"), None, np.dtype(zero.dtype))
 
 
