@@ -3,7 +3,7 @@
 Programs need the public functions only.  Parts outside of the core import these and the names
 below, never each other's files; what is named in neither may change with any release.
 
-- The language: `Op`, `UOp`, `Shape`, `const`, `walk`, `mapped`, `param`, `Jaxpr`;
+- The language: `Op`, `UOp`, `Shape`, `const`, `walk`, `param`, `Jaxpr`;
   `function` makes a Jaxpr, `close` and `inline` bind and unfold one, `print_jaxpr` writes it.
   `build` makes nodes with their types, `argument` has the records of ops, `regions` the parts of
   loops and branches (`form`), `plain` gives a function without calls and derivatives of its own.
@@ -28,8 +28,9 @@ below, never each other's files; what is named in neither may change with any re
   program natively.
   `Buffer` is that of the host; `memory` has its pool, and errors for those of others; `no_entry`
   and `no_share` are for what a device lacks.  `commands` writes the steps of a program out for a
-  queue, `object_cache` keeps objects on disk.  `MAKERS` has a row for each device; `platforms`
-  says who drives one, `devices` lists them.
+  queue, `driven` is what devices have whose driver copies and launches, `object_cache` keeps
+  objects on disk.  `MAKERS` has a row for each device; `platforms` says who drives one, `devices`
+  lists them.
 - Meshes and processes: an `Exchange` of a `Partition` over an `Axis` is a `Collective`; `processes`
   are those that run a program together, by a `Message` each time.
 - Records and files: `frozen`, `mutable`, `section`, `on_demand`, `PathLike`, `replacing` and
@@ -73,6 +74,7 @@ with on_demand(globals()):
     from tfn.eager.platforms import MAKERS as MAKERS
     from tfn.eager.registry import device as device
     from tfn.hw import commands as commands
+    from tfn.hw import driven as driven
     from tfn.hw import memory as memory
     from tfn.hw.buffer import Buffer as Buffer
     from tfn.hw.compile import object_cache as object_cache
@@ -132,7 +134,6 @@ with on_demand(globals()):
     from tfn.trace.sharding import Partition as Partition
     from tfn.trace.uop import UOp as UOp
     from tfn.trace.uop import const as const
-    from tfn.trace.uop import mapped as mapped
     from tfn.trace.uop import walk as walk
     from tfn.transforms import tracing as tracing
     from tfn.transforms.arguments import Argnums as Argnums

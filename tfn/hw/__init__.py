@@ -10,6 +10,7 @@ In reading order:
     null: a device that compiles programs and runs none.
     cpu: this machine's cores.
     commands: the programs of grids as records, and what of them needs no host.
+    driven: memory and runs of devices that a driver has.
     cuda: NVIDIA's GPUs, through the library of their driver.
     opencl: a grid of groups of threads, through an OpenCL driver.
     webgpu: the GPUs of all makers, through Vulkan, Metal or Direct3D 12.

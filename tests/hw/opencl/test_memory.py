@@ -9,15 +9,16 @@ from tests.hw.opencl.devices import needs_opencl
 from tfn.config import config
 from tfn.dtypes import ALL
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError
+from tfn.hw.driven import DriverMemory
 from tfn.hw.memory import HostMemory
 from tfn.hw.opencl import driver
-from tfn.hw.opencl.memory import OpenClMemory, memory_of
+from tfn.hw.opencl.memory import memory_of
 
 pytestmark = needs_opencl
 
 
-def memory() -> OpenClMemory:
-    return OpenClMemory(driver.driver())
+def memory() -> DriverMemory:
+    return memory_of(driver.driver())
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
@@ -62,4 +63,4 @@ def test_memory_of_the_host_is_not_shared() -> None:
 
 def test_a_buffer_of_another_device_is_refused() -> None:
     with pytest.raises(DeviceError, match="not on the device opencl"):
-        memory_of(HostMemory().allocate(4))
+        memory().of(HostMemory().allocate(4))

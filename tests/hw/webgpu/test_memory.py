@@ -12,7 +12,6 @@ from tfn.config import config
 from tfn.dtypes import FLOAT16, canonical
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError
 from tfn.hw.memory import HostMemory
-from tfn.hw.webgpu.memory import memory_of
 
 pytestmark = needs_webgpu
 
@@ -34,13 +33,13 @@ def test_arrays_of_any_number_of_bytes_come_back(n: int) -> None:
 def test_a_part_that_begins_within_a_word() -> None:
     memory: Any = shared().memory
     buffer = memory.copy(np.arange(7, dtype=np.float16))
-    assert memory.fetch(memory_of(buffer), 6, (3,), FLOAT16).tolist() == [3, 4, 5]
+    assert memory.fetch(memory.of(buffer), 6, (3,), FLOAT16).tolist() == [3, 4, 5]
 
 
 def test_limits_are_checked_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     memory: Any = shared().memory
     with pytest.raises(OutOfMemoryError, match="a kernel reads no larger buffer"):
-        memory.allocate(memory.most_bytes + 1)
+        memory.allocate(memory.limits.buffer_bytes + 1)
     monkeypatch.setattr(config, "memory_limit_bytes", memory.live_bytes + 1000)
     with pytest.raises(OutOfMemoryError):
         memory.allocate(1001)
@@ -50,7 +49,7 @@ def test_limits_are_checked_before_anything_is_allocated(monkeypatch: pytest.Mon
 def test_memory_of_others_is_refused() -> None:
     memory: Any = shared().memory
     with pytest.raises(DeviceError):
-        memory_of(HostMemory().allocate(4))
+        memory.of(HostMemory().allocate(4))
     with pytest.raises(ArgumentError):
         memory.adopt(np.zeros(3))
     with pytest.raises(DeviceError):

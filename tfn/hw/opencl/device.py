@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfn.extend import Device
 from tfn.hw.opencl.compiler import OpenClCompiler
 from tfn.hw.opencl.driver import driver
-from tfn.hw.opencl.memory import OpenClMemory
+from tfn.hw.opencl.memory import memory_of
 from tfn.hw.opencl.queue import OpenClQueue
 
 
@@ -16,5 +16,5 @@ def opencl() -> Device:
         DeviceError: if there is no driver, or no device.
     """
     first = driver()
-    compiler, memory = OpenClCompiler(first), OpenClMemory(first)
+    compiler, memory = OpenClCompiler(first), memory_of(first)
     return Device("opencl", first.target, compiler, memory, OpenClQueue(first, compiler, memory))

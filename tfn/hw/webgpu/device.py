@@ -9,7 +9,7 @@ from functools import partial
 from tfn.extend import LANGUAGES, Device, Language, Pass, Target, UOp, grids, no_driver, walk
 from tfn.hw.webgpu.compiler import WebGpuCompiler
 from tfn.hw.webgpu.driver import driver
-from tfn.hw.webgpu.memory import WebGpuMemory
+from tfn.hw.webgpu.memory import memory_of
 from tfn.hw.webgpu.queue import WebGpuQueue
 from tfn.hw.webgpu.wgsl import LACKS, kernel_text, no_64_bits
 
@@ -23,7 +23,7 @@ def webgpu() -> Device:
     LANGUAGES.setdefault("webgpu", language)
     LANGUAGES.setdefault("webgpu64", wide_language)
     first = driver()
-    memory = WebGpuMemory(first)
+    memory = memory_of(first)
     return Device("webgpu", first.target, WebGpuCompiler(), memory, WebGpuQueue(first, memory))
 
 
