@@ -15,6 +15,7 @@ from hypothesis import given
 
 import tfn
 import tfn.numpy as tnp
+from tests.hw import device_laws as laws
 from tests.hw import op_table
 from tests.hw.cuda.devices import ON_GPU, default, device_of, needs_gpu, simulated_device
 from tests.hw.cuda.simulator import SimulatedCuda
@@ -184,21 +185,12 @@ def test_a_convolution_of_tf32_with_its_gradient_is_near_the_exact_one() -> None
 
 @pytest.mark.usefixtures("on_cuda")
 def test_donated_arguments_and_functions_of_the_host() -> None:
-    x = tnp.arange(5.0)
-    y = tfn.jit(lambda x: x * 2 + 1, donate_argnums=0)(x)
-    assert x.is_deleted() and np.asarray(y).tolist() == [1, 3, 5, 7, 9]
-    like = tfn.ShapeDtypeStruct((5,), "float32")
-    z = tfn.jit(lambda y: tfn.pure_callback(np.square, like, y * 2) + 1)(y)
-    np.testing.assert_array_equal(np.asarray(z), (np.asarray(y) * 2) ** 2 + 1)
+    laws.assert_arguments_are_donated_and_the_host_is_called()
 
 
 @pytest.mark.usefixtures("on_cuda")
 def test_eager_operations_indexing_and_printing() -> None:
-    x = tnp.arange(7.0)
-    assert repr(x[1:4] * 2) == "Array([2., 4., 6.], dtype=float32)"
-    np.testing.assert_array_equal(np.asarray(x.at[2].set(9.0)), [0, 1, 9, 3, 4, 5, 6])
-    assert float(x.sum()) == 21 and x[3:3].shape == (0,)
-    assert x.block_until_ready() is x
+    laws.assert_arrays_are_indexed_and_printed()
     assert tfn.devices("cuda")[0].platform == "cuda"
 
 
