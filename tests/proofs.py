@@ -147,6 +147,8 @@ class Proofs:
             self.sums.assumed += result.assumed
             self.fail(f"{result.name}: {text}" for text in result.unproved)
         self.fail(out_of_bounds(program, self.operand_bytes))
+        if program.prelude is not None:
+            self.program(program.prelude, target, language)
 
     def fail(self, unproved: Iterable[str]) -> None:
         """Note what is not proved, with the present test."""

@@ -77,19 +77,19 @@ ROOMS = (
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_260, 11.4, "axes of ops came here; lines of rules"),
     Room("transforms",     COMPILER, 5_820, 11.0, "as measured"),
-    Room("lower",          COMPILER,   628,  9.7, "as measured"),
+    Room("lower",          COMPILER,   640,  9.7, "preludes of captured arrays"),
     Room("lower/target",   COMPILER,   118,  9.0, "tiles know what the first cache holds"),
     Room("lower/graph",    COMPILER, 2_660, 13.5, "panels of weights of convolutions"),
-    Room("lower/fuse",     COMPILER, 1_530, 12.2, "vectors that are rounded once"),
+    Room("lower/fuse",     COMPILER, 1_560, 12.2, "preludes of captured arrays"),
     Room("lower/index",    COMPILER,   920, 13.1, "as measured"),
     Room("lower/loops",    COMPILER, 1_560, 12.9, "sums of quantised blocks"),
     Room("lower/math",     COMPILER, 1_560, 11.2, "as measured"),
     Room("lower/codegen",  COMPILER, 3_865, 11.5, "products of pairs of computed bytes"),
-    Room("lower/memory",   COMPILER,   970, 11.4, "updates in branches stay in place"),
+    Room("lower/memory",   COMPILER,   977, 11.4, "preludes as rows"),
     Room("lower/report",   COMPILER, 1_400, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_290,  8.9, "as measured"),
     Room("hw/cpu",         COMPILER, 1_755,  9.2, "as measured"),
-    Room("eager",          COMPILER, 1_427,  9.8, "as measured"),
+    Room("eager",          COMPILER, 1_440,  9.8, "preludes run once"),
     Room("show",           COMPILER,   287, 10.6, "as measured"),
     Room("numpy",          LIBRARY,  7_940, 11.7, "NumPy's options: weights, orders, sublists"),
     Room("lax",            LIBRARY,  5_470, 11.2, "ragged products by a loop over tiles"),
@@ -163,7 +163,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_597, "core": 51_447, "all": 87_948}
+BOUNDS = {"compiler": 33_659, "core": 51_509, "all": 88_010}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

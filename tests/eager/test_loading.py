@@ -14,6 +14,7 @@ from tfn import Array
 from tfn._support import cache
 from tfn.config import config
 from tfn.eager import loading, run
+from tfn.errors import DeletedArrayError
 from tfn.lower.index import simplify
 
 
@@ -123,6 +124,31 @@ def test_tables_are_computed_once() -> None:
     assert all("fma" not in kernel.text for kernel in loaded.program.kernels)
     np.testing.assert_allclose(run.call(f.trace(x).jaxpr, [x])[0], want, atol=1e-6)
     assert loaded.compile_stats.size_bytes >= 8000
+
+
+def test_what_depends_on_captured_arrays_alone_is_computed_once() -> None:
+    """For each set of arrays; one program serves all."""
+    x = tnp.ones((64, 32))
+
+    def over(w: Array) -> Any:
+        return tfn.jit(lambda x: tnp.einsum("ij,kj->ik", x, w))
+
+    weights = [tnp.asarray(np.sin(np.arange(1024, dtype="f4") + i)).reshape(32, 32) for i in (1, 2)]
+    functions = [over(w) for w in weights]
+    for _ in range(3):
+        for f, w in zip(functions, weights):
+            for product in (f(x), f.lower(x).compile()(x)):
+                np.testing.assert_allclose(product, np.asarray(x) @ np.asarray(w).T, atol=1e-5)
+    loaded = loading.load(functions[0].trace(x).jaxpr)
+    prelude = loaded.program.prelude
+    assert prelude is not None and len(prelude.launches) == 1
+    assert loading.load(functions[1].trace(x).jaxpr) is loaded
+    first, second = (loaded.kept([w], None) for w in weights)
+    again = loaded.kept([weights[1]], None)
+    assert again[0] is second[0] and not np.array_equal(first[0], second[0])
+    weights[0].delete()
+    with pytest.raises(DeletedArrayError):
+        functions[0](x)
 
 
 def test_a_table_that_is_a_result_stays_as_it_is() -> None:

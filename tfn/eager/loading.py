@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from tfn import eager, lower
 from tfn._support import cache, events
@@ -52,7 +52,16 @@ def _reconfigure() -> None:
 class Loaded:
     """A program ready to run, its tables, and the statistics of making it."""
 
-    __slots__ = ("__weakref__", "agreed", "compile_stats", "program", "run", "tables")
+    __slots__ = (
+        "__weakref__",
+        "_made",
+        "_prelude",
+        "agreed",
+        "compile_stats",
+        "program",
+        "run",
+        "tables",
+    )
 
     def __init__(
         self,
@@ -60,14 +69,35 @@ class Loaded:
         run: Executable,
         compile_stats: runtime.CompileStats,
         tables: Sequence[Array] = (),
+        prelude: Executable | None = None,
     ) -> None:
         self.program, self.run, self.compile_stats = program, run, compile_stats
         self.tables = tables
         self.agreed: set[Any] = set()  # messages with which all processes have it
+        self._prelude = prelude
+        self._made: list[ref[Array]] = []  # captured arrays, then what was made of them
+
+    def kept(self, captured: Sequence[Array], platform: str | None) -> list[Array]:
+        """The last inputs of the program: its tables, and results of its prelude.
+
+        The caller keeps them; while they live, a call for the same captured arrays gets the same.
+        """
+        if self._prelude is None:
+            return [*self.tables]
+        known = [x for made in self._made if (x := made()) is not None]
+        same = len(known) == len(self._made) and all(a is b for a, b in zip(known, captured))
+        if known and same:
+            return [*self.tables, *known[len(captured) :]]
+        prelude = self.program.prelude
+        assert prelude is not None
+        inputs = [x.concrete().buffer for x in (*captured, *self.tables)]
+        results = _results(prelude, self._prelude, inputs, platform)
+        self._made = [*map(ref, (*captured, *results))]
+        return [*self.tables, *results]
 
 
 # By function and device: programs that are referred to anywhere, and those used recently.
-_LOADED: WeakValueDictionary[tuple[UOp, str], Loaded] = WeakValueDictionary()
+_LOADED: WeakValueDictionary[tuple[Jaxpr, str], Loaded] = WeakValueDictionary()
 
 _RECENT: Cache[Loaded] = Cache("programs", lambda loaded: loaded.compile_stats.size_bytes)
 
@@ -132,27 +162,27 @@ def load(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> Loaded:
         on: the shardings that the user has asked for, a `Request`.
     """
     jaxpr, platform, _, _ = place(jaxpr, kinds, on)
-    return _loaded(_runnable(jaxpr.function, platform)[0], platform)
+    return _loaded(_runnable(jaxpr, platform)[0], platform)
 
 
-def _runnable(function: UOp, platform: str | None) -> tuple[UOp, tuple[Any, ...]]:
+def _runnable(jaxpr: Jaxpr, platform: str | None) -> tuple[Jaxpr, tuple[Any, ...]]:
     """See `trace.inline.runnable`; on a grid, a routine that has a program is that."""
-    plain, hosts = runnable(function)
+    plain, hosts = runnable(jaxpr.function)
     if any(hasattr(h, "grid_program") for h in hosts) and registry.device(platform).target.grid:
-        return runnable(for_grid(function) or function)
-    return plain, hosts
+        plain, hosts = runnable(for_grid(jaxpr.function) or jaxpr.function)
+    return replace(jaxpr, function=plain), hosts
 
 
-def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
+def _loaded(jaxpr: Jaxpr, platform: str | None, name: str = "") -> Loaded:
     on = registry.device(platform)
-    key = function, on.name
+    key = jaxpr, on.name
     loaded = _RECENT.find(key)
     if loaded is None:
         loaded = _LOADED.get(key)
         if loaded is not None:
             _RECENT.keep(key, loaded)
     if loaded is None:
-        jaxpr, begin_ns = Jaxpr(function), time.perf_counter_ns()
+        begin_ns = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
         with undisturbed(), lower.pipeline.announced(on.expect):
             if on.compiler:
@@ -163,6 +193,7 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
         name, said = name or program.name, f"{len(program.kernels)} kernels"
         events.add("lower", name, begin_ns, said, lowered_ns)
         run = on.load(program)
+        prelude = None if program.prelude is None else on.load(program.prelude)
         tables = [] if program.tables is None else _computed(program.tables, platform)
         after = on.compiler.counts if on.compiler else before
         size_bytes = PROGRAM_BYTES + len(program.text)
@@ -179,16 +210,26 @@ def _loaded(function: UOp, platform: str | None, name: str = "") -> Loaded:
         )
         origin = f"{compile_stats.compiled} compiled, {compile_stats.from_disk} from disk"
         events.add("compile", name, lowered_ns, origin)
-        loaded = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, compile_stats, tables))
+        loaded = Loaded(program, run, compile_stats, tables, prelude)
+        _LOADED[key] = _RECENT.keep(key, loaded)
     return loaded
 
 
 def _computed(function: UOp, platform: str | None) -> list[Array]:
     """The results of a function without parameters."""
-    loaded, memory = _loaded(function, platform), registry.device(platform).memory
-    types = loaded.program.outputs
-    outputs = [memory.allocate(prod(shape) * dtype.itemsize) for shape, dtype in types]
-    loaded.run([], outputs)
+    loaded = _loaded(Jaxpr(function), platform)
+    return _results(loaded.program, loaded.run, [], platform)
+
+
+def _results(
+    program: Program, run: Executable, inputs: Sequence[Any], platform: str | None
+) -> list[Array]:
+    """The results of a program in memory of their own."""
+    memory, types = registry.device(platform).memory, program.outputs
+    sizes = [prod(shape) * dtype.itemsize for shape, dtype in types]
+    memory.check_room(sum(sizes) + program.footprint.temporary_bytes)
+    outputs = [*map(memory.allocate, sizes)]
+    run(inputs, outputs)
     return [concrete(b, s, d) for b, (s, d) in zip(outputs, types, strict=True)]
 
 
@@ -202,8 +243,8 @@ def ready(
     Raises:
         ProgramMismatchError: if it has messages, and other processes are about to run another one.
     """
-    function, hosts = _runnable(jaxpr.function, platform)
-    loaded = _loaded(function, platform, name)
+    plain, hosts = _runnable(jaxpr, platform)
+    loaded = _loaded(plain, platform, name)
     run = loaded.run
     if alone is not None and config.devices > 1:
         run = run.on_share(alone.local_hardware_id)
@@ -262,7 +303,7 @@ def cache_info() -> CacheInfo:
 def compile_stats(jaxpr: Jaxpr, kinds: Sequence[Any] = (), on: Any = None) -> runtime.CompileStats:
     """Statistics of making the program of a Jaxpr; all zero if none has been made."""
     jaxpr, platform, _, _ = place(jaxpr, kinds, on)
-    loaded = _LOADED.get((_runnable(jaxpr.function, platform)[0], platform or config.device))
+    loaded = _LOADED.get((_runnable(jaxpr, platform)[0], platform or config.device))
     return loaded.compile_stats if loaded else runtime.CompileStats()
 
 

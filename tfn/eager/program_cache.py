@@ -20,7 +20,6 @@ from tfn.lower.program import Program
 from tfn.lower.target.target import Target
 from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.uop import UOp
 
 PART = "programs"  # of the cache on disk
 
@@ -38,7 +37,7 @@ _COMPRESSION_LEVEL = 1  # LLVM IR shrinks to a tenth at any; level 6 takes four 
 def lower(jaxpr: Jaxpr, target: Target) -> Program:
     """The program of a function, from the disk if there is one, and else lowered and stored.
 
-    Its costly values that depend on no argument are inputs, but on a grid; see `pipeline.lower`.
+    Values of tables and of captured arrays are inputs, but on a grid; see `pipeline.lower`.
     """
     hoist = target.grid is None
     program = find(jaxpr, target, hoist)
@@ -51,11 +50,11 @@ def lower(jaxpr: Jaxpr, target: Target) -> Program:
 def find(jaxpr: Jaxpr, target: Target, hoist: bool) -> Program | None:
     """The program that `keep` has stored for a function; None if there is none, or it is damaged.
 
-    With `hoist`, its costly values that depend on no argument are inputs, as `pipeline.lower` says.
+    With `hoist`, values of tables and of captured arrays are inputs, as `pipeline.lower` says.
     """
     if not _is_cached(target):
         return None
-    data = object_cache.fetch(PART, _key(jaxpr.function, target, hoist))
+    data = object_cache.fetch(PART, _key(jaxpr, target, hoist))
     if data is None:
         return None
     try:
@@ -73,7 +72,8 @@ def keep(program: Program, target: Target, hoist: bool) -> None:
     if is_worth and _is_cached(target):
         text = json.dumps(to_rows(program), separators=(",", ":"))
         data = zlib.compress(text.encode(), _COMPRESSION_LEVEL)
-        object_cache.store(PART, _key(program.function, target, hoist), data)
+        jaxpr = Jaxpr(program.function, program.captured)
+        object_cache.store(PART, _key(jaxpr, target, hoist), data)
 
 
 def _is_cached(target: Target) -> bool:
@@ -81,5 +81,5 @@ def _is_cached(target: Target) -> bool:
     return config.disk_cache and target.grid is None
 
 
-def _key(function: UOp, target: Target, hoist: bool) -> str:
-    return key(f"{digest(function)} {hoist}", target)
+def _key(jaxpr: Jaxpr, target: Target, hoist: bool) -> str:
+    return key(f"{digest(jaxpr.function)} {hoist} {jaxpr.captured}", target)

@@ -114,7 +114,7 @@ def _call(
         if alone is not None:
             runtime.check_share(alone, new_bytes)
     in_place = lower.in_place.in_place_outputs(program, sorted(donated))
-    given = (*given, *loaded.tables)
+    given = (*given, *loaded.kept(given[len(given) - jaxpr.captured :], platform))
     inputs: list[Buffer] = [x.concrete().buffer for x in given]  # type: ignore[misc]
     aliases = dict(program.aliases)
     outputs: list[Buffer] = []
@@ -185,9 +185,10 @@ def entry(
         return None  # each call checks the memory of the device
     loaded, run = ready(jaxpr, platform, name, alone)
     program = loaded.program
-    captured = (*captured, *loaded.tables)
+    kept = loaded.kept(captured[len(captured) - jaxpr.captured :], platform)
+    captured = (*captured, *kept)
     weakness = (*given, *[None] * len(captured))
-    kinds = [*kinds, *(x.kind for x in loaded.tables)] if kinds else []
+    kinds = [*kinds, *(x.kind for x in kept)] if kinds else []
     kinds = kinds or [kind_of(*kind) for kind in program.inputs]
     results = results or [kind_of(*kind) for kind in program.outputs]
     inputs = [

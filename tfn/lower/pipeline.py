@@ -25,7 +25,7 @@ from tfn.lower.codegen.legalize import legalized
 from tfn.lower.codegen.partial_vectors import split_partial_vectors
 from tfn.lower.codegen.render import driver
 from tfn.lower.codegen.sort import sort
-from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.fuse import boundaries, prelude, ranges
 from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
 from tfn.lower.languages import LLVM, Language, architecture, language_of, no_driver, passes_of
@@ -69,12 +69,23 @@ def lower(
 ) -> Program:
     """The program of a function for a target, in its own language unless another is passed.
 
-    No device is needed.  With `hoist`, costly values that depend on no argument become its last
-    inputs, the `tables`.
+    No device is needed.  With `hoist`, costly values that depend on no argument become inputs, the
+    `tables`, and so do values that depend on those and on captured arrays: the `prelude` has them.
     """
     language = language or language_of(target)
-    reduced, tables = without_tables(jaxpr, target, language) if hoist else (jaxpr, None)
-    return program(jaxpr, scheduled(reduced, target, language), language, reduced, tables)
+    if not hoist:
+        return program(jaxpr, scheduled(jaxpr, target, language), language)
+    reduced, tables = without_tables(jaxpr, target, language)
+    target = _restricted(target, language)
+    real = language.passes.complex_pairs(reduced.function, target)
+    lowering, first = _lowering(language), len(jaxpr.params) - jaxpr.captured
+    late, early = prelude.split(lowering.cut(real, target), first)
+    before = None
+    if early is not None:
+        plan = schedule.schedule(early, target, lowering, [True] * len(early.src), is_cut=True)
+        before = replace(program(Jaxpr(early), plan, language), function=jaxpr.function)
+    plan = schedule.schedule(late, target, lowering, _is_written(real), is_cut=True)
+    return program(jaxpr, plan, language, reduced, tables, before)
 
 
 def with_bodies(program: Program, target: Target) -> Program:
@@ -84,7 +95,8 @@ def with_bodies(program: Program, target: Target) -> Program:
     """
     if all(kernel.body is not None for kernel in program.kernels):
         return program
-    return lower(Jaxpr(program.function), target, hoist=program.tables is not None)
+    hoist = program.tables is not None or program.prelude is not None
+    return lower(Jaxpr(program.function, program.captured), target, hoist=hoist)
 
 
 def without_tables(jaxpr: Jaxpr, target: Target, language: Language) -> tuple[Jaxpr, UOp | None]:
@@ -111,10 +123,14 @@ def scheduled(jaxpr: Jaxpr, target: Target, language: Language | None = None) ->
     """The steps of a function, with an address for every value."""
     language = language or language_of(target)
     target = _restricted(target, language)
-    real = Jaxpr(language.passes.complex_pairs(jaxpr.function, target))
-    aliased = dict(aliases(real))
-    is_written = [i not in aliased for i in range(len(real.outputs))]
-    return schedule.schedule(real.function, target, _lowering(language), is_written)
+    real = language.passes.complex_pairs(jaxpr.function, target)
+    return schedule.schedule(real, target, _lowering(language), _is_written(real))
+
+
+def _is_written(function: UOp) -> list[bool]:
+    """For each output of a function, whether it is no input and no earlier output."""
+    aliased = dict(aliases(Jaxpr(function)))
+    return [i not in aliased for i in range(len(function.src))]
 
 
 @cache
@@ -132,8 +148,11 @@ def program(
     language: Language = LLVM,
     reduced: Jaxpr | None = None,
     tables: UOp | None = None,
+    before: Program | None = None,
 ) -> Program:
-    """The scheduled steps, with the driver that runs them; `tables` are their last inputs.
+    """The scheduled steps, with the driver that runs them.
+
+    Their last inputs are the `tables`, then the outputs of the prelude, which runs `before`.
 
     Of a `reduced` function, an output may be a table.
     """
@@ -141,6 +160,7 @@ def program(
     steps = routine.steps
     inputs = [(p.shape, p.dtype) for p in jaxpr.params]
     inputs += [(u.shape, u.dtype) for u in (tables.src if tables else ())]
+    inputs += before.outputs if before else ()
     launches = tuple(all_launches(steps))
     name, text = language.name_by_digest(
         "p", lambda name: language.driver(name, steps, len(inputs))
@@ -158,6 +178,8 @@ def program(
         text,
         is_worth_threads(steps),
         tables,
+        jaxpr.captured,
+        before,
     )
 
 

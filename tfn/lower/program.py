@@ -420,8 +420,11 @@ class Program:
         arena_bytes, sync_bytes: sizes of the arena, and of the words for barriers.
         text: the driver, which declares the functions of the kernels.
         parallel: whether it is worth waking more than one thread.
-        tables: the function, without parameters, of the last inputs, which the loader of the
-            program computes; None if there are none.
+        tables: the function, without parameters, of inputs after the parameters, which the loader
+            of the program computes; None if there are none.
+        captured: the number of the last parameters that are the same arrays in every call.
+        prelude: the program of the last inputs, which takes those parameters and the tables, and
+            runs once for them; None if there is none.
     """
 
     name: str
@@ -436,6 +439,8 @@ class Program:
     text: str
     parallel: bool
     tables: UOp | None = None
+    captured: int = 0
+    prelude: Program | None = None
 
     @property
     def footprint(self) -> Footprint:

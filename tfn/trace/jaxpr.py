@@ -29,6 +29,9 @@ from tfn.trace.uop import UOp, substitute, walk
 class Jaxpr:
     """A FUNCTION node: `params` by position, one output or more; prints as JAX's jaxprs do.
 
+    Attributes:
+        captured: the number of last parameters that are the same arrays in every call.
+
     Example:
         >>> import tfn
         >>> print(tfn.make_jaxpr(tfn.numpy.sin)(tfn.ShapeDtypeStruct((3,), "float32")))
@@ -36,6 +39,7 @@ class Jaxpr:
     """
 
     function: UOp
+    captured: int = 0
 
     @property
     def params(self) -> tuple[Param, ...]:

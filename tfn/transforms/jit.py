@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, Generic, NamedTuple, Self, overload
 from weakref import WeakKeyDictionary
 
@@ -89,6 +90,7 @@ def closed(
     if not traces.running():  # within another program nothing is donated
         arguments.warn_of_unused_donations(recorded.outputs)
     values = tuple(leaf.arg.value for leaf in captured)
+    jaxpr = replace(jaxpr, captured=len(values))
     structure, weak = recorded.structure, tuple(recorded.weak)
     single, uses_axes = structure.is_leaf(), recorded.trace.uses_axes
     layouts = tuple([recorded.layout_of(u) for u in outputs])

@@ -45,6 +45,14 @@ def with_tables(x: Any) -> Any:
     return tnp.fft.irfft(tnp.fft.rfft(x) * 2).cumsum(axis=0), tnp.sort(x, axis=0) - x.mean(axis=0)
 
 
+WEIGHTS = tnp.ones((32, 32))
+
+
+def closed(x: Any) -> Any:
+    """Captured weights, which a prelude packs."""
+    return tnp.einsum("ij,kj->ik", x, WEIGHTS)
+
+
 def floats(*shape: int) -> Any:
     return np.sin(np.arange(np.prod(shape), dtype=np.float32) + 1).reshape(shape)
 
@@ -53,6 +61,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "training": (training, (floats(6, 5), floats(6, 5), floats(7, 6))),
     "loops": (loops, (floats(4, 4), np.int32(3))),
     "tables": (with_tables, (floats(6, 60),)),
+    "prelude": (closed, (floats(64, 32),)),
 }
 
 
@@ -70,7 +79,7 @@ def plain(x: Any) -> Any:
         return x.name
     if isinstance(x, tuple):
         return tuple(map(plain, x))
-    if isinstance(x, Step | Slot | Routine):
+    if isinstance(x, Step | Slot | Routine | Program):
         return type(x), *(plain(getattr(x, field.name)) for field in fields(x))
     return x
 
@@ -100,6 +109,7 @@ def test_the_programs_have_all_kinds_of_steps() -> None:
                 steps += [inner for way in step.branches for inner in way]
     assert kinds == {Launch, Loop, Branch, Call}
     assert lowered("tables")[0].tables is not None
+    assert lowered("prelude")[0].prelude is not None
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

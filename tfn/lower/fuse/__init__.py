@@ -8,6 +8,7 @@ Files in reading order:
     analysis      fusion analysis: the kernels that read a value, access maps, recomputation cost
     policies      materialisation policies: the values that are worth a buffer
     boundaries    kernel boundaries: a GBARRIER on each value that must or should be materialised
+    prelude       kernels of captured arrays alone, which run once
     indexing      indexing: a kernel's values inlined at indices, from its outputs
     kept_rows     expensive values that loops over a row share: kept in a result meanwhile
     inner_loops   inner loops: pointwise scans and while loops fused into one kernel

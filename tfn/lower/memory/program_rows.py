@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tfn.dtypes import SHORT, DType
 from tfn.lower.loops import opt_ops
 from tfn.lower.memory.in_place import accesses_of
 from tfn.lower.program import (
@@ -36,9 +37,11 @@ from tfn.lower.program import (
 )
 from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
 _SPACES = list(Space)
+_DTYPES = {short: dtype for dtype, short in SHORT.items()}
 
 
 def to_rows(program: Program) -> dict[str, Any]:
@@ -56,7 +59,9 @@ def from_rows(row: dict[str, Any], jaxpr: Jaxpr, tables: UOp | None) -> Program:
     """
     if row["tables"] != (None if tables is None else digest(tables)):
         raise ValueError("the rows are of a program with other tables")
-    return _Reader(row).program(jaxpr, tables)
+    inputs = [(p.shape, p.dtype) for p in jaxpr.params]
+    inputs += [(u.shape, u.dtype) for u in (tables.src if tables else ())]
+    return _Reader(row).program(jaxpr, inputs, tables)
 
 
 class _Writer:
@@ -79,6 +84,8 @@ class _Writer:
             "parallel": p.parallel,
             "tables": None if p.tables is None else digest(p.tables),
             "aliases": [(i, self.slot(slot)) for i, slot in p.aliases],
+            "prelude": None if p.prelude is None else to_rows(p.prelude),
+            "outputs": [(shape, SHORT[dtype]) for shape, dtype in p.outputs],
             "kernels": [*map(self.kernel, p.kernels)],
             "routines": [
                 (self.steps(r.steps), r.inputs, r.arena_bytes, r.work_ns) for r in self.routines
@@ -141,24 +148,29 @@ class _Reader:
             times_ns = kernel_times_ns(inner)
             self.routines.append(Routine(inner, inputs, arena_bytes, work_ns, times_ns))
 
-    def program(self, jaxpr: Jaxpr, tables: UOp | None) -> Program:
-        """The whole program, of a function and its tables."""
-        row = self.row
-        inputs = [(p.shape, p.dtype) for p in jaxpr.params]
-        inputs += [(u.shape, u.dtype) for u in (tables.src if tables else ())]
+    def program(
+        self, jaxpr: Jaxpr, inputs: Sequence[tuple[Shape, DType]], tables: UOp | None = None
+    ) -> Program:
+        """The whole program, on inputs to which those of its prelude are added."""
+        row, prelude = self.row, None
+        if row["prelude"] is not None:
+            first = len(jaxpr.params) - jaxpr.captured
+            prelude = _Reader(row["prelude"]).program(Jaxpr(jaxpr.function), inputs[first:])
         return Program(
             name=row["name"],
             function=jaxpr.function,
             steps=self.steps(row["steps"]),
             work_ns=row["work_ns"],
-            inputs=tuple(inputs),
-            outputs=tuple((u.shape, u.dtype) for u in jaxpr.outputs),
+            inputs=(*inputs, *(prelude.outputs if prelude else ())),
+            outputs=tuple((tuple(shape), _DTYPES[name]) for shape, name in row["outputs"]),
             aliases=tuple((i, self.slot(slot)) for i, slot in row["aliases"]),
             arena_bytes=row["arena_bytes"],
             sync_bytes=row["sync_bytes"],
             text=row["text"],
             parallel=row["parallel"],
             tables=tables,
+            captured=jaxpr.captured,
+            prelude=prelude,
         )
 
     def kernel(

@@ -129,13 +129,14 @@ class Scheduler:
         function: UOp,
         params: Sequence[View],
         targets: Sequence[View | None],
+        is_cut: bool = False,
     ) -> ScheduledFunction:
-        """The steps of a function.
+        """The steps of a function, which has its barriers already if it `is_cut`.
 
         An output with a target is written there.  A target may be the memory of a parameter, as
         that of a carry: it is written in place where that is safe, and copied to otherwise.
         """
-        cut = self.lowering.cut(function, self.target)
+        cut = function if is_cut else self.lowering.cut(function, self.target)
         kernels = overlap.overlapped(ranges.indexed_kernels(cut))
         views = {UOp(Op.PARAM, (), p): view for p, view in zip(function.arg.params, params)}
         results = [*map(output_in_memory, cut.src)]
@@ -455,7 +456,11 @@ def carry_in_place(
 
 
 def schedule(
-    function: UOp, target: Target, lowering: Lowering, outputs: Sequence[bool]
+    function: UOp,
+    target: Target,
+    lowering: Lowering,
+    outputs: Sequence[bool],
+    is_cut: bool = False,
 ) -> Schedule:
     """A whole function, in steps, with addresses.
 
@@ -464,6 +469,7 @@ def schedule(
         target: the machine that kernels are made for.
         lowering: makes the kernels.
         outputs: which outputs are written; the others are inputs or other outputs.
+        is_cut: whether the function has its barriers already.
     """
     scheduler = Scheduler(target, lowering)
     params = [View(Allocation(Space.INPUT, i, 0)) for i in range(len(function.arg.params))]
@@ -471,7 +477,7 @@ def schedule(
         View(Allocation(Space.OUTPUT, i, 0)) if written else None
         for i, written in enumerate(outputs)
     ]
-    scheduled = scheduler.function(function, params, targets)
+    scheduled = scheduler.function(function, params, targets, is_cut)
     offsets, arena_bytes = planner.plan_arena(scheduler.live_ranges)
     steps = barriers.Finalizer(offsets, lowering.is_driven).all_steps(scheduled)
     routine = Routine(steps, len(params), arena_bytes, work_ns(scheduled), kernel_times_ns(steps))
