@@ -85,6 +85,8 @@ OWNED = {
     "tokenizers",
     "jinja2",
     "torch",
+    "starlette",
+    "uvicorn",
 }
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 

@@ -17,6 +17,7 @@ In reading order:
     template_worker: that process.
     lora: adapters, by which a model is trained.
     measure: perplexity and speed.
+    serve: the server.
     show: facts of a file in words.
     __main__: the command `python -m tfn.llm`.
 """
