@@ -323,6 +323,10 @@ class DamagedError(StateError):
     """A file that is not what was written: cut off, altered, or gone."""
 
 
+class OverloadError(TfnError, RuntimeError):
+    """Work that cannot be taken now: too much waits already, or its worker is closed."""
+
+
 class MissingPackageError(TfnError, ImportError):
     """An optional package that is needed and not installed."""
 

@@ -10,6 +10,7 @@ In reading order:
     network: the layers, and the cache of keys and values.
     tokenizer: texts as tokens.
     generation: prompts and answers for one reader.
+    engine: answers to many, computed together.
     answer: an answer in the making.
     sampling: which token follows.
     grammar: the grammar of JSON.

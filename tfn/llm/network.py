@@ -29,10 +29,16 @@ Weights = Mapping[str, Weight]
 class Store(Protocol):
     """A place for keys and values of earlier tokens: `Cache`, or pages of a server."""
 
-    def extend(
-        self, layer: int, keys: Array, values: Array, positions: Array
-    ) -> tuple[Array, Array, Any]:
-        """All keys and values of a layer after new ones, and the store that has them."""
+    def attend(
+        self,
+        layer: int,
+        query: Array,
+        keys: Array,
+        values: Array,
+        positions: Array,
+        config: Config,
+    ) -> tuple[Array, Any]:
+        """Values averaged over earlier tokens and new ones, and the store that has the new ones."""
 
 
 @nn.module
@@ -70,16 +76,25 @@ class Cache:
         keys = tuple(jnp.pad(x, more) for x in self.keys)
         return Cache(keys, tuple(jnp.pad(x, more) for x in self.values), self.length)
 
-    def extend(
-        self, layer: int, keys: Array, values: Array, positions: Array
-    ) -> tuple[Array, Array, Cache]:
-        """All keys and values of a layer after new ones, and the cache that has them."""
+    def attend(
+        self,
+        layer: int,
+        query: Array,
+        keys: Array,
+        values: Array,
+        positions: Array,
+        config: Config,
+    ) -> tuple[Array, Cache]:
+        """Values averaged over all tokens up to new ones, and the cache that has the new ones."""
         start = (self.length, 0, 0)
         filled = []
         for held, x in ((self.keys, keys), (self.values, values)):
             new = lax.dynamic_update_slice(held[layer], x.astype(held[layer].dtype), start)
             filled.append((*held[:layer], new, *held[layer + 1 :]))
-        return filled[0][layer], filled[1][layer], Cache(filled[0], filled[1], self.length)
+        key, value = (x[layer].astype("float32") for x in filled)
+        seen = visible(jnp.arange(self.room), positions, layer, config)
+        mixed = _attended(query, key, value, seen, config)
+        return mixed, Cache(filled[0], filled[1], self.length)
 
     def advanced(self, count: Array | int) -> Cache:
         """The cache with so many more tokens."""
@@ -122,7 +137,7 @@ def logits(
     """Logarithms of probabilities, but for a constant, of the token that follows."""
     table = weights.get("output.weight")
     out = product(x, weights["token_embd.weight"] if table is None else table)
-    return _capped(out, config.logit_cap)
+    return capped(out, config.logit_cap)
 
 
 class _Layer(NamedTuple):
@@ -220,14 +235,10 @@ def _attention(
     if config.turned(layer.number):
         query, key = (_turned(h, turns[windowed], config.interleaved) for h in (query, key))
     if store is not None:
-        key, value, store = store.extend(layer.number, key, value, positions)
-        key, value = key.astype("float32"), value.astype("float32")
-    places = jnp.arange(key.shape[-3])
-    own = positions[..., :, None] if store is not None else jnp.arange(x.shape[-2])[:, None]
-    seen = places <= own
-    if windowed:
-        seen = seen & (places > own - config.window)
-    mixed = _attended(query, key, value, seen[..., None, :, :], config)
+        mixed, store = store.attend(layer.number, query, key, value, positions, config)
+    else:
+        places = jnp.arange(x.shape[-2])
+        mixed = _attended(query, key, value, visible(places, places, layer.number, config), config)
     return layer.linear("attn_output", mixed.reshape(*x.shape[:-1], -1)), store
 
 
@@ -240,18 +251,27 @@ def _head_norm(layer: _Layer, name: str, x: Array, heads: int, size: int) -> Arr
     return x if scale is None else layer.norm(name, x)
 
 
+def visible(places: Array, positions: Array, layer: int, config: Config) -> Array:
+    """Whether tokens at positions (*batch, time) attend to places: bool (*batch, time, places)."""
+    own = positions[..., :, None]
+    seen = places <= own
+    return seen & (places > own - config.window) if config.windowed(layer) else seen
+
+
 def _attended(query: Array, key: Array, value: Array, seen: Array, config: Config) -> Array:
     """Values (*batch, time, heads, value_size) averaged by the products of queries and keys."""
     if not config.attention_cap:
-        return nn.dot_product_attention(query, key, value, mask=seen, scale=config.query_scale)  # type: ignore[no-any-return]
+        mask = seen[..., None, :, :]
+        return nn.dot_product_attention(query, key, value, mask=mask, scale=config.query_scale)  # type: ignore[no-any-return]
     grouped = query.reshape(*query.shape[:-2], config.kv_heads, -1, config.size)
     scores = jnp.einsum("...tkgs,...rks->...kgtr", grouped, key) * config.query_scale
-    scores = jnp.where(seen[..., None, :, :], _capped(scores, config.attention_cap), -jnp.inf)
+    scores = jnp.where(seen[..., None, None, :, :], capped(scores, config.attention_cap), -jnp.inf)
     mixed = jnp.einsum("...kgtr,...rkv->...tkgv", nn.softmax(scores), value)
     return mixed.reshape(*query.shape[:-1], config.value_size)
 
 
-def _capped(x: Array, bound: float) -> Array:
+def capped(x: Array, bound: float) -> Array:
+    """Numbers within a bound, by tanh; 0 for none."""
     return jnp.tanh(x / bound) * bound if bound else x
 
 
