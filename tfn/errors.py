@@ -129,11 +129,9 @@ class TfnError(Exception):
     def __init__(self, what: str, *, got: str = "", hint: str = "", where: str | None = None):
         self.what, self.got, self.hint = what, got, hint
         self.where = user_line() if where is None else where
-        parts = [what]
-        parts += [f"  got: {got}"] if got else []
-        parts += [f"  at: {self.where}"] if self.where else []
-        parts += [f"  hint: {hint}"] if hint else []
-        super().__init__("\n".join(parts))
+        more = {"got": got, "at": self.where, "hint": hint}
+        parts = (f"  {name}: {text}" for name, text in more.items() if text)
+        super().__init__("\n".join([what, *parts]))
 
 
 class ShapeError(TfnError, TypeError, ValueError):
