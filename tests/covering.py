@@ -3,13 +3,15 @@
     @covering("dtype, size, axis", FLOATS, SIZES, (0, 1), pairs=[(1, 2)])
 
 makes a test of each dtype, and of each size along each axis.  With ``pytest --exhaustive`` it is a
-test of every combination.
+test of every combination.  Rows that take less time than pytest does are one test: `together`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import wraps
+from inspect import signature
 from itertools import combinations, product
 from typing import Any
 
@@ -82,3 +84,40 @@ def covering(
 ) -> pytest.MarkDecorator:
     """The mark of a test that gets the rows of `cover` as its arguments."""
     return pytest.mark.parametrize(names, cover(*values, pairs=pairs), ids=ids)
+
+
+def together(
+    names: str, rows: Iterable[Any], ids: Callable[[Any], object] = repr
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Rows as of `pytest.mark.parametrize`, in one test: for those that take less than 5 ms each.
+
+    All rows run, with the same fixtures; the error of each that fails names the row.
+
+    Raises:
+        BaseExceptionGroup: several rows fail; the errors of the first ten.
+    """
+    keys, given = [name.strip() for name in names.split(",")], list(rows)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def run(**fixtures: Any) -> None:
+            errors: list[BaseException] = []
+            for row in given:
+                try:
+                    test(
+                        **fixtures, **dict(zip(keys, row if len(keys) > 1 else [row], strict=True))
+                    )
+                except (Exception, pytest.fail.Exception) as error:
+                    error.add_note(f"where {names} is {ids(row)}")
+                    errors.append(error)
+            if len(errors) == 1:
+                raise errors[0]
+            if errors:
+                raise BaseExceptionGroup(f"{len(errors)} of {len(given)} rows", errors[:10])
+
+        own = signature(test)
+        others = [p for name, p in own.parameters.items() if name not in keys]
+        run.__dict__["__signature__"] = own.replace(parameters=others)
+        return run
+
+    return decorate

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from tests import covering
-from tests.covering import cover
+from tests.covering import cover, together
 
 LISTS = ("abcdefg", range(4), (True, False), "xyz")
 
@@ -37,3 +39,21 @@ def test_every_combination_is_there_when_asked_for(monkeypatch: pytest.MonkeyPat
 
 def test_sets_have_one_order_in_every_process() -> None:
     assert cover({"b", "a", "c"}) == cover(frozenset("cab")) == [("a",), ("b",), ("c",)]
+
+
+def test_rows_of_one_test_all_run_and_errors_name_theirs(tmp_path: Path) -> None:
+    seen = []
+
+    @together("size", range(3))
+    @together("name, value", [("a", 0), ("b", 1)])
+    def check(name: str, value: int, size: int, tmp_path: Path) -> None:
+        seen.append((size, name, tmp_path))
+        assert value + size != 3 and (size or value), "wrong"
+
+    assert [*signature(check).parameters] == ["tmp_path"]
+    with pytest.raises(ExceptionGroup, match="2 of 3 rows") as caught:
+        check(tmp_path=tmp_path)
+    assert seen == [(size, name, tmp_path) for size in range(3) for name in "ab"]
+    notes = [error.__notes__ for error in caught.value.exceptions]
+    assert notes[0] == ["where name, value is 'a', 0", "where size is 0"]
+    assert notes[1] == ["where name, value is 'b', 1", "where size is 2"]

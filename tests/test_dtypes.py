@@ -10,6 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import together
 from tfn import dtypes, random
 from tfn.errors import DTypeError
 
@@ -54,7 +55,7 @@ def rows():
         yield from ((first, second, result) for second, result in zip(NAMES, results, strict=True))
 
 
-@pytest.mark.parametrize("first, second, result", list(rows()))
+@together("first, second, result", list(rows()))
 def test_promotion_of_pairs_is_that_of_jax(first, second, result):
     assert dtypes.promote((kind(first), kind(second))) == kind(result)
 

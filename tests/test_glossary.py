@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import style
+from tests.covering import together
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "glossary.md").read_text()
@@ -63,7 +64,7 @@ def test_glossary_has_the_terms_of_every_room() -> None:
     assert not missing, f"docs/glossary.md has no term of {missing}"
 
 
-@pytest.mark.parametrize("term", ENTRIES)
+@together("term", ENTRIES)
 def test_a_term_is_found_in_the_file_that_owns_it(term: str) -> None:
     files = re.findall(r"`((?:tfn|tests)/[\w/.]+)`", ENTRIES[term])
     assert files, f"docs/glossary.md names no file for {term}"

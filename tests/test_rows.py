@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 import tfn.numpy
+from tests.covering import together
 from tests.lower import random_indices, test_math
 from tests.lower.index import test_folds, test_intervals
 from tests.lower.loops import test_opt_ops
@@ -458,14 +459,14 @@ TABLES: dict[str, Table] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("name", TABLES)
+@together("name", TABLES)
 def test_every_table_is_total(name: str) -> None:
     lines = TABLES[name].complaints(name)
     if lines:
         pytest.fail("\n".join(lines), pytrace=False)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@together("name", TABLES)
 def test_a_row_that_is_deleted_is_named(name: str) -> None:
     table = TABLES[name]
     key = min(set(table.rows), key=called)

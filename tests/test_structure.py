@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests import style
+from tests.covering import together
 
 ROOT = Path(__file__).parents[1]
 HOUSE = sorted((ROOT / "tfn").rglob("*.py"))
@@ -140,12 +139,22 @@ def name(path: Path) -> str:
 
 
 @cache
+def text(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), name(path))
+    return ast.parse(text(path), name(path))
 
 
-def every(files: list[Path]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("path", files, ids=name)
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parsed(path)))
+
+
+def every(files: list[Path]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return together("path", files, ids=name)
 
 
 def layer(path: Path) -> str:
@@ -176,9 +185,9 @@ def package(path: Path) -> str:
     return "/".join(parts[:2]) if inner else parts[0]
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+def imports(found: Iterable[ast.AST]) -> Iterator[tuple[ast.stmt, str]]:
     """Each import with the dotted name it asks for; ``from a import b`` asks for a.b."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node, alias.name
@@ -205,13 +214,13 @@ def target(dotted: str) -> Path | None:
 @cache
 def imported(path: Path) -> frozenset[str]:
     """The dotted names that a file imports, anywhere in it."""
-    return frozenset(dotted for _, dotted in imports(parsed(path)))
+    return frozenset(dotted for _, dotted in imports(nodes(path)))
 
 
 def offers(path: Path) -> frozenset[str]:
     """The dotted names that a package loads at their first use."""
     blocks = [n for n in parsed(path).body if isinstance(n, ast.With)]
-    return frozenset(dotted for block in blocks for _, dotted in imports(block))
+    return frozenset(dotted for block in blocks for _, dotted in imports(ast.walk(block)))
 
 
 @cache
@@ -244,13 +253,13 @@ def test_lower_asks_for_no_kind_of_machine(path: Path) -> None:
     """A target brings values, and its language passes: no branch is about what it is."""
     if name(path).removeprefix("tfn/lower/").startswith(OF_MACHINES):
         return
-    found = sorted(set(questions(parsed(path))))
+    found = sorted(set(questions(nodes(path))))
     assert not found, f"{name(path)} asks for a kind of machine: {found}"
 
 
-def questions(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def questions(found: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Lines that branch on whether a target has a grid, or that read its name."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Attribute) and node.attr in ("triple", "cpu", "features"):
             yield node.lineno, node.attr
         tests = [getattr(node, "test", None), *getattr(node, "ifs", ())]
@@ -264,8 +273,8 @@ def questions(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_questions_for_a_kind_of_machine_are_found() -> None:
     wrong = "if target.grid: pass\nx = a if target.grid is None else target.cpu\ny = not t.grid"
-    assert {line for line, _ in questions(ast.parse(wrong))} == {1, 2, 3}
-    assert not [*questions(ast.parse("grid.linearize(n, target.grid)"))]
+    assert {line for line, _ in questions(ast.walk(ast.parse(wrong)))} == {1, 2, 3}
+    assert not [*questions(ast.walk(ast.parse("grid.linearize(n, target.grid)")))]
 
 
 def test_no_package_imports_itself_through_others() -> None:
@@ -309,8 +318,10 @@ def test_nothing_imports_compat(path: Path) -> None:
 
 @every(FILES)
 def test_imports_stand_at_the_top(path: Path) -> None:
-    inner = [n for n in ast.walk(parsed(path)) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
-    late = {d for f in inner for _, d in imports(f) if d.split(".")[0] not in OWNED}
+    if all(node.col_offset == 0 for node, _ in imports(nodes(path))):
+        return
+    inner = [n for n in nodes(path) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
+    late = {d for f in inner for _, d in imports(ast.walk(f)) if d.split(".")[0] not in OWNED}
     assert not late, f"{name(path)} imports {sorted(late)} inside a function"
 
 
@@ -326,7 +337,7 @@ def test_nothing_is_subclassed(path: Path) -> None:
     for place, bases in EXCEPTIONS.items():
         if name(path).startswith(place):
             allowed |= bases
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ClassDef):
             for base in node.bases:
                 base = base.value if isinstance(base, ast.Subscript) else base
@@ -337,7 +348,7 @@ def test_nothing_is_subclassed(path: Path) -> None:
 
 @every([path for path in HOUSE if path.name != "config.py"])
 def test_only_config_reads_the_environment(path: Path) -> None:
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute):
             assert node.attr not in ("environ", "getenv"), f"line {node.lineno}"
         if isinstance(node, ast.ImportFrom) and node.module == "os":
@@ -384,17 +395,17 @@ def test_files_are_short(path: Path) -> None:
     """Lines of code: docstrings, of names too, are not counted."""
     texts = [
         node
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     ]
     told = sum(node.end_lineno - node.lineno + 1 for node in texts if node.end_lineno)
-    lines = path.read_text().count("\n") - told
+    lines = text(path).count("\n") - told
     assert lines <= LONGEST, f"{name(path)} has {lines} lines of code"
 
 
 @every(FILES)
 def test_nothing_is_left_to_do(path: Path) -> None:
-    assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", path.read_text())
+    assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text(path))
 
 
 def test_tests_mirror_the_source() -> None:

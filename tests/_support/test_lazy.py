@@ -17,6 +17,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import together
 from tfn._support.lazy import on_demand
 
 ROOT = Path(tfn.__file__).parent
@@ -127,14 +128,14 @@ def test_python_imports_as_before_after_an_error() -> None:
     assert builtins.__import__ is before
 
 
-@pytest.mark.parametrize("path", LAZY, ids=dotted)
+@together("path", LAZY, ids=dotted)
 def test_every_name_of_a_package_is_found(path: Path) -> None:
     package = importlib.import_module(dotted(path))
     for name in dir(package):
         assert getattr(package, name) is getattr(package, name)
 
 
-@pytest.mark.parametrize("path", LAZY, ids=dotted)
+@together("path", LAZY, ids=dotted)
 def test_no_file_has_the_name_of_something_in_a_file(path: Path) -> None:
     """Else loading the file would put it where the other is looked for."""
     (block,) = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.With))

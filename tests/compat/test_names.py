@@ -5,20 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import tfn.numpy as tnp
+from tests.covering import together
 from tfn.compat.names import MODULES
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@together("name", sorted(MODULES))
 def test_parents_come_before_their_modules(name):
     order = list(MODULES)
     parent = name.rpartition(".")[0]
     assert not parent or order.index(parent) < order.index(name)
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@together("name", sorted(MODULES))
 def test_every_row_can_be_imported(name):
     names = MODULES[name]
     if names.source:

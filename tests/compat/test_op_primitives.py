@@ -4,6 +4,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import together
 from tfn.compat import op_primitives
 from tfn.compat.jaxprs import make_jaxpr, primitive_of
 from tfn.compat.names import OP_NAMES
@@ -16,7 +17,7 @@ def test_equations_have_these_primitives():
     assert "sin_p" in dir(op_primitives)
 
 
-@pytest.mark.parametrize("name", OP_NAMES)
+@together("name", OP_NAMES)
 def test_names_of_lax_are_there(name):
     primitive = getattr(op_primitives, f"{name}_p")
     assert primitive is getattr(op_primitives, f"{name}_p") and primitive.composed

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tfn.numpy as tnp
+from tests.covering import together
 from tfn.dtypes import ALL, FLOAT32
 from tfn.eager import conversion
 from tfn.errors import ArgumentError, DTypeError
@@ -43,8 +44,8 @@ def test_numbers_that_do_not_fit() -> None:
         assert conversion.asarray(1e300).item() == float("inf")
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (40, 7)], ids=str)
+@together("dtype", ALL, ids=str)
+@together("shape", [(), (0,), (3,), (2, 0, 3), (40, 7)], ids=str)
 def test_numpy_arrays_keep_shape_dtype_and_values(shape: Any, dtype: Any) -> None:
     data = np.array(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7, dtype)
     for each in (data, data.T, data[..., ::-1] if shape else data):

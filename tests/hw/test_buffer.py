@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tfn.dtypes import ALL, FLOAT32
 from tfn.hw.buffer import Buffer
 
@@ -58,8 +59,8 @@ def test_read_only_views_cannot_be_made_writable():
     assert alive() is None
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3,), (2, 3)], ids=str)
+@together("dtype", ALL, ids=str)
+@together("shape", [(), (0,), (2, 0), (3,), (2, 3)], ids=str)
 def test_views_of_every_kind(dtype, shape):
     memory = np.zeros(64, np.uint8)
     view = Buffer(memory.ctypes.data, 64, memory).view(shape, dtype)

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tfn.config import config
 from tfn.dtypes import ALL, BFLOAT16, FLOAT32, INT32
 from tfn.errors import ArgumentError, OutOfMemoryError
@@ -210,8 +211,8 @@ def test_adopting_shares_or_refuses(memory, size):
     assert memory.adopt(x[size:]).size_bytes == 0
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (7,), (13, 11)], ids=str)
+@together("dtype", ALL, ids=str)
+@together("shape", [(), (0,), (3, 0, 2), (1,), (7,), (13, 11)], ids=str)
 def test_copied_arrays_are_read_back(memory, shape, dtype):
     x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 5).astype(dtype)
     back = memory.read(memory.copy(x), shape, dtype)

@@ -14,6 +14,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tfn.dtypes import FLOAT32, FLOAT64, DType
 from tfn.lower.math import power, remainder
 from tfn.lower.math.decompose import decompose
@@ -228,7 +229,7 @@ SPECIAL = (
 )
 
 
-@pytest.mark.parametrize(("op", "dtype"), CASES, ids=IDS)
+@together("op, dtype", CASES)
 def test_special_values_are_those_of_the_oracle(op: Op, dtype: DType) -> None:
     x = np.array(SPECIAL, dtype)
     smallest = np.finfo(dtype).smallest_subnormal
@@ -268,7 +269,7 @@ def test_angles_of_any_size_are_reduced_exactly(op: Op, dtype: DType) -> None:
     assert error.max() <= FUNCTIONS[op].ulp[dtype == FLOAT64] + 0.2, x[np.argmax(error)]
 
 
-@pytest.mark.parametrize(("op", "dtype"), CASES, ids=IDS)
+@together("op, dtype", CASES)
 def test_code_size_is_below_its_bound(op: Op, dtype: DType) -> None:
     root = decompose([UOp(op, tuple(parameters(op, dtype, ())))])[0]
     free = (Op.CONST, Op.PARAM, Op.BITCAST)
@@ -314,7 +315,7 @@ def test_underflow_is_masked_not_multiplied(op: Op) -> None:
     assert not run(op, low).any() and np.isnan(run(op, np.array([np.nan], np.float32))).all()
 
 
-@pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.value)
+@together("op", FUNCTIONS, ids=lambda op: op.value)
 def test_nan_with_any_payload_stays_nan(op: Op) -> None:
     payloads = np.array([0x7FC00001, 0x7FFFFFFF, 0xFFC12345, 0x7FD55555], np.uint32)
     x = payloads.view(np.float32)

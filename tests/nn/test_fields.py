@@ -18,6 +18,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import tfn
+from tests.covering import together
 from tfn import nn, random, tree
 from tfn import numpy as jnp
 from tfn.errors import ArgumentError, DamagedError, StateError
@@ -107,7 +108,7 @@ TEXTS: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "said"), TEXTS, ids=map(str, range(len(TEXTS))))
+@together("value, said", TEXTS)
 def test_the_text_of_a_value_is_the_same_everywhere(value: Any, said: str) -> None:
     assert fields.text(value) == said
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from tests.covering import together
 from tfn import random
 from tfn.errors import ArgumentError
 from tfn.nn.permutation import ROUNDS, Permutation
@@ -13,7 +14,7 @@ from tfn.nn.permutation import ROUNDS, Permutation
 KEY = random.key(3)
 
 
-@pytest.mark.parametrize("size", [*range(1, 70), 127, 128, 129, 1000, 65537])
+@together("size", [*range(1, 70), 127, 128, 129, 1000, 65537])
 def test_each_number_is_there_once(size: int) -> None:
     numbers = Permutation(size, KEY)[:]
     assert numbers.dtype == np.int64

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
 import jaxtyping
-import pytest
 
 import tfn.image
 import tfn.lax
@@ -22,6 +21,7 @@ import tfn.scipy.signal
 import tfn.scipy.sparse.linalg
 import tfn.scipy.special
 import tfn.scipy.stats
+from tests.covering import together
 from tfn.numpy import contraction, einstein_summation
 from tfn.numpy.linalg import factorizations, norms, products, systems
 from tfn.scipy import (
@@ -79,7 +79,7 @@ def public(module: ModuleType) -> Iterator[FunctionType]:
             yield value
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+@together("module", MODULES, ids=lambda module: module.__name__)
 def test_each_function_has_an_example(module: ModuleType) -> None:
     functions = list(public(module))
     bare = {f"{f.__module__}.{f.__name__}" for f in functions if ">>>" not in (f.__doc__ or "")}
@@ -93,7 +93,7 @@ def described(f: FunctionType) -> list[str]:
     return re.findall(r"^    \**(\w+): ", rest.partition("\n\n")[0], re.MULTILINE)
 
 
-@pytest.mark.parametrize(
+@together(
     "module",
     [m for m in MODULES if m.__name__.startswith(("tfn.numpy", "tfn.scipy"))],
     ids=lambda module: module.__name__,
@@ -108,7 +108,7 @@ def test_each_of_several_arguments_is_described(module: ModuleType) -> None:
     assert not undescribed
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+@together("module", MODULES, ids=lambda module: module.__name__)
 def test_each_argument_and_result_has_a_type(module: ModuleType) -> None:
     untyped = {
         f"{f.__module__}.{f.__name__}: {name}"

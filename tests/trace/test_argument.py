@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-import pytest
 
+from tests.covering import together
 from tfn.dtypes import ALL, BFLOAT16, FLOAT32
 from tfn.trace.argument import Const, Custom, Leaf, Param, Range
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@together("dtype", ALL, ids=str)
 def test_a_constant_is_its_bits(dtype):
     value = Const(dtype, 1, ()).value
     assert value.dtype == dtype

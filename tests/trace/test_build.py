@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from tests.covering import together
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,
@@ -60,8 +60,8 @@ def test_reshapes_and_constants_melt_together():
     assert build.expand(one, (2, 3)) is const(1.0, FLOAT32, (2, 3))
 
 
-@pytest.mark.parametrize(
-    ("u", "expected"),
+@together(
+    "u, expected",
     [
         (build.iota((2, 3), 1), np.array([[0, 1, 2]] * 2)),
         (build.iota((2, 3), 0), np.array([[0] * 3, [1] * 3])),
@@ -109,8 +109,8 @@ def test_convolution():
     assert build.conv(image, window, arg).shape == (1, 5, 4)
 
 
-@pytest.mark.parametrize("dtype", [*REALS, *COMPLEXES], ids=str)
-@pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN], ids=lambda op: op.value)
+@together("dtype", [*REALS, *COMPLEXES], ids=str)
+@together("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN], ids=lambda op: op.value)
 def test_a_monoid_starts_from_its_identity(op, dtype):
     if dtype == BOOL and op in (Op.ADD, Op.MUL):
         return

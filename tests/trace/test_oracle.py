@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.covering import together
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,
@@ -102,7 +103,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.value)
+@together("op", FUNCTIONS, ids=lambda op: op.value)
 def test_functions_against_many_digits(op):
     for v in POINTS.get(op, [-20.5, -1.0, -0.25, -1e-9, 1e-20, 0.1, 0.75, 2.5, 30.0]):
         with mpmath.workdps(40):
@@ -148,7 +149,7 @@ SPECIAL = {
 }
 
 
-@pytest.mark.parametrize("op", SPECIAL, ids=lambda op: op.value)
+@together("op", SPECIAL, ids=lambda op: op.value)
 def test_special_values(op):
     for v, want in SPECIAL[op].items():
         got = float(run(op, v))
@@ -401,9 +402,9 @@ def test_constants_and_iota():
 # Reductions and contractions.
 
 
-@pytest.mark.parametrize("dtype", [*REALS, *COMPLEXES], ids=str)
-@pytest.mark.parametrize("axes", [(), (0,), (1,), (0, 2), (0, 1, 2)], ids=str)
-@pytest.mark.parametrize("shape", [(2, 3, 4), (1, 1, 1), (2, 0, 3)], ids=str)
+@together("dtype", [*REALS, *COMPLEXES], ids=str)
+@together("axes", [(), (0,), (1,), (0, 2), (0, 1, 2)], ids=str)
+@together("shape", [(2, 3, 4), (1, 1, 1), (2, 0, 3)], ids=str)
 def test_reductions_are_loops(dtype, axes, shape):
     x = RNG.integers(0, 5, shape).astype(dtype)
     sums = () if dtype == BOOL else (Op.ADD, Op.MUL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tfn._support.validate import shown
 from tfn.dtypes import (
     ALL,
@@ -46,10 +47,8 @@ def p(shape=(), dtype=FLOAT32, index=0):
     return UOp(Op.PARAM, (), Param(index, shape, dtype))
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.parametrize(
-    "op", sorted(UNARY | BINARY | COMPARE, key=lambda op: op.value), ids=lambda op: op.value
-)
+@together("dtype", ALL, ids=str)
+@together("op", sorted(UNARY | BINARY | COMPARE, key=lambda op: op.value), ids=lambda op: op.value)
 def test_inferred_types_are_those_of_the_oracle(op, dtype):
     """The oracle is the judge: its result has the shape and dtype that were promised."""
     src = [p((2,), dtype, i) for i in range(1 if op in UNARY else 2)]
@@ -70,8 +69,8 @@ def refuse(op, src, arg=None):
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("op", "src", "arg", "kind", "words"),
+@together(
+    "op, src, arg, kind, words",
     [
         (Op.ADD, [p((2,)), p((3,))], None, ShapeError, "add needs operands of one shape"),
         (Op.ADD, [p(), p((), INT32)], None, DTypeError, "add needs operands of one dtype"),
@@ -251,7 +250,7 @@ def _operands(op):
     return special.get(op) or (square if binary else square[:1])
 
 
-@pytest.mark.parametrize(
+@together(
     "op",
     [op for op, row in PRIMITIVES.items() if row.linear and op not in {Op.GBARRIER, *DEVICES}],
     ids=lambda op: op.value,

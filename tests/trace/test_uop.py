@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,
@@ -235,7 +236,7 @@ def _time_to_make(count: int) -> float:
 # Constants and operators.
 
 
-@pytest.mark.parametrize("dtype", [*REALS, *COMPLEXES, *NARROW - {float8_e8m0fnu.dtype}], ids=str)
+@together("dtype", [*REALS, *COMPLEXES, *NARROW - {float8_e8m0fnu.dtype}], ids=str)
 def test_constants_keep_their_value(dtype):
     for value in (0, 1):
         assert const(value, dtype).arg.value == value

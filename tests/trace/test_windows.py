@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.covering import together
 from tfn.trace.windows import conv_size
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 7])
-@pytest.mark.parametrize("window", [1, 3])
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
-@pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (1, 2), (3, 2)])
+@together("n", [0, 1, 5, 7])
+@together("window", [1, 3])
+@together("stride", [1, 2])
+@together("padding", [(0, 0), (1, 2)])
+@together("dilation", [(1, 1), (2, 1), (1, 2), (3, 2)])
 def test_places_of_a_window(n, window, stride, padding, dilation):
     have = max((n - 1) * dilation[0] + 1, 0) + sum(padding)
     reach = (window - 1) * dilation[1] + 1

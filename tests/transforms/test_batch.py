@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tests.transforms.cases import CASES, Case, leaf, run
 from tfn.trace import build
 from tfn.trace.uop import UOp
@@ -41,7 +42,7 @@ def check(outputs: list[UOp], values: dict[UOp, Any], mapped: list[UOp]) -> None
         np.testing.assert_allclose(one, np.stack(singles), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@together("case", CASES, ids=lambda case: case.name)
 def test_equals_a_stack(case: Case) -> None:
     leaves, values = case.leaves()
     y = case.graph(*leaves)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tests.transforms.cases import CASES, Case, leaf, run
 from tfn.dtypes import FLOAT32, FLOAT64
 from tfn.trace import build
@@ -41,7 +42,7 @@ def moved(
     return values | {x: values[x] + by * values[d] for x, d in zip(differentiated, directions)}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@together("case", CASES, ids=lambda case: case.name)
 def test_agrees_with_finite_differences(case: Case) -> None:
     graphs, values, differentiated = derivatives(case, ORDER)
     exact = run(graphs, values)

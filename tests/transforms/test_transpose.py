@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tests.transforms.cases import CASES, Case, leaf, run
 from tests.transforms.test_jvp import derivatives
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64
@@ -17,8 +18,8 @@ from tfn.transforms.jvp import push
 from tfn.transforms.transpose import pull
 
 
-@pytest.mark.parametrize("order", [0, 1])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@together("order", [0, 1])
+@together("case", CASES, ids=lambda case: case.name)
 def test_is_the_adjoint_of_forward_mode(case: Case, order: int) -> None:
     graphs, values, differentiated = derivatives(case, order)
     dxs, ct = [leaf(x) for x in case.differentiated], leaf(run(graphs[:1], values)[0])

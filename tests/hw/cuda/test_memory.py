@@ -7,6 +7,7 @@ from ctypes import c_uint64
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tests.hw.cuda.devices import gpu
 from tests.hw.cuda.simulator import SimulatedCuda
 from tfn.config import config
@@ -21,8 +22,8 @@ def memory(simulated: SimulatedCuda | None = None) -> CudaMemory:
     return CudaMemory(gpu(simulated or SimulatedCuda()))
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.parametrize("shape", [(), (0,), (3, 5), (2, 0, 3)], ids=str)
+@together("dtype", ALL, ids=str)
+@together("shape", [(), (0,), (3, 5), (2, 0, 3)], ids=str)
 def test_elements_come_back(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     m = memory()
     x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)

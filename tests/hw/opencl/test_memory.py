@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tests.hw.opencl.devices import needs_opencl
 from tfn.config import config
 from tfn.dtypes import ALL
@@ -21,8 +22,8 @@ def memory() -> DriverMemory:
     return memory_of(driver.driver())
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.parametrize("shape", [(), (0,), (3, 5), (2, 0, 3)], ids=str)
+@together("dtype", ALL, ids=str)
+@together("shape", [(), (0,), (3, 5), (2, 0, 3)], ids=str)
 def test_elements_come_back(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     m = memory()
     x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)

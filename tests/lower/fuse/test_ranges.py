@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from tests.covering import together
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_close, draw, inputs, jaxpr, matmul, p, params, run_oracle
 from tests.lower.random_graphs import graphs
@@ -84,7 +85,7 @@ MOVES: dict[str, Callable[[UOp], UOp]] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("name", MOVES)
+@together("name", MOVES)
 def test_movement(name: str) -> None:
     moved = MOVES[name](X)
     value = np.arange(35, dtype=np.float32).reshape(5, 7) + 1

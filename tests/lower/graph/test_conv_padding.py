@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.covering import together
 from tests.lower.graphs import assert_close, assert_matches_oracle, conv, inputs, ops, p, run_oracle
 from tfn.dtypes import FLOAT32
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
@@ -86,7 +87,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("size", "window", "step", "padding", "dilation"), CASES)
+@together("size, window, step, padding, dilation", CASES)
 def test_polyphase_of_a_dilated_input(
     size: int, window: int, step: int, padding: tuple[int, int], dilation: int
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import covering
+from tests.covering import together
 from tests.lower.random_indices import RANGES, index
 from tfn.dtypes import (
     BFLOAT16,
@@ -42,8 +43,8 @@ i = param(INT32)
 flag = param(BOOL, 3)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
+@together(
+    "before, after",
     [
         (x * 1.0, x),
         (x + -0.0, x),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import covering
+from tests.covering import together
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, UINT64, iinfo, int8, uint8
 from tfn.lower.index.intervals import Facts, bounds, const_value
@@ -34,8 +34,8 @@ def test_the_interval_holds_every_value(u):
     assert values.max() <= high
 
 
-@pytest.mark.parametrize(
-    ("u", "expected"),
+@together(
+    "u, expected",
     [
         (r * 4 + s, (0, 14)),
         ((r * 3 + s) // 3, (0, 3)),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.covering import together
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,
@@ -82,7 +83,7 @@ def values(dtype: DType, count: int, seed: int) -> np.ndarray:
     return (random.standard_normal(count) * 2).astype(dtype)
 
 
-@pytest.mark.parametrize(("op", "dtype"), KINDS, ids=[f"{op.value}-{d.name}" for op, d in KINDS])
+@together("op, dtype", KINDS)
 def test_values_stay(op: Op, dtype: DType) -> None:
     operands = [values(dtype, 200, 0)]
     if op not in UNARY:
@@ -116,8 +117,8 @@ def test_constants_of_16_bit_floats_are_widened_when_compiling() -> None:
     assert new == cast(UOp(Op.MUL, (cast(x, FLOAT32), const(1.5, FLOAT32))), BFLOAT16)
 
 
-@pytest.mark.parametrize("target", REALS, ids=lambda d: d.name)
-@pytest.mark.parametrize("source", REALS, ids=lambda d: d.name)
+@together("target", REALS, ids=lambda d: d.name)
+@together("source", REALS, ids=lambda d: d.name)
 def test_casts_keep_their_values(source: DType, target: DType) -> None:
     x = values(source, 100, 3)
     if source in (FLOAT32, FLOAT64, *HALVES):
@@ -197,7 +198,7 @@ def test_only_elementwise_ops_change() -> None:
     assert decompose([plain]) == [plain]
 
 
-@pytest.mark.parametrize("op", sorted(UNARY, key=lambda op: op.value), ids=lambda op: op.value)
+@together("op", sorted(UNARY, key=lambda op: op.value), ids=lambda op: op.value)
 def test_twice_is_once(op: Op) -> None:
     for dtype in dtypes_of(op):
         roots = decompose([UOp(op, (param(0, dtype),))])

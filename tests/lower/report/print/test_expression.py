@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.covering import together
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64
 from tfn.lower.report.print.expression import Text, operation
 from tfn.trace import build
@@ -22,7 +23,7 @@ def text(u: UOp) -> str:
     return texts[u].text
 
 
-@pytest.mark.parametrize(
+@together(
     "u",
     [
         A + B * C,
