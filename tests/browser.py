@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,7 +23,10 @@ PATH = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "goo
 """The executable; empty if there is none."""
 
 TIMEOUT_SECONDS = 60.0
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run")
+FLAGS = ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--no-first-run")
+NO_GPU = ("--disable-gpu",)
+WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+"""Without a GPU, and with the WebGPU that Chromium itself computes on processors."""
 
 
 class Browser:
@@ -33,7 +37,9 @@ class Browser:
         requests: the addresses that the page asked for.
     """
 
-    def __init__(self, width: int = 1600, height: int = 1000) -> None:
+    def __init__(
+        self, width: int = 1600, height: int = 1000, flags: Sequence[str] = NO_GPU
+    ) -> None:
         self.errors: list[str] = []
         self.requests: list[str] = []
         self._numbers = itertools.count(1)
@@ -42,7 +48,7 @@ class Browser:
         read, self._to = os.pipe()
         self._from, write = os.pipe()
         command = f'exec "$@" 3<&{read} 4>&{write}'
-        arguments = [*FLAGS, f"--window-size={width},{height}", "--remote-debugging-pipe"]
+        arguments = [*FLAGS, *flags, f"--window-size={width},{height}", "--remote-debugging-pipe"]
         arguments.append(f"--user-data-dir={self._folder.name}")
         self._process = subprocess.Popen(
             ["bash", "-c", command, "chromium", PATH, *arguments],

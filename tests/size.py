@@ -109,7 +109,8 @@ ROOMS = (
     Room("compat",         ANNEX,    3_776,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    3_820, 12.5, "slopes of poch and beta through 0"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_600,  9.4, "as measured"),
+    Room("exporting",      ANNEX,    2_612,  9.4, "pages compile as files do"),
+    Room("pages",          FRONTEND,   285,  9.4, "functions in browsers"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_310, 10.1, "parts are restored, static fields compared"),
@@ -153,6 +154,7 @@ PATHS = {
         *("nn/checkpoint/", "nn/data", "nn/fields", "nn/hosts", "nn/permutation"),
         "nn/safetensors",
     ),
+    "pages": ("exporting/page", "hw/webgpu/page"),
     "quantize": ("nn/quantize/",),
     "native runtime": ("*.ll",),
 }
@@ -163,7 +165,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_659, "core": 51_509, "all": 88_010}
+BOUNDS = {"compiler": 33_659, "core": 51_509, "all": 88_017}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

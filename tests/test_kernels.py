@@ -23,7 +23,7 @@ from tfn.errors import (
     OutOfBoundsError,
     ShapeError,
 )
-from tfn.exporting.export import C
+from tfn.exporting.programs import C
 from tfn.hw.cpu.target import host
 from tfn.lower.pipeline import lower
 from tfn.trace.op import Op

@@ -14,16 +14,11 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.exporting.building import COMPILERS, in_a_loop, in_c, needs_cc, same_bits
-from tests.lower.graphs import jaxpr
-from tests.lower.loops.test_tensorize import AMX, product
 from tfn import lax, nn, random
 from tfn.errors import ArgumentError, CompileError, ExportError
-from tfn.exporting import export
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.target import named
 from tfn.hw.dsp import linker
-from tfn.lower.languages import Language
-from tfn.lower.pipeline import lower
 from tfn.numpy import linalg
 
 SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -98,15 +93,6 @@ SOURCES = [
     ),
 ]
 """Programs with much in them, and what they are called with."""
-
-
-@pytest.mark.parametrize("language", [export.ALONE, export.C], ids=["llvm", "c"])
-def test_no_process_needs_leave_for_registers(language: Language) -> None:
-    """Matrices in registers are for processes that have asked the system for them."""
-    made = jaxpr([product(64, 64, 64)])
-    assert "tdpbf16ps" in "".join(k.text for k in lower(made, AMX).kernels)
-    texts = "".join(k.text for k in lower(made, AMX, language).kernels)
-    assert texts and "tdpbf16ps" not in texts
 
 
 @needs_cc
@@ -196,7 +182,7 @@ class TestRefused:
 
     def test_kinds_and_targets_that_are_not_there(self, tmp_path: Path) -> None:
         x = rows(0, 3)
-        with pytest.raises(ArgumentError, match="kinds are c, obj, so, wasm"):
+        with pytest.raises(ArgumentError, match="kinds are c, obj, so, wasm, js"):
             tfn.export(tnp.sin, x, path=tmp_path / "made.exe")
         with pytest.raises(ArgumentError, match="targets are host, x86-64"):
             tfn.export(tnp.sin, x, path=tmp_path / "made.c", target="z80")

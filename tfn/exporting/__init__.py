@@ -1,12 +1,14 @@
-"""Export: functions as C, object files, libraries or WebAssembly; serialization of functions.
+"""Export: functions as C, objects, libraries, WebAssembly or pages; serialization of functions.
 
 In reading order:
     api: `tfn.export`: writes files; its attributes serialize and deserialize functions.
-    export: ahead-of-time compilation: traces, lowers and writes files.
+    export: ahead-of-time compilation: writes files.
+    programs: a function is traced, lowered and proved, and becomes C or binary code.
     signature: calling convention: inputs and outputs as named fields; the manifest.
     header: the C header: the contract, in words and in types.
     source: C code generation: the program as one C file.
     module: LLVM IR generation: the program as one module, for objects, libraries and WebAssembly.
+    page: a module of JavaScript with its types, weights and WebAssembly.
     load: `tfn.load`: loads a library and calls it from Python.
     symbolic_dims: symbolic dimensions: polynomials in symbols, and constraints on them.
     codec: canonical encoding of plain values as bytes.

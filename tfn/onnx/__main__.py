@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", type=Path, help="an ONNX file")
     parser.add_argument("--run", action="store_true", help="call it once, on drawn numbers")
     parser.add_argument("--time", action="store_true", help="time a call of the compiled model")
-    parser.add_argument("--export", metavar="KIND", help="c, obj, so or wasm")
+    parser.add_argument("--export", metavar="KIND", help="c, obj, so, wasm or js")
     parser.add_argument("--to", type=Path, help="the file to export to; that of the model")
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="of an open size; 1"
@@ -121,8 +121,8 @@ def _sections(
     if options.time:
         yield "call", ("of", "number"), _timed(model, specs)
     if options.export:
-        suffix = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}.get(options.export, "")
-        path = options.to or options.file.with_suffix(suffix)
+        suffix = {"obj": "o"}.get(options.export, options.export)
+        path = options.to or options.file.with_suffix(f".{suffix}")
         made = export(model, *specs, path=path, kind=options.export)
         yield "file", ("path", "bytes"), [(str(f), f"{f.stat().st_size:,}") for f in made.files]
 

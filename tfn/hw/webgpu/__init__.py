@@ -7,6 +7,7 @@ In reading order:
     compiler: texts as they are; a shader is made once its buffers are known.
     memory: buffers of the device.
     queue: dispatches of one command buffer.
+    page: a program as data for browsers.
     device: five parts together, and the language.
 """
 

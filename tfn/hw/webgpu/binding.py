@@ -89,6 +89,12 @@ def described(text: str) -> tuple[int, tuple[Operand | None, ...]]:
     return int(record["threads"]), operands
 
 
+def bindings(text: str, places: Sequence[int]) -> dict[int, bool]:
+    """The numbers of the buffers that a kernel uses, in order, and whether it writes each."""
+    used = [(at, x.writes) for x, at in zip(described(text)[1], places) if x is not None]
+    return {at: (at, True) in used for at in sorted({at for at, _ in used})}
+
+
 def bound(text: str, places: Sequence[int]) -> str:
     """A shader: a kernel with the functions that read and write its operands.
 
@@ -100,9 +106,8 @@ def bound(text: str, places: Sequence[int]) -> str:
     words = [f"@group(0) @binding(0) var<uniform> p: Places;\n{_places(len(operands))}"]
     used = [(i, x, places[i]) for i, x in enumerate(operands) if x is not None]
     atomic = {at for _, x, at in used if x.writes and x.bytes < 4}
-    written = {at for _, x, at in used if x.writes}
-    for at in sorted({at for _, _, at in used}):
-        mode = "read_write" if at in written else "read"
+    for at, writes in bindings(text, places).items():
+        mode = "read_write" if writes else "read"
         kind = "atomic<u32>" if at in atomic else "u32"
         words.append(f"@group(0) @binding({at + 1}) var<storage, {mode}> m{at}: array<{kind}>;")
     for i, x, at in used:

@@ -20,11 +20,16 @@ def webgpu() -> Device:
     Raises:
         DeviceError: if there is none.
     """
-    LANGUAGES.setdefault("webgpu", language)
-    LANGUAGES.setdefault("webgpu64", wide_language)
+    add_languages()
     first = driver()
     memory = memory_of(first)
     return Device("webgpu", first.target, WebGpuCompiler(), memory, WebGpuQueue(first, memory))
+
+
+def add_languages() -> None:
+    """Let kernels be written for WebGPU."""
+    LANGUAGES.setdefault("webgpu", language)
+    LANGUAGES.setdefault("webgpu64", wide_language)
 
 
 def language() -> Language:

@@ -27,7 +27,7 @@ from tfn.dtypes import (
     INTEGERS,
     DType,
 )
-from tfn.exporting.export import C
+from tfn.exporting.programs import C
 from tfn.hw.cpu.target import TARGETS, host
 from tfn.lower import pipeline
 from tfn.lower.codegen.render.c.names import literal

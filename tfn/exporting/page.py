@@ -1,0 +1,192 @@
+"""A function as a page runs it: a module of JavaScript, its types, its weights, and WebAssembly.
+
+NAME.js           shaders, commands, and what runs them: `load`
+NAME.d.ts         the types of inputs, outputs and options
+NAME.safetensors  arrays that are embedded or captured
+NAME.wasm         the same function for browsers without WebGPU
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Collection
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfn.dtypes import DType
+from tfn.errors import CompileError
+from tfn.exporting.programs import ALONE, Made, Request, binary, compiled
+from tfn.exporting.signature import Field, Signature, unique
+from tfn.extend import host, requested
+from tfn.hw.webgpu import page as webgpu
+from tfn.nn import state
+
+RUNTIME = Path(__file__).with_name("page.js")
+TYPES = """\
+/* {name}: a function exported by tfn. */
+
+export interface Inputs {{
+{inputs}
+}}
+
+export interface Outputs {{
+{outputs}
+}}
+
+export interface Options {{
+  /** "webgpu" or "wasm"; if left out, WebGPU where there is some, and WebAssembly elsewhere. */
+  backend?: "webgpu" | "wasm";
+  /** Outputs that are the inputs of the next run, by paths: {{"out[0]": "state"}}. */
+  carry?: Record<string, string>;
+  /** A device that the page has opened. */
+  device?: unknown;
+  /** Where the weights are, or their bytes; if left out, the file beside the module. */
+  weights?: string | URL | ArrayBuffer | Uint8Array;
+  /** Where the WebAssembly is, or its bytes. */
+  wasm?: string | URL | ArrayBuffer | Uint8Array;
+  /** Called while the weights are loaded, with numbers of bytes. */
+  progress?: (loaded: number, total: number) => void;
+}}
+
+export interface Field {{
+  readonly name: string;
+  readonly path: string;
+  readonly shape: readonly number[];
+  readonly dtype: string;
+}}
+
+export interface Loaded {{
+  readonly backend: "webgpu" | "wasm";
+  /** Why it is not WebGPU; empty if it is, or if WebAssembly was asked for. */
+  readonly reason: string;
+  readonly inputs: readonly Field[];
+  readonly outputs: readonly Field[];
+  /** Run once.  An input that is left out keeps its value, unless it is donated and not carried. */
+  run(inputs?: Partial<Inputs>): Promise<Outputs>;
+  /** Run once and read these outputs alone; none if the list is empty. */
+  run<K extends keyof Outputs>(
+    inputs: Partial<Inputs>, names: readonly K[]): Promise<Pick<Outputs, K>>;
+  /** Free the memory of the device. */
+  destroy(): void;
+}}
+
+export function load(options?: Options): Promise<Loaded>;
+"""
+
+
+def array_type(dtype: DType) -> str:
+    """The typed array of a dtype: of bits, where JavaScript has no such numbers.
+
+    Example:
+        >>> from tfn import dtypes
+        >>> [array_type(dtypes.canonical(x)) for x in ("float32", "int8", "bfloat16", "complex64")]
+        ['Float32Array', 'Int8Array', 'Uint16Array', 'Float32Array']
+    """
+    bits = 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    if dtype.kind in "iu":
+        big = "Big" if bits == 64 else ""
+        return f"{big}{'Int' if dtype.kind == 'i' else 'Uint'}{bits}Array"
+    return f"Float{bits}Array" if dtype.kind in "fc" and bits > 16 else f"Uint{bits}Array"
+
+
+def files(
+    path: Path, request: Request, name: str, unproved: str, on_gpu: bool
+) -> tuple[Signature, dict[Path, bytes]]:
+    """The signature of a function in a page, and its files; that of the weights is written already.
+
+    Args:
+        path: of the module.
+        request: the function.
+        name: of the function.
+        unproved: as in `export`.
+        on_gpu: whether it runs on WebGPU where a browser has it.
+    """
+    wasm = path.with_suffix(".wasm")
+    made = compiled(request, requested("wasm32", host()), ALONE, name, unproved)
+    written: dict[Path, bytes] = {}
+    try:
+        written[wasm] = binary("wasm", _with_weights(made, len(request.paths)))
+    except CompileError as error:
+        if not on_gpu:
+            raise
+        warnings.warn(f"the page runs on WebGPU alone: {error.what}", stacklevel=3)
+    record: dict[str, Any] = {"name": name, "wasm": wasm.name if written else ""}
+    if on_gpu:
+        made = compiled(request, *webgpu.browser(), name, unproved)
+    record |= _arrays(made, request.donated or (), on_gpu)
+    if record["constants"]:
+        weights = path.with_suffix(".safetensors")
+        record["weights"] = weights.name
+        record["digest"] = _weights(weights, made)
+    text = f"const PROGRAM = {json.dumps(record, separators=(',', ':'))};\n\n"
+    written[path] = (
+        f"/* {name}: a function exported by tfn. */\n\n{text}{RUNTIME.read_text()}".encode()
+    )
+    written[path.with_suffix(".d.ts")] = _types(made.signature).encode()
+    return made.signature, written
+
+
+def _with_weights(made: Made, count: int) -> Made:
+    """The same, of which the first `count` inputs are fields: constants come from a file."""
+    data = [i for i, x in enumerate(made.places[:count]) if isinstance(x, bytes)]
+    names = unique([f"weight{i}" for i in data], [f.name for f in made.signature.fields])
+    fields = {
+        i: Field(name, made.paths[i], *made.program.inputs[i])
+        for i, name in zip(data, names, strict=True)
+    }
+    places = tuple(fields.get(i, place) for i, place in enumerate(made.places))
+    inputs = made.signature.inputs + tuple(fields.values())
+    return replace(made, signature=replace(made.signature, inputs=inputs), places=places)
+
+
+def _arrays(made: Made, donated: Collection[int], on_gpu: bool) -> dict[str, Any]:
+    """Inputs, outputs and constants, and the program if it is one of WebGPU."""
+    fields = {i: x for i, x in enumerate(made.places) if isinstance(x, Field)}
+    inputs = {f.name: i for i, f in fields.items()}
+    constants = [i for i, x in enumerate(made.places) if isinstance(x, bytes)]
+    outputs = made.signature.outputs
+    records = {
+        "inputs": [f.record | {"donated": i in donated} for i, f in fields.items()],
+        "outputs": [f.record for f in outputs],
+        "constants": [{"path": made.paths[i]} for i in constants],
+    }
+    if not on_gpu:
+        return records
+    shared = {i: inputs[f.same] for i, f in enumerate(outputs) if f.same}
+    program, layout = webgpu.recorded(made.program, constants, shared)
+    at = [*fields, *range(len(made.places), len(layout.places) - 1), *constants]
+    each = (record for kind in records.values() for record in kind)
+    for record, i in zip(each, at, strict=True):
+        record["place"] = layout.places[i]
+    return {**records, **program}
+
+
+def _weights(path: Path, made: Made) -> str:
+    """Write the constants; returns a digest of them all."""
+    digest = sha256()
+    arrays = {}
+    for name, place, (shape, dtype) in zip(made.paths, made.places, made.program.inputs):
+        if isinstance(place, bytes):
+            digest.update(name.encode() + b"\0" + place)
+            arrays[name] = np.frombuffer(place, dtype).reshape(shape)
+    found = digest.hexdigest()
+    state.save(path, arrays, metadata={"program": found})
+    return found
+
+
+def _types(signature: Signature) -> str:
+    """The text of NAME.d.ts."""
+    inputs, outputs = (
+        "\n".join(
+            f"  /** {f.dtype.name}[{', '.join(map(str, f.shape))}]: {f.path} */\n"
+            f"  {f.name}: {array_type(f.dtype)};"
+            for f in fields
+        )
+        for fields in (signature.inputs, signature.outputs)
+    )
+    return TYPES.format(name=signature.name, inputs=inputs, outputs=outputs)

@@ -1,0 +1,299 @@
+"""Programs to be written: functions are traced, lowered and proved, then C or binary code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from tfn import tree
+from tfn.errors import ArgumentError, ExportError, MissingPackageError
+from tfn.exporting.module import module
+from tfn.exporting.signature import DIGEST, Field, Signature, named
+from tfn.exporting.source import source
+from tfn.extend import (
+    LANGUAGES,
+    Jaxpr,
+    Jitted,
+    Language,
+    LlvmCompiler,
+    Op,
+    Program,
+    ShapeDtypeStruct,
+    Target,
+    frozen,
+    host,
+    name_of,
+    of_whole,
+    pipeline,
+    runtime,
+)
+from tfn.hw.compile.child import ChildCompiler
+from tfn.hw.compile.link import link
+from tfn.inspect.verify import report
+from tfn.lax.linalg.lapack_programs import without_lapack
+from tfn.lower.codegen.render import driver
+from tfn.lower.codegen.render.c import driver as c_driver
+from tfn.lower.codegen.render.c import kernel as c_kernel
+from tfn.lower.languages import LLVM
+from tfn.lower.memory.in_place import in_place_outputs
+from tfn.lower.program import host_calls
+from tfn.trace.inline import runnable
+from tfn.transforms.arguments import argument_names, parameter_names
+
+ALONE = replace(
+    LLVM,
+    driver=partial(driver.driver_text, single_threaded=True),
+    lacks=frozenset({Op.MMA, Op.HOST}),
+)
+C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS | {Op.HOST})
+C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, threaded=True))
+"""Output languages: LLVM IR without calls, C for one thread, C for several threads.
+
+None uses matrix units: a process must request their registers first, which exported code cannot.
+"""
+
+ALONE_ON: dict[str, Language] = {
+    "hexagon": replace(
+        LANGUAGES["hexagon"](),
+        driver=partial(driver.driver_text, single_threaded=True, pointer_bytes=4),
+        lacks=frozenset({Op.HOST}),
+    )
+}
+"""LLVM IR without calls, for architectures with a language of their own."""
+
+
+@frozen
+class Request:
+    """A closed function to be exported.
+
+    Attributes:
+        jaxpr: the function.
+        paths: expressions for its inputs in the user's program; captured arrays come last.
+        results: expressions for its outputs.
+        values: data of the embedded inputs, by position.
+        constants: names of the embedded arguments.
+        donated: positions of inputs that outputs may be written over; None for all.
+    """
+
+    jaxpr: Jaxpr
+    paths: tuple[str, ...]
+    results: tuple[str, ...]
+    values: dict[int, bytes]
+    constants: tuple[str, ...]
+    donated: frozenset[int] | None
+
+
+@frozen
+class Made:
+    """A program to be written.
+
+    Attributes:
+        signature: of the function.
+        program: lowered for its target.
+        places: for each input of the program its field, or its data.
+        paths: expressions for these inputs.
+    """
+
+    signature: Signature
+    program: Program
+    places: tuple[Field | bytes, ...]
+    paths: tuple[str, ...]
+
+
+def _require(program: Program, target: Target, language: Language) -> None:
+    """Refuse a program that has accesses out of bounds, or accesses without a proof."""
+    try:
+        proofs = report(program, target, language)
+    except MissingPackageError as error:
+        error.add_note("unproved='allow' exports without proofs")
+        raise
+    if not proofs.proved:
+        raise ExportError(
+            f"{len(proofs.wrong)} access(es) cannot be proved to be in bounds; nothing is written",
+            got="\n       ".join(proofs.wrong),
+            hint="look at kernels written by hand first; unproved='allow' writes it all the same",
+        )
+
+
+def compiled(
+    request: Request,
+    target: Target,
+    language: Language,
+    name: str,
+    unproved: str,
+    threads: int = 1,
+) -> Made:
+    """The program of a function and its signature.
+
+    Raises:
+        ExportError: for calls back into Python, or accesses that cannot be proved to be in bounds.
+    """
+    program = lowered(request.jaxpr, target, language)
+    request = _with_tables(request, program)
+    if unproved != "allow":
+        _require(program, target, language)
+    signature, places = described(request, program, name, target, threads)
+    return Made(signature, program, tuple(places), request.paths)
+
+
+def binary(kind: str, made: Made) -> bytes:
+    """The text in C, an object file, or the library or module that is linked from it.
+
+    Raises:
+        CompileError: if there is no linker for the target.
+    """
+    signature, target = made.signature, made.signature.target
+    if kind == "c":
+        return source(signature, made.program, made.places, target).encode()
+    architecture = target.triple.split("-")[0]
+    wide = 4 if architecture.endswith("32") or architecture in ALONE_ON else 8
+    text = module(signature, made.program, made.places, wide)
+    # LLVM aborts the process where a target lacks an instruction: other targets in a child.
+    near = architecture == host().triple.split("-")[0]
+    data = (LlvmCompiler() if near else ChildCompiler()).compile(text, target)
+    if kind == "obj":
+        return data
+    linked = link(data, target, (signature.name, f"{signature.name}_manifest"))
+    return linked if kind == "wasm" else linked + DIGEST + sha256(linked).digest()
+
+
+def closed(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], embed: Any
+) -> Request:
+    """Trace a function on arguments, and name its inputs and outputs."""
+    jitted = function if isinstance(function, Jitted) else Jitted(function)
+    split = jitted.static.split(jitted.function, args, kwargs)
+    leaves, structure = tree.flatten(split.dynamic)
+    paths = argument_names(jitted.function, structure, split.positions)
+    traced = jitted.trace(*args, **kwargs)
+    if traced.cells:
+        raise ExportError(
+            f"{name_of(jitted.function)} has side effects, which an exported function cannot have",
+            hint="leave out debug.print and callbacks, or guard them by a static argument",
+        )
+    positions = split.positions or range(structure.child(0).num_children)
+    chosen = _chosen(jitted, [embed] if isinstance(embed, (str, int)) else embed, args, kwargs)
+    owners = _owners(structure, positions)
+    values = {i: _data(leaves[i], paths[i]) for i, owner in enumerate(owners) if owner in chosen}
+    for i, value in enumerate(traced.captured, len(leaves)):
+        values[i] = _data(value, "a captured array")
+    captured = tuple(f"captured[{i}]" for i in range(len(traced.captured)))
+    results = tuple("out" + text for _, text in tree.places(traced.structure))
+    names = parameter_names(jitted.function, len(args))
+    constants = tuple(names[at] if isinstance(at, int) else at for at in chosen)
+    donated = traced.takes.donated.difference(values)
+    return Request(traced.jaxpr, (*paths, *captured), results, values, constants, donated)
+
+
+def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | str]:
+    """The argument that each leaf belongs to: a position or a name."""
+    owners: list[int | str] = []
+    for (of_kwargs, which, *_), _ in tree.places(structure):
+        owners.append(which if of_kwargs else positions[which])
+    return owners
+
+
+def _chosen(
+    jitted: Jitted[..., object],
+    embed: Sequence[int | str],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> list[int | str]:
+    """The arguments to embed: those by position as numbers, others as names."""
+    names = parameter_names(jitted.function, len(args))
+    chosen: list[int | str] = []
+    for at in embed:
+        if isinstance(at, str) and at in names:
+            chosen.append(names.index(at))
+        elif at in kwargs or (isinstance(at, int) and 0 <= at < len(args)):
+            chosen.append(at)
+        else:
+            raise ArgumentError(
+                f"export cannot embed {at!r}: there is no such argument",
+                hint="arguments are " + ", ".join([*names, *kwargs]),
+            )
+    return chosen
+
+
+def _data(leaf: object, path: str) -> bytes:
+    """The bytes of an array that is embedded."""
+    if isinstance(leaf, ShapeDtypeStruct):
+        raise ArgumentError(
+            f"{path} is embedded, and has no value",
+            hint="pass an array instead of a ShapeDtypeStruct",
+        )
+    return np.ascontiguousarray(runtime.installed().asarray(leaf)).tobytes()
+
+
+def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
+    """The program of a function that makes no calls.
+
+    Raises:
+        ExportError: naming the calls back into Python.
+    """
+    jaxpr = Jaxpr(runnable(without_lapack(of_whole(jaxpr)).function)[0])
+    reduced, tables = pipeline.without_tables(jaxpr, target, language)
+    plan = pipeline.scheduled(reduced, target, language)
+    calls = [str(call.host.run) for call in host_calls(plan.routine.steps)]
+    if calls:
+        raise ExportError(
+            "a function that calls back into Python cannot run without it",
+            got=f"calls of {', '.join(dict.fromkeys(calls))}",
+            hint="callbacks and debug.print run on the host",
+        )
+    return pipeline.program(jaxpr, plan, language, reduced, tables)
+
+
+def _with_tables(request: Request, program: Program) -> Request:
+    """The request with the program's tables, which become part of the code."""
+    if program.tables is None:
+        return request
+    tables = runtime.installed().call(Jaxpr(program.tables), [])
+    first = len(program.inputs) - len(tables)
+    values = {first + i: _data(x, "a table") for i, x in enumerate(tables)}
+    paths = tuple(f"table[{i}]" for i in range(len(tables)))
+    return replace(request, paths=request.paths + paths, values=request.values | values)
+
+
+def described(
+    request: Request, program: Program, name: str, target: Target, threads: int
+) -> tuple[Signature, list[Field | bytes]]:
+    """The signature, and for each input of the program its field, or its data."""
+    passed = [i for i in range(len(program.inputs)) if i not in request.values]
+    inputs = named([request.paths[i] for i in passed], [program.inputs[i] for i in passed])
+    fields = dict(zip(passed, inputs, strict=True))
+    donated = passed if request.donated is None else request.donated
+    in_place = {
+        output: i
+        for output, i in in_place_outputs(program, donated).items()
+        if program.inputs[i] == program.outputs[output]
+    }
+    shared = {
+        output: fields[i].name for output, i in in_place.items() if not _crossed(output, in_place)
+    }
+    input_names = [field.name for field in inputs]
+    outputs = named(request.results, program.outputs, input_names, shared)
+    places = [
+        request.values[i] if i in request.values else fields[i] for i in range(len(program.inputs))
+    ]
+    signature = Signature(
+        name, inputs, outputs, request.constants, program.arena_bytes, threads, target
+    )
+    return signature, places
+
+
+def _crossed(output: int, in_place: Mapping[int, int]) -> bool:
+    """Whether an in-place pair crosses another: outputs and inputs are in a different order.
+
+    Of two states of equal shape, a caller expects the first output in the first input.
+    """
+    return any(
+        (output < other) != (in_place[output] < at)
+        for other, at in in_place.items()
+        if other != output
+    )
