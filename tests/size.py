@@ -75,16 +75,16 @@ class Room(NamedTuple):
 ROOMS = (
     Room("face",           COMPILER, 2_730,  9.6, "tfn.extend names what annexes import"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
-    Room("trace",          COMPILER, 4_260, 11.4, "axes of ops came here; lines of rules"),
+    Room("trace",          COMPILER, 4_269, 11.4, "axes of ops came here; lines of rules"),
     Room("transforms",     COMPILER, 5_820, 11.0, "as measured"),
-    Room("lower",          COMPILER,   640,  9.7, "preludes of captured arrays"),
-    Room("lower/target",   COMPILER,   118,  9.0, "tiles know what the first cache holds"),
+    Room("lower",          COMPILER,   646,  9.7, "preludes of captured arrays"),
+    Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_660, 13.5, "panels of weights of convolutions"),
     Room("lower/fuse",     COMPILER, 1_560, 12.2, "preludes of captured arrays"),
     Room("lower/index",    COMPILER,   920, 13.1, "as measured"),
-    Room("lower/loops",    COMPILER, 1_560, 12.9, "sums of quantised blocks"),
+    Room("lower/loops",    COMPILER, 1_672, 12.9, "sums of quantised blocks, of bytes"),
     Room("lower/math",     COMPILER, 1_560, 11.2, "as measured"),
-    Room("lower/codegen",  COMPILER, 3_865, 11.5, "products of pairs of computed bytes"),
+    Room("lower/codegen",  COMPILER, 3_986, 11.5, "products of bytes; vectors of blocks"),
     Room("lower/memory",   COMPILER,   977, 11.4, "preludes as rows"),
     Room("lower/report",   COMPILER, 1_400, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_290,  8.9, "as measured"),
@@ -165,7 +165,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_659, "core": 51_509, "all": 88_017}
+BOUNDS = {"compiler": 33_917, "core": 51_767, "all": 88_275}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

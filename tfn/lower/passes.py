@@ -24,7 +24,7 @@ from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.fourier import Products
 from tfn.lower.loops import heuristics, loop_nest, memos
 from tfn.lower.math import decompose
-from tfn.lower.target.matrix_units import matrix_units
+from tfn.lower.target.matrix_units import adds_four_bytes, matrix_units
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -80,7 +80,9 @@ def _real(function: UOp, target: Target) -> UOp:
 
 def _linearize(n: loop_nest.Nest, target: Target, branches: bool = False) -> tuple[UOp, ...]:
     fma = Op.FMA not in target.lacks
-    return linearize.linearize(memos.checked(n), fma, target.batch_invariant, branches)
+    return linearize.linearize(
+        memos.checked(n), fma, target.batch_invariant, branches, adds_four_bytes(target)
+    )
 
 
 # fmt: off

@@ -183,9 +183,10 @@ class _Grid:
 
 
 def _dot2(total: Value, a: Value, b: Value) -> Value:
-    """Products of neighbours added to a sum, the second ones first."""
-    for i in (1, 0):
-        x, y = (v[i::2].astype(total.dtype) for v in (a, b))
+    """Products of neighbours added to a sum, the last ones first."""
+    count = len(a) // len(total)
+    for i in reversed(range(count)):
+        x, y = (v[i::count].astype(total.dtype) for v in (a, b))
         fused = total.dtype.kind == "f"
         total = MEANING[Op.FMA](None, x, y, total) if fused else total + x * y
     return total

@@ -151,7 +151,7 @@ class Op(enum.Enum):
     LEAVE = "leave"  # leaves a loop unless a condition holds
     END = "end"  # closes a loop with the next values of its accumulators
     QUOTIENT = "quotient"  # of integers, towards zero; by neither 0 nor, of signed ones, -1
-    DOT2 = "dot2"  # two products of neighbours added to the first operand, by one instruction
+    DOT2 = "dot2"  # products of neighbours added to the first operand, by one instruction
     TILE = "tile"  # rows of memory as a matrix in a register of a matrix unit
     MMA = "mma"  # the product of two such matrices added to the first operand
     SPILL = "spill"  # such a matrix where its rows can be read

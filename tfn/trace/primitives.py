@@ -25,7 +25,9 @@ from tfn.dtypes import (
     UINT32,
     DType,
     complex_of,
+    int8,
     part,
+    uint8,
     width_bits,
 )
 from tfn.errors import AxisError, DTypeError
@@ -167,11 +169,15 @@ def _ldexp(src: tuple[Node, ...], arg: object) -> Type:
     return x.shape, x.dtype
 
 
+_BYTES = frozenset({int8.dtype, uint8.dtype})
+
+
 def _dot2(src: tuple[Node, ...], arg: object) -> Type:
     total, a, b = src
-    lanes = tuple(2 * n for n in total.shape)
-    if (a.dtype, b.shape, a.shape, b.shape) != (b.dtype, a.shape, lanes, lanes):
-        raise unfit("dot2 needs two neighbours for each lane", src, "pair the lanes")
+    lanes = tuple(total.dtype.itemsize // a.dtype.itemsize * n for n in total.shape)
+    kinds = {a.dtype, b.dtype}
+    if not lanes or (a.shape, b.shape) != (lanes, lanes) or (len(kinds) > 1 and kinds != _BYTES):
+        raise unfit("dot2 needs neighbours that fill each lane", src, "pair the lanes")
     return total.shape, total.dtype
 
 

@@ -85,3 +85,53 @@ def test_fields_that_are_shifted_by_their_position_are_shifted_by_constants() ->
     assert all(f", splat (i8 {n})" in text for n in (2, 4, 6)) and "and <8 x i8>" in text
     exact = np.stack([(p >> n) & 3 for n in (0, 2, 4, 6)], -2).reshape(256, -1) @ x.astype("f8")
     close(tfn.jit(f)(p, x), exact)
+
+
+def nibbles_of(raw: Any) -> Any:
+    return tfn.numpy.concatenate([raw & 15, raw >> 4], -1)
+
+
+@covering("rows, blocks, half", [1, 3, 64], [1, 2, 7, 16], [4, 8, 16, 20, 32])
+def test_records_of_a_scale_a_minimum_and_nibbles_have_the_values_of_numpy(
+    rows: int, blocks: int, half: int
+) -> None:
+    rng = np.random.default_rng(2)
+    scales = rng.uniform(0.1, 1, (rows, blocks, 2)).astype("f2")
+    codes = draw_bytes("uint8", rows, blocks, half)
+    x = draw_bytes("int8", blocks, 2 * half)
+
+    @tfn.jit
+    def product(raw: Any, x: Any) -> Any:
+        halves = (raw[..., i : i + 2].view("float16")[..., 0] for i in (0, 2))
+        scale, least = (half.astype("float32") for half in halves)
+        q, wide = nibbles_of(raw[..., 4:]).astype("int32"), x.astype("int32")
+        sums = (q * wide).sum(-1) - 3 * wide.sum(-1)
+        return (sums.astype("float32") * scale - least * wide.sum(-1).astype("float32")).sum(-1)
+
+    raw = np.concatenate([scales.view("u1"), codes], -1)
+    q = np.concatenate([codes & 15, codes >> 4], -1).astype("f8") - 3
+    scale, least = (scales[..., i, None].astype("f8") for i in (0, 1))
+    close(product(raw, x), ((q * scale - least) * x).sum((1, 2)))
+
+
+def test_several_short_blocks_are_in_one_vector() -> None:
+    d = np.ones((64, 16), "f4")
+
+    def f(p: Any, x: Any, d: Any) -> Any:
+        return by_blocks(nibbles_of(p), x, d)
+
+    text = text_of(f, draw_bytes("uint8", 64, 16, 16), draw_bytes("int8", 16, 32), d)
+    assert "pmadd.ub.sw" in text and "load <32 x i8>" in text
+
+
+def test_what_is_added_to_a_sum_is_in_one_lane_of_each_block() -> None:
+    d = np.full((64, 16), 0.5, "f4")
+
+    def f(p: Any, x: Any, d: Any) -> Any:
+        sums = (nibbles_of(p).astype("int32") * x.astype("int32")).sum(-1)
+        return (sums.astype("float32") * d + d).sum(-1)
+
+    p, x = draw_bytes("uint8", 64, 16, 16), draw_bytes("int8", 16, 32)
+    assert "sitofp <8 x i32>" in text_of(f, p, x, d)
+    q = np.concatenate([p & 15, p >> 4], -1).astype("f8")
+    close(tfn.jit(f)(p, x, d), (q * x).sum((1, 2)) / 2 + 8)

@@ -5,7 +5,8 @@ Files in reading order:
     coordinates         iteration state: values of ranges, trip counts, peeling
     emitter             instruction selection: scalars, vectors, addresses, loads, stores
     selected_loads      of two loads that a condition chooses between, one is done
-    pairs               values of neighbours side by side, for products that are added in pairs
+    lane_parts          vectors of several short blocks, each loaded as it lies
+    pairs               values of neighbours side by side, for products that are added in a lane
     reductions          reductions, by accumulators
     recurrence          loops that carry values, several iterations at a time
     amx                 contractions on a matrix unit (AMX)

@@ -19,6 +19,7 @@ from functools import reduce
 from typing import Protocol, cast
 
 from tfn.dtypes import BOOL, FLOAT16, FLOATS, INT32, INT64, UINT64
+from tfn.lower.codegen import lane_parts
 from tfn.lower.codegen.coordinates import Coordinates, Key
 from tfn.lower.codegen.loop_scopes import NOT_INSTRUCTIONS, Scopes
 from tfn.lower.codegen.masked_tiles import tile_masks
@@ -102,6 +103,7 @@ class Emitter:
         fma: whether products are added to sums without rounding them.
         rounds_products: whether those under a sum that is no contraction are rounded all the same.
         branches: whether values that are rarely used are computed under a branch.
+        adds_bytes: whether an instruction adds products of four bytes to a lane.
         masks: for each reduction the masks outside of which its value is not used.
         values: instructions by node and coordinates.
         truths: comparisons that are decided in the present part of a loop.
@@ -116,8 +118,10 @@ class Emitter:
         threads: Threads | None = None,
         rounds_products: bool = False,
         branches: bool = False,
+        adds_bytes: bool = False,
     ) -> None:
         self.threads, self.rounds_products, self.branches = threads, rounds_products, branches
+        self.adds_bytes = adds_bytes
         self.code, self.at = Scopes(), Coordinates(n)
         self.reduction, self.fma = reduction, fma
         self.masks = tile_masks(n.body)
@@ -181,6 +185,10 @@ class Emitter:
                 self.reduction(self, node)
                 stack.pop()
                 continue
+            if node.op is Op.BITCAST and (parts := lane_parts.value(self, node)) is not None:
+                self.values[key] = parts
+                stack.pop()
+                continue
             sources = self.sources(node)
             values = [self.lookup(s) for s in sources]
             if None in values:
@@ -214,7 +222,10 @@ class Emitter:
 
     def address_values(self, index: UOp) -> list[UOp]:
         """The terms of an address that are not ranges: they are values to be emitted."""
-        return [term for term, _ in self.affine(index)[0] if term.op is not Op.RANGE]
+        terms, _ = self.affine(index)
+        apart = lane_parts.size(self, terms) > 0  # then each part has an address
+        values = [term for term, _ in terms if term.op is not Op.RANGE]
+        return [u for u in values if not apart or lane_parts.lanes_of(self, u) is None]
 
     def _emit(self, node: UOp, src: list[UOp]) -> UOp:
         """The value of a node, given those of its `_sources`."""
@@ -324,8 +335,7 @@ class Emitter:
         if not sign or not scalars:
             return None
         width = lanes.arg
-        self._outermost_first(scalars)
-        rest = self.total([(value, -sign * k) for value, k in scalars])
+        rest = self.base([(value, -sign * k) for value, k in scalars])
         bound = self.place(rest + const(-sign * constant, INT64))
         # Clamped to [-1, width], no lane number changes sides, and the bound fits 32 bits.
         bound = self.place(build.minimum(bound, const(width, INT64)))
@@ -352,7 +362,7 @@ class Emitter:
         scalars: Terms = []
         vectors: Terms = []
         for term, k in terms:
-            value = self.env[term] if term.op is Op.RANGE else self.value(term)
+            value = self.env[term] if term.op is Op.RANGE else self.emit(term)
             if value.op is Op.CONST:
                 offset += k * const_value(value)
             elif value.op is Op.LANES:
@@ -362,8 +372,7 @@ class Emitter:
                 lanes = value.shape[0]
             else:
                 scalars.append((value, k))
-        self._outermost_first(scalars)
-        base = self.total(scalars)
+        base = self.base(scalars)
         if not vectors:
             return base, offset, lanes, stride
         if stride:  # lanes beside a vector of indices: all of it is gathered
@@ -371,9 +380,10 @@ class Emitter:
         vector_base = self.place(self.splat(base, lanes) + self.total(vectors))
         return vector_base, offset, lanes, 0
 
-    def _outermost_first(self, terms: Terms) -> None:
-        """Sort terms by loop depth, so that partial sums are placed outside of inner loops."""
-        terms.sort(key=lambda term: self.code.scope_of(term[0]).depth)
+    def base(self, scalars: Terms) -> UOp:
+        """The sum of scalars times coefficients, those of outer loops first: it is placed there."""
+        scalars.sort(key=lambda term: self.code.scope_of(term[0]).depth)
+        return self.total(scalars)
 
     def total(self, terms: Terms) -> UOp:
         """The sum of values times coefficients."""
@@ -415,13 +425,16 @@ class Emitter:
         if truth is False:  # padding: no memory is read
             return const(0, node.dtype)
         condition = None if truth else condition
+        parts = lane_parts.load(self, node) if condition is None else None
+        if parts is not None:
+            return parts
         base, offset, lanes, stride = self.address(node.src[1])
         if condition is not None and self.value(condition).shape and lanes == 1 and not base.shape:
             return self._select_element(node.src[0], base, offset, self.value(condition))
         if condition is not None and condition is self._guard and lanes == 1 and not base.shape:
             # What is loaded elsewhere is not used: no mask is needed, only some address.
             base = self.place(build.where(self.value(condition), base, const(-offset, INT64)))
-            return self._place_load(UOp(Op.LOAD, (node.src[0], base), Access(offset, 1, 0)))
+            return self.place_load(UOp(Op.LOAD, (node.src[0], base), Access(offset, 1, 0)))
         predicate = self.predicate(node, condition, lanes)
         one_for_all = predicate is None or predicate.op is Op.SPLAT
         if one_for_all and not base.shape and abs(stride) > 1:
@@ -437,7 +450,7 @@ class Emitter:
         if condition is not None and lanes > 1 and not base.shape and abs(stride) == 1:
             base = self._base_in_memory(condition, base, access)
         src = (node.src[0], base) if predicate is None else (node.src[0], base, predicate)
-        return self._place_load(UOp(Op.LOAD, src, access))
+        return self.place_load(UOp(Op.LOAD, src, access))
 
     def _selected(self, node: UOp, condition: UOp) -> tuple[UOp, UOp] | None:
         """The loads of which a scalar condition selects one, if addresses are all that differs."""
@@ -462,7 +475,7 @@ class Emitter:
         base = self.place(build.where(condition, base, other))
         mask = self.predicate(x, None, lanes)
         src = (x.src[0], base) if mask is None else (x.src[0], base, mask)
-        return self._place_load(UOp(Op.LOAD, src, Access(start, lanes, stride)))
+        return self.place_load(UOp(Op.LOAD, src, Access(start, lanes, stride)))
 
     def _memo(self, node: UOp, value: UOp) -> UOp:
         """A value that is stored where later loops find it, or one that an earlier loop stored."""
@@ -476,7 +489,8 @@ class Emitter:
         self.append(UOp(Op.STORE, (node.src[1], base, value, *mask), access))
         return value
 
-    def _place_load(self, load: UOp) -> UOp:
+    def place_load(self, load: UOp) -> UOp:
+        """A load where it belongs: outside of loops, or among the stores to its buffer."""
         # Local memory is written between barriers: its loads keep their position too.
         in_order = load.src[0] in self._updated or load.src[0].op is Op.LOCAL_MEMORY
         return self.append(load) if in_order else self.place(load)
@@ -489,7 +503,7 @@ class Emitter:
         index = self.place(base + offset) if offset else base
         index = self.place(build.minimum(index, const(count - 1, INT64)))
         index = self.place(build.maximum(index, const(0, INT64)))
-        element = self._place_load(UOp(Op.LOAD, (buffer, index), Access(0, 1, 0)))
+        element = self.place_load(UOp(Op.LOAD, (buffer, index), Access(0, 1, 0)))
         zero = const(0, element.dtype, predicate.shape)
         return self.place(build.where(predicate, *self.broadcast([element, zero])))
 

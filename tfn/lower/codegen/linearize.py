@@ -51,7 +51,11 @@ Segment = tuple[int, int, dict[UOp, bool]]
 
 
 def linearize(
-    n: Nest, fma: bool = True, rounds_products: bool = False, branches: bool = False
+    n: Nest,
+    fma: bool = True,
+    rounds_products: bool = False,
+    branches: bool = False,
+    adds_bytes: bool = False,
 ) -> tuple[UOp, ...]:
     """The instructions of a kernel in order: the stage LINEAR.
 
@@ -60,8 +64,10 @@ def linearize(
         fma: whether products are added to sums without rounding them.
         rounds_products: whether those under a sum that is no contraction are rounded all the same.
         branches: whether values that are rarely used are computed under a branch.
+        adds_bytes: whether an instruction adds products of four bytes to a lane.
     """
-    linearizer = Linearizer(n, fma, rounds_products, branches)
+    emitter = Emitter(n, fma, emit_reduction, None, rounds_products, branches, adds_bytes)
+    linearizer = Linearizer(n, emitter)
     linearizer.loops(0)
     return deinterleave(linearizer.code.scope.items)
 
@@ -105,11 +111,11 @@ class Linearizer:
         inner: ranges in registers and lanes, inside of all loops.
     """
 
-    def __init__(self, n: Nest, fma: bool, rounds_products: bool, branches: bool) -> None:
+    def __init__(self, n: Nest, emitter: Emitter) -> None:
         self.body = n.body
         self.outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
         self.inner = [r for r in n.loops if r not in self.outer]
-        self.emitter = Emitter(n, fma, emit_reduction, None, rounds_products, branches)
+        self.emitter = emitter
         self.code, self.at = self.emitter.code, self.emitter.at
 
     def loops(self, level: int) -> None:

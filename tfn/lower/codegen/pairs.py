@@ -1,62 +1,81 @@
-"""Operands of DOT2: values of two neighbours along a sum, side by side in each lane of a vector.
+"""Operands of DOT2: values of neighbours along a sum, side by side in each lane of a vector.
 
     a[2 c] * b[2 c] + a[2 c + 1] * b[2 c + 1]  in lane c
     ->  dot2 a[0], a[1], a[2], ... by b[0], b[1], b[2], ...      loaded as they lie
 
-Elementwise values of loaded ones, as nibbles of bytes, are computed of these.
+Bytes are four neighbours.  Elementwise values of loaded ones, as nibbles of bytes, are computed of
+these.
 """
 
 from __future__ import annotations
 
+from tfn.lower.codegen import lane_parts
 from tfn.lower.codegen.emitter import Emitter, constant_truth
 from tfn.trace.argument import Access
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp
 
 
-def pairs(emitter: Emitter, u: UOp, unit: UOp, lanes: int) -> UOp:
-    """The values of a node at two neighbours of `unit`, side by side in each lane."""
+def neighbours(emitter: Emitter, u: UOp, unit: UOp, lanes: int) -> UOp:
+    """The values of a node at all points of `unit`, side by side in each lane."""
+    count: int = unit.arg.size
     if unit not in emitter.at.depends[u]:
-        return twice(emitter, emitter.emit(u), lanes)
-    if u.op is Op.LOAD and len(u.src) == 2:
+        return repeated(emitter, emitter.emit(u), lanes, count)
+    if u.op is Op.LOAD and _is_unconditional(emitter, u, unit):
         with emitter.at.constant(unit, 0):
-            loaded = _load_pairs(emitter, u, lanes)
+            loaded = _load(emitter, u, lanes, count)
         if loaded is not None:
             return loaded
     elif u.op is Op.WHERE and unit not in emitter.at.depends[u.src[0]]:
         truth = constant_truth(emitter.emit(u.src[0]))
         if truth is not None:
-            return pairs(emitter, u.src[1 if truth else 2], unit, lanes)
+            return neighbours(emitter, u.src[1 if truth else 2], unit, lanes)
     elif u.op in ELEMENTWISE:
-        src = [pairs(emitter, s, unit, lanes) for s in u.src]
+        src = [neighbours(emitter, s, unit, lanes) for s in u.src]
         return emitter.place(UOp(u.op, tuple(src), u.arg))
     rows: list[UOp] = []
-    for i in range(2):
+    for i in range(count):
         with emitter.at.constant(unit, i):
             rows.append(emitter.splat(emitter.emit(u), lanes))
-    order = tuple(i for j in range(lanes) for i in (j, j + lanes))
-    return emitter.place(UOp(Op.SHUFFLE, tuple(rows), order))
+    while len(rows) > 1:  # 0 beside 2, 1 beside 3; then these
+        half, width = len(rows) // 2, rows[0].shape[0]
+        order = tuple(i for j in range(width) for i in (j, j + width))
+        rows = [emitter.place(UOp(Op.SHUFFLE, pair, order)) for pair in zip(rows, rows[half:])]
+    return rows[0]
 
 
-def twice(emitter: Emitter, value: UOp, lanes: int) -> UOp:
-    """A value for both elements of each pair."""
+def _is_unconditional(emitter: Emitter, load: UOp, unit: UOp) -> bool:
+    """Whether a load has no condition, or one that is true here."""
+    if len(load.src) == 2:
+        return True
+    condition = load.src[2]
+    return unit not in emitter.at.depends[condition] and bool(
+        constant_truth(emitter.emit(condition))
+    )
+
+
+def repeated(emitter: Emitter, value: UOp, lanes: int, count: int) -> UOp:
+    """A value for all neighbours of each lane."""
     if not value.shape:
-        return emitter.splat(value, 2 * lanes)
-    order = tuple(i // 2 for i in range(2 * lanes))
+        return emitter.splat(value, count * lanes)
+    order = tuple(i // count for i in range(count * lanes))
     return emitter.place(UOp(Op.SHUFFLE, (value, value), order))
 
 
-def _load_pairs(emitter: Emitter, load: UOp, lanes: int) -> UOp | None:
-    """A loaded element and the next one, in every lane; None if they are not neighbours."""
+def _load(emitter: Emitter, load: UOp, lanes: int, count: int) -> UOp | None:
+    """A loaded element and the next ones, in every lane; None if they are no neighbours."""
     for u in emitter.sources(load):  # `emit` is not used: the load itself is widened
         emitter.emit(u)
+    parts = lane_parts.load(emitter, load, count)
+    if parts is not None:
+        return parts
     base, offset, width, stride = emitter.address(load.src[1])
     buffer = load.src[0]
-    if base.shape or (width > 1 and stride != 2):
+    if base.shape or (width > 1 and stride != count):
         return None
     if width == 1:
-        pair = emitter.place(UOp(Op.LOAD, (buffer, base), Access(offset, 2, 1)))
-        return emitter.place(UOp(Op.SHUFFLE, (pair, pair), (0, 1) * lanes))
+        group = emitter.place(UOp(Op.LOAD, (buffer, base), Access(offset, count, 1)))
+        return emitter.place(UOp(Op.SHUFFLE, (group, group), (*range(count),) * lanes))
     mask = emitter.predicate(load, None, width)
-    src = (buffer, base) if mask is None else (buffer, base, twice(emitter, mask, width))
-    return emitter.place(UOp(Op.LOAD, src, Access(offset, 2 * width, 1)))
+    src = (buffer, base) if mask is None else (buffer, base, repeated(emitter, mask, width, count))
+    return emitter.place(UOp(Op.LOAD, src, Access(offset, count * width, 1)))

@@ -13,13 +13,13 @@ from functools import partial, reduce
 from itertools import chain, count, product
 from typing import Any
 
-from tfn.dtypes import FLOATS, INT64, DType, int16
+from tfn.dtypes import FLOATS, INT32, INT64, DType, int8, int16, uint8
 from tfn.lower.codegen.coordinates import Key
 from tfn.lower.codegen.emitter import Emitter
 from tfn.lower.codegen.masked_tiles import LOADED_BOUND, TileMask
-from tfn.lower.codegen.pairs import pairs as pairs_of
-from tfn.lower.codegen.pairs import twice
+from tfn.lower.codegen.pairs import neighbours, repeated
 from tfn.lower.index.affine import affine
+from tfn.lower.loops.byte_products import byte_products, fits_int16
 from tfn.lower.loops.tensorize import terms_of, unwidened
 from tfn.trace import build
 from tfn.trace.argument import Place
@@ -91,6 +91,8 @@ class Reduction:
             self.index = INT64
         if rows is not None:
             self.shape = (rows.arg.size, self.width)
+        self.bytes = byte_products(node) if self.unit and rows is None else ()
+        self.in_pairs = bool(self.bytes) and not emitter.adds_bytes and fits_int16(node)
 
     def run(self) -> None:
         """Emit the reduction in the loop it belongs to, and memoise its value everywhere."""
@@ -112,8 +114,9 @@ class Reduction:
 
     def _start(self, points: Sequence[Key]) -> Totals:
         """The identity of the reduction, for every point around it and of its own ranges."""
-        dtype = self.body.dtype
-        self.identity = const(build.identity(self.op, dtype), dtype, self.shape)
+        dtype = int16.dtype if self.in_pairs else self.body.dtype
+        shape = (2 * self.width,) if self.in_pairs else self.shape
+        self.identity = const(build.identity(self.op, dtype), dtype, shape)
         start: Total = (self.identity,)
         if self.index is not None:
             start = (self.identity, const(0, self.index, self.shape))
@@ -226,7 +229,7 @@ class Reduction:
     def _accumulate_value(self, total: UOp) -> Total:
         emitter = self.emitter
         if self.unit:
-            return ((self.multiply or Reduction._dot_pairs)(self, total),)
+            return ((self.multiply or Reduction._dot)(self, total),)
         is_product = self.body.op is Op.MUL and self.body.dtype in FLOATS
         if self.op is Op.ADD and is_product and self.fma:
             x, y = (emitter.emit(s) for s in self.body.src)
@@ -272,23 +275,42 @@ class Reduction:
             return b if a is zero else a
         return self.place(UOp(Op.ADD, tuple(self.emitter.broadcast([a, b]))))
 
-    def _dot_pairs(self, total: UOp) -> UOp:
-        """Two iterations at once, by an instruction that adds two products in each lane."""
-        total = self.emitter.splat(total, self.width)
-        for term in terms_of(self.body):
-            a, b = (self._pairs(unwidened(s)) for s in term.src)
-            total = self.place(UOp(Op.DOT2, (total, a, b)))
+    def _dot(self, total: UOp) -> UOp:
+        """The iterations of a unit at once, by instructions that add products in each lane."""
+        if not self.bytes:
+            total = self.emitter.splat(total, self.width)
+            for term in terms_of(self.body):
+                a, b = (self._neighbours(unwidened(s)) for s in term.src)
+                total = self.place(UOp(Op.DOT2, (total, a, b)))
+            return total
+        dtype = INT32 if self.emitter.adds_bytes else int16.dtype
+        width = self.width * INT32.itemsize // dtype.itemsize
+        zero = const(0, dtype, (width,))
+        for one in self.bytes:
+            part = total if total.dtype == dtype else zero
+            a, b = (self._neighbours(u) for u in (one.moved, one.other))
+            a, b = (self.place(build.bitcast(v, d)) for v, d in ((a, uint8.dtype), (b, int8.dtype)))
+            if one.low:  # a * b = (a - low) * b + low * b, of which other rows have the latter
+                low = const(-one.low, a.dtype, a.shape)
+                a = self.place(a + low)
+                part = self.place(part - self.place(UOp(Op.DOT2, (zero, low, b))))
+            part = self.place(UOp(Op.DOT2, (part, a, b)))
+            total = part if total.dtype == dtype else self._add_pairs(total, part)
         return total
 
-    def _pairs(self, u: UOp) -> UOp:
-        """The values of two iterations, side by side in each lane; bytes are widened."""
-        pairs, mask = pairs_of(self.emitter, u, self.unit[0], self.width), self._own_mask()
-        if pairs.dtype.itemsize == 1:
-            pairs = self.place(UOp(Op.CAST, (pairs,), int16.dtype))
+    def _add_pairs(self, total: UOp, pairs: UOp) -> UOp:
+        """A sum in 32 bits, and pairs of 16 bits."""
+        return self.place(UOp(Op.DOT2, (total, pairs, const(1, pairs.dtype, pairs.shape))))
+
+    def _neighbours(self, u: UOp) -> UOp:
+        """The values of the iterations of a unit, side by side in each lane; of pairs, widened."""
+        values, mask = neighbours(self.emitter, u, self.unit[0], self.width), self._own_mask()
+        if values.dtype.itemsize == 1 and not self.bytes:
+            values = self.place(UOp(Op.CAST, (values,), int16.dtype))
         if mask is None:
-            return pairs
-        mask = twice(self.emitter, mask, self.width)
-        return self.place(build.where(mask, pairs, const(0, pairs.dtype, pairs.shape)))
+            return values
+        mask = repeated(self.emitter, mask, self.width, self.unit[0].arg.size)
+        return self.place(build.where(mask, values, const(0, values.dtype, values.shape)))
 
     # After the loops.
 
@@ -323,6 +345,8 @@ class Reduction:
             pairs = zip(parts[:half], parts[half : 2 * half])
             odd = parts[2 * half :]
             parts = [self.place(UOp(op, pair)) for pair in pairs] + odd
+        if self.in_pairs:
+            parts = [self._add_pairs(const(0, INT32, self.shape), parts[0])]
         if self.width and not self.lanes:
             return self.place(UOp(Op.ACROSS, (parts[0],), op))
         if self.is_shared and self.emitter.threads is not None:

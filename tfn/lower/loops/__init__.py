@@ -9,6 +9,7 @@ Files in reading order:
     sum_order    batch invariance: orders of sums that follow from their lengths alone
     restructuring  index-set splitting, coalescing and interchange of loops, before tiles
     tensorize    tensorization: contractions mapped to matrix units
+    byte_products  products of unsigned bytes by signed ones, where instructions are exact
     reduction_lanes  vector axes of reductions, pairs of products, rows as streams
     heuristics   scheduling heuristics: opt-ops by an analytical model of the target
     grid_products  products of matrices on grids: tiles in local memory, of warps and of groups

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import FLOAT32, FLOAT64, FLOATS, INT64, DType
+from tfn.dtypes import FLOAT32, FLOAT64, FLOATS, INT32, INT64, DType
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
 from tfn.lower.index.intervals import bounds
@@ -33,6 +33,7 @@ from tfn.lower.loops.loop_nest import (
     substituted,
 )
 from tfn.lower.program import OptOp
+from tfn.trace import build
 from tfn.trace.argument import Place, Range
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, nodes, rebuild, walk
@@ -297,31 +298,72 @@ class SumLanesLast:
         for b: s += d[b] * sum(x[b, c] for c in 8 lanes)
         ->  for c in 8 lanes: for b: s[c] += d[b] * x[b, c]    then sum(s)
 
-    The outer one is a sum of products with what the inner one gives.
+    The outer one is a sum of products with what the inner one gives.  Of short blocks, several are
+    in one vector::
+
+        for b in B: s += d[b] * sum(x[b, c] for c in 4 lanes)
+        ->  for m in 8 lanes: for a in B / 2: s[m] += d[2 a + m // 4] * x[2 a + m // 4, m % 4]
+
+    Attributes:
+        loop: the lanes.
+        blocks: iterations of the outer loop in one vector; the new loops have the two highest
+            numbers.
     """
 
     loop: int
+    blocks: int = 1
 
     def apply(self, n: Nest) -> Nest:
         """The nest with the lanes in the outer reduction.
 
         Raises:
-            SplitError: if there is no reduction around it that is linear in it.
+            SplitError: if there is no reduction around it that is linear in it, or its loop is not
+                one of whole groups of blocks.
         """
         lane = n.loop(self.loop)
         pair = linear_sums(n, lane)
         if pair is None:
             raise SplitError(f"the lanes of {name(lane)} are of no sum in another")
         inner, outer = pair
+        last, size = outer.src[-1], lane.arg.size
+        values, ranges = dict[UOp, UOp](), (*outer.src[1:], lane)
+        if self.blocks > 1:
+            if not block_loop(n, outer, self.blocks):
+                raise SplitError(f"cannot take {self.blocks} blocks of {name(last)} at once")
+            number = fresh_number(n.body)
+            a = UOp(Op.RANGE, (), Range(number, last.arg.size // self.blocks))
+            m = UOp(Op.RANGE, (), Range(number + 1, self.blocks * size, Place.LANE))
+            values = {last: a * self.blocks + m // size, lane: m % size}
+            ranges = (*outer.src[1:-1], a, m)
         rest = [r for r in inner.src[1:] if r is not lane]
+        first = values.get(lane, lane) < const(1, INT64)
+        between = {u for u in walk([outer.src[0]], lambda u: u is not inner) if inner in walk([u])}
         new: dict[UOp, UOp] = {}
         for node in nodes(n.body):
+            if node in values:
+                new[node] = values[node]
+                continue
             src = tuple([new[s] for s in node.src])
             if node is inner:
                 new[node] = rebuild(node, (src[0], *rest)) if rest else src[0]
+            elif node is outer:
+                new[node] = rebuild(node, (src[0], *ranges))
             else:
-                new[node] = rebuild(node, (*src, lane) if node is outer else src)
-        return replace(n, body=new[n.body], opts=(*n.opts, self))
+                if node in between and node.op in ADDITIONS:  # once, and not in each lane
+                    src = tuple(
+                        value if s in between else build.where(first, value, const(0, s.dtype))
+                        for s, value in zip(node.src, src)
+                    )
+                new[node] = rebuild(node, src)
+        after = replace(n, body=new[n.body], opts=(*n.opts, self))
+        return simplified(after) if values else after
+
+
+def block_loop(n: Nest, outer: UOp, blocks: int) -> bool:
+    """Whether the last loop of a reduction, and of no other, is one of groups of iterations."""
+    last = outer.src[-1]
+    alone = all(last not in f.src for f in folds(n.body) if f is not outer)
+    return alone and is_whole(n, last) and bool(last.arg.size % blocks == 0)
 
 
 def linear_sums(n: Nest, lane: UOp) -> tuple[UOp, UOp] | None:
@@ -337,7 +379,7 @@ def linear_sums(n: Nest, lane: UOp) -> tuple[UOp, UOp] | None:
     # A bound of partial vectors depends on loops that stay in the inner one.
     if inner is None or inner.arg.op is not Op.ADD or lane.arg.place is not Place.LANE or lane.src:
         return None
-    at = inner
+    at, added = inner, list[UOp]()
     while True:
         readers = users.get(at, [])
         if len(readers) != 1 or readers[0].src.count(at) != 1:
@@ -347,20 +389,32 @@ def linear_sums(n: Nest, lane: UOp) -> tuple[UOp, UOp] | None:
             fits = user.src[0] is at and user.arg.op is Op.ADD and user.dtype in FLOATS
             return (inner, user) if fits else None
         if user.op is Op.CAST:
-            if user.dtype not in FLOATS or not _converts_exactly(inner, user.dtype):
+            if user.dtype not in FLOATS or not _converts_exactly(inner, added, user.dtype):
                 return None
+        elif user.op in ADDITIONS and user.dtype in FLOATS | {INT32}:
+            added += [s for s in user.src if s is not at]
         elif user.op is not Op.MUL or user.dtype not in FLOATS:
             return None
         at = user
 
 
-def _converts_exactly(inner: UOp, dtype: DType) -> bool:
-    """Whether partial sums, added up as floats, are what their sum would have been."""
+ADDITIONS = frozenset({Op.ADD, Op.SUB})
+
+
+def _converts_exactly(inner: UOp, added: Iterable[UOp], dtype: DType) -> bool:
+    """Whether partial sums, added up as floats, are what their sum would have been.
+
+    Args:
+        inner: the sum.
+        added: what is added to it before it is converted.
+        dtype: that it is converted to.
+    """
     if inner.dtype in FLOATS:
         return bool(inner.dtype.itemsize <= dtype.itemsize)
     low, high = bounds(inner.src[0])
-    terms = prod([r.arg.size for r in inner.src[1:]])
-    return bool(max(-low, high) * terms <= EXACT_INTEGERS.get(dtype, 0))
+    largest = max(-low, high) * prod([r.arg.size for r in inner.src[1:]])
+    largest += sum(max(-low, high) for low, high in map(bounds, added))
+    return bool(largest <= EXACT_INTEGERS.get(dtype, 0))
 
 
 ADDRESSES = {Op.LOAD: 1, Op.STORE: 1, Op.MEMO: 2}

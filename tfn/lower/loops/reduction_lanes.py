@@ -11,11 +11,20 @@ from math import prod
 from tfn.dtypes import INT32, INT64, int8, int16, uint8
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import loop_nest, sum_order
+from tfn.lower.loops.byte_products import GROUP, of_bytes
 from tfn.lower.loops.cost_model import COMPARISONS, MAX_PERIOD, Model, few_operations, loop_body
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.loops.opt_ops import Bind, Split, SplitAt, SumLanesLast, Tile, linear_sums
+from tfn.lower.loops.opt_ops import (
+    Bind,
+    Split,
+    SplitAt,
+    SumLanesLast,
+    Tile,
+    block_loop,
+    linear_sums,
+)
 from tfn.lower.loops.tensorize import terms_of, unwidened
-from tfn.lower.target.matrix_units import matrix_units
+from tfn.lower.target.matrix_units import adds_four_bytes, matrix_units, multiplies_bytes
 from tfn.trace.argument import Place
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
@@ -88,6 +97,8 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
                 n = _stream_rows(n, fold, _row_streams(fold, model, sums))
                 side_by_side = side_by_side if n.loops == loops else min(side_by_side, per_stream)
             n, own = _paired(n, loop_nest.folds(n.body)[i], own, model)
+            if own.arg.size < lanes and _blocks_in_a_vector(n, own, model):
+                lanes = own.arg.size
             vectors = -(-own.arg.size // lanes)
             if blocks and vectors <= INTERLEAVED_VECTORS and own.arg.size % lanes == 0:
                 side_by_side = vectors  # a block, whose scale is computed once
@@ -118,13 +129,12 @@ def _unroll_deciding(n: Nest, fold: UOp, own: UOp, most: int) -> Nest:
 
 
 def _paired(n: Nest, fold: UOp, own: UOp, model: Model) -> tuple[Nest, UOp]:
-    """A sum of products of narrow integers, two of which an instruction adds in each lane.
+    """A sum of products of narrow integers, some of which an instruction adds in each lane.
 
-    Its loop is then over pairs of neighbours.
+    Its loop is then over pairs of neighbours, or over fours of bytes.
     """
-    number, units = own.arg.number, matrix_units(model.target, int16.dtype)
-    fits = any(not u.has_tiles and u.columns == model.lanes for u in units)
-    if not fits or fold.arg.op is not Op.ADD or fold.dtype != INT32 or own.arg.size % 2:
+    number = own.arg.number
+    if fold.arg.op is not Op.ADD or fold.dtype != INT32:
         return n, own
     products = terms_of(fold.src[0])
     factors = [unwidened(s) for u in products for s in u.src]
@@ -134,8 +144,29 @@ def _paired(n: Nest, fold: UOp, own: UOp, model: Model) -> tuple[Nest, UOp]:
     steps = [abs(model.stride(u, terms, own)) for u, terms, _ in model.accesses if u in inside]
     if set(steps) - {0, 1}:
         return n, own
+    adds_bytes = adds_four_bytes(model.target)
+    if own.arg.size % GROUP == 0 and multiplies_bytes(model.target) and of_bytes(fold, adds_bytes):
+        fours = Split(number, GROUP, Place.UNIT).apply(n)
+        four = fours.newest(2)[0]
+        if four.arg.size % model.lanes == 0 or _blocks_in_a_vector(fours, four, model):
+            return fours, four
+    units = matrix_units(model.target, int16.dtype)
+    if own.arg.size % 2 or not any(not u.has_tiles and u.columns == model.lanes for u in units):
+        return n, own
     n = Split(number, 2, Place.UNIT).apply(n)
     return n, n.newest(2)[0]
+
+
+def _blocks_in_a_vector(n: Nest, own: UOp, model: Model) -> int:
+    """The short blocks that fill a vector, whose lanes the sum around them adds; 0 if none do."""
+    blocks, rest = divmod(model.lanes, own.arg.size)
+    if rest or blocks < 2:
+        return 0
+    tried = Bind(own.arg.number, Place.LANE).apply(n)
+    pair = linear_sums(tried, tried.loop(own.arg.number))
+    if pair is None or any(sum_order.partial_sums(f, model.target) for f in pair):
+        return 0
+    return blocks if block_loop(tried, pair[1], blocks) else 0
 
 
 def _sum_lanes_last(n: Nest, lane: UOp, model: Model) -> Nest:
@@ -146,7 +177,9 @@ def _sum_lanes_last(n: Nest, lane: UOp, model: Model) -> Nest:
     pair = linear_sums(n, lane)
     if pair is None or any(sum_order.partial_sums(f, model.target) for f in pair):
         return n
-    n = SumLanesLast(lane.arg.number).apply(n)
+    blocks = max(1, model.lanes // lane.arg.size)
+    n = SumLanesLast(lane.arg.number, blocks).apply(n)
+    lane = n.newest(1)[0] if blocks > 1 else lane
     (outer,) = (f for f in loop_nest.folds(n.body) if f.src[-1] is lane)
     return _stream_rows(n, outer, _row_streams(outer, model, 1))
 

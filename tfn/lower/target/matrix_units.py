@@ -4,6 +4,8 @@
     AVX-512      sums[1, 16]  += a[1, 2]  @ b[2, 16]    VDPBF16PS, VPDPWSSD
     AVX2         sums[1, 8]   += a[1, 2]  @ b[2, 8]     VPMADDWD, and an addition
 
+Unsigned bytes by signed ones are multiplied in fours (VPDPBUSD), or in pairs (VPMADDUBSW).
+
 `packing` brings operands into the layout that they take, `tensorize` puts contractions on them.
 """
 
@@ -22,10 +24,17 @@ AMX_FEATURES = {BFLOAT16: "+amx-bf16", int8.dtype: "+amx-int8", uint8.dtype: "+a
 
 PAIR_DOT_FEATURES = {
     (BFLOAT16, 64): "+avx512bf16",
-    (int16.dtype, 64): "+avx512vnni",
+    (int16.dtype, 64): "+avx512bw",
     (int16.dtype, 32): "+avx2",
+    (int16.dtype, 16): "+ssse3",
 }
 """The feature by which a target multiplies pairs of a dtype in vectors of a size in bytes."""
+
+FOUR_BYTES_FEATURES = {64: "+avx512vnni", 32: "+avxvnni"}
+"""The feature by which a target adds products of four bytes, in vectors of a size in bytes."""
+
+BYTE_FEATURES = {64: "+avx512bw", 32: "+avx2", 16: "+ssse3"}
+"""The feature by which it adds products of two, in 16 bits that saturate."""
 
 MAX_TILES_PER_SIDE = 2
 """Tiles of sums below each other, and beside each other, that are open at once.
@@ -86,3 +95,14 @@ def matrix_units(target: Target, dtype: DType) -> Iterator[MatrixUnit]:
         yield MatrixUnit(dtype, 16, 16, 512 // bits)
     if PAIR_DOT_FEATURES.get((dtype, target.vector_bytes)) in features:
         yield MatrixUnit(dtype, 1, target.vector_bytes // 4, 2)
+
+
+def adds_four_bytes(target: Target) -> bool:
+    """Whether a target adds the products of four unsigned bytes by signed ones to 32 bits."""
+    return FOUR_BYTES_FEATURES.get(target.vector_bytes) in target.features.split(",")
+
+
+def multiplies_bytes(target: Target) -> bool:
+    """Whether a target multiplies unsigned bytes by signed ones, and adds neighbours."""
+    feature = BYTE_FEATURES.get(target.vector_bytes)
+    return adds_four_bytes(target) or feature in target.features.split(",")

@@ -163,21 +163,31 @@ def _shuffle_depth(u: UOp) -> int:
     return 1 + _shuffle_depth(u.src[0]) if u.op is Op.SHUFFLE else 0
 
 
+_ADDED_PAIRS = {
+    (2, 64): "x86.avx512.pmaddw.d.512",
+    (2, 32): "x86.avx2.pmadd.wd",
+    (2, 16): "x86.sse2.pmadd.wd",
+    (1, 64): "x86.avx512.pmaddubs.w.512",
+    (1, 32): "x86.avx2.pmadd.ub.sw",
+    (1, 16): "x86.ssse3.pmadd.ub.sw.128",
+}
+"""Products of integers added in pairs, by the bytes of an integer and of a vector."""
+
+
 def _dot2(w: LlvmWriter, u: UOp) -> str:
     total, *operands = u.src
-    kind, name = typed(operands[0]), "vpdpwssd"
-    values = [w(s) for s in operands]
-    if kind == "<16 x i16>":  # of AVX2, which has no instruction that adds, too
-        pairs = [(kind, v) for v in values]
-        added = w.let(w.intrinsic("x86.avx2.pmadd.wd", typed(u), pairs))
-        return w.let(f"add {typed(u)} {w(total)}, {added}")
+    kind = typed(u)
+    values = [(typed(s), w(s)) for s in operands]
+    bytes_each, count = operands[0].dtype.itemsize, operands[0].shape[0]
     if operands[0].dtype == BFLOAT16:
-        brain = kind.replace("i16", "bfloat")
-        values = [w.let(f"bitcast {kind} {v} to {brain}") for v in values]
-        kind, name = brain, "dpbf16ps"
-    family = "avx512" if name == "vpdpwssd" else "avx512bf16"
-    arguments = [(typed(u), w(total)), *((kind, v) for v in values)]
-    return w.let(w.intrinsic(f"x86.{family}.{name}.{32 * u.shape[0]}", typed(u), arguments))
+        name, to = f"avx512bf16.dpbf16ps.{16 * count}", typed(operands[0]).replace("i16", "bfloat")
+    elif bytes_each * 4 == u.dtype.itemsize:
+        name, to = f"avx512.vpdpbusd.{8 * count}", kind
+    else:  # an instruction that adds to the sum, too, is found by LLVM
+        added = w.let(w.intrinsic(_ADDED_PAIRS[bytes_each, bytes_each * count], kind, values))
+        return w.let(f"add {kind} {w(total)}, {added}")
+    cast = [(to, w.let(f"bitcast {of} {v} to {to}")) for of, v in values]
+    return w.let(w.intrinsic(f"x86.{name}", kind, [(kind, w(total)), *cast]))
 
 
 def _across(w: LlvmWriter, u: UOp) -> str:

@@ -100,16 +100,24 @@ def _arithmetic(word: Word, features: frozenset[str]) -> str:
     return f"{head} (({word.names['T']}){prefix}_{name}_{suffix}({', '.join(operands)}{extra}))"
 
 
+_DOTS = {
+    ("u16", "f32"): ("avx512bf16", "dpbf16_ps"),
+    ("u16", "u32"): ("avx512vnni", "dpwssd_epi32"),
+    ("u8", "u32"): ("avx512vnni", "dpbusd_epi32"),
+}
+"""Dot products of neighbours that are added to a sum, too, by what is multiplied and added."""
+
+
 def _pairs(word: Word, features: frozenset[str]) -> str:
-    """Dot products of pairs, added to a sum, in one instruction."""
-    size, kind = word.lanes * 32 // 8, word.types[0]
-    needs, name = ("avx512bf16", "dpbf16_ps") if kind == "f32" else ("avx512vnni", "dpwssd_epi32")
+    """Dot products of neighbours, added to a sum, in one instruction."""
+    size, kind = word.lanes * 32 // 8, word.types[1]
+    needs, name = _DOTS.get((word.types[0], kind), ("", ""))
     if needs not in features or size not in _PREFIX or not (size == 64 or "avx512vl" in features):
         return ""
     register = f"__m{8 * size}"
     wide, narrow = (register, f"{register}bh") if kind == "f32" else (f"{register}i",) * 2
     call = f"{_PREFIX[size]}_{name}(({wide})(a), ({narrow})(b), ({narrow})(c))"
-    return f"#define {word.name}(a, b, c) (({word.names['T']}){call})"
+    return f"#define {word.name}(a, b, c) (({word.names['R']}){call})"
 
 
 def _small(word: Word, head: str, suffix: str) -> str:

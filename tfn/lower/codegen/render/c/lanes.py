@@ -79,22 +79,27 @@ def half(word: Word, gnu: bool) -> str:
 
 
 def pairs(word: Word, gnu: bool) -> str:
-    """Dot products of pairs, added to a sum; of each pair the second product is added first."""
-    kind, n = word.types[0], word.lanes
-    narrow = f"u16x{2 * n}"
-    x, y = ([f"{v}{'' if gnu else '.lane'}[2 * i + {j}]" for v in "bc"] for j in (0, 1))
-    start = f"a{'' if gnu else '.lane'}[i]"
-    if kind == "f32":
-        (x0, y0), (x1, y1) = ([f"unbrain_u32((u32){v})" for v in pair] for pair in (x, y))
-        lane = f"fma_f32({x0}, {y0}, fma_f32({x1}, {y1}, {start}))"
-    else:
-        products = [f"(u32)((s32)(s16){v} * (s32)(s16){u})" for v, u in (x, y)]
-        lane = f"{start} + {products[1]} + {products[0]}"
-    takes = [word.names["T"], narrow, narrow]
+    """Dot products of neighbours, added to a sum, the last ones first.
+
+    Integers of 16 bits are signed; of bytes the first ones are not, the second ones are.
+    """
+    (narrow, kind), n = word.types, word.lanes
+    count = int(kind[1:]) // int(narrow[1:])
+    lane = f"a{'' if gnu else '.lane'}[i]"
+    for j in reversed(range(count)):
+        x, y = (f"{v}{'' if gnu else '.lane'}[{count} * i + {j}]" for v in "bc")
+        if kind == "f32":
+            lane = f"fma_f32(unbrain_u32((u32){x}), unbrain_u32((u32){y}), {lane})"
+        else:
+            first = "u8" if narrow == "u8" else "s16"
+            product = f"(s32)({first}){x} * (s32)(s{narrow[1:]}){y}"
+            lane = f"({kind})({lane} + ({kind})({product}))"
+    result, operands = word.names["R"], f"{narrow}x{count * n}"
+    takes = [result, operands, operands]
     if not gnu:
-        return word.vector(word.names["T"], takes, lane)
+        return word.vector(result, takes, lane)
     lanes = ", ".join(re.sub(r"\bi\b", str(i), lane) for i in range(n))
-    return word.gnu(word.names["T"], takes, f"return ({word.names['T']}){{{lanes}}};")
+    return word.gnu(result, takes, f"return ({result}){{{lanes}}};")
 
 
 def join(word: Word, gnu: bool) -> str:

@@ -107,8 +107,8 @@ def _max_with_constant(w: CWriter, u: UOp) -> None:
 
 
 def dot_pairs(w: CWriter, u: UOp) -> None:
-    """Dot products of pairs, added to a sum."""
-    kind = shaped(stored(u.dtype), u.shape)
+    """Dot products of neighbours, added to a sum."""
+    kind = f"{stored(u.src[1].dtype)}_{shaped(stored(u.dtype), u.shape)}"
     w.put(u, f"pairs_{kind}({', '.join(map(w, u.src))})")
 
 
