@@ -94,7 +94,7 @@ ROOMS = (
     Room("numpy",          LIBRARY,  7_940, 11.7, "NumPy's options: weights, orders, sublists"),
     Room("lax",            LIBRARY,  5_470, 11.2, "ragged products by a loop over tiles"),
     Room("random",         LIBRARY,  1_340, 11.6, "places among keys"),
-    Room("nn",             LIBRARY,  3_100,  9.7, "norms, optimizers, rules of gelu and silu"),
+    Room("nn",             LIBRARY,  3_140,  9.7, "norms, optimizers, silu, axes of losses"),
     Room("sharding",       ANNEX,    4_830, 11.7, "as measured"),
     Room("grids",          ANNEX,    5_225, 11.0, "as measured"),
     Room("C renderer",     ANNEX,    1_330,  9.4, "as measured"),
@@ -165,7 +165,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_917, "core": 51_767, "all": 88_275}
+BOUNDS = {"compiler": 33_917, "core": 51_807, "all": 88_315}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

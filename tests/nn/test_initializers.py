@@ -108,3 +108,8 @@ def test_delta_orthogonal() -> None:
     assert np.abs(w).sum() == np.abs(w[1, 1]).sum()
     with pytest.raises(ArgumentError, match="inputs <= outputs"):
         initializers.delta_orthogonal()(random.key(0), (3, 4, 2))
+
+
+def test_a_variance_is_not_negative() -> None:
+    with pytest.raises(ArgumentError, match="not negative"):
+        initializers.variance_scaling(-1.0, "fan_in", "normal")

@@ -1,5 +1,7 @@
 """Losses against their definitions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import tfn
 from tests.nn.waves import agrees, wave
 from tfn import nn
 from tfn import numpy as jnp
-from tfn.errors import DTypeError, ShapeError
+from tfn.errors import ArgumentError, DTypeError, ShapeError
 
 RANDOM = np.random.default_rng(4)
 LOGITS = RANDOM.normal(size=(5, 3)).astype(np.float32)
@@ -36,6 +38,32 @@ def test_labels_are_checked() -> None:
         nn.softmax_cross_entropy_with_integer_labels(LOGITS, CLASSES[:3])
     with pytest.raises(DTypeError, match="labels are integers"):
         nn.softmax_cross_entropy_with_integer_labels(LOGITS, LOGITS[:, 0])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        nn.softmax_cross_entropy, nn.sigmoid_binary_cross_entropy, nn.squared_error, nn.l2_loss,
+        nn.huber_loss, nn.log_cosh, nn.hinge_loss, nn.kl_divergence, nn.smooth_labels,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("given", [[[1.0, 2.0]], None, "a"], ids=str)
+def test_what_is_no_array_is_named_with_the_loss(loss: Any, given: object) -> None:
+    with pytest.raises(ArgumentError, match=f"{loss.__name__} needs arrays"):
+        loss(given, jnp.ones((1, 2)))
+
+
+def test_rows_that_do_not_count_have_no_loss_and_no_slope() -> None:
+    x, rows = jnp.asarray(LOGITS), np.array([True, False, True, True, False])
+    every = nn.softmax_cross_entropy_with_integer_labels(x, CLASSES)
+    for loss, labels in (
+        (nn.softmax_cross_entropy, nn.one_hot(CLASSES, 3)),
+        (nn.softmax_cross_entropy_with_integer_labels, CLASSES),
+    ):
+        found = loss(x, labels, where=rows)
+        np.testing.assert_allclose(found, np.where(rows, every, 0), rtol=1e-5)
+        slope = tfn.grad(lambda x, f=loss, y=labels: f(x, y, where=rows).sum())(x)
+        assert np.isfinite(slope).all() and not np.asarray(slope)[~rows].any()
 
 
 def test_binary_cross_entropy() -> None:

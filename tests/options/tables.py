@@ -55,6 +55,8 @@ TABLES = (
     Table("tfn.random", odd_random.RANDOM, "jax.random", None, odd_random.LEFT),
     Table("tfn.nn.optim", odd_optim.OPTIM, "optax", None, odd_optim.LEFT),
     Table("tfn.nn.functions", odd_nn.NN, "jax.nn"),
+    Table("tfn.nn.initializers", odd_nn.INITIALIZERS, "jax.nn.initializers", None, odd_nn.LEFT),
+    Table("tfn.nn.losses", odd_nn.LOSSES, "optax"),
     *(
         Table(f"tfn.scipy.{name}", rows, f"jax.scipy.{name}", f"scipy.{name}", odd_scipy.LEFT[name])
         for name, rows in odd_scipy.SCIPY.items()

@@ -16,7 +16,7 @@ from tfn import random
 from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
-from tfn.eager.operands import a_shape
+from tfn.eager.operands import a_shape, listed, one_axis
 from tfn.errors import ArgumentError, ShapeError
 from tfn.random import KeyLike
 
@@ -157,12 +157,13 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike = flo
                 got=f"shape={tuple(shape)}",
                 hint="initializers.zeros takes vectors",
             )
-        columns = shape[column_axis]
+        at = one_axis("orthogonal", column_axis, len(shape))
+        columns = shape[at]
         if prod(shape) == 0:
             return jnp.zeros(shape, dtype)
         q = random.orthogonal(key, prod(shape) // columns, (), dtype, columns)
-        rows = [n for i, n in enumerate(shape) if i != column_axis % len(shape)]
-        matrix = jnp.moveaxis(q.reshape((*rows, columns)), -1, column_axis)
+        rows = [n for i, n in enumerate(shape) if i != at]
+        matrix = jnp.moveaxis(q.reshape((*rows, columns)), -1, at)
         return matrix * scale
 
     return init
@@ -241,8 +242,9 @@ def variance_scaling(
         dtype: dtype of the result when `init` is called without one; float32 by default.
 
     Raises:
-        ArgumentError: for another mode or distribution.
+        ArgumentError: for another mode or distribution, or a negative scale.
         ShapeError: by the initializer, for a shape of fewer than two axes.
+        AxisError: by the initializer, for an axis that the shape has not.
 
     Example:
         >>> init = variance_scaling(2.0, "fan_in", "truncated_normal")
@@ -252,10 +254,16 @@ def variance_scaling(
     one_of("variance_scaling", "mode", mode, tuple(_FANS))
     distributions = ("truncated_normal", "normal", "uniform")
     one_of("variance_scaling", "distribution", distribution, distributions)
+    if scale < 0:
+        raise ArgumentError(
+            "a variance is not negative",
+            got=f"scale={scale}",
+            hint="scale is a factor of the variance",
+        )
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         fan = _FANS[mode](*fans(shape, in_axis, out_axis, batch_axis))
-        variance = scale / max(fan, 1)
+        variance = scale / (fan or 1)
         if distribution == "normal":
             return random.normal(key, shape, dtype) * math.sqrt(variance)
         if jnp.issubdtype(jnp.dtype(dtype), jnp.complexfloating):
@@ -290,7 +298,7 @@ def fans(
     """Returns how many inputs reach an output of a layer, and how many outputs an input.
 
     Args:
-        shape: of the weights, at least two axes.
+        shape: of the weights, at least two axes unless `in_axis` is given.
         in_axis: axis of the inputs, or several.
         out_axis: axis of the outputs, or several.
         batch_axis: axes along which there are independent layers; () for none.
@@ -300,12 +308,13 @@ def fans(
 
     Raises:
         ShapeError: for a shape of fewer than two axes.
+        AxisError: for an axis that the shape has not.
 
     Example:
         >>> fans((3, 3, 16, 32))
         (144.0, 288.0)
     """
-    if len(shape) < 2:
+    if len(shape) < 2 and in_axis == -2:
         raise ShapeError(
             "a layer's weights have at least two axes",
             got=f"shape={tuple(shape)}",
@@ -318,7 +327,7 @@ def fans(
 
 
 def _size(shape: Sequence[int], axis: Axes) -> int:
-    return shape[axis] if isinstance(axis, int) else prod(shape[a] for a in axis)
+    return prod(shape[one_axis("a layer", a, len(shape))] for a in listed(axis))
 
 
 def lecun_normal(
