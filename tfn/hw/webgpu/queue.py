@@ -7,7 +7,7 @@ command buffer is submitted.  The host waits where it has to know a value.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,63 +37,123 @@ class _Kernel:
     operands: tuple[Operand | None, ...]
 
 
+@frozen
+class _Waiting:
+    """A launch that is not submitted yet.
+
+    Attributes:
+        pipeline: of its kernel.
+        buffers: that it binds.
+        uniforms: the number of groups, and the offsets of operands.
+        groups: their number.
+        before, after: copies of buffers: from, offset, to, offset, bytes.
+    """
+
+    pipeline: Any
+    buffers: Sequence[Any]
+    uniforms: np.ndarray[Any, Any]
+    groups: int
+    before: Sequence[tuple[Any, int, Any, int, int]]
+    after: Sequence[tuple[Any, int, Any, int, int]]
+
+
 class _Launches:
-    """Launches that are not submitted yet: pipeline, buffers, uniforms and number of groups."""
+    """Launches that are not submitted yet."""
 
     def __init__(self, queue: WebGpuQueue, kernels: Mapping[str, _Kernel]) -> None:
         self.queue, self.kernels = queue, kernels
-        self.waiting: list[tuple[Any, list[Any], np.ndarray[Any, Any], int]] = []
+        self.waiting: list[_Waiting] = []
 
     def enqueue(self, run: driven.DriverRun, command: commands.Launch) -> None:
         """Add a kernel to the command buffer."""
         kernel = self.kernels[command.kernel]
-        buffers: list[Any] = []
-        places: list[int] = []
-        offsets: list[int] = []
-        for address, operand in zip(command.operands, kernel.operands):
-            memory, offset = run.place(address)
-            offsets.append(offset)
-            if operand is None:
-                places.append(-1)
-                continue
-            at = next((i for i, other in enumerate(buffers) if other is memory), len(buffers))
-            if at == len(buffers):
-                buffers.append(memory)
-            places.append(at)
+        operands = list(zip(kernel.operands, map(run.place, command.operands)))
+        used = {id(memory): memory for x, (memory, _) in operands if x is not None}
+        packed, before, after = self.packed(
+            list(used.values()), {id(m) for x, (m, _) in operands if x is not None and x.writes}
+        )
+        homes = {key: packed.get(key, (memory, 0)) for key, memory in used.items()}
+        buffers = list({id(memory): memory for memory, _ in homes.values()}.values())
+        numbers = {id(memory): i for i, memory in enumerate(buffers)}
+        offsets, places = [], []
+        for x, (memory, offset) in operands:
+            home, begin = homes[id(memory)] if x is not None else (None, 0)
+            offsets.append(begin + offset)
+            places.append(numbers.get(id(home), -1))
         uniforms = np.zeros(UNIFORM_BYTES * -(-(16 + 4 * len(offsets)) // UNIFORM_BYTES) // 4, "u4")
         uniforms[1] = command.groups
         uniforms[4 : 4 + len(offsets)] = offsets
-        pipeline = self.queue.pipeline(kernel.text, tuple(places), len(buffers))
-        self.waiting.append((pipeline, buffers, uniforms, command.groups))
+        pipeline = self.queue.pipeline(kernel.text, tuple(places))
+        found = _Waiting(pipeline, buffers, uniforms, command.groups, before, after)
+        self.waiting.append(found)
         if len(self.waiting) == MAX_LAUNCHES:
             self.submit()
+
+    def packed(
+        self, buffers: Sequence[Any], written: Collection[int]
+    ) -> tuple[dict[int, tuple[Any, int]], list[Any], list[Any]]:
+        """Where buffers lie that are copied into one, and copies there and back.
+
+        They are the smallest, and as few as leave no more than an adapter binds.
+
+        Args:
+            buffers: that a kernel uses.
+            written: those that it writes, by `id`.
+        """
+        most = self.queue.driver.limits["max-storage-buffers-per-shader-stage"]
+        moved = sorted(buffers, key=lambda b: int(b.size))[: max(len(buffers) - most + 1, 0)]
+        if len(buffers) <= most:
+            return {}, [], []
+        memory = self.queue.memory
+        together = memory.of(memory.allocate(sum(int(b.size) for b in moved)))
+        homes, before, after, at = dict[int, tuple[Any, int]](), [], [], 0
+        for b in moved:
+            homes[id(b)] = (together, at)
+            before.append((b, 0, together, at, b.size))
+            if id(b) in written:
+                after.append((together, at, b, 0, b.size))
+            at += b.size
+        return homes, before, after
 
     def submit(self) -> None:
         """Hand the launches so far to the device."""
         if not self.waiting:
             return
         device, usage = self.queue.driver.device, self.queue.driver.wgpu.BufferUsage
-        numbers = np.concatenate([uniforms for _, _, uniforms, _ in self.waiting])
+        numbers = np.concatenate([launch.uniforms for launch in self.waiting])
         uniform = device.create_buffer_with_data(data=numbers, usage=usage.UNIFORM)
         encoder = device.create_command_encoder()
-        work = encoder.begin_compute_pass()
-        at = 0
-        for pipeline, buffers, uniforms, groups in self.waiting:
-            parts = [(uniform, at, uniforms.nbytes), *((b, 0, b.size) for b in buffers)]
-            at += uniforms.nbytes
+        work, at = encoder.begin_compute_pass(), 0
+        for launch in self.waiting:
+            parts = [(uniform, at, launch.uniforms.nbytes)]
+            parts += [(b, 0, b.size) for b in launch.buffers]
+            at += launch.uniforms.nbytes
             entries = [
                 {"binding": i, "resource": {"buffer": b, "offset": begin, "size": size}}
                 for i, (b, begin, size) in enumerate(parts)
             ]
             group = device.create_bind_group(
-                layout=pipeline.get_bind_group_layout(0), entries=entries
+                layout=launch.pipeline.get_bind_group_layout(0), entries=entries
             )
-            work.set_pipeline(pipeline)
+            if launch.before:
+                work = _copied(encoder, work, launch.before)
+            work.set_pipeline(launch.pipeline)
             work.set_bind_group(0, group)
+            groups = launch.groups
             work.dispatch_workgroups(min(groups, MAX_GROUPS), -(-groups // MAX_GROUPS))
+            if launch.after:
+                work = _copied(encoder, work, launch.after)
         work.end()
         device.queue.submit([encoder.finish()])
         self.waiting = []
+
+
+def _copied(encoder: Any, work: Any, copies: Sequence[tuple[Any, int, Any, int, int]]) -> Any:
+    """A new pass, after copies that follow the pass so far."""
+    work.end()
+    for copy in copies:
+        encoder.copy_buffer_to_buffer(*copy)
+    return encoder.begin_compute_pass()
 
 
 class WebGpuQueue:
@@ -118,22 +178,15 @@ class WebGpuQueue:
 
         return driven.DriverExecutable(program, self.memory, self.lock, begin)
 
-    def pipeline(self, text: str, places: tuple[int, ...], buffers: int) -> Any:
+    def pipeline(self, text: str, places: tuple[int, ...]) -> Any:
         """A kernel for operands in buffers of these numbers, compiled once.
 
         Raises:
-            CompileError: with the driver's message, or for more buffers than a kernel can have.
+            CompileError: with the driver's message.
         """
         found = self._pipelines.get((text, places))
         if found is not None:
             return found
-        most = self.driver.limits["max-storage-buffers-per-shader-stage"]
-        if buffers > most:
-            raise CompileError(
-                "a kernel has more operands than this adapter has storage buffers",
-                got=f"{buffers} buffers of {most}",
-                hint="call fewer arrays at once, or stack them",
-            )
         device = self.driver.device
         try:
             shader = device.create_shader_module(code=bound(text, places))
