@@ -124,3 +124,18 @@ def test_of_a_chain_that_is_read_at_many_indices_the_end_is_stored() -> None:
     (first, _) = program(outputs).launches
     assert len(first.operands) == 2, "one array is read, and one is written"
     assert_matches_oracle(outputs, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("step", "count"), [(1, 2), (2, 3)])
+def test_windows_with_strides_are_stored_for_two_readers(step: int, count: int) -> None:
+    """They read an image several times as large; windows side by side read it once."""
+    x = p(0, 21, 21)
+
+    def part(i: int, j: int) -> UOp:
+        return build.shrink(x, (i, j), (18 + i, 18 + j), (step, step))
+
+    y = part(0, 0)
+    for i, j in ((0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)):
+        y = build.maximum(y, part(i, j))
+    flat = build.reshape(y, (y.size,))
+    assert launches(flat + 1.0, build.add_up(y, (0,))) == count

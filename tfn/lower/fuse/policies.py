@@ -13,7 +13,8 @@ Each policy is a function of the fusion analysis and returns nodes that need a b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from math import prod
 
 from tfn.lower.fuse.analysis import (
@@ -161,7 +162,7 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
         readers = analysis.access_maps.get(node, {})
         if len(readers) < 2 or node.op not in ELEMENTWISE:
             continue
-        spared_passes = (len(readers) - 1) * (len(analysis.inputs[node]) - 1)
+        spared_passes = (len(readers) - 1) * (_passes(analysis, node) - 1)
         most = analysis.cache_bytes // node.dtype.itemsize
         cached = MIN_CACHED_ELEMENTS <= node.size <= most
         limit = FUNCTION_INSTRUCTIONS if cached else EXPENSIVE_INSTRUCTIONS
@@ -182,6 +183,25 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
             if all(kernels.keys() != readers.keys() for kernels in users):
                 stored[node] = f"{len(readers)} kernels read it; {', and '.join(why)}"
     return _new(analysis, "expensive-to-recompute", stored)
+
+
+def _passes(analysis: FusionAnalysis, node: UOp) -> int:
+    """The passes over memory that computing a value costs, each over as much as it has itself.
+
+    One for each input, and several for a larger one of which it reads several parts: the largest of
+    3 x 3 points with strides of 2 reads an image of four times its size.
+    """
+    parts: dict[UOp, set[tuple[UOp, Hashable]]] = {}  # what a value reads: arrays, and parts of them
+    for u in walk([node], lambda u: u is node or u not in analysis.barriers):
+        if u.op is Op.PARAM or (u in analysis.barriers and u is not node):
+            parts[u] = {(u, ())} if u.size >= 2 * node.size else set()
+            continue
+        read = {part for s in u.src for part in parts.get(s, ())}
+        is_part = u.op in (Op.SHRINK, Op.PAD, Op.FLIP)
+        parts[u] = {(s, (u.arg, path)) for s, path in read} if is_part else read
+    reads = Counter(u for u, _ in parts[node])
+    large = sum(min(count, u.size // node.size) for u, count in reads.items())
+    return large + len(analysis.inputs[node] - reads.keys())
 
 
 def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
