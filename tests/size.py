@@ -79,8 +79,8 @@ ROOMS = (
     Room("transforms",     COMPILER, 5_820, 11.0, "as measured"),
     Room("lower",          COMPILER,   646,  9.7, "preludes of captured arrays"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
-    Room("lower/graph",    COMPILER, 2_660, 13.5, "panels of weights of convolutions"),
-    Room("lower/fuse",     COMPILER, 1_560, 12.2, "preludes of captured arrays"),
+    Room("lower/graph",    COMPILER, 2_712, 13.5, "convolutions of integers as products"),
+    Room("lower/fuse",     COMPILER, 1_573, 12.2, "preludes of captured arrays"),
     Room("lower/index",    COMPILER,   920, 13.1, "as measured"),
     Room("lower/loops",    COMPILER, 1_672, 12.9, "sums of quantised blocks, of bytes"),
     Room("lower/math",     COMPILER, 1_560, 11.2, "as measured"),
@@ -165,7 +165,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_917, "core": 51_807, "all": 88_315}
+BOUNDS = {"compiler": 33_982, "core": 51_872, "all": 88_380}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

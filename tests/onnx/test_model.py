@@ -10,8 +10,8 @@ import pytest
 
 import tfn
 from tests.onnx.building import graph, model, node, one, value
+from tfn import lax, onnx, random
 from tfn import numpy as tnp
-from tfn import onnx, random
 from tfn.errors import ArgumentError, NotAvailableError, ShapeError
 
 RNG = np.random.default_rng(0)
@@ -193,3 +193,29 @@ def test_an_error_names_the_node() -> None:
     with pytest.raises(ShapeError) as raised:
         loaded(X, X)
     assert "in the node MatMul of the model" in "".join(raised.value.__notes__)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_convolutions_of_dequantized_arrays_multiply_their_codes(axis: int) -> None:
+    """Exact sums, scaled once, unless a scale is of the channels that are added."""
+    scales = np.asarray([0.5, 0.25], np.float32)
+    arrays = {
+        "w": RNG.integers(-128, 128, (2, 2, 3, 3), np.int8),
+        "ws": scales,
+        "wz": np.zeros(2, np.int8),
+        "xs": np.float32(0.125),
+        "xz": np.uint8(130),
+        "b": np.asarray([1, -2], np.float32),
+    }
+    rows = [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("DequantizeLinear", "w ws wz", "wf", axis=axis),
+        node("Conv", "xf wf b", "y", pads=[1, 1, 1, 1]),
+    ]
+    loaded = onnx.load(model(graph(rows, [value("x", np.uint8)], ["y"], arrays)))
+    x = RNG.integers(0, 256, (1, 2, 6, 5), np.uint8)
+    shape = (2, 1, 1, 1) if axis == 0 else (1, 2, 1, 1)
+    operands = (x.astype("f8") - 130) / 8, arrays["w"] * scales.reshape(shape).astype("f8")
+    want = lax.conv_general_dilated(*map(tnp.asarray, operands), (1, 1), ((1, 1), (1, 1)))
+    np.testing.assert_array_equal(loaded(x=x)["y"], want + arrays["b"].reshape(2, 1, 1))
+    assert ("i32[1,6,5,2] = conv" in str(tfn.make_jaxpr(loaded)(x))) == (axis == 0)

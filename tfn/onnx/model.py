@@ -27,7 +27,7 @@ from tfn.extend import PathLike, ShapeDtypeStruct, frozen, shown
 from tfn.nn import module, static
 from tfn.onnx import graph as graphs
 from tfn.onnx.graph import Data, File, Graph, Node, Reference, Value
-from tfn.onnx.ops import MICROSOFT, OPS
+from tfn.onnx.ops import MICROSOFT, OPS, products
 
 STATIC_INPUTS = {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2), "Dropout": (1,)}
 """Floating inputs on whose values shapes depend: constants there are no parameters."""
@@ -159,7 +159,7 @@ def _lifted(graph: Graph, uses: Counter[str], found: dict[str, Data]) -> Graph:
     Those of graphs within, of branches and bodies, are put into `found`, unless another graph has
     something of their name: so a model has all its weights as parameters.
     """
-    constants, nodes = dict(graph.constants), list[Node]()
+    constants, nodes, codes = dict(graph.constants), list[Node](), dict[str, Node]()
     for node in graph.nodes:
         value = node.attributes.get("value")
         if node.op == "Constant" and node.domain == STANDARD and isinstance(value, np.ndarray):
@@ -172,8 +172,20 @@ def _lifted(graph: Graph, uses: Counter[str], found: dict[str, Data]) -> Graph:
                 found |= {n: v for n, v in inner.constants.items() if uses[n] == 1}
                 kept = {n: v for n, v in inner.constants.items() if uses[n] > 1}
                 attributes[name] = replace(inner, constants=kept)
-        nodes.append(replace(node, attributes=attributes))
+        nodes.append(_of_codes(replace(node, attributes=attributes), codes))
+        if node.op == "DequantizeLinear" and node.attributes.keys() <= {"axis"}:
+            codes[node.outputs[0]] = node
     return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _of_codes(node: Node, codes: Mapping[str, Node]) -> Node:
+    """A convolution whose operands are dequantized, by nodes of `codes`, as one of the codes."""
+    if node.op != "Conv" or node.domain != STANDARD or not codes.keys() >= {*node.inputs[:2]}:
+        return node
+    x, w = (codes[name] for name in node.inputs[:2])
+    inputs = (*(*x.inputs, "")[:3], *(*w.inputs, "")[:3], *node.inputs[2:])
+    attributes = {"axis": 1, **w.attributes, **node.attributes}
+    return replace(node, op=products.OF_CODES, inputs=inputs, attributes=attributes)
 
 
 def _names(graph: Graph) -> Iterator[str]:

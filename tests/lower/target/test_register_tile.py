@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lower.check_passes import HOST, SMALL
-from tfn.lower.target.register_tile import accumulators, best_tile
+from tfn.dtypes import FLOAT32, int16
+from tfn.lower.target.register_tile import accumulators, best_tile, free_registers
 
 SIDES = st.integers(1, 200)
 REGISTERS = st.sampled_from([12, 26])
@@ -78,3 +81,9 @@ def test_vectors_of_the_second_cache_are_read_by_several_rows() -> None:
     assert best_tile(16, 200, 8, 12, 16) == (2, 5)
     height, width = best_tile(16, 200, 8, 12, 16, cached=1)
     assert height > width
+
+
+def test_products_of_pairs_are_in_a_register_before_they_are_added() -> None:
+    few, many = replace(HOST, vector_registers=16), HOST
+    assert [free_registers(few, dtype) for dtype in (FLOAT32, int16.dtype)] == [16, 15]
+    assert free_registers(many, int16.dtype) == 32

@@ -191,7 +191,7 @@ def _passes(analysis: FusionAnalysis, node: UOp) -> int:
     One for each input, and several for a larger one of which it reads several parts: the largest of
     3 x 3 points with strides of 2 reads an image of four times its size.
     """
-    parts: dict[UOp, set[tuple[UOp, Hashable]]] = {}  # what a value reads: arrays, and parts of them
+    parts: dict[UOp, set[tuple[UOp, Hashable]]] = {}  # the arrays that it reads, and which
     for u in walk([node], lambda u: u is node or u not in analysis.barriers):
         if u.op is Op.PARAM or (u in analysis.barriers and u is not node):
             parts[u] = {(u, ())} if u.size >= 2 * node.size else set()

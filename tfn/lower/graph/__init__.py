@@ -10,6 +10,7 @@ Files in reading order:
     intermediates    oversized intermediates: their component graph and its segments
     flash            memory-efficient (flash) attention: oversized intermediates in blocks
     conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
+    conv_product     convolutions of integers as products, for units that multiply pairs
     masked_update    selects between an update and what it updates, as updates of some points
     few_bins         scatters into a few elements, as reductions
     layout           memory layouts: strides, panels, padded leading dimensions

@@ -25,8 +25,9 @@ from functools import partial, reduce
 from math import lcm, prod
 from operator import add
 
-from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, int8, int16, uint8
+from tfn.dtypes import FLOAT32, FLOATS, INT32, INTEGERS, DType, int8, int16, uint8
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
+from tfn.lower.graph.conv_product import as_product
 from tfn.lower.graph.few_bins import scatter_as_reduction
 from tfn.lower.graph.layout import (
     LINE_BYTES,
@@ -49,7 +50,12 @@ from tfn.lower.graph.split_reduction import (
 from tfn.lower.graph.unit_operands import rounded, rounded_conv
 from tfn.lower.graph.wide_operands import store_second, widened
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
-from tfn.lower.target.register_tile import accumulators, best_tile, cached_vectors
+from tfn.lower.target.register_tile import (
+    accumulators,
+    best_tile,
+    cached_vectors,
+    free_registers,
+)
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Dot
@@ -168,7 +174,22 @@ def convolution(u: UOp, target: Target, pack: Pack | None = None, widen: Pack = 
 def _convolution(u: UOp, target: Target) -> UOp:
     if u.arg.tf32:
         u = changed("round-to-tf32", u, rounded_conv(u))
+    if _is_product(u, target):
+        (product,) = changed("as-product", u, as_product(u)).src
+        return build.reshape(_product(product, target), u.shape)
     return convolution(u, target, partial(pack_b, target=target), partial(widened, target=target))
+
+
+def _is_product(u: UOp, target: Target) -> bool:
+    """Whether a matrix unit multiplies the windows of a convolution of integers."""
+    arg, (x, w) = u.arg, u.src
+    *window, channels, features = w.shape
+    taps = build.count(tuple(window)) * (channels + channels % 2)
+    sizes = build.count(u.shape[:-1]), features, taps
+    whole = arg.groups == arg.batch_groups == 1 and max(arg.dilation_x) == 1
+    exact = x.dtype in INTEGERS and build.accumulator(arg.dtype) == INT32
+    few = min(sizes[:2]) < MIN_VECTOR_COLUMNS
+    return whole and exact and not few and _unit(x.dtype, sizes, target) is not None
 
 
 def _product(u: UOp, target: Target) -> UOp:
@@ -407,17 +428,19 @@ def pack_for_matrix_unit(u: UOp, target: Target) -> UOp:
     width = unit.columns * unit.register_block(rows, columns)[1]
     if not unit.has_tiles:
         lanes = target.vector_bytes // 4
-        width = lanes * _tile(rows, columns, depth + fill, lanes, target)[1]
+        width = lanes * _tile(rows, columns, depth + fill, lanes, target, unit.dtype)[1]
     b = to_panels(b, width, unit.k_group)
     batch = tuple(range(n))
     product = build.dot(a, b, ((n + 1,), (n,)), (batch, batch), arg.dtype)
     return build.reshape(product, u.shape)
 
 
-def _tile(rows: int, columns: int, depth: int, lanes: int, target: Target) -> tuple[int, int]:
+def _tile(
+    rows: int, columns: int, depth: int, lanes: int, target: Target, dtype: DType = FLOAT32
+) -> tuple[int, int]:
     """The register tile of a contraction, as heuristics will choose it."""
     most, cached = accumulators(target), cached_vectors(depth, target)
-    return best_tile(rows, columns, lanes, most, target.vector_registers, cached)
+    return best_tile(rows, columns, lanes, most, free_registers(target, dtype), cached)
 
 
 def _as_matrix(u: UOp, batch: Shape, sums: Shape, sum_last: bool = False) -> UOp:

@@ -59,6 +59,7 @@ from tfn.lower.target.register_tile import (
     MAX_LANES_TO_TRANSPOSE,
     best_tile,
     cached_vectors,
+    free_registers,
     tile_cost,
 )
 from tfn.lower.target.target import Target
@@ -195,8 +196,11 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         rows = _tile_side([r for r in n.loops if r in other], model)
         size: int = lane.arg.size
         cached = cached_vectors(prod(r.arg.size for r in fold.src[1:]), model.target)
+        operand = fold.src[0].src[0]
+        narrow = operand.src[0].dtype if operand.op is Op.CAST else operand.dtype
+        registers = free_registers(model.target, narrow)
         height, width = best_tile(
-            _size(rows), size, model.lanes, model.accumulators, model.registers, cached
+            _size(rows), size, model.lanes, model.accumulators, registers, cached
         )
         _record_tile(n, _size(rows), size, model.lanes, (height, width))
         if rows is not None:

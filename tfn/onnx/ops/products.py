@@ -14,6 +14,9 @@ from tfn.onnx.ops.known import Value, known, library, like
 from tfn.onnx.ops.windows import Conv, around, layout
 from tfn.onnx.schema import DTYPES
 
+OF_CODES = "Conv of codes"
+"""The operation into which convolutions of dequantized arrays are made when a file is loaded."""
+
 
 def MatMul(a: Value, b: Value) -> Value:
     """A product of matrices."""
@@ -49,11 +52,8 @@ def Det(x: Value) -> Value:
 
 def along(value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point so that it broadcasts along one axis."""
-    return (
-        value.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
-        if value.ndim == 1
-        else value
-    )
+    shape = [-1 if i == axis % rank else 1 for i in range(rank)]
+    return value.reshape(shape) if value.ndim == 1 else value
 
 
 def _blocked(value: Value, x: Value, axis: int, block: int) -> Value:
@@ -105,15 +105,11 @@ def DequantizeLinear(
     """Values of few bits less their zero point, times a scale."""
     x = jnp.asarray(x)
     dtype = DTYPES[output_dtype] if output_dtype else scale.dtype
-    wide = (
-        x.astype("int32") if x.dtype.kind in "iu" or "int" in x.dtype.name else x.astype("float32")
-    )
+    wide = x.astype("int32" if "int" in x.dtype.name else "float32")
     if zero is not None:
         wide = wide - _of_axis(zero, x, axis, block_size).astype(wide.dtype)
-    factor = _of_axis(scale, x, axis, block_size)
-    return (
-        wide.astype("float32" if dtype.itemsize < 4 else dtype) * factor.astype("float32")
-    ).astype(dtype)
+    factor = _of_axis(scale, x, axis, block_size).astype("float32")
+    return (wide.astype("float32" if dtype.itemsize < 4 else dtype) * factor).astype(dtype)
 
 
 def DynamicQuantizeLinear(x: Value) -> Value:
@@ -153,9 +149,7 @@ def QLinearMatMul(
 ) -> Value:
     """A product of quantized matrices, quantized."""
     sums = MatMulInteger(a, b, a_zero, b_zero).astype("float32")
-    scale = along(a_scale, a.ndim, -2).astype("float32") * along(b_scale, b.ndim, -1).astype(
-        "float32"
-    )
+    scale = along(a_scale, a.ndim, -2) * along(b_scale, b.ndim, -1).astype("float32")
     return rounded(sums * (scale / y_scale.astype("float32")), y_zero, np.dtype(y_zero.dtype))
 
 
@@ -175,30 +169,31 @@ def ConvInteger(
     rank = x.ndim - 2
     strides, dilations = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
     sides = around(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
-    x, w = (_centred(*given).astype("int32") for given in ((x, x_zero, 1), (w, w_zero, 0)))
-    return lax.conv_general_dilated(
-        x, w, strides, sides, None, dilations, layout(rank), feature_group_count=group
-    )
+    x, w = (_centred(*given) for given in ((x, x_zero, 1), (w, w_zero, 0)))
+    form = layout(rank), group, 1, None, "int32"
+    return lax.conv_general_dilated(x, w, strides, sides, None, dilations, *form)
 
 
-def QLinearConv(
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
-    bias: Value = None,
-    **options: Any,
-) -> Value:
+def QLinearConv(*values: Value, **options: Any) -> Value:
     """A convolution of quantized arrays, quantized."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = values
     sums = ConvInteger(x, w, x_zero, w_zero, **options)
-    if bias is not None:
-        sums = sums + along(jnp.asarray(bias), sums.ndim, 1)
+    if bias and bias[0] is not None:
+        sums = sums + along(jnp.asarray(bias[0]), sums.ndim, 1)
     scale = along(x_scale * w_scale, sums.ndim, 1)
     return rounded(sums.astype("float32") * (scale / y_scale), y_zero, np.dtype(y_zero.dtype))
+
+
+def conv_of_codes(*values: Value, axis: int = 1, **options: Any) -> Value:
+    """A convolution of dequantized arrays: of their codes, if these are 8-bit integers, scaled."""
+    x, x_scale, x_zero, w, w_scale, w_zero, *bias = values
+    types = {x.dtype.name, w.dtype.name}
+    if x_scale.size > 1 or (w_scale.size > 1 and axis) or types - {"int8", "uint8"}:
+        dequantized = DequantizeLinear(w, w_scale, w_zero, axis)
+        return Conv(DequantizeLinear(x, x_scale, x_zero), dequantized, *bias, **options)
+    sums = ConvInteger(x, w, x_zero, w_zero, **options)
+    y = sums.astype(x_scale.dtype) * along(x_scale * w_scale, sums.ndim, 1)
+    return y + along(bias[0], sums.ndim, 1) if bias and bias[0] is not None else y
 
 
 def Attention(
@@ -367,5 +362,6 @@ OPS: dict[str, Callable[..., Any]] = {
     "MatMulInteger": MatMulInteger, "QLinearMatMul": QLinearMatMul, "ConvInteger": ConvInteger,
     "QLinearConv": QLinearConv, "Attention": Attention, "RotaryEmbedding": RotaryEmbedding,
     "LinearAttention": LinearAttention, "CausalConvWithState": CausalConvWithState,
+    OF_CODES: conv_of_codes,
 }
 # fmt: on
