@@ -83,20 +83,20 @@ def _nearby(x: Value, dtype: DType) -> Value:
         return single
 
 
-def computes_narrow(op: Op, operands: Sequence[Value]) -> bool:
-    """Whether an op computes with narrow values."""
+def computes_narrow(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether an op computes with narrow values, which may be known by their nodes only."""
     if op in _AS_THEY_ARE:
         return False
     return any(getattr(x, "dtype", None) in NARROW for x in operands)
 
 
-def widened(meaning: Meaning, op: Op, arg: Any, operands: Sequence[Value]) -> Any:
+def widened(meaning: Meaning, op: Op, arg: Any, *operands: Value) -> Any:
     """An op on narrow values: computed in wider types, and rounded or wrapped once.
 
     Example:
         >>> from tfn.dtypes import int4
         >>> x = np.array([7, -8], int4.dtype)
-        >>> widened(lambda arg, x: -x, Op.NEG, None, [x])
+        >>> widened(lambda arg, x: -x, Op.NEG, None, x)
         array([-7, -8], dtype=int4)
     """
     kinds = [x.dtype for x in operands]

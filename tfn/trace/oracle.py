@@ -8,33 +8,14 @@ an integer by zero gives zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from tfn.dtypes import (
-    COMPLEXES,
-    FLOATS,
-    UINT32,
-    complex_of,
-)
-from tfn.trace import casts
-from tfn.trace.argument import (
-    Cond,
-    Conv,
-    Dot,
-    Fft,
-    Gather,
-    Host,
-    Pad,
-    Reduce,
-    Scan,
-    Scatter,
-    Shrink,
-    Sort,
-    While,
-)
+from tfn.dtypes import COMPLEXES, FLOATS, UINT32, complex_of
+from tfn.trace import argument, casts
 from tfn.trace.build import accumulator, identity
 from tfn.trace.op import Op
 from tfn.trace.regions import Form, split
@@ -43,6 +24,7 @@ from tfn.trace.uop import UOp, walk
 Value = np.ndarray
 Meaning = Callable[..., Any]
 """The function of an op: of its argument and of the values of its sources."""
+Step = tuple[Meaning, Any, tuple[int, ...]]
 
 
 def _pointwise(scalar: Callable[[float], float]) -> Meaning:
@@ -211,7 +193,7 @@ def _threefry(arg: int, *words: Value) -> Value:
     return threefry2x32(*(np.asarray(w, UINT32) for w in words))[arg]
 
 
-def _pad(arg: Pad, x: Value, value: Value) -> Value:
+def _pad(arg: argument.Pad, x: Value, value: Value) -> Value:
     sizes = zip(x.shape, arg.low, arg.high, arg.interior, strict=True)
     shape = [n + low + high + between * max(n - 1, 0) for n, low, high, between in sizes]
     out = np.full(shape, value, x.dtype)
@@ -223,7 +205,7 @@ def _pad(arg: Pad, x: Value, value: Value) -> Value:
     return out
 
 
-def _shrink(arg: Shrink, x: Value) -> Value:
+def _shrink(arg: argument.Shrink, x: Value) -> Value:
     return x[tuple(map(slice, arg.start, arg.stop, arg.step))]
 
 
@@ -267,7 +249,7 @@ REDUCTIONS: dict[Op, Callable[..., Any]] = {
 }
 
 
-def reduce(arg: Reduce, x: Value) -> Value:
+def reduce(arg: argument.Reduce, x: Value) -> Value:
     """A monoid over axes; an empty reduction gives the identity."""
     if arg.index is not None:
         place = np.argmax if arg.op is Op.MAX else np.argmin
@@ -288,7 +270,7 @@ def _tf32(x: Value) -> Value:
     return np.where(np.isnan(x), np.float32("nan"), rounded.view(np.float32))
 
 
-def dot(arg: Dot, a: Value, b: Value) -> Value:
+def dot(arg: argument.Dot, a: Value, b: Value) -> Value:
     """A contraction by einsum, summed in at least 32 bits."""
     if arg.tf32:
         a, b = _tf32(a), _tf32(b)
@@ -305,7 +287,7 @@ def dot(arg: Dot, a: Value, b: Value) -> Value:
     return np.asarray(np.einsum(spec, a.astype(wide), b.astype(wide))).astype(arg.dtype)
 
 
-def conv(arg: Conv, x: Value, w: Value) -> Value:
+def conv(arg: argument.Conv, x: Value, w: Value) -> Value:
     """A convolution as a loop over the positions in the window."""
     if arg.tf32:
         x, w = _tf32(x), _tf32(w)
@@ -317,7 +299,7 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     low = tuple(max(p[0], 0) for p in arg.padding)
     high = tuple(max(p[1], 0) for p in arg.padding)
     interior = tuple(d - 1 for d in arg.dilation_x)
-    x = _pad(Pad((0, *low, 0), (0, *high, 0), (0, *interior, 0)), x, zero)
+    x = _pad(argument.Pad((0, *low, 0), (0, *high, 0), (0, *interior, 0)), x, zero)
     crop = tuple(
         slice(max(-lo, 0), size - max(-hi, 0))
         for (lo, hi), size in zip(arg.padding, x.shape[1:-1], strict=True)
@@ -348,7 +330,7 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     return out.astype(arg.dtype)
 
 
-def fft(arg: Fft, x: Value, out: Value | None = None) -> Value:
+def fft(arg: argument.Fft, x: Value, out: Value | None = None) -> Value:
     """A Fourier transform by NumPy's pocketfft, into `out` if there is one."""
     transform = getattr(np.fft, f"{arg.kind.value}n")
     axes = range(x.ndim - len(arg.lengths), x.ndim)
@@ -371,7 +353,7 @@ def _places(points: Sequence[Value], starts: Value, sizes: Sequence[int]) -> tup
     return (*[at.reshape(*at.shape, *after) for at in points], *windows)
 
 
-def gather(arg: Gather, operand: Value, indices: Value) -> Value:
+def gather(arg: argument.Gather, operand: Value, indices: Value) -> Value:
     """Windows at clamped starts."""
     room = np.subtract(operand.shape[arg.batch :], arg.sizes).astype(np.int64)
     starts = np.clip(_starts(indices, len(arg.sizes)), 0, room)
@@ -380,7 +362,7 @@ def gather(arg: Gather, operand: Value, indices: Value) -> Value:
     return np.array(np.broadcast_to(windows, indices.shape[:-1] + arg.sizes))
 
 
-def scatter(arg: Scatter, operand: Value, indices: Value, updates: Value) -> Value:
+def scatter(arg: argument.Scatter, operand: Value, indices: Value, updates: Value) -> Value:
     """Windows combined in order; one that does not fit is dropped."""
     out = operand.copy()
     sizes = updates.shape[indices.ndim - 1 :]
@@ -406,10 +388,10 @@ _IN_ORDER = {Op.ADD: np.add, Op.MUL: np.multiply}
 """Functions that NumPy applies at one place after the other."""
 
 
-def sort(arg: Sort, *operands: Value) -> tuple[Value, ...]:
+def sort(arg: argument.Sort, *operands: Value) -> tuple[Value, ...]:
     """A stable lexicographic sort along the last axis, NaN last; or the largest, NaN first."""
     if arg.largest is not None:  # of a stable sort the other way round
-        ordered = sort(Sort(arg.keys), *(np.flip(x, -1) for x in operands))
+        ordered = sort(argument.Sort(arg.keys), *(np.flip(x, -1) for x in operands))
         return tuple(np.flip(x, -1)[..., : arg.largest] for x in ordered)
     order = np.lexsort(tuple(reversed([_sortable(x) for x in operands[: arg.keys]])), axis=-1)
     return tuple(np.take_along_axis(x, order, axis=-1) for x in operands)
@@ -417,11 +399,11 @@ def sort(arg: Sort, *operands: Value) -> tuple[Value, ...]:
 
 def call(function: UOp, operands: Sequence[Value]) -> list[Value]:
     """The results of a closed function."""
-    params = [UOp(Op.PARAM, (), p) for p in function.arg.params]
-    return evaluate(function.src, dict(zip(params, operands, strict=True)))
+    assert len(operands) == len(function.arg.params), function
+    return _run(*_steps_of(function), operands)
 
 
-def scan(arg: Scan, body: UOp, *operands: Value) -> list[Value]:
+def scan(arg: argument.Scan, body: UOp, *operands: Value) -> list[Value]:
     """One call of the body after the other; its results for the slices are stacked."""
     parts: Form[Any] = split(Op.SCAN, arg, (body, *operands))
     consts, carries, n = parts.consts[0], parts.carries, len(parts.carries)
@@ -434,7 +416,7 @@ def scan(arg: Scan, body: UOp, *operands: Value) -> list[Value]:
     return [*carries, *stacks]
 
 
-def host(arg: Host, *operands: Value) -> list[Value]:
+def host(arg: argument.Host, *operands: Value) -> list[Value]:
     """The arrays that a function of the host writes."""
     results = [np.empty(shape, dtype) for shape, dtype in arg.results]
     arg.run(results, [_read_only(x) for x in operands])
@@ -447,7 +429,7 @@ def _read_only(x: Value) -> Value:
     return view
 
 
-def repeat_while(arg: While, cond: UOp, body: UOp, *operands: Value) -> list[Value]:
+def repeat_while(arg: argument.While, cond: UOp, body: UOp, *operands: Value) -> list[Value]:
     """One call of the body after the other, while the condition holds."""
     parts: Form[Any] = split(Op.WHILE, arg, (cond, body, *operands))
     (tests, consts), carries = parts.consts, list(parts.carries)
@@ -456,7 +438,7 @@ def repeat_while(arg: While, cond: UOp, body: UOp, *operands: Value) -> list[Val
     return carries
 
 
-def choose(arg: Cond, index: Value, *src: Any) -> list[Value]:
+def choose(arg: argument.Cond, index: Value, *src: Any) -> list[Value]:
     """The branch that the index, clamped, chooses; the others are not evaluated."""
     parts: Form[Any] = split(Op.COND, arg, (index, *src))
     branch: UOp = parts.functions[min(max(int(index), 0), len(parts.functions) - 1)]
@@ -525,19 +507,50 @@ def evaluate(roots: Sequence[UOp], inputs: Mapping[UOp, Value]) -> list[Value]:
         >>> evaluate([const(2.0, np.dtype("float32")) * 3.0], {})
         [array(6., dtype=float32)]
     """
-    values: dict[UOp, Any] = dict(inputs)
+    return _run(*_steps(roots, inputs), inputs.values())
+
+
+@lru_cache(maxsize=64)
+def _steps_of(function: UOp) -> tuple[list[Step], list[int]]:
+    """The steps of a closed function, cached: loops run one body many times."""
+    return _steps(function.src, [UOp(Op.PARAM, (), p) for p in function.arg.params])
+
+
+def _steps(roots: Sequence[UOp], leaves: Iterable[UOp]) -> tuple[list[Step], list[int]]:
+    """Each makes one more value, those of the leaves being the first; and the places of the roots.
+
+    A step is what runs, its argument, and the places of its operands.
+    """
+    places = {u: i for i, u in enumerate(leaves)}
+    given, steps = set(places), list[Step]()
+    for node in walk(roots, lambda node: node not in given):
+        if node in places:
+            continue
+        places[node] = len(places)
+        if node.op is Op.FUNCTION:
+            steps.append((lambda function: function, node, ()))
+        else:
+            src = tuple([places[s] for s in node.src])
+            steps.append((_meaning(node.op, node.src), node.arg, src))
+    return steps, [places[root] for root in roots]
+
+
+def _run(steps: Sequence[Step], roots: Sequence[int], leaves: Iterable[Value]) -> list[Value]:
+    """The values at the places of the roots."""
+    values: list[Any] = list(leaves)
     with np.errstate(all="ignore"):
-        for node in walk(roots, lambda node: node not in inputs):
-            if node.op is Op.FUNCTION:
-                values[node] = node
-            elif node not in values:
-                values[node] = apply(node.op, node.arg, *(values[s] for s in node.src))
-    return [values[root] for root in roots]
+        for run, arg, places in steps:
+            values.append(run(arg, *[values[i] for i in places]))
+    return [values[i] for i in roots]
 
 
 def apply(op: Op, arg: object, *operands: Value) -> Any:
     """One op on NumPy arrays."""
     with np.errstate(all="ignore"):
-        if casts.computes_narrow(op, operands):
-            return casts.widened(MEANING[op], op, arg, operands)
-        return MEANING[op](arg, *operands)
+        return _meaning(op, operands)(arg, *operands)
+
+
+def _meaning(op: Op, operands: Sequence[Any]) -> Meaning:
+    """Of an op on values, or on nodes; narrow ones are widened."""
+    narrow = casts.computes_narrow(op, operands)
+    return partial(casts.widened, MEANING[op], op) if narrow else MEANING[op]

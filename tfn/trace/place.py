@@ -11,13 +11,7 @@ from tfn.dtypes import SHORT
 from tfn.errors import DeviceError
 from tfn.trace.aval import Kind
 from tfn.trace.mesh import mesh_of
-from tfn.trace.named_sharding import (
-    NamedSharding,
-    P,
-    Sharding,
-    SingleDeviceSharding,
-    spec_of,
-)
+from tfn.trace.named_sharding import NamedSharding, P, Sharding, SingleDeviceSharding, spec_of
 from tfn.trace.sharding import Partition
 
 

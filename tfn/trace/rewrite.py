@@ -92,10 +92,7 @@ def rules(
 
 
 def rewrite(
-    roots: Iterable[UOp],
-    table: Rules[F],
-    facts: F,
-    memo: dict[UOp, UOp] | None = None,
+    roots: Iterable[UOp], table: Rules[F], facts: F, memo: dict[UOp, UOp] | None = None
 ) -> list[UOp]:
     """The roots with every rule applied wherever it applies, sources first, each node once.
 
