@@ -64,3 +64,11 @@ def test_perplexity_and_speed_are_told(
         "load", "first step", "prompt of 16", "answer of 2", "weights read"]  # fmt: skip
     assert command.main(["bench", str(file), "--prompt", "64"]) == command.WRONG
     assert "no room" in capsys.readouterr().err
+
+
+def test_an_interrupt_has_its_status(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "load", interrupted)
+    assert command.main(["bench", str(file)]) == command.INTERRUPTED

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.llm import building
 from tests.llm.serve import standin
 from tests.llm.serve.running import Running, serving, tiny_model
+from tfn.llm.engine import Engine
 
 for package in ("starlette", "uvicorn", "tokenizers", "jinja2"):
     pytest.importorskip(package, reason="pip install 'tfn[serve]' to test the server")
@@ -310,6 +312,36 @@ def checked(path: str, status: int, text: str) -> None:
         found = json.loads(text)
         rows = found["data"] if path == "/v1/embeddings" else found["choices"]
         assert [row["index"] for row in rows] == [*range(len(rows))] and rows
+
+
+def test_the_engine_answers_through_the_server_and_keeps_nothing(uncompiled: None) -> None:
+    model = tiny_model()
+    random = np.random.default_rng(11)
+    with (
+        Engine(model, slots=3, tokens=3 * building.CONTEXT) as engine,
+        serving(engine) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
+        wanted = {"prompt": "he a", "max_tokens": 5, "temperature": 0, "n": 4}
+        choices = client.post(COMPLETION, json=wanted).json()["choices"]
+        text = "".join(piece.text for piece in model.generate("he a", max_tokens=5))
+        assert [choice["text"] for choice in choices] == [text] * 4
+        scored = client.post(COMPLETION, json={"prompt": [5, 6], "echo": True, "logprobs": 1})
+        assert scored.json()["choices"][0]["logprobs"]["token_logprobs"][1] < 0
+        assert len(client.post("/v1/embeddings", json={"input": "he"}).json()["data"]) == 1
+        blocks = set()
+        for turn in range(8):
+            path, raw, leaves = drawn(random)
+            with client.stream("POST", path, content=raw) as answer:
+                if leaves is None:
+                    checked(path, answer.status_code, answer.read().decode())
+            if turn >= 4:
+                blocks.add(engine.stats().blocks)
+        end = time.monotonic() + 30
+        while engine.stats().running or engine.stats().waiting:
+            assert time.monotonic() < end, "a request has kept its slot"
+            time.sleep(0.02)
+        assert len(blocks) == 1 and engine.stats().failed == 0
 
 
 @pytest.mark.parametrize("count", [100])

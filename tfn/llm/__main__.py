@@ -3,11 +3,13 @@
 python -m tfn.llm show model.gguf             quantization, context, memory, tokenizer
 python -m tfn.llm show model.gguf --tensors   each tensor too
 python -m tfn.llm chat model.gguf             Ctrl-C ends an answer, an empty line the chat
+python -m tfn.llm serve model.gguf            OpenAI's interface, and a page to chat with
 python -m tfn.llm perplexity model.gguf text.txt
 python -m tfn.llm bench model.gguf            tokens a second
 
 Without a terminal, or with --quiet, `show` prints a line for each fact in place of tables.  The
-exit status is 0; 1 if a file is damaged; 2 if what was asked cannot be done.
+exit status is 0; 1 if a file is damaged; 2 if what was asked cannot be done; 130 after Ctrl-C, but
+for `chat` and for `serve` once it serves, which end so.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from tfn.llm import gguf, measure, show
 from tfn.llm.generation import Reader, generate, tokenizer_of
 from tfn.llm.model import config_of, dense_bytes, load
 from tfn.llm.sampling import wished
+from tfn.llm.serve import command as serve
 
-OK, DAMAGED, WRONG = 0, 1, 2
+OK, DAMAGED, WRONG, INTERRUPTED = 0, 1, 2, 130
 """Values of the exit status."""
 
 
@@ -42,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console, errors = Console(), Console(stderr=True)
     try:
         options.run(options, console)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except (TfnError, OSError, ValueError) as error:
         errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return DAMAGED if isinstance(error, StateError) else WRONG
@@ -63,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         talk.add_argument(f"--{name}", type=float, default=default, help="%(default)s")
     talk.add_argument("--seed", type=int, help="of the draws; another one each time")
     talk.add_argument("--json", action="store_true", help="answers are objects in JSON")
+    serve.options(_command(commands, "serve", serve.run, "serve a model over HTTP, to chat with"))
     foreseen = _command(commands, "perplexity", _perplexity, "how well a model foresees a text")
     foreseen.add_argument("text", type=Path, help="a file of text")
     foreseen.add_argument("--window", type=int, default=512, help="tokens; %(default)s")

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tfn.errors import StateError
+from tfn.errors import OverloadError, StateError
 from tfn.llm.answer import Answer
+from tfn.llm.engine import Event, Failed, Progress, Scores
 from tfn.llm.model import Model
 from tfn.llm.sampling import Choice, Sampling, likeliest, log_softmax
 from tfn.llm.serve import metrics
-from tfn.llm.serve.face import Event, Failed, Overloaded, Progress, Scores
 
 Deliver = Callable[[Event], None]
 
@@ -83,11 +83,11 @@ class Engine:
         for n in range(1, len(tokens)):
             logs = log_softmax(self.logits(tokens[:n]))
             choices.append(Choice(tokens[n], float(logs[tokens[n]]), likeliest(logs, top)))
-        return Scores(choices)
+        return Scores(tuple(choices))
 
     def _put(self, job: Callable[[Ticket], None]) -> Ticket:
         if self.work.qsize() >= self.most:
-            raise Overloaded("64 requests wait")
+            raise OverloadError("too many requests wait")
         ticket = Ticket()
         self.work.put((job, ticket))
         return ticket

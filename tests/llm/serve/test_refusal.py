@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfn.errors import ArgumentError, NotAvailableError
-from tfn.llm.serve.refusal import Refused, of_error, overloaded, too_long
+from tfn.errors import ArgumentError, NotAvailableError, OverloadError
+from tfn.llm.serve.refusal import Refused, ending, of_error, too_long
 
 
 def test_refusals_have_the_form_of_openai() -> None:
@@ -13,7 +13,7 @@ def test_refusals_have_the_form_of_openai() -> None:
     assert error.keys() == {"message", "type", "param", "code"}
     assert error["code"] == "context_length_exceeded" and error["param"] == "prompt"
     assert "64" in error["message"] and "70" in error["message"]
-    assert overloaded("full").headers == {"Retry-After": "1"}
+    assert ending().headers == {"Retry-After": "1"}
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ def test_refusals_have_the_form_of_openai() -> None:
     [
         (Refused(413, "a"), 413, "invalid_request_error"),
         (ArgumentError("a wish"), 400, "invalid_request_error"),
+        (OverloadError("full"), 503, "server_error"),
         (NotAvailableError("a device"), 500, "server_error"),
         (ZeroDivisionError("secret"), 500, "server_error"),
     ],

@@ -7,7 +7,6 @@ In reading order:
     guard: who may ask.
     fields: fields of requests, as tables.
     prompts: from fields to tokens and wishes.
-    face: the engine, as the server sees it.
     flow: between the engine's thread and the loop of the server.
     reply: answers, whole or as streams.
     forms: their JSON.

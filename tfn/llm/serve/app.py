@@ -14,22 +14,23 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 
 from tfn.errors import MissingPackageError
 from tfn.extend import frozen
+from tfn.llm.engine import Engine
 from tfn.llm.generation import tokenizer_of
 from tfn.llm.model import Model
 from tfn.llm.serve import fields, metrics, prompts
 from tfn.llm.serve.asgi import Answer, Application, answer, body, refusing
-from tfn.llm.serve.face import Engine
 from tfn.llm.serve.fields import parsed, read
 from tfn.llm.serve.flow import Flow
 from tfn.llm.serve.forms import ChatForm, CompletionForm, Json
 from tfn.llm.serve.guard import Guard, Rules
 from tfn.llm.serve.prompts import Job
-from tfn.llm.serve.refusal import Refused, overloaded
+from tfn.llm.serve.refusal import Refused, ending
 from tfn.llm.serve.reply import Reply, Wanted
 from tfn.llm.serve.report import Report
 
@@ -74,12 +75,14 @@ class Service:
         self.requests = 0
         self.answers = Counter[tuple[str, int]]()
         self.stopping = False
+        self.flows = WeakSet[Flow]()
 
     def stop(self) -> None:
         """Takes no more requests, and ends the answers that are being made."""
-        if not self.stopping:
-            self.stopping = True
-            self.served.engine.close()
+        self.stopping = True
+        for flow in [*self.flows]:
+            flow.end(ending())  # the engine itself may be busy for a while
+        self.served.engine.close()
 
     @property
     def routes(self) -> list[tuple[str, Callable[[Any], Awaitable[Application]], str]]:
@@ -117,9 +120,10 @@ class Service:
         model, engine = self.served.model, self.served.engine
         jobs = await asyncio.to_thread(jobs_of, model, engine.context, given)
         if self.stopping:
-            raise _stopping()
+            raise ending()
         self.requests += 1
         flow = Flow(engine, jobs, self.served.width)
+        self.flows.add(flow)
         logged = jobs[0].wishes.logprobs is not None
         shape = form(tokenizer_of(model), logged)
         return Reply(flow, shape, self.served.name, wanted, self.served.report, self.requests)
@@ -139,7 +143,7 @@ class Service:
                 prompts.tokens_of, model, text, engine.context, "input", spare=0
             )
             if self.stopping:
-                raise _stopping()
+                raise ending()
             vector = await asyncio.to_thread(engine.embed, tokens)
             raw = np.asarray(vector, "<f4")
             as_text = given["encoding_format"] == "base64"
@@ -163,7 +167,7 @@ class Service:
     async def health(self, request: Request) -> Answer:
         """/health: 503 once the server ends."""
         if self.stopping:
-            raise _stopping()
+            raise ending()
         return answer({"status": "ok"})
 
     async def metrics(self, request: Request) -> Answer:
@@ -198,14 +202,10 @@ class Service:
     async def _given(self, request: Request, table: Mapping[str, fields.Field]) -> Json:
         """The fields of a request."""
         if self.stopping:
-            raise _stopping()
+            raise ending()
         given = read(table, parsed(await body(request.receive)))
         self._check_name(given["model"])
         return given
-
-
-def _stopping() -> Refused:
-    return overloaded("The server is ending.", "shutting_down")
 
 
 @cache

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 
+from tfn.errors import OverloadError
 from tfn.extend import frozen
 from tfn.llm.answer import Piece
+from tfn.llm.engine import Engine, Event, Failed, Scores, Ticket
 from tfn.llm.serve.asgi import Left, Receive
-from tfn.llm.serve.face import Engine, Event, Failed, Overloaded, Scores, Ticket
 from tfn.llm.serve.prompts import Job
-from tfn.llm.serve.refusal import overloaded
 
 STILL_THERE_SECONDS = 10.0
 """The time without an event after which a stream says that it is alive."""
@@ -45,7 +45,7 @@ class Flow:
         self.engine, self.jobs, self.width = engine, jobs, width
         self.loop = asyncio.get_running_loop()
         self.queue: asyncio.Queue[tuple[int, Event | None]] = asyncio.Queue()
-        self.tickets: dict[int, Ticket] = {}
+        self.tickets: dict[int, Ticket | Nothing] = {}
         self.waiting = [*range(len(jobs))][::-1]
         self.cached = [0] * len(jobs)
 
@@ -57,8 +57,7 @@ class Flow:
 
         Raises:
             Left: once the client has.
-            Refused: if the engine has no room for the first job.
-            TfnError: of the engine.
+            OverloadError: if the engine has no room for the first job.
         """
         gone = asyncio.create_task(self._gone(receive))
         try:
@@ -92,9 +91,9 @@ class Flow:
                 else:
                     top = job.wishes.logprobs
                     self.tickets[index] = self.engine.score(job.tokens, top, self._to(index))
-            except Overloaded as error:
+            except OverloadError:
                 if not self.tickets:
-                    raise overloaded(str(error)) from None
+                    raise
                 return  # again when one of these has ended
             self.waiting.pop()
 
@@ -118,6 +117,16 @@ class Flow:
                 self.loop.call_soon_threadsafe(self.queue.put_nowait, (index, event))
 
         return deliver
+
+    def end(self, error: BaseException) -> None:
+        """Ends every job that has not ended; may be called from any thread."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._fail, error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.waiting.clear()
+        for index in self.tickets:
+            self.queue.put_nowait((index, Failed(error)))
 
     async def _gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -26,13 +26,11 @@ class Part:
         text: that became certain.
         choices: tokens with their probabilities, where these were asked for.
         finish: why it is the last part.
-        calls: calls of tools that the model wrote, whole.
     """
 
     text: str = ""
     choices: tuple[Choice, ...] = ()
     finish: str | None = None
-    calls: tuple[Json, ...] = ()
 
 
 class Form(Protocol):
@@ -78,15 +76,11 @@ class ChatForm:
     def chunk(self, index: int, part: Part, offset: int) -> Json:
         """A difference to the message so far."""
         delta: Json = {"content": part.text} if part.text else {}
-        if part.calls:
-            delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(part.calls)]
         return {"index": index, "delta": delta} | self._end(part)
 
     def whole(self, index: int, part: Part) -> Json:
         """A message."""
         message: Json = {"role": "assistant", "content": part.text, "refusal": None}
-        if part.calls:
-            message |= {"content": part.text or None, "tool_calls": [*part.calls]}
         return {"index": index, "message": message} | self._end(part)
 
     def _end(self, part: Part) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfn.errors import ArgumentError, StateError, TfnError
+from tfn.errors import ArgumentError, OverloadError, StateError, TfnError
 
 KINDS = {
     401: "authentication_error",
@@ -56,9 +56,9 @@ class Refused(Exception):
         }
 
 
-def overloaded(message: str, code: str = "overloaded") -> Refused:
-    """The refusal of what may be asked again soon."""
-    return Refused(503, message, code=code, headers=RETRY)
+def ending() -> Refused:
+    """The refusal of a server that ends."""
+    return Refused(503, "The server is ending.", code="shutting_down", headers=RETRY)
 
 
 def too_long(count: str, context: int, param: str) -> Refused:
@@ -82,6 +82,8 @@ def of_error(error: BaseException) -> Refused:
     """The refusal that says of an error as much as a caller may know."""
     if isinstance(error, Refused):
         return error
+    if isinstance(error, OverloadError):
+        return Refused(503, str(error), code="overloaded", headers=RETRY)
     if isinstance(error, (ArgumentError, StateError)):
         return Refused(400, str(error))
     if isinstance(error, TfnError):

@@ -9,10 +9,10 @@ from typing import Any
 
 from tfn.extend import frozen
 from tfn.llm.answer import Piece
+from tfn.llm.engine import Event, Failed, Progress, Scores
 from tfn.llm.sampling import Choice
 from tfn.llm.serve import forms
 from tfn.llm.serve.asgi import Left, Receive, Scope, Send, answer, in_json, start
-from tfn.llm.serve.face import Event, Failed, Progress, Scores
 from tfn.llm.serve.flow import Flow
 from tfn.llm.serve.forms import Form, Json, Part
 from tfn.llm.serve.refusal import Refused, of_error

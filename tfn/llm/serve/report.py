@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from threading import Lock
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
 
-from tfn.llm.serve import face
+from tfn.llm.engine import Event, Progress
 
 LONG_PROMPT = 512
 """Tokens of a prompt from which its progress is shown."""
@@ -29,7 +30,7 @@ class Report:
 
     def __init__(self, console: Console, quiet: bool = False) -> None:
         self.console, self.quiet = console, quiet
-        self.bars: Progress | None = None
+        self.bars: Bars | None = None
         self.shown: dict[object, TaskID] = {}
         self.said: dict[object, float] = {}
         self.lock = Lock()
@@ -41,7 +42,7 @@ class Report:
             yield
             return
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        with Progress(*columns, console=self.console, transient=True) as self.bars:
+        with Bars(*columns, console=self.console, transient=True) as self.bars:
             yield
         self.bars = None
 
@@ -94,9 +95,9 @@ class Report:
             if done >= total:
                 self.said.pop(key, None)
 
-    def event(self, number: int, event: face.Event) -> None:
+    def event(self, number: int, event: Event) -> None:
         """An event of the answer to a request."""
-        if isinstance(event, face.Progress) and event.total >= LONG_PROMPT:
+        if isinstance(event, Progress) and event.total >= LONG_PROMPT:
             self.step(f"prompt {number}", event.done, event.total, (number,))
 
     def ended(self, number: int) -> None:
