@@ -17,6 +17,7 @@ from tests.exporting.in_page import called, chromium, needs_chromium, needs_node
 from tfn import lax, nn
 from tfn.errors import ArgumentError, DTypeError, ExportError
 from tfn.exporting.export import Exported
+from tfn.scipy import special
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,12 @@ def narrow(x: Any, flags: Any) -> Any:
     return y, flags[::-1], (y > 3), y.astype(jnp.bfloat16) / 3, y[:0], x, x + 1
 
 
+def functions(x: Any, y: Any) -> Any:
+    """Those whose usual formulas have numbers of 64 bits, which browsers lack."""
+    z = jnp.abs(x)
+    return jnp.sin(x * 1e20), jnp.cos(x), jnp.tan(x), z**y, special.erfc(x), x % y
+
+
 def many(*xs: Any) -> Any:
     """A kernel of more arrays than a browser binds."""
     total = xs[0]
@@ -76,6 +83,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (loops, (rows(4, 7), np.int32(4))),
     (scanned, (rows(5, 3, 16),)),
     (narrow, (rows(6, 7).astype(np.int8), rows(7, 7) > 0)),
+    (functions, (rows(8, 300), rows(9, 300))),
     (many, tuple(rows(i, 12) for i in range(14))),
 ]
 

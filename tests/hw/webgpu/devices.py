@@ -16,6 +16,6 @@ needs_webgpu = pytest.mark.skipif(bool(refused), reason=f"WebGPU is NOT TESTED: 
 
 
 @cache
-def shared() -> Device:
-    """One device for all tests: its pipelines are kept."""
-    return webgpu()
+def shared(wide: bool = True) -> Device:
+    """One device for all tests: its pipelines are kept.  Without numbers of 64 bits, another."""
+    return webgpu(wide)

@@ -14,6 +14,7 @@ from tests.hw import op_table
 from tests.hw.training import assert_squares_train_alike
 from tests.hw.webgpu.devices import needs_webgpu, shared
 from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
+from tests.lower.math import test_words
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.config import config
 from tfn.trace.uop import UOp
@@ -46,6 +47,13 @@ def test_random_programs_have_the_values_of_the_oracle(outputs: list[UOp]) -> No
     got = run_on(shared(), jaxpr(outputs), values)
     for i, (x, y) in enumerate(zip(got, run_oracle(outputs, values), strict=True)):
         assert_close(x, y, 2e-3, 2e-3, f"output {i}")
+
+
+def test_functions_without_numbers_of_64_bits() -> None:
+    """The adapter is opened without these features, as browsers have it."""
+    device = shared(wide=False)
+    assert device.target.triple == "webgpu"
+    test_words.assert_functions_are_close(lambda *graph: run_on(device, *graph), 400, 3)
 
 
 @pytest.mark.usefixtures("on_webgpu")

@@ -14,14 +14,17 @@ from tfn.hw.webgpu.queue import WebGpuQueue
 from tfn.hw.webgpu.wgsl import LACKS, kernel_text, no_64_bits
 
 
-def webgpu() -> Device:
+def webgpu(wide: bool = True) -> Device:
     """Makes the device: the adapter that the system prefers.
+
+    Args:
+        wide: whether it computes with numbers of 64 bits, if the adapter has them.
 
     Raises:
         DeviceError: if there is none.
     """
     add_languages()
-    first = driver()
+    first = driver(wide)
     memory = memory_of(first)
     return Device("webgpu", first.target, WebGpuCompiler(), memory, WebGpuQueue(first, memory))
 
@@ -34,7 +37,7 @@ def add_languages() -> None:
 
 def language() -> Language:
     """WGSL without numbers of 64 bits, after the passes of grids."""
-    grid = grids.passes.GRID
+    grid = grids.passes.NARROW
     real: Callable[[UOp, Target], UOp] = grid.complex_pairs.run
 
     def narrow(function: UOp, target: Target) -> UOp:

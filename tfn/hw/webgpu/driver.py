@@ -92,8 +92,11 @@ def available() -> str:
 
 
 @cache
-def driver() -> Driver:
+def driver(wide: bool = True) -> Driver:
     """The adapter that the system prefers, opened with its own limits.
+
+    Args:
+        wide: whether features of 64 bits are asked for.
 
     Raises:
         DeviceError: if there is none, or it does not open.
@@ -108,9 +111,9 @@ def driver() -> Driver:
         if adapter is None:
             raise RuntimeError("no adapter")
         limits = {name: adapter.limits[name] for name in LIMITS}
-        wide = [name for name in WIDE if name in adapter.features]
+        names = [name for name in WIDE if name in adapter.features and wide]
         device = adapter.request_device_sync(
-            required_limits=limits, required_features=wide if len(wide) == len(WIDE) else []
+            required_limits=limits, required_features=names if len(names) == len(WIDE) else []
         )
     except (RuntimeError, wgpu.GPUError) as error:
         raise DeviceError("no WebGPU adapter opens here", got=str(error), hint=HINT) from None

@@ -53,8 +53,7 @@ def no_64_bits(dtype: DType, what: str) -> DTypeError:
     return DTypeError(
         f"this WebGPU adapter has no numbers of 64 bits: {dtype} {what}",
         got=str(dtype),
-        hint="use 32 bits, or run it on the device cpu; sin, cos, tan, erfc and powers of float32 "
-        "are computed in float64 too",
+        hint="use 32 bits, or run it on the device cpu; sorts compare words of 64 bits",
     )
 
 
@@ -214,7 +213,7 @@ def _held(w: Writer, u: UOp, s: UOp) -> str:
     if s.op is Op.CONST:
         is_zero = u.op is Op.MUL and float(s.arg.value) == 0
         return f"hold_{kind}({w(s)})" if is_zero else w(s)
-    group = SUMS if u.op in SUMS else PRODUCTS
+    group = SUMS | {Op.FMA} if u.op in SUMS else PRODUCTS
     others = [x for x in u.src if x is not s] or [s]
     constant = any(x.op is Op.CONST for x in u.src) and any(x.op is Op.CONST for x in s.src)
     if s.op in group and (constant or any(x in s.src for x in others)):

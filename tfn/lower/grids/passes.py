@@ -17,7 +17,7 @@ from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.fourier import Products
 from tfn.lower.grids import arrays
 from tfn.lower.loops import grid_heuristics, loop_nest, memos
-from tfn.lower.math import decompose
+from tfn.lower.math import decompose, words
 from tfn.lower.passes import CORES, Pass, is_sort
 from tfn.lower.target.target import Target, grid_of
 from tfn.trace.op import Op
@@ -56,6 +56,12 @@ GRID = replace(CORES, **{step.name: step for step in (
 )})
 # fmt: on
 """The passes of machines that run groups of threads."""
+
+NARROW = replace(GRID, decompose=Pass(
+    "decompose", lambda u, target: words.decomposed(memos.computed_again(u), target.lacks),
+    "RANGES", "RANGES",
+))
+"""The same where there are no numbers of 64 bits."""
 
 
 def thread_count(kernel: loop_nest.Nest | UOp) -> int:

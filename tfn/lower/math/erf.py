@@ -5,6 +5,8 @@ All coefficients but those of `erf_inv` are our own (Remez in 40 digits).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tfn.dtypes import FLOAT32, FLOAT64
 from tfn.lower.math.exponential import (
     EXP,
@@ -137,8 +139,12 @@ def erfc(x: UOp) -> UOp:
     Source: M. M. Shepherd, J. G. Laframboise 1981, "Chebyshev approximation of
     (1 + 2x) exp(x**2) erfc x", for the form.
     """
-    positive = at_most(magnitude(x), ERFC_IS_ZERO_ABOVE[x.dtype])
-    y = _tail32(positive) if x.dtype == FLOAT32 else _tail64(positive)
+    return from_tail(x, _tail32 if x.dtype == FLOAT32 else _tail64)
+
+
+def from_tail(x: UOp, tail: Callable[[UOp], UOp]) -> UOp:
+    """`erfc` by its values where x is not negative."""
+    y = tail(at_most(magnitude(x), ERFC_IS_ZERO_ABOVE[x.dtype]))
     return where(x < 0.0, 2.0 - y, y)
 
 

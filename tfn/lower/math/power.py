@@ -8,6 +8,8 @@ it in float64, float64 in pairs of numbers.  The coefficients are minimax: Remez
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tfn.dtypes import FLOAT32, FLOAT64, INT32
 from tfn.lower.math.exponential import EXP2, Scaled, to_float, to_normal_float
 from tfn.lower.math.floats import (
@@ -65,20 +67,20 @@ def pow(x: UOp, y: UOp) -> UOp:
         raised = _raise_by_root(positive, float(y.arg.value))
         return where((x < 0.0) & (positive < INFINITY), NAN, raised)
     if x.dtype == FLOAT64:
-        return _pow_of_any(x, y)
+        return pow_of_any(x, y, _raise64)
     is_normal, raised = _raise_normal32(x, y)
-    return rarely(~is_normal, _pow_of_any(x, y), raised)
+    return rarely(~is_normal, pow_of_any(x, y, _raise32), raised)
 
 
-def _pow_of_any(x: UOp, y: UOp) -> UOp:
-    positive = magnitude(x)
-    raised = _raise32(positive, y) if x.dtype == FLOAT32 else _raise64(positive, y)
+def pow_of_any(x: UOp, y: UOp, power: Callable[[UOp, UOp], UOp]) -> UOp:
+    """x**y with its special cases, by the powers of numbers that are not negative."""
+    raised = power(magnitude(x), y)
     raised = where(equal(x, 1.0) | equal(y, 0.0), 1.0, raised)
     half = 0.5 * y
     whole = equal(UOp(Op.FLOOR, (y,)), y)
     odd = whole & ne(UOp(Op.FLOOR, (half,)), half)
     signed = where(odd, from_bits(bits(raised) | sign_bit(bits(x))), raised)
-    is_root_of_negative = (x < 0.0) & (positive < INFINITY) & ~whole
+    is_root_of_negative = (x < 0.0) & (magnitude(x) < INFINITY) & ~whole
     return where(is_root_of_negative, NAN, signed)
 
 

@@ -47,6 +47,11 @@ def modulo(x: UOp, y: UOp) -> UOp:
         up = where(size < 1 / LARGE_DIVISOR, large, 1.0)
         scale = where(large < size, 1 / LARGE_DIVISOR, up)
         rest = _nearest_rest(x * scale, y * scale, steps) / scale
+    return of_rest(x, y, rest)
+
+
+def of_rest(x: UOp, y: UOp, rest: UOp) -> UOp:
+    """`modulo` by a rest of either sign, which counts where |x| is not below |y|."""
     rest = where(magnitude(x) < magnitude(y), x, rest)
     # The nearest quotient leaves a rest of either sign; that of floor has the sign of y.
     opposite = ne(rest < 0.0, y < 0.0)

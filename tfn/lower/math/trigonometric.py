@@ -46,6 +46,10 @@ COS: Coefficients = {  # (cos r - 1 + r**2/2) / r**4 in r**2, then -1/2, 1: 1e-1
 # fmt: on
 
 
+Reduced = Callable[[UOp, Callable[[UOp, UOp], UOp]], UOp]
+"""The value of a function of an angle and its quarter turns, at an angle that is reduced first."""
+
+
 def _sine_and_cosine(angle: UOp, dtype: DType) -> tuple[UOp, UOp]:
     """The sine and the cosine of a small angle, to the precision of `dtype`."""
     return odd_polynomial(angle, SIN[dtype]), horner(angle * angle, COS[dtype])
@@ -58,7 +62,13 @@ def _sine_of(angle: UOp, n: UOp, dtype: DType) -> tuple[UOp, UOp]:
     return bits(y), n << (8 * n.dtype.itemsize - 2)
 
 
-def _signed_sine(x: UOp, quarter_turns: int) -> UOp:
+def _of_angle(x: UOp, from_angle: Callable[[UOp, UOp], UOp]) -> UOp:
+    """A function of what `reduce_angle` gives, which large arguments have a branch for."""
+    in_range = magnitude(x) < REDUCED_IN_STEPS_BELOW[x.dtype]  # false for NaN
+    return rarely(~in_range, from_angle(*reduce_angle(x)), from_angle(*reduce_small_angle(x)))
+
+
+def signed_sine(x: UOp, quarter_turns: int, of_angle: Reduced = _of_angle) -> UOp:
     """sin(|x| + quarter_turns pi / 2), with the sign of x if that is no turn."""
 
     def from_angle(angle: UOp, n: UOp) -> UOp:
@@ -66,26 +76,20 @@ def _signed_sine(x: UOp, quarter_turns: int) -> UOp:
         y, sign = _sine_of(angle, n, x.dtype)
         return from_bits(y ^ sign_bit(sign if quarter_turns else sign ^ bits(x)))
 
-    return _of_angle(x, from_angle)
-
-
-def _of_angle(x: UOp, from_angle: Callable[[UOp, UOp], UOp]) -> UOp:
-    """A function of what `reduce_angle` gives, which large arguments have a branch for."""
-    in_range = magnitude(x) < REDUCED_IN_STEPS_BELOW[x.dtype]  # false for NaN
-    return rarely(~in_range, from_angle(*reduce_angle(x)), from_angle(*reduce_small_angle(x)))
+    return of_angle(x, from_angle)
 
 
 def sin(x: UOp) -> UOp:
     """The sine."""
-    return _signed_sine(x, 0)
+    return signed_sine(x, 0)
 
 
 def cos(x: UOp) -> UOp:
     """The cosine."""
-    return _signed_sine(x, 1)
+    return signed_sine(x, 1)
 
 
-def tan(x: UOp) -> UOp:
+def tan(x: UOp, of_angle: Reduced = _of_angle) -> UOp:
     """The tangent: n odd turns sin / cos into -cos / sin.
 
     float32 divides in float64: in float32 three rounding errors would add up.
@@ -97,4 +101,4 @@ def tan(x: UOp) -> UOp:
         y = cast(where(odd, cosine, sine) / where(odd, sine, cosine), x.dtype)
         return from_bits(bits(y) ^ sign_bit(bits(x) ^ (n << (8 * n.dtype.itemsize - 1))))
 
-    return _of_angle(x, from_angle)
+    return of_angle(x, from_angle)
