@@ -57,10 +57,15 @@ GRID = replace(CORES, **{step.name: step for step in (
 # fmt: on
 """The passes of machines that run groups of threads."""
 
-NARROW = replace(GRID, decompose=Pass(
-    "decompose", lambda u, target: words.decomposed(memos.computed_again(u), target.lacks),
-    "RANGES", "RANGES",
-))
+NARROW = replace(
+    GRID,
+    decompose=Pass(
+        "decompose",
+        lambda u, target: words.decomposed(memos.computed_again(u), target.lacks),
+        "RANGES",
+        "RANGES",
+    ),
+)
 """The same where there are no numbers of 64 bits."""
 
 

@@ -13,6 +13,7 @@ Files in reading order:
     erf                    erf, erfc, erf_inv
     gamma                  lgamma, digamma
     remainder              exact floating-point remainder
+    words                  functions without numbers of 64 bits
     missing_instructions   emulated instructions: rounding, ldexp and FMA
     complex_functions      complex elementary functions, by real and imaginary parts
 """
