@@ -174,6 +174,7 @@ Those of `FRONTEND` are bounded one by one: none is needed by another part.
 """
 
 
+@cache
 def count(text: str) -> Count:
     """Lines and tokens of a file of Python, without comments and docstrings."""
     lines: set[int] = set()

@@ -94,6 +94,11 @@ class Source:
     tree: ast.Module
 
     @cached_property
+    def lower(self) -> str:
+        """The text in lower case."""
+        return self.text.lower()
+
+    @cached_property
     def docstrings(self) -> list[Text]:
         """Every string that stands as a statement."""
         found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -96,19 +97,20 @@ def test_retired_words_do_not_come_back(word: str) -> None:
 
 def mentions(source: style.Source, word: str) -> list[str]:
     """Where names, docstrings and comments of a file have a word."""
-    if word not in source.text.lower():
+    if word not in source.lower:
         return []
     at = source.path.relative_to(ROOT).as_posix()
     whole = re.compile(rf"(?<![^\W_]){word}(?![^\W_])", re.IGNORECASE)
     found = [f"{at}:{t.line}" for t in source.docstrings if whole.search(t.text)]
     found += [f"{at}: {c}" for c in source.comments if whole.search(c)]
-    return found + [f"{at}: {name}" for name in sorted(names(source.tree)) if whole.search(name)]
+    return found + [f"{at}: {name}" for name in sorted(names(source)) if whole.search(name)]
 
 
-def names(tree: ast.Module) -> set[str]:
+@cache
+def names(source: style.Source) -> set[str]:
     """All names that a file defines or uses."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(source.tree):
         for field in ("id", "attr", "arg", "name", "asname"):
             value = getattr(node, field, None)
             if isinstance(value, str):

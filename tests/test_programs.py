@@ -12,7 +12,15 @@ from tests import covering
 from tests.fuzz.batches import run
 from tests.fuzz.checks import CHECKS
 
-EXAMPLES = {"jit": 24, "eager": 10, "oracle": 12, "vmap": 8, "gradient": 16, "adjoint": 16}
+EXAMPLES = {
+    "jit": 24,
+    "eager": 10,
+    "oracle": 12,
+    "vmap": 8,
+    "gradient": 16,
+    "adjoint": 16,
+    "sanitize": 6,
+}
 
 
 @pytest.mark.parametrize("way", CHECKS)

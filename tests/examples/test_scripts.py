@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tfn.config import config
 from tfn.hw.compile.link import lld
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def run(script: Path, option: str, folder: Path, installed: Path) -> str:
     ended = subprocess.run(
         [sys.executable, str(script), option],
         cwd=folder / "elsewhere",
-        env={**environment, "XDG_CACHE_HOME": str(folder)},
+        env={**environment, "XDG_CACHE_HOME": str(folder), "TFN_CACHE_DIR": str(config.cache_dir)},
         capture_output=True,
         text=True,
         timeout=120,

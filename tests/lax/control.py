@@ -274,8 +274,11 @@ def check_transforms(f: Step, plain: Step, reverse: bool) -> None:
         check(total(tnp.asarray(POINTS)), stack(slope, POINTS))
 
 
-def check_nested(f: Step, plain: Step, reverse: bool) -> None:
-    """The transforms that change loops most, for programs of which there are many."""
+def check_nested(f: Step, plain: Step, reverse: bool, batched: bool = True) -> None:
+    """The transforms that change loops most, for programs of which there are many.
+
+    With `batched`, the gradient of a batch too, beside the batch of gradients.
+    """
     x, dx, points = tnp.asarray(POINTS[0]), tnp.asarray(POINTS[1]), tnp.asarray(POINTS)
     value, linear = tfn.linearize(f, x)
     check((value, linear(dx)), tfn.jvp(plain, (x,), (dx,)))
@@ -283,7 +286,8 @@ def check_nested(f: Step, plain: Step, reverse: bool) -> None:
     if reverse:
         slopes = stack(tfn.grad(scalar(plain)), POINTS)
         check(tfn.jit(tfn.vmap(tfn.grad(scalar(f))))(points), slopes)
-        check(tfn.grad(lambda xs: tfn.vmap(scalar(f))(xs).sum())(points), slopes)
+        if batched:
+            check(tfn.grad(lambda xs: tfn.vmap(scalar(f))(xs).sum())(points), slopes)
 
 
 def check_deep(f: Step, plain: Step, reverse: bool) -> None:

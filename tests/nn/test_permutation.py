@@ -50,11 +50,13 @@ def test_pairs_of_rows_come_to_all_pairs_of_positions_equally_often(size: int) -
     keys = 3000
     permutation = Permutation(size, KEY)
     words = np.random.default_rng(1).integers(0, 2**64, (keys, ROUNDS), np.uint64)
-    orders = []
-    for row in words:
-        permutation._keys = row
-        orders.append(permutation[:])
-    drawn = np.array(orders)
+    permutation._keys = words.T[:, :, None]  # of all permutations at once
+    drawn = permutation._encrypted(np.tile(np.arange(size, dtype=np.uint64), (keys, 1)))
+    while (outside := drawn >= size).any():
+        drawn = np.where(outside, permutation._encrypted(drawn), drawn)
+    drawn = drawn.astype(np.int64)
+    permutation._keys = words[7]
+    np.testing.assert_array_equal(drawn[7], permutation[:])
     expected = keys / (size * (size - 1))
     for other in {1, size // 2, size - 1}:
         counts = np.bincount(drawn[:, 0] * size + drawn[:, other], minlength=size**2)
