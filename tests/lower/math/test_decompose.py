@@ -18,17 +18,19 @@ from tfn.dtypes import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INT32,
     INT64,
     INTEGERS,
     REALS,
     UINT32,
     UINT64,
     DType,
+    uint8,
 )
 from tfn.lower.math.decompose import BASIC, EMULATED, decompose
 from tfn.trace import oracle
 from tfn.trace.argument import Param
-from tfn.trace.build import add_up, cast
+from tfn.trace.build import add_up, cast, maximum, minimum
 from tfn.trace.op import BINARY, COMPARE, ELEMENTWISE, NEAR_ONE, UNARY, Op
 from tfn.trace.primitives import _KINDS
 from tfn.trace.uop import UOp, const, walk
@@ -196,6 +198,19 @@ def test_only_elementwise_ops_change() -> None:
     check_basic([new])
     plain = add_up(x * x, (1,))
     assert decompose([plain]) == [plain]
+
+
+@together("low, high, kept", [(0, 255, 0), (3, 9, 0), (-1, 255, 1), (0, 256, 1)])
+def test_clipped_floats_skip_few_bits_that_cut_nothing(low: int, high: int, kept: int) -> None:
+    """NaN becomes 0."""
+    x = UOp(Op.PARAM, (), Param(0, (6,), FLOAT32))
+    clipped = minimum(maximum(x, const(low, FLOAT32, (6,))), const(high, FLOAT32, (6,)))
+    u = cast(cast(cast(clipped, INT32), uint8.dtype), INT32)
+    (done,) = decompose([u])
+    assert sum(node.dtype == uint8.dtype for node in walk([done])) == kept
+    operands = {x: np.asarray([np.nan, np.inf, -np.inf, 3.7, 255.5, 300], np.float32)}
+    got, want = (oracle.evaluate([v], operands)[0] for v in (done, u))
+    np.testing.assert_array_equal(got, want)
 
 
 @together("op", sorted(UNARY, key=lambda op: op.value), ids=lambda op: op.value)

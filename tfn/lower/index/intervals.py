@@ -170,6 +170,18 @@ def _cast(u: UOp, x: Interval) -> Interval:
     return x if low <= x[0] and x[1] <= high else (low, high)
 
 
+def _clipped(u: UOp, limits: Interval) -> Interval:
+    """The integers that a float becomes, which is clipped to constants; NaN becomes 0."""
+    if u.op not in (Op.MIN, Op.MAX) or u.src[1].op is not Op.CONST:
+        return limits
+    low, high = _clipped(u.src[0], limits)
+    bound = float(u.src[1].arg.value)
+    bound = min(max(0 if bound != bound else bound, limits[0]), limits[1])
+    if u.op is Op.MIN:
+        return min(low, int(bound), 0), max(min(high, int(bound)), 0)
+    return min(max(low, int(bound)), 0), max(high, int(bound), 0)
+
+
 def _bitcast(u: UOp, x: Interval) -> Interval:
     """Integers of as many bits; those beyond the limits are a whole circle away."""
     (low, high), source = _LIMITS[u.dtype], u.src[0].dtype
@@ -282,6 +294,8 @@ class Facts:
                     if s.dtype in _LIMITS:
                         return None
                     rule = None  # a comparison or a cast of floats
+                    if node.op is Op.CAST and node.dtype != BOOL:
+                        interval = _clipped(s, limits)
                     break
                 sources.append(source)
         if rule is not None:

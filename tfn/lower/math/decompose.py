@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOATS, DType
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOATS, INT32, DType, int8, int16, uint8, uint16
+from tfn.lower.index.intervals import Facts, limits
 from tfn.lower.math import (
     erf,
     exponential,
@@ -37,6 +38,8 @@ from tfn.trace.uop import UOp, const, rebuild, walk
 Rule = Callable[..., UOp]
 HALF_FLOATS = frozenset({FLOAT16, BFLOAT16})
 """Dtypes that are stored only: arithmetic on them is computed in float32."""
+
+SHORT_INTEGERS = frozenset({int8.dtype, int16.dtype, uint8.dtype, uint16.dtype})
 
 THREEFRY_INSTRUCTIONS = 110
 """Instructions of a THREEFRY: twenty rounds, and five additions of keys."""
@@ -116,7 +119,15 @@ def modulo(node: UOp, x: UOp, y: UOp) -> UOp:
 
 
 def convert(node: UOp, x: UOp) -> UOp:
-    """A cast; to and from 16-bit floats by way of float32."""
+    """A cast; to and from 16-bit floats by way of float32.
+
+    A clipped float that was cast to few bits is cast without them: ``i32(u8(i32(min(..., 255))))``.
+    """
+    if x.op is Op.CAST and x.dtype in SHORT_INTEGERS and node.dtype.itemsize > x.dtype.itemsize:
+        whole, (low, high) = x.src[0], limits(x.dtype)
+        if whole.dtype == INT32:
+            least, most = Facts().interval(whole)
+            x = whole if low <= least and most <= high else x
     # Processors convert 16-bit floats from and to float32 only.
     if x.dtype == node.dtype or FLOAT32 in (x.dtype, node.dtype):
         return cast(x, node.dtype)

@@ -114,7 +114,7 @@ def DequantizeLinear(
 
 def DynamicQuantizeLinear(x: Value) -> Value:
     """Values of 8 bits with the scale and zero point of their range."""
-    x = jnp.asarray(x)
+    x = lax.optimization_barrier(jnp.asarray(x))  # which three passes read
     low, high = jnp.minimum(x.min(), 0), jnp.maximum(x.max(), 0)
     scale = jnp.where(high == low, like(x, 1), (high - low) / like(x, 255))
     zero = jnp.clip(jnp.round(-low / scale), 0, 255).astype("uint8")
