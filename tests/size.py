@@ -80,7 +80,7 @@ ROOMS = (
     Room("lower",          COMPILER,   646,  9.7, "preludes of captured arrays"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_712, 13.5, "convolutions of integers as products"),
-    Room("lower/fuse",     COMPILER, 1_573, 12.2, "preludes of captured arrays"),
+    Room("lower/fuse",     COMPILER, 1_583, 12.2, "preludes of captured arrays"),
     Room("lower/index",    COMPILER,   921, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_672, 12.9, "sums of quantised blocks, of bytes"),
     Room("lower/math",     COMPILER, 1_560, 11.2, "as measured"),
@@ -167,7 +167,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_983, "core": 51_873, "all": 88_384}
+BOUNDS = {"compiler": 33_993, "core": 51_883, "all": 88_394}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

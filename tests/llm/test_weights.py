@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tfn
 from tests.llm import building
 from tfn import numpy as jnp
 from tfn.llm import weights
+from tfn.llm.blocks import BY_NAME
 from tfn.llm.weights import Blocks
 
 W = np.random.default_rng(0).standard_normal((6, 64)).astype(np.float32)
@@ -19,12 +21,39 @@ def blocks() -> Blocks:
     return Blocks(jnp.asarray(raw), "Q8_0")
 
 
+def rounded(x: np.ndarray) -> np.ndarray:
+    """Inputs as multiples of the 127th part of the largest of each block of 32."""
+    by = x.astype("f8").reshape(*x.shape[:-1], -1, 32)
+    step = np.maximum(np.abs(by).max(-1, keepdims=True) / 127, 1e-30)
+    return (np.round(by / step) * step).reshape(x.shape)
+
+
 def test_products_and_rows_of_blocks_are_those_of_their_numbers() -> None:
     w = blocks()
     plain = np.asarray(weights.dense(w))
     assert w.shape == (6, 64) and np.allclose(plain, W, atol=0.02)
-    assert np.allclose(tfn.jit(weights.product)(X, w), X @ plain.T, atol=1e-4)
+    assert np.allclose(tfn.jit(weights.product)(X, w), rounded(X) @ plain.T, atol=1e-4)
     assert np.array_equal(weights.rows(w, jnp.asarray([[4, 1]])), plain[[[4, 1]]])
+
+
+@pytest.mark.parametrize("form", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"])
+@pytest.mark.parametrize("count", [1, 2, weights.FEW_ROWS, weights.FEW_ROWS + 1])
+def test_inputs_are_rounded_alike_few_or_many(form: str, count: int) -> None:
+    rng = np.random.default_rng(3)
+    raw = rng.integers(0, 64, (6, 3, BY_NAME[form].bytes)).astype("u1")
+    w, x = Blocks(jnp.asarray(raw), form), rng.standard_normal((count, 96)).astype("f4")
+    x[:, :32] = 0
+    exact = rounded(x) @ np.asarray(w.dense(), "f8").T
+    got = tfn.jit(weights.product)(x, w)
+    assert np.allclose(got, exact, rtol=1e-4, atol=1e-4 * np.abs(exact).max())
+    assert np.array_equal(got[0], tfn.jit(weights.product)(x[0], w)) or count > weights.FEW_ROWS
+
+
+@pytest.mark.parametrize("count", [2, weights.FEW_ROWS + 1])
+def test_slopes_of_rounded_inputs_are_those_of_the_weights(count: int) -> None:
+    w, x = blocks(), jnp.ones((count, 64))
+    slope = tfn.grad(lambda x: weights.product(x, w).sum())(x)
+    assert np.allclose(slope, np.tile(np.asarray(weights.dense(w)).sum(0), (count, 1)), atol=1e-5)
 
 
 def test_narrow_floats_are_widened() -> None:
@@ -39,7 +68,8 @@ def test_an_adapted_weight_is_the_weight_and_a_product() -> None:
     dense = np.asarray(weights.dense(w))
     more = 0.5 * np.ones((6, 2)) @ np.asarray(down)
     assert w.shape == (6, 64) and np.allclose(dense - weights.dense(w.base), more, atol=1e-6)
-    assert np.allclose(weights.product(X, w), X @ dense.T, atol=1e-4)
+    exact = rounded(X) @ np.asarray(weights.dense(w.base)).T + X @ (dense - w.base.dense()).T
+    assert np.allclose(weights.product(X, w), exact, atol=1e-4)
     assert np.allclose(weights.rows(w, jnp.asarray([2])), dense[[2]], atol=1e-6)
 
 

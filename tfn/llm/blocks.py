@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -33,6 +33,20 @@ E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 Dequantize = Callable[[Array], Array]
 
 
+class Codes(NamedTuple):
+    """Weights of blocks as integers: ``scale * codes - least``.
+
+    Attributes:
+        scale: float32 (..., 1).
+        codes: int8 or uint8 (..., elements).
+        least: float32 (..., 1); None for zeros.
+    """
+
+    scale: Array
+    codes: Array
+    least: Array | None = None
+
+
 @frozen
 class Format:
     """A way of writing weights.
@@ -43,6 +57,7 @@ class Format:
         bytes: bytes of a block.
         dtype: of plain numbers; None for quantized blocks.
         dequantize: from bytes (..., bytes) to float32 (..., elements); None for plain numbers.
+        codes: from bytes to integers with one scale a block; None for other formats.
     """
 
     name: str
@@ -50,6 +65,7 @@ class Format:
     bytes: int
     dtype: np.dtype[Any] | None = None
     dequantize: Dequantize | None = None
+    codes: Callable[[Array], Codes] | None = None
 
     @property
     def bits(self) -> float:
@@ -99,12 +115,12 @@ def _signed(x: Array, offset: int) -> Array:
     return (x.view("int8") - offset).astype("float32")
 
 
-def _q4_0(raw: Array) -> Array:
-    return _half(raw, 0) * _signed(_fields(raw[..., 2:], 4, 16), 8)
+def _q4_0(raw: Array) -> Codes:
+    return Codes(_half(raw, 0), _fields(raw[..., 2:], 4, 16).view("int8") - 8)
 
 
-def _q4_1(raw: Array) -> Array:
-    return _half(raw, 0) * _fields(raw[..., 4:], 4, 16).astype("float32") + _half(raw, 2)
+def _q4_1(raw: Array) -> Codes:
+    return Codes(_half(raw, 0), _fields(raw[..., 4:], 4, 16), -_half(raw, 2))
 
 
 def _five(raw: Array, at: int) -> Array:
@@ -112,16 +128,16 @@ def _five(raw: Array, at: int) -> Array:
     return _fields(raw[..., at + 4 :], 4, 16) | (_fields(raw[..., at : at + 4], 1) << 4)
 
 
-def _q5_0(raw: Array) -> Array:
-    return _half(raw, 0) * _signed(_five(raw, 2), 16)
+def _q5_0(raw: Array) -> Codes:
+    return Codes(_half(raw, 0), _five(raw, 2).view("int8") - 16)
 
 
-def _q5_1(raw: Array) -> Array:
-    return _half(raw, 0) * _five(raw, 4).astype("float32") + _half(raw, 2)
+def _q5_1(raw: Array) -> Codes:
+    return Codes(_half(raw, 0), _five(raw, 4), -_half(raw, 2))
 
 
-def _q8_0(raw: Array) -> Array:
-    return _half(raw, 0) * raw[..., 2:].view("int8").astype("float32")
+def _q8_0(raw: Array) -> Codes:
+    return Codes(_half(raw, 0), raw[..., 2:].view("int8"))
 
 
 def _q1_0(raw: Array) -> Array:
@@ -332,14 +348,23 @@ def _plain(name: str, dtype: Any) -> Format:
     return Format(name, 1, np.dtype(dtype).itemsize, np.dtype(dtype))
 
 
+def _coded(name: str, size: int, codes: Callable[[Array], Codes]) -> Format:
+    def dequantize(raw: Array) -> Array:
+        scale, values, least = codes(raw)
+        numbers = scale * values.astype("float32")
+        return numbers if least is None else numbers - least
+
+    return Format(name, 32, size, None, dequantize, codes)
+
+
 # fmt: off
 FORMATS: dict[int, Format] = {
     0: _plain("F32", "<f4"), 1: _plain("F16", "<f2"), 28: _plain("F64", "<f8"),
     24: _plain("I8", "i1"), 25: _plain("I16", "<i2"), 26: _plain("I32", "<i4"),
     27: _plain("I64", "<i8"), 30: _plain("BF16", ml_dtypes.bfloat16),
-    2: Format("Q4_0", 32, 18, None, _q4_0), 3: Format("Q4_1", 32, 20, None, _q4_1),
-    6: Format("Q5_0", 32, 22, None, _q5_0), 7: Format("Q5_1", 32, 24, None, _q5_1),
-    8: Format("Q8_0", 32, 34, None, _q8_0), 41: Format("Q1_0", 128, 18, None, _q1_0),
+    2: _coded("Q4_0", 18, _q4_0), 3: _coded("Q4_1", 20, _q4_1),
+    6: _coded("Q5_0", 22, _q5_0), 7: _coded("Q5_1", 24, _q5_1),
+    8: _coded("Q8_0", 34, _q8_0), 41: Format("Q1_0", 128, 18, None, _q1_0),
     10: Format("Q2_K", 256, 84, None, _q2_k), 11: Format("Q3_K", 256, 110, None, _q3_k),
     12: Format("Q4_K", 256, 144, None, _q4_k), 13: Format("Q5_K", 256, 176, None, _q5_k),
     14: Format("Q6_K", 256, 210, None, _q6_k),

@@ -6,6 +6,7 @@ into numbers within the program that reads them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from tfn import nn
 from tfn import numpy as jnp
 from tfn.array import Array
+from tfn.custom_derivatives import custom_jvp
 from tfn.errors import ArgumentError
 from tfn.llm.blocks import BY_NAME, dequantized
 
@@ -82,11 +84,48 @@ def dense(weight: Weight) -> Array:
     return weight if weight.dtype == "float32" else weight.astype("float32")
 
 
+FEW_ROWS = 8
+"""Inputs up to which each is multiplied by integers; more take weights from panels of floats."""
+
+
 def product(x: Array, weight: Weight) -> Array:
-    """Products (..., rows) of inputs (..., columns) with the rows of a weight (rows, columns)."""
+    """Products (..., rows) of inputs (..., columns) with the rows of a weight (rows, columns).
+
+    Inputs of blocks of integers are rounded to 8 bits, with a scale for as many as are in a block.
+    """
     if isinstance(weight, Adapted):
         return product(x, weight.base) + weight.scale * (x @ weight.down.T) @ weight.up.T
+    if isinstance(weight, Blocks) and BY_NAME[weight.format].codes is not None:
+        return _coded_product(x, weight.raw, weight.format)
     return x @ dense(weight).T
+
+
+@partial(custom_jvp, nondiff_argnums=(2,))
+def _coded_product(x: Array, raw: Array, name: str) -> Array:
+    """Products of rounded inputs with blocks of integers; their slopes are those of the weights."""
+    form = BY_NAME[name]
+    assert form.codes is not None
+    scale, codes, least = form.codes(raw)
+    blocks = x.reshape(-1, *codes.shape[1:])
+    step = jnp.abs(blocks).max(-1, keepdims=True) / 127
+    rounded = jnp.round(blocks * jnp.where(step == 0, 0, 1 / step)).astype("int8")
+    if len(blocks) > FEW_ROWS:
+        numbers = (rounded.astype("float32") * step).reshape(x.shape)
+        return numbers @ dequantized(raw, form).T
+    each = []
+    for row, by in zip(rounded.astype("int32"), step):
+        sums = (codes.astype("int32") * row).sum(-1, keepdims=True).astype("float32") * (scale * by)
+        if least is not None:
+            sums = sums - least * (row.sum(-1, keepdims=True).astype("float32") * by)
+        each.append(sums.sum((-1, -2)))
+    return jnp.stack(each).reshape(*x.shape[:-1], -1)
+
+
+@_coded_product.defjvp
+def _coded_product_jvp(name: str, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    x, raw = primals
+    slope = tangents[0] @ dequantized(raw, BY_NAME[name]).T
+    return _coded_product(x, raw, name), slope
 
 
 def rows(weight: Weight, index: Array) -> Array:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
+from tfn.dtypes import INT32, int8
 from tfn.lower.fuse.policies import MIN_CACHED_ELEMENTS
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Program
@@ -139,3 +140,20 @@ def test_windows_with_strides_are_stored_for_two_readers(step: int, count: int) 
         y = build.maximum(y, part(i, j))
     flat = build.reshape(y, (y.size,))
     assert launches(flat + 1.0, build.add_up(y, (0,))) == count
+
+
+def test_a_sum_of_sums_that_several_kernels_read_is_one_kernel() -> None:
+    """The inner sums have one reader, once what is computed of them has a buffer."""
+    x, scale = p(0, 200, 6, 32), p(1, 200, 6)
+    sums = build.reduce(build.reduce(x * p(2, 200, 6, 32), Op.ADD, (2,)) * scale, Op.ADD, (1,))
+    total = build.reduce(sums, Op.MAX, (0,))
+    assert launches(sums - build.broadcast_to(total, (200,))) == 3
+
+
+def test_of_a_value_that_is_widened_the_narrow_one_is_stored() -> None:
+    narrow = build.cast(build.unary(Op.TANH, p(0, 40, 64)) * 100.0, int8.dtype)
+    wide = build.cast(narrow, INT32)
+    rows, columns = (build.reduce(wide, Op.ADD, (axis,)) for axis in (1, 0))
+    assert_matches_oracle([rows, columns])
+    lowered = program([rows, columns])
+    assert (len(lowered.kernels), lowered.arena_bytes) == (3, 40 * 64)

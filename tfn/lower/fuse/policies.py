@@ -94,11 +94,17 @@ def unfused_reductions(analysis: FusionAnalysis) -> set[UOp]:
     stored: dict[UOp, str] = {}
     contractions: dict[UOp, UOp] = {}
     prefixes: dict[UOp, list[frozenset[Access]]] = {}
+    later: set[UOp] = set()  # of values that are to be stored now: their kernels are analysed next
     for node in reversed(analysis.order):
-        if node.op in REDUCTIONS:
+        users = analysis.consumers.get(node, ())
+        if users and node not in analysis.barriers and later.issuperset(users):
+            later.add(node)
+        elif node.op in REDUCTIONS:
             obstacle = _obstacle(analysis, node, contractions, prefixes)
             if obstacle:
-                stored[_epilogue_end(analysis, node)] = obstacle
+                end = _epilogue_end(analysis, node)
+                stored[end] = obstacle
+                later |= {end} - analysis.barriers
     return _new(analysis, "unfused-reductions", stored)
 
 
@@ -160,7 +166,7 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
     stored: dict[UOp, str] = {}
     for node in analysis.order:
         readers = analysis.access_maps.get(node, {})
-        if len(readers) < 2 or node.op not in ELEMENTWISE:
+        if len(readers) < 2 or node.op not in ELEMENTWISE or _widens(node):
             continue
         spared_passes = (len(readers) - 1) * (_passes(analysis, node) - 1)
         most = analysis.cache_bytes // node.dtype.itemsize
@@ -179,8 +185,8 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
             why.append(f"together they would read {arrays}")
         if why:
             # A consumer that the same kernels read is the better place: less is left to compute.
-            users = (analysis.access_maps.get(u, {}) for u in analysis.consumers.get(node, ()))
-            if all(kernels.keys() != readers.keys() for kernels in users):
+            users = [u for u in analysis.consumers.get(node, ()) if not _widens(u)]
+            if all(analysis.access_maps.get(u, {}).keys() != readers.keys() for u in users):
                 stored[node] = f"{len(readers)} kernels read it; {', and '.join(why)}"
     return _new(analysis, "expensive-to-recompute", stored)
 
@@ -202,6 +208,11 @@ def _passes(analysis: FusionAnalysis, node: UOp) -> int:
     reads = Counter(u for u, _ in parts[node])
     large = sum(min(count, u.size // node.size) for u, count in reads.items())
     return large + len(analysis.inputs[node] - reads.keys())
+
+
+def _widens(u: UOp) -> bool:
+    """Whether a node only makes a value wider: that is stored as it is before."""
+    return u.op is Op.CAST and u.src[0].dtype.itemsize < u.dtype.itemsize
 
 
 def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
