@@ -29,6 +29,7 @@ from tfn.errors import ArgumentError, ShapeError
 from tfn.extend import frozen, integer, one_of
 from tfn.nn.hosts import Hosts
 from tfn.nn.permutation import Permutation
+from tfn.nn.store import Stored
 from tfn.random import KeyLike
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
@@ -49,9 +50,9 @@ class Batches:
 
     Attributes:
         arrays: a tree of arrays of one length: in memory, or mapped (``numpy.load(path,
-            mmap_mode="r")``, ``numpy.memmap``, `nn.state.mapped`), of which only the rows of a
-            batch are read; a file must not be cut short while it is mapped.  The rows may be
-            windows of a long text that overlap:
+            mmap_mode="r")``, ``numpy.memmap``, `nn.state.mapped`) or in a store
+            (`nn.store.Stored`), of which only the rows of a batch are read; a file must not be cut
+            short while it is mapped.  The rows may be windows of a long text that overlap:
             ``numpy.lib.stride_tricks.sliding_window_view(text, length)`` copies nothing.
         size: rows in a batch, of all hosts together.  Fewer rows than that at the end of an epoch
             are left out: in an order that changes they are others each time.  To use all of them,
@@ -229,8 +230,8 @@ class _InPlace:
 
 
 def _take(x: object, rows: Rows) -> Rows:
-    """Returns rows of an array; of one that is mapped, read in the order of the file."""
-    if not isinstance(x, np.memmap):
+    """Returns rows of an array; of one that is mapped, or in a store, in the order of the file."""
+    if not isinstance(x, (np.memmap, Stored)):
         return np.asarray(x)[rows]
     order = np.argsort(rows)
     out = np.empty((len(rows), *x.shape[1:]), x.dtype)
