@@ -49,6 +49,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tfn.nn.data",
         "tfn.nn.state",
         "tfn.nn.checkpoint",
+        "tfn.nn.store",
         "tfn.nn.hosts",
         "tfn.nn.permutation",
         "tfn.nn.progress",

@@ -48,7 +48,7 @@ ANNEXES: dict[str, tuple[str, ...]] = {
     "compat":       ("compat/",),
     "cuda":         ("hw/cuda/",),
     "checkpoints":  ("nn/checkpoint/", "nn/data", "nn/fields", "nn/hosts", "nn/permutation",
-                     "nn/safetensors", "nn/state"),
+                     "nn/safetensors", "nn/state", "nn/store/"),
     "distributed":  ("distributed/",),
     "dsp":          ("hw/dsp/",),
     "experimental": ("experimental/",),
@@ -86,6 +86,7 @@ OWNED = {
     "torch",
     "starlette",
     "uvicorn",
+    "blake3",
 }
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 

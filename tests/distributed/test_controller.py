@@ -29,7 +29,7 @@ from tfn.errors import (
     HostError,
     WorkerLostError,
 )
-from tfn.nn.checkpoint import Checkpoints, folder, read, verify
+from tfn.nn.checkpoint import Checkpoints, read, steps, verify
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
 
@@ -267,7 +267,7 @@ def test_a_save_that_fails_is_written_again(
 ) -> None:
     x = put(np.arange(8, dtype="float32"), mesh, "d")
     checkpoints = Checkpoints(tmp_path, timeout_s=60.0)
-    monkeypatch.setattr(folder.manifests, "write", lambda *_: exec("raise OSError('full')"))
+    monkeypatch.setattr(steps.manifests, "write", lambda *_: exec("raise OSError('full')"))
     with pytest.raises(OSError, match="full"):
         checkpoints.save(1, x + 1)
     monkeypatch.undo()

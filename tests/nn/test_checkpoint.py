@@ -19,7 +19,7 @@ from tfn.config import config
 from tfn.dtypes import ALL
 from tfn.errors import DamagedError, HostError, StateError
 from tfn.nn import state
-from tfn.nn.checkpoint import Checkpoints, __main__, folder, load, read, verify
+from tfn.nn.checkpoint import Checkpoints, __main__, load, read, steps, verify
 from tfn.nn.checkpoint.files import write_pieces
 from tfn.nn.hosts import Hosts
 from tfn.random import key
@@ -129,7 +129,7 @@ def test_a_host_with_a_full_disk_is_named_to_all(
         checkpoints.save(4 if full else 3, tree)
         return checkpoints.steps()
 
-    monkeypatch.setattr(folder, "write_pieces", write)
+    monkeypatch.setattr(steps, "write_pieces", write)
     full = False
     assert together(save) == [[3], [3]]
     full = True

@@ -17,6 +17,7 @@ Files in reading order:
     safetensors    files of named arrays: bytes, headers, checksums
     fields         static fields of modules as texts in files
     state          trees of arrays in files of the format safetensors
+    store          blocks named by their digests, on one or many hosts
     hosts          the processes that train together, and their agreements
     checkpoint     checkpoints of a run, of any mesh and number of hosts, written meanwhile
     permutation    orders of rows that no memory holds
@@ -24,7 +25,7 @@ Files in reading order:
     writers        numbers of a training loop in CSV files and event files of TensorBoard
     progress       a progress bar with losses and speed, log lines, and plots of them
 
-The last eight are loaded at their first use.  All files use the public API of tfn.
+The last nine are loaded at their first use.  All files use the public API of tfn.
 """
 
 # ruff: noqa: I001  (reading order)
@@ -149,4 +150,5 @@ with _on_demand(globals()):
     from tfn.nn import progress as progress
     from tfn.nn import quantize as quantize
     from tfn.nn import state as state
+    from tfn.nn import store as store
     from tfn.nn import writers as writers

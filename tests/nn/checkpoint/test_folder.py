@@ -22,7 +22,7 @@ from tfn import numpy as jnp
 from tfn._support import files as support_files
 from tfn.errors import ArgumentError, DamagedError, StateError
 from tfn.nn import state
-from tfn.nn.checkpoint import Checkpoints, folder, read
+from tfn.nn.checkpoint import Checkpoints, read, steps
 from tfn.nn.checkpoint.files import write_pieces
 from tfn.nn.data import Position
 from tfn.random import key
@@ -280,7 +280,7 @@ def test_two_writers_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     one, two = Checkpoints(tmp_path, asynchronous=True), Checkpoints(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "write_pieces", slow)
+        patch.setattr(steps, "write_pieces", slow)
         one.save(3, FIRST)
         assert begun.wait(20)
         for step in (2, 3, 4):

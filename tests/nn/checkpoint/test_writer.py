@@ -13,7 +13,7 @@ import pytest
 
 import tfn
 from tfn import numpy as jnp
-from tfn.nn.checkpoint import Checkpoints, folder
+from tfn.nn.checkpoint import Checkpoints, steps
 from tfn.nn.checkpoint.files import write_pieces
 from tfn.nn.checkpoint.writer import Writer
 
@@ -54,7 +54,7 @@ def test_the_run_goes_on_while_a_thread_writes(
 ) -> None:
     """Steps that are given the arrays that are being written do not change what is written."""
     gate = Gate()
-    monkeypatch.setattr(folder, "write_pieces", gate)
+    monkeypatch.setattr(steps, "write_pieces", gate)
     step = tfn.jit(lambda w: w + 1, donate_argnums=0)
     w, plain = jnp.zeros(100_000), np.zeros(10)
     with Checkpoints(tmp_path, asynchronous=True) as checkpoints:
@@ -83,7 +83,7 @@ def folder_load(checkpoints: Checkpoints, step: int) -> Any:
 def test_one_save_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second waits for the first: no more than one checkpoint is held."""
     gate = Gate()
-    monkeypatch.setattr(folder, "write_pieces", gate)
+    monkeypatch.setattr(steps, "write_pieces", gate)
     checkpoints = Checkpoints(tmp_path, asynchronous=True)
     checkpoints.save(1, FIRST)
     second = threading.Thread(target=checkpoints.save, args=(2, FIRST))
@@ -111,7 +111,7 @@ def test_an_error_of_the_thread_is_raised_by_the_next_call(
         "exit": lambda: checkpoints.__exit__(None, None, None),
     }
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "write_pieces", full)
+        patch.setattr(steps, "write_pieces", full)
         checkpoints.save(1, FIRST)
         with pytest.raises(OSError, match="No space left"):
             calls[then]()
@@ -165,7 +165,7 @@ if sys.argv[2] == "full":
     checkpoints.wait()
     def full(*args):
         raise OSError(28, "No space left on device")
-    checkpoint.folder.write_pieces = full
+    checkpoint.steps.write_pieces = full
     checkpoints.save(2, {"w": jnp.zeros(3)})
 """
 

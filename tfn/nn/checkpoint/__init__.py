@@ -2,6 +2,8 @@
 
 Files in reading order:
     folder    the checkpoints of a run: save, resume, and which are kept
+    steps     their files in a folder
+    stored    their blocks in a store
     pieces    which process writes which part of which array
     files     files of pieces: written, read back, read in part
     manifest  where all pieces are, their digests, and what else is known, as data
@@ -23,5 +25,5 @@ with _on_demand(globals()):
     from tfn.nn.checkpoint.convert import to_file as to_file
     from tfn.nn.checkpoint.convert import verify as verify
     from tfn.nn.checkpoint.manifest import Manifest as Manifest
-    from tfn.nn.checkpoint.manifest import read as read
+    from tfn.nn.checkpoint.stored import read as read
     from tfn.nn.checkpoint import workers as workers

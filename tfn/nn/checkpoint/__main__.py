@@ -5,6 +5,7 @@ python -m tfn.nn.checkpoint verify run                            read all bytes
 python -m tfn.nn.checkpoint verify run/step-000000300 model.safetensors
 python -m tfn.nn.checkpoint convert run/step-000000300 model.safetensors
 python -m tfn.nn.checkpoint convert model.safetensors run --files 8 --step 300
+python -m tfn.nn.checkpoint convert run/step-000000300 store/run  into a store, and back
 
 The exit status is 0; 1 if a checkpoint is damaged; 2 if what was asked cannot be done.
 """
@@ -22,7 +23,10 @@ from rich.table import Table
 from tfn.errors import StateError, TfnError
 from tfn.nn.checkpoint import convert
 from tfn.nn.checkpoint.folder import Checkpoints
-from tfn.nn.checkpoint.manifest import NAME, Manifest, quick_check, read
+from tfn.nn.checkpoint.manifest import NAME, Manifest, quick_check
+from tfn.nn.checkpoint.steps import STEP
+from tfn.nn.checkpoint.stored import read
+from tfn.nn.store import Store, located
 
 OK, DAMAGED, WRONG = 0, 1, 2
 """Values of the exit status."""
@@ -71,10 +75,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _checkpoints(path: Path) -> list[Path]:
-    """The checkpoints that a path means: one, or those of the folder of a run, the oldest first."""
-    if not path.exists():
+    """The checkpoints that a path means: one, or those of a run, or of all runs of a store."""
+    place = located(path)
+    if place is not None and not place[1]:
+        names = Store(place[0], create=False).ls()
+        return [path / name for name in names if STEP.fullmatch(name.rpartition("/")[2])]
+    if place is None and not path.exists():
         raise FileNotFoundError(f"there is no {path}")
-    if not path.is_dir() or (path / NAME).exists():
+    if path.is_file() or (path / NAME).exists() or (place and STEP.fullmatch(path.name)):
         return [path]
     checkpoints = Checkpoints(path)
     return [checkpoints.path(step) for step in checkpoints.steps()]
@@ -90,7 +98,8 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     for path in found:
         try:
             record = read(path)
-            quick_check(path, record)
+            if located(path) is None:
+                quick_check(path, record)
         except StateError as error:
             broken += 1
             table.add_row(_step_of(path), *[""] * 6, f"[red]{error.what}")

@@ -1,6 +1,7 @@
 """Checkpoints as single files, and of other numbers of files; and what is wrong with one.
 
     run/step-000000300/{manifest.json, host-*.safetensors}  <->  model.safetensors
+    store/run/step-000000300                                <->
 
 Arrays pass through memory one at a time, whatever the size of the whole.
 """
@@ -17,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.files import sync_folder
 from tfn.errors import ArgumentError, DamagedError, StateError
 from tfn.extend import PathLike, integer
 from tfn.nn import fields, safetensors
 from tfn.nn.checkpoint import manifest as manifests
-from tfn.nn.checkpoint.files import Box, Reader, write_pieces
-from tfn.nn.checkpoint.manifest import NAME, Manifest, Piece, read
-from tfn.nn.checkpoint.pieces import LEAVES, Owned, piece_name
+from tfn.nn.checkpoint.files import Box, Reader
+from tfn.nn.checkpoint.manifest import Manifest, Piece
+from tfn.nn.checkpoint.pieces import LEAVES, Held, Owned, piece_name
+from tfn.nn.checkpoint.stored import opened, steps_of
 
 IN_MANIFEST = "tfn_numbers"  # which arrays of a single file are Python numbers in a checkpoint
 SMALL_BYTES = 1 << 16
@@ -35,7 +36,8 @@ def verify(path: PathLike) -> Manifest:
     """Reads all bytes of a checkpoint, and returns its manifest if they are what was written.
 
     Args:
-        path: of the folder of one step, or of a safetensors file that tfn wrote.
+        path: of the folder of one step, of a step in a store, or of a safetensors file that tfn
+            wrote.
 
     Raises:
         DamagedError: if they are not, or there is no checkpoint.
@@ -48,14 +50,14 @@ def verify(path: PathLike) -> Manifest:
         >>> list(verify("/tmp/tfn-example.safetensors").arrays)
         ['w']
     """
-    record = read(path)
-    if any(file.crc32 is None for file in record.files):
-        raise StateError(
-            f"{os.fspath(path)} cannot be verified",
-            got="none in its header",
-            hint="files of other libraries have no checksum",
-        )
-    with Reader(path, record) as reader:
+    with opened(path) as reader:
+        record = reader.manifest
+        if any(file.crc32 is None for file in record.files):
+            raise StateError(
+                f"{os.fspath(path)} cannot be verified",
+                got="none in its header",
+                hint="files of other libraries have no checksum",
+            )
         reader.verify_files()
         reader.verify()
     return record
@@ -68,7 +70,7 @@ def to_file(source: PathLike, target: PathLike) -> None:
     `to_checkpoint` needs on the way back.
 
     Args:
-        source: the folder of one step, or a file.
+        source: the folder of one step, a step in a store, or a file.
         target: file to write, replaced as a whole.
 
     Raises:
@@ -86,8 +88,8 @@ def to_file(source: PathLike, target: PathLike) -> None:
         >>> state.load("/tmp/tfn-example.safetensors")["w"].tolist()
         [1.0, 1.0, 1.0]
     """
-    record = read(source)
-    with Reader(source, record) as reader:
+    with opened(source) as reader:
+        record = reader.manifest
         kinds = {
             name: np.broadcast_to(np.empty((), dtype), shape)
             for name in record.names()
@@ -114,8 +116,8 @@ def to_checkpoint(
     that has the least.
 
     Args:
-        source: the folder of one step, or a file.
-        folder: of the checkpoints of a run, in which the new one is written.
+        source: the folder of one step, a step in a store, or a file.
+        folder: of the checkpoints of a run, or of the run in a store, ``store/run``.
         files: the number of files.
         step: of the new checkpoint; that of the source if None.
 
@@ -136,34 +138,37 @@ def to_checkpoint(
         'step-000000007'
     """
     count = integer("to_checkpoint", "files", files, 1)
-    record = read(source)
-    number = record.step if step is None else integer("to_checkpoint", "step", step, 0)
-    if number is None:
-        raise ArgumentError(
-            f"{os.fspath(source)} does not say of which step it is",
-            hint="give it: step=300, or --step 300",
-        )
-    target = Path(folder) / f"step-{number:09}"
-    if (target / NAME).exists():
-        raise ArgumentError(
-            f"{target} is a checkpoint already", hint="delete it, or name another folder or step"
-        )
-    with Reader(source, record) as reader:
+    with opened(source) as reader:
+        record = reader.manifest
+        number = record.step if step is None else integer("to_checkpoint", "step", step, 0)
+        if number is None:
+            raise ArgumentError(
+                f"{os.fspath(source)} does not say of which step it is",
+                hint="give it: step=300, or --step 300",
+            )
+        steps = steps_of(folder)
+        target = steps.path(number)
+        if dict(steps.found()).get(number):
+            raise ArgumentError(
+                f"{target} is a checkpoint already",
+                hint="delete it, or name another folder or step",
+            )
         if any(piece.sha256 is None for e in record.arrays.values() for piece in e.pieces):
             reader.verify_files()
         record = _with_numbers(record, reader)
         token = os.urandom(4).hex()
-        target.mkdir(parents=True, exist_ok=True)
-        sync_folder(folder)
-        written = [
-            write_pieces(target / f"host-{i:05}-of-{count:05}-{token}.safetensors", owned, token)
-            for i, owned in enumerate(_divided(record, reader, count))
-        ]
-        reader.verify()
-    blank = manifests.empty(number, token)
-    same = {name: getattr(record, name) for name in ("metadata", *LEAVES)}
-    blank = blank._replace(**same)
-    manifests.write(target, manifests.filled(blank, written))
+        same = {name: getattr(record, name) for name in ("metadata", *LEAVES)}
+        blank = manifests.empty(number, token)._replace(**same)
+        steps.root.mkdir(parents=True, exist_ok=True)
+        steps.begin(number)
+        with steps.writing():
+            payloads = [
+                steps.write(number, held, token, i, count)
+                for i, owned in enumerate(_divided(record, reader, count))
+                for held in [Held({}, {}, (), record.arrays, {}, owned, [])]
+            ]
+            reader.verify()
+            steps.commit(number, blank, payloads)
     return target
 
 

@@ -19,7 +19,7 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -173,13 +173,13 @@ class Reader:
         ([[6.0, 7.0, 8.0]], 24)
     """
 
-    def __init__(self, path: PathLike, manifest: Manifest) -> None:
+    def __init__(self, path: PathLike, manifest: Manifest, source: Source | None = None) -> None:
         self.manifest = manifest
         self.bytes_read = 0
         self.verified: set[tuple[int, str]] = set()
-        self._folder = Path(path) if Path(path).is_dir() else Path(path).parent
+        self._place = Path(path)
+        self._source = source or _Files(path, manifest)
         self._values = values(manifest)
-        self._open: dict[int, _Opened] = {}
         self._lock = threading.RLock()  # parts are read by several threads
 
     def __enter__(self) -> Reader:
@@ -191,9 +191,7 @@ class Reader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for opened in self._open.values():
-            os.close(opened.descriptor)
-        self._open.clear()
+        self._source.close()
 
     def type_of(self, name: str) -> tuple[Shape, np.dtype[Any]]:
         """The shape and the dtype of an array."""
@@ -240,7 +238,7 @@ class Reader:
             most = safetensors.LARGEST_BYTES.get(dtype)
             if most is not None and out.view(np.uint8).max(initial=0) > most:
                 raise DamagedError(
-                    f"{self._folder} is damaged", got=f"{name} of {dtype} holds more than {most}"
+                    f"{self._place} is damaged", got=f"{name} of {dtype} holds more than {most}"
                 )
             out.flags.writeable = False
         return outs
@@ -270,11 +268,11 @@ class Reader:
     def _fill(self, out: Data, box: Box, piece: Piece, both: Box, dtype: np.dtype[Any]) -> None:
         """Read what a part needs of a piece, and no more."""
         target = _part(out, both, box)
-        opened, begin = self._place(piece, dtype)
         source = _within(both, (piece.start, piece.shape))
         for read in _reads(source, piece.shape, dtype.itemsize):
             raw = np.empty((read.rows - 1) * read.stride_bytes + read.run_bytes, np.uint8)
-            self._pread(opened, raw, begin + read.offset)
+            self._source.read(piece, dtype, raw, read.offset)
+            self._count(raw.size)
             strides = (read.stride_bytes, 1)
             runs = np.lib.stride_tricks.as_strided(raw, (read.rows, read.run_bytes), strides)
             rows = target[None][read.to]
@@ -282,68 +280,16 @@ class Reader:
 
     def _read_whole(self, piece: Piece, dtype: np.dtype[Any], out: Data | None) -> None:
         """Read a piece to memory, or only to verify it."""
-        opened, begin = self._place(piece, dtype)
-        raw, digest = None if out is None else out.reshape(-1).view(np.uint8), hashlib.sha256()
-        size_bytes = prod(piece.shape) * dtype.itemsize
-        memory = np.empty(min(READ_BYTES, size_bytes), np.uint8) if raw is None else raw
-        for at in range(0, size_bytes, READ_BYTES):
-            place = 0 if raw is None else at
-            some = memory[place : place + min(READ_BYTES, size_bytes - at)]
-            self._pread(opened, some, begin + at)
-            if piece.sha256 is not None:
-                digest.update(some.data)
+        raw = None if out is None else out.reshape(-1).view(np.uint8)
+        self._source.whole(piece, dtype, raw)
+        self._count(prod(piece.shape) * dtype.itemsize)
         if piece.sha256 is not None:
-            if digest.hexdigest() != piece.sha256:
-                raise DamagedError(
-                    f"{opened.path} is damaged",
-                    got=f"another digest of {piece.name} than the manifest has",
-                    hint="it was altered after it was written, by a disk or by another program",
-                )
             with self._lock:
                 self.verified.add((piece.file, piece.name))
 
-    def _pread(self, opened: _Opened, raw: Data, offset: int) -> None:
-        """Fill memory from a place of a file."""
-        view, done = raw.data, 0
-        while done < len(view):
-            n = os.preadv(opened.descriptor, [view[done:]], offset + done)
-            if not n:
-                raise DamagedError(f"{opened.path} was cut off")
-            done += n
+    def _count(self, size_bytes: int) -> None:
         with self._lock:
-            self.bytes_read += done
-
-    def _place(self, piece: Piece, dtype: np.dtype[Any]) -> tuple[_Opened, int]:
-        """The file of a piece, opened, and the offset of its first byte."""
-        with self._lock:
-            if piece.file not in self._open:
-                self._open[piece.file] = self._opened(self.manifest.files[piece.file])
-            opened = self._open[piece.file]
-        place = opened.contents.places.get(piece.name)
-        if place is None or (place.shape, place.dtype) != (piece.shape, dtype):
-            raise DamagedError(
-                f"{opened.path} is not the file of its manifest",
-                got=f"{piece.name} is {place and (place.dtype.name, place.shape)} in it",
-                hint=f"{dtype.name}{list(piece.shape)} was written",
-            )
-        return opened, opened.contents.start + place.begin
-
-    def _opened(self, file: File) -> _Opened:
-        path = self._folder / file.name
-        try:
-            with parsing(path, "file of a checkpoint", DamagedError):
-                contents = safetensors.contents(path)
-        except FileNotFoundError:
-            raise DamagedError(f"{path} is gone") from None
-        except StateError as error:
-            raise DamagedError(error.what, got=error.got, hint=error.hint) from error
-        header = file.header_sha256 and _header_sha256(path, contents)
-        if (contents.checksum, header) != (file.crc32, file.header_sha256):
-            raise DamagedError(
-                f"{path} is not the file of its manifest",
-                got=f"checksum {contents.checksum}, {file.crc32} was written, or another header",
-            )
-        return _Opened(path, os.open(path, os.O_RDONLY), contents)
+            self.bytes_read += size_bytes
 
     def verify(self, share: slice = slice(None)) -> None:
         """Reads the pieces that have not been verified yet, and compares their digests.
@@ -376,7 +322,103 @@ class Reader:
         Raises:
             DamagedError: for the first that is not what was written.
         """
-        for number, file in enumerate(self.manifest.files):
+        self._source.verify_files()
+
+
+class Source(Protocol):
+    """The bytes of pieces."""
+
+    def read(self, piece: Piece, dtype: np.dtype[Any], out: Data, offset: int) -> None:
+        """Fill memory with bytes of a piece, from an offset on."""
+
+    def whole(self, piece: Piece, dtype: np.dtype[Any], out: Data | None) -> None:
+        """Fill memory with all bytes of a piece, which are verified, or only verify them."""
+
+    def verify_files(self) -> None:
+        """Verify what no digest of a piece covers."""
+
+    def close(self) -> None:
+        """Close all files."""
+
+
+class _Files:
+    """The bytes of pieces in the files beside a manifest."""
+
+    def __init__(self, path: PathLike, manifest: Manifest) -> None:
+        self._folder = Path(path) if Path(path).is_dir() else Path(path).parent
+        self._manifest = manifest
+        self._open: dict[int, _Opened] = {}
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        for opened in self._open.values():
+            os.close(opened.descriptor)
+        self._open.clear()
+
+    def read(self, piece: Piece, dtype: np.dtype[Any], out: Data, offset: int) -> None:
+        opened, begin = self._place(piece, dtype)
+        self._pread(opened, out, begin + offset)
+
+    def whole(self, piece: Piece, dtype: np.dtype[Any], out: Data | None) -> None:
+        opened, begin = self._place(piece, dtype)
+        digest, size_bytes = hashlib.sha256(), prod(piece.shape) * dtype.itemsize
+        memory = np.empty(min(READ_BYTES, size_bytes), np.uint8) if out is None else out
+        for at in range(0, size_bytes, READ_BYTES):
+            place = 0 if out is None else at
+            some = memory[place : place + min(READ_BYTES, size_bytes - at)]
+            self._pread(opened, some, begin + at)
+            if piece.sha256 is not None:
+                digest.update(some.data)
+        if piece.sha256 is not None and digest.hexdigest() != piece.sha256:
+            raise DamagedError(
+                f"{opened.path} is damaged",
+                got=f"another digest of {piece.name} than the manifest has",
+                hint="it was altered after it was written, by a disk or by another program",
+            )
+
+    def _pread(self, opened: _Opened, raw: Data, offset: int) -> None:
+        """Fill memory from a place of a file."""
+        view, done = raw.data, 0
+        while done < len(view):
+            n = os.preadv(opened.descriptor, [view[done:]], offset + done)
+            if not n:
+                raise DamagedError(f"{opened.path} was cut off")
+            done += n
+
+    def _place(self, piece: Piece, dtype: np.dtype[Any]) -> tuple[_Opened, int]:
+        """The file of a piece, opened, and the offset of its first byte."""
+        with self._lock:
+            if piece.file not in self._open:
+                self._open[piece.file] = self._opened(self._manifest.files[piece.file])
+            opened = self._open[piece.file]
+        place = opened.contents.places.get(piece.name)
+        if place is None or (place.shape, place.dtype) != (piece.shape, dtype):
+            raise DamagedError(
+                f"{opened.path} is not the file of its manifest",
+                got=f"{piece.name} is {place and (place.dtype.name, place.shape)} in it",
+                hint=f"{dtype.name}{list(piece.shape)} was written",
+            )
+        return opened, opened.contents.start + place.begin
+
+    def _opened(self, file: File) -> _Opened:
+        path = self._folder / file.name
+        try:
+            with parsing(path, "file of a checkpoint", DamagedError):
+                contents = safetensors.contents(path)
+        except FileNotFoundError:
+            raise DamagedError(f"{path} is gone") from None
+        except StateError as error:
+            raise DamagedError(error.what, got=error.got, hint=error.hint) from error
+        header = file.header_sha256 and _header_sha256(path, contents)
+        if (contents.checksum, header) != (file.crc32, file.header_sha256):
+            raise DamagedError(
+                f"{path} is not the file of its manifest",
+                got=f"checksum {contents.checksum}, {file.crc32} was written, or another header",
+            )
+        return _Opened(path, os.open(path, os.O_RDONLY), contents)
+
+    def verify_files(self) -> None:
+        for number, file in enumerate(self._manifest.files):
             if number not in self._open:
                 self._open[number] = self._opened(file)
             if file.crc32 is not None:

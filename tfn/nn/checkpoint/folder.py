@@ -15,33 +15,27 @@ import errno
 import fcntl
 import operator
 import os
-import re
-import shutil
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tfn._support.files import sync_folder, unfinished
 from tfn.errors import ArgumentError, DamagedError, HostError, StateError
-from tfn.extend import PathLike, platforms
+from tfn.extend import PathLike, integer, platforms
 from tfn.nn import safetensors, state
 from tfn.nn.checkpoint import manifest as manifests
-from tfn.nn.checkpoint.files import Reader, write_pieces
-from tfn.nn.checkpoint.manifest import NAME, File, Piece, Written
 from tfn.nn.checkpoint.pieces import Held, hold
 from tfn.nn.checkpoint.restore import load, restored, verify
+from tfn.nn.checkpoint.steps import Steps
+from tfn.nn.checkpoint.stored import AGE_SECONDS, opened, steps_of
 from tfn.nn.checkpoint.writer import Writer
 from tfn.nn.hosts import Decide, Hosts, agree
+from tfn.nn.store import Store
 
 T = TypeVar("T")
-STEP = re.compile(r"step-([0-9]{9}|[1-9][0-9]{9,})")
-OF_BEFORE = re.compile(STEP.pattern + r"\.safetensors")  # checkpoints of tfn 0.1: single files
 MEETING = ".meeting"  # where hosts agree
-TIMEOUT_SECONDS = 600.0
-"""Hosts that save together wait so long for each other: the slowest disk of a thousand."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,10 @@ class Checkpoints:
             until they are on the disk, memory has them, and what the next steps make, once each.
         hosts: the processes that save together; those that tfn knows if None.
         timeout_s: seconds in which hosts wait for each other.
+        keep_every: steps that this divides are kept, however many there are; none if None.
+        store: a `tfn.nn.store.Store`, or its folder, in which arrays that have not changed since
+            another step, or are those of another run, are not written again; `folder` is then the
+            name of the run in it.  None for files of their own.
 
     Example:
         >>> import tempfile
@@ -72,7 +70,9 @@ class Checkpoints:
     keep: int = 3
     asynchronous: bool = False
     hosts: Hosts | None = None
-    timeout_s: float = TIMEOUT_SECONDS
+    timeout_s: float = AGE_SECONDS
+    keep_every: int | None = None
+    store: Store | str | os.PathLike[str] | None = None
     _writer: Writer = field(default_factory=Writer, init=False, repr=False, compare=False)
     _passed_over: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
 
@@ -82,16 +82,21 @@ class Checkpoints:
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.wait()
 
+    @cached_property
+    def _steps(self) -> Steps:
+        """Where the checkpoints are."""
+        return steps_of(self.folder, self.store, self.timeout_s)
+
     @property
     def _hosts(self) -> Hosts:
         return self.hosts or Hosts.here()
 
     def _agree(self, topic: str, payload: Any, decide: Decide, hosts: Hosts | None = None) -> Any:
-        place = Path(self.folder) / MEETING
+        place = self._steps.root / MEETING
         return agree(place, hosts or self._hosts, topic, payload, decide, self.timeout_s)
 
     def path(self, step: int) -> Path:
-        """Returns the folder of a step, or its file, if tfn 0.1 wrote it.
+        """Returns the path of a step, as `load` takes it: its folder, or where it is in a store.
 
         Raises:
             ArgumentError: if the step is no integer, or negative.
@@ -103,32 +108,17 @@ class Checkpoints:
                 got=f"step {step!r}",
                 hint="give how many steps were made, an int",
             )
-        path = Path(self.folder) / f"step-{number:09}"
-        before = path.with_name(path.name + ".safetensors")
-        return before if before.exists() and not (path / NAME).exists() else path
+        return self._steps.path(number)
 
     def steps(self) -> list[int]:
         """Returns the steps that have a checkpoint, the oldest first."""
-        return sorted(step for step, whole in self._found() if whole)
-
-    def _found(self) -> list[tuple[int, bool]]:
-        """The steps that something is there of, and whether its writer came to its end."""
-        try:
-            names = os.listdir(self.folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        found: dict[int, bool] = {}
-        for match in filter(None, map(STEP.fullmatch, names)):
-            found[int(match[1])] = (Path(self.folder) / match[0] / NAME).exists()
-        for match in filter(None, map(OF_BEFORE.fullmatch, names)):
-            found[int(match[1])] = True
-        return [*found.items()]
+        return sorted(step for step, whole in self._steps.found() if whole)
 
     def clear(self) -> None:
         """Deletes all checkpoints, so that a run begins anew."""
         self.wait()
-        for step, _ in self._found():
-            _delete(Path(self.folder) / f"step-{step:09}")
+        for step, _ in self._steps.found():
+            self._steps.delete(step)
 
     def wait(self) -> None:
         """Waits until the checkpoint that is being written is whole.
@@ -162,6 +152,8 @@ class Checkpoints:
         self.wait()
         steps = [other for other in self.steps() if other not in self._passed_over]
         keep, number = _count(self.keep), _count(step)
+        if self.keep_every is not None:
+            integer("Checkpoints", "keep_every", self.keep_every, 1)
         assert number is not None
         if (steps and steps[-1] > number) or not keep:
             raise ArgumentError(
@@ -173,12 +165,12 @@ class Checkpoints:
         hosts = self._hosts if cluster is None else Hosts.of(cluster)
         texts = safetensors.checked_texts(metadata or {})
         held = hold(pytree, hosts, copy=self.asynchronous)
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
-        lock = _Lock(self.folder) if not hosts.index else None
+        self._steps.root.mkdir(parents=True, exist_ok=True)
+        lock = _Lock(self._steps.root) if not hosts.index else None
         topic = f"save step {number}"
         if cluster is not None:  # a worker may still wait for a save that has failed here
             topic += f" ({os.urandom(4).hex()})"
-            folder = os.path.abspath(self.folder)
+            folder = os.path.abspath(self._steps.path(number).parent)
             cluster.save(folder, number, topic, self.timeout_s, held.others)
 
         def write() -> None:
@@ -205,46 +197,37 @@ class Checkpoints:
         topic: str = "",
     ) -> None:
         """Writes the pieces of this host; host 0 writes the manifest, when all have; see `save`."""
-        hosts = hosts or self._hosts
-        folder, token = Path(self.folder) / f"step-{step:09}", os.urandom(4).hex()
-        path = folder / f"host-{hosts.index:05}-of-{hosts.count:05}-{token}.safetensors"
-        decide = lambda payloads: self._commit(folder, step, held, texts, token, payloads)
+        hosts, steps, token = hosts or self._hosts, self._steps, os.urandom(4).hex()
+        decide = lambda payloads: self._commit(step, held, texts, token, payloads)
         try:
-            folder.mkdir(exist_ok=True)
-            sync_folder(self.folder)
-            payload, cause = _payload(path, held, token)
-            if cause is not None and hosts.count == 1:
-                raise cause
-            try:
-                self._agree(topic or f"save step {step}", payload, decide, hosts)
-            except HostError as error:
-                raise (cause or error) from None
+            steps.begin(step)
+            with steps.writing():
+                write = lambda: steps.write(step, held, token, hosts.index, hosts.count)
+                payload, cause = _payload(write)
+                if cause is not None and hosts.count == 1:
+                    raise cause
+                try:
+                    self._agree(topic or f"save step {step}", payload, decide, hosts)
+                except HostError as error:
+                    raise (cause or error) from None
         except BaseException:
             # Of several hosts, host 0 may yet name the file in its manifest.
-            if hosts.count == 1 and path.name not in _files_of(folder):
-                path.unlink(missing_ok=True)
-                with suppress(OSError):  # of a save before there may be others
-                    folder.rmdir()
+            if hosts.count == 1:
+                steps.discard(step, token)
             raise
         if not hosts.index:
             self._passed_over.discard(step)
             self._prune(step, keep)
 
     def _commit(
-        self,
-        folder: Path,
-        step: int,
-        held: Held,
-        texts: Mapping[str, str],
-        token: str,
-        payloads: list[Any],
+        self, step: int, held: Held, texts: Mapping[str, str], token: str, payloads: list[Any]
     ) -> str:
         """Writes the manifest of what all hosts have written."""
         failed = [f"host {i}: {p['error']}" for i, p in enumerate(payloads) if "error" in p]
         if failed:
             raise HostError(f"step {step} was not saved by all hosts", got="; ".join(failed))
         empty = manifests.empty(step, token)._replace(metadata=dict(texts), **held.leaves())
-        manifests.write(folder, manifests.filled(empty, list(map(_written, payloads))))
+        self._steps.commit(step, empty, payloads)
         return token
 
     def _prune(self, newest: int, keep: int) -> None:
@@ -253,34 +236,19 @@ class Checkpoints:
         The one that has just been written was read back from the disk; of those before it, one
         that is damaged does not count.
         """
-        found, kept = sorted(self._found(), reverse=True), 0
+        steps, kept = self._steps, 0
+        found = sorted(steps.found(), reverse=True)
         for step, whole in found:
             if step > newest:
                 continue  # another host may be writing it
-            if kept >= keep or not whole:
-                _delete(Path(self.folder) / f"step-{step:09}")
-            elif step == newest or not self._broken(step):
+            if whole and self.keep_every and step % self.keep_every == 0:
+                kept += kept < keep and (step == newest or not steps.broken(step))
+            elif kept >= keep or not whole:
+                if not steps.pinned(step):
+                    steps.delete(step)
+            elif step == newest or not steps.broken(step):
                 kept += 1
-        self._sweep(newest)
-
-    def _broken(self, step: int) -> bool:
-        """Whether files of a checkpoint are missing, or shorter than they were."""
-        try:
-            manifests.quick_check(self.path(step), manifests.read(self.path(step)))
-        except StateError:
-            return True
-        return False
-
-    def _sweep(self, step: int) -> None:
-        """Deletes files that belong to no checkpoint: of killed processes, and of saves before."""
-        path = Path(self.folder) / f"step-{step:09}"
-        used = {NAME, *_files_of(path)}
-        for name in sorted({*os.listdir(path)} - used):
-            (path / name).unlink(missing_ok=True)
-        before = path.with_name(path.name + ".safetensors")
-        before.unlink(missing_ok=True)
-        for file in unfinished(self.folder, OF_BEFORE):
-            file.unlink(missing_ok=True)
+        steps.sweep(newest)
 
     def resume(self, first: T, *, static: state.Static = "check") -> tuple[int, T]:
         """Returns the newest step that is whole and its tree; step 0 and `first` if there is none.
@@ -341,7 +309,7 @@ class Checkpoints:
             found, result = self._newest(template, "there is no other", only, at, static)
             if found is not None:
                 return result
-        elif self.path(step).exists():
+        elif _count(step) in dict(self._steps.found()) or self.path(step).exists():
             return load(self.path(step), template, only=only, at=at, static=static)
         raise StateError(
             f"{os.fspath(self.folder)} has no such checkpoint",
@@ -358,7 +326,7 @@ class Checkpoints:
         static: state.Static = "check",
     ) -> tuple[int | None, Any]:
         """The newest step that is whole and its tree; a warning of those that are passed over."""
-        found = sorted(self._found(), reverse=True)
+        found = sorted(self._steps.found(), reverse=True)
         whole = [step for step, is_whole in found if is_whole]
         if self._hosts.count > 1:  # all take what host 0 sees, whatever their view of the folder
             whole = self._agree("which checkpoints there are", None, lambda _: whole)
@@ -390,12 +358,12 @@ class Checkpoints:
         """A reason not to take a checkpoint, or None and its tree."""
         path, hosts = self.path(step), self._hosts
         try:
-            record = manifests.read(path)
-            if record.step not in (None, step):
-                raise DamagedError(
-                    f"{path} is of another step", got=f"step {record.step} in its header"
-                )
-            with Reader(path, record) as reader:
+            with opened(path) as reader:
+                if reader.manifest.step not in (None, step):
+                    raise DamagedError(
+                        f"{path} is of another step",
+                        got=f"step {reader.manifest.step} in its header",
+                    )
                 result = restored(path, reader, template, only, at, static)
                 if not (only or at):  # else the rest would be read, too
                     verify(path, reader, slice(hosts.index, None, hosts.count))
@@ -415,33 +383,17 @@ class Checkpoints:
             )
 
 
-def _payload(path: Path, held: Held, token: str) -> tuple[dict[str, Any], Exception | None]:
+def _payload(write: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], Exception | None]:
     """The answer of a host that has written its pieces, or could not."""
     try:
-        written = write_pieces(path, held.owned, token)
+        return write(), None
     except Exception as error:
         return {"error": str(error)}, error
-    return {"file": written.file, "pieces": written.pieces}, None
-
-
-def _written(payload: dict[str, Any]) -> Written:
-    """A file of pieces, as another host tells of it."""
-    pieces = [(name, Piece(*record)) for name, record in payload["pieces"]]
-    pieces = [(n, p._replace(start=tuple(p.start), shape=tuple(p.shape))) for n, p in pieces]
-    return Written(File(*payload["file"]), tuple(pieces))
 
 
 def _first_reason(reasons: list[str | None]) -> str | None:
     """The first reason of a host."""
     return next((f"host {i}: {r}" for i, r in enumerate(reasons) if r is not None), None)
-
-
-def _files_of(folder: Path) -> set[str]:
-    """The files that the manifest of a checkpoint names; none if there is no whole one."""
-    try:
-        return {file.name for file in manifests.read(folder).files}
-    except (StateError, OSError):
-        return set()
 
 
 class _Lock:
@@ -472,13 +424,6 @@ class _Lock:
             self._descriptor = None
 
     __del__ = release
-
-
-def _delete(path: Path) -> None:
-    """Deletes a checkpoint: first the manifest, without which it is none."""
-    path.with_name(path.name + ".safetensors").unlink(missing_ok=True)
-    (path / NAME).unlink(missing_ok=True)
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def _count(value: Any) -> int | None:

@@ -32,7 +32,8 @@ NAME = "manifest.json"
 DIGEST = "sha256"  # of the manifest itself, with `BLANK` in the place of the digest
 BLANK = "0" * 64
 NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # which JSON does not have
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.safetensors")
+IN_STORE = "blocks"  # in the place of a file, where a store has the pieces
+_FILE_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]*\.safetensors|{IN_STORE}")
 
 Number = bool | int | float
 Shape = tuple[int, ...]

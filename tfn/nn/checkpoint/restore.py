@@ -19,8 +19,9 @@ from tfn import device_put, make_array_from_callback
 from tfn.extend import PathLike, one_of, platforms
 from tfn.nn import state
 from tfn.nn.checkpoint.files import THREADS, Box, Reader
-from tfn.nn.checkpoint.manifest import Shape, read
+from tfn.nn.checkpoint.manifest import Shape
 from tfn.nn.checkpoint.pieces import Data, bounds, sharding_like
+from tfn.nn.checkpoint.stored import opened
 from tfn.nn.state import STATIC, Static
 from tfn.sharding import NamedSharding
 
@@ -33,10 +34,11 @@ def load(
     at: str = "",
     static: Static = "check",
 ) -> Any:
-    """Reads the tree of a checkpoint: of its folder, or of a single safetensors file.
+    """Reads the tree of a checkpoint: of its folder, in a store, or of a single safetensors file.
 
     Args:
-        path: of the folder of one step, ``run/step-000000300``, or of a file.
+        path: of the folder of one step, ``run/step-000000300``, of a step in a store,
+            ``store/run/step-000000300``, or of a file.
         template: a tree of the structure expected, of arrays, of `ShapeDtypeStruct`s, or of
             numbers.  Arrays come to the devices on which those of the template are, or, of a
             `ShapeDtypeStruct`, to its sharding, divided as they are there; others to the default
@@ -64,7 +66,7 @@ def load(
         >>> load(checkpoints.path(7), only="e*")
         {'epoch': 2}
     """
-    with Reader(path, read(path)) as reader:
+    with opened(path) as reader:
         result = restored(path, reader, template, only, at, static)
         if not (only or at):  # else the rest would be read, too
             verify(path, reader)

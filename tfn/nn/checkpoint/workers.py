@@ -20,8 +20,9 @@ from tfn.array import Array
 from tfn.errors import HostError
 from tfn.nn.checkpoint.files import Reader
 from tfn.nn.checkpoint.folder import Checkpoints
-from tfn.nn.checkpoint.manifest import Piece, read
+from tfn.nn.checkpoint.manifest import Piece
 from tfn.nn.checkpoint.pieces import Held, Owned, bounds
+from tfn.nn.checkpoint.stored import opened
 from tfn.nn.checkpoint.writer import Writer
 from tfn.nn.hosts import Hosts
 from tfn.sharding import SingleDeviceSharding
@@ -109,7 +110,7 @@ class Pieces:
     def _opened(self, path: str) -> Reader:
         if self.reader is None or self.path != path:
             self._close()
-            self.reader, self.path = Reader(path, read(path)), path
+            self.reader, self.path = opened(path), path
         return self.reader
 
     def _close(self) -> None:

@@ -92,7 +92,7 @@ class Stored:
         out = np.empty((flat.size, *self.shape[1:]), self.dtype)
         for part, ends in zip(self._parts, self._ends, strict=True):
             self._fill(out, flat[order], order, part, ends)
-        return out.reshape(*index.shape, *self.shape[1:])
+        return out.reshape((*index.shape, *self.shape[1:]))
 
     def _fill(self, out: Data, rows: Data, to: Data, part: Part, ends: list[int]) -> None:
         """Rows in ascending order, as far as a part has them."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +20,7 @@ from tfn.nn.store.folder import CONFIG, Item
 TIMEOUT_SECONDS = 20.0
 LOST_SECONDS = 15.0
 """A host that did not answer is not asked again for so long: each block has other copies."""
+MOST_IDLE = 4  # connections: as many as blocks are read beside each other
 LISTED = 1000
 """Files in an answer to a listing."""
 
@@ -38,6 +38,7 @@ class Remote:
     def __init__(
         self, url: str, token: str = "", id: str = "", timeout_s: float = TIMEOUT_SECONDS
     ) -> None:
+        self._idle: list[http.client.HTTPConnection] = []
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ArgumentError(
@@ -45,7 +46,6 @@ class Remote:
             )
         self.address = url.rstrip("/")
         self._parts, self._token, self._id, self._timeout_s = parts, token, id, timeout_s
-        self._own = threading.local()
         self._lost_until = 0.0
 
     @property
@@ -99,7 +99,6 @@ class Remote:
         try:
             status, body = self._sent(method, path, data, headers or {})
         except (OSError, http.client.HTTPException) as error:
-            self._own.connection = None
             self._lost_until = time.monotonic() + LOST_SECONDS
             raise ConnectionError(f"{self.address} does not answer: {error!r}") from error
         if status == 404:
@@ -113,25 +112,34 @@ class Remote:
     def _sent(
         self, method: str, path: str, data: Any, headers: dict[str, str]
     ) -> tuple[int, bytearray]:
-        kind = http.client.HTTPSConnection
-        if self._parts.scheme == "http":
-            kind = http.client.HTTPConnection  # type: ignore[assignment]
-        connection: Any = getattr(self._own, "connection", None)
-        fresh = connection is None
-        if fresh:
-            host, port = self._parts.hostname, self._parts.port
-            connection = kind(host or "", port, timeout=self._timeout_s)
         if self._token:
             headers = headers | {"Authorization": f"Bearer {self._token}"}
+        fresh = not self._idle
+        connection = self._opened() if fresh else self._idle.pop()
         try:
             connection.request(method, f"{self._parts.path.rstrip('/')}/{path}", data, headers)
             answer = connection.getresponse()
             body = bytearray(answer.read())
         except (OSError, http.client.HTTPException):
             connection.close()
-            self._own.connection = None
             if fresh:
                 raise
             return self._sent(method, path, data, headers)  # the server had closed it meanwhile
-        self._own.connection = connection
+        if not answer.will_close and len(self._idle) < MOST_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
         return answer.status, body
+
+    def _opened(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+        return http.client.HTTPSConnection(host, port, timeout=self._timeout_s)
+
+    def close(self) -> None:
+        """Close connections that wait for the next request."""
+        while self._idle:
+            self._idle.pop().close()
+
+    __del__ = close

@@ -23,6 +23,7 @@ from tfn.nn.store.trees import Ref
 
 MOST_BYTES = 1 << 30
 """Of a request: a tree of ten million blocks."""
+IDLE_SECONDS = 60  # before a connection is closed
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
@@ -39,7 +40,7 @@ def serve(
 
     Raises:
         SecurityError: for an address of other machines without a token.
-        StateError: if the folder is no store.
+        FileNotFoundError: if the folder is no store.
 
     Example:
         >>> from tfn.nn.store import Store
@@ -65,8 +66,13 @@ def _handler(folder: Folder, token: str, *arguments: Any) -> Any:
         f"do_{verb}": lambda self, answer=answer: _answered(self, folder, token, answer)
         for verb, answer in (("GET", _get), ("HEAD", _head), ("PUT", _put))
     }
-    quiet = {"log_message": lambda *_: None, "protocol_version": "HTTP/1.1", "timeout": 60}
-    return type("Handler", (BaseHTTPRequestHandler,), methods | quiet)(*arguments)
+    settings = {
+        "log_message": lambda *_: None,
+        "protocol_version": "HTTP/1.1",
+        "timeout": IDLE_SECONDS,
+        "disable_nagle_algorithm": True,  # or else a body waits 40 ms for its header
+    }
+    return type("Handler", (BaseHTTPRequestHandler,), methods | settings)(*arguments)
 
 
 def _answered(request: Any, folder: Folder, token: str, answer: Any) -> None:

@@ -254,10 +254,10 @@ class Store:
             if ref.tree.digest in found:
                 found[ref.tree.digest].append(f"{name}: its tree")
             try:
-                tree = self._decoded(ref.tree) if ref.tree.digest not in digests else None
+                tree = self._decoded(ref.tree)
             except DamagedError:
                 continue
-            for array, leaf in tree.arrays.items() if tree else ():
+            for array, leaf in tree.arrays.items():
                 for part in leaf.parts:
                     at = -part.offset
                     size = prod(part.shape) * leaf.numpy_dtype.itemsize

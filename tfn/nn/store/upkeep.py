@@ -104,13 +104,14 @@ def scrub(store: Store, *, dry_run: bool = False, progress: Progress | None = No
     """
     before, store.mends = store.mends, False
     try:
-        names = _names(store, dry_run)
-        blocks = [*_blocks(store, dry_run, progress)]
-        uses = store.uses({row[0] for row in blocks})
+        with store.writing():
+            names = _names(store, dry_run)
+            blocks = [*_blocks(store, dry_run, progress)]
+            uses = store.uses({row[0] for row in blocks})
+            if not dry_run:
+                store.sync()
     finally:
         store.mends = before
-    if not dry_run:
-        store.sync()
     return names + [Damage(file, what, tuple(uses[x]), mended) for x, file, what, mended in blocks]
 
 
@@ -138,8 +139,8 @@ def _blocks(
         if data is None:
             continue
         homes = ranked[: store.replicas]
-        lacking = [home for home in homes if home is not place and not _has(home, path, len(data))]
-        if lacking and place is next(p for p in ranked if p is place or _has(p, path, len(data))):
+        lacking = [home for home in homes if home is not place and not _has(home, path)]
+        if lacking and place is next(p for p in ranked if p is place or _has(p, path)):
             for home in lacking:  # the first of those that have it tells
                 mended = not dry_run and _write(home, path, data)
                 yield name, f"{home.address}/{path}", "missing", mended
@@ -180,12 +181,11 @@ def _whole(place: Place, path: str) -> Any:
     return data if data is not None and digest(data) == path[-64:] else None
 
 
-def _has(place: Place, path: str, size: int) -> bool:
-    """Whether a place has a file of this length."""
+def _has(place: Place, path: str) -> bool:
+    """Whether a place has a file; a damaged one is found when it is read."""
     if isinstance(place, Folder):
-        return (place.root / path).exists() and (place.root / path).stat().st_size == size
-    data = _read(place, path)
-    return data is not None and len(data) == size
+        return (place.root / path).exists()
+    return _read(place, path) is not None
 
 
 def _write(place: Place, path: str, data: Any) -> bool:

@@ -1,0 +1,57 @@
+"""Stores of several hosts: reads, writes and lists by HTTP, and hosts that go away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.nn.store.test_serve import served
+from tests.nn.store.test_store import ARRAYS, same
+from tfn.errors import ArgumentError, StateError
+from tfn.nn.store import Store, remote, scrub, verify
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "LOST_SECONDS", 0.0)
+
+
+def test_two_hosts_with_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "LISTED", 3)
+    Store(tmp_path / "b")
+    with served(tmp_path / "b", "secret") as url:
+        store = Store([tmp_path / "a", url], replicas=2, token="secret", block_bytes=1000)
+        for name in "pqrst":
+            store.put(name, ARRAYS if name == "p" else {"x": np.ones(1)})
+        same(store.get("p"))
+        assert store.ls() == [*"pqrst"] and verify(store) == []
+        store.delete("t")
+        (tmp_path / "a" / "token").write_text("secret\n")
+        assert Store(tmp_path / "a").ls() == [*"pqrs"]
+    same(Store(tmp_path / "b").get("p"))  # which has all copies
+    same(Store(tmp_path / "a").get("p"))  # while the other one is away
+
+
+def test_a_host_that_is_lost_while_it_is_written_to(tmp_path: Path) -> None:
+    Store(tmp_path / "b")
+    with served(tmp_path / "b") as url:
+        store = Store([tmp_path / "a", url], replicas=2, block_bytes=1000)
+    with pytest.warns(UserWarning, match="fewer copies"):
+        store.put("a", ARRAYS)
+    same(store.get("a"))
+    with served(tmp_path / "b", port=int(url.rpartition(":")[2])):
+        assert all(damage.mended for damage in scrub(store))
+    same(Store(tmp_path / "b").get("a"))
+
+
+def test_wrong_tokens_and_addresses_are_refused(tmp_path: Path) -> None:
+    Store(tmp_path / "b")
+    with (
+        served(tmp_path / "b", "secret") as url,
+        pytest.raises(StateError, match="cannot be reach"),
+    ):
+        Store([tmp_path / "a", url], token="wrong")
+    with pytest.raises(ArgumentError, match="a folder or a URL"):
+        Store("ftp://host")
