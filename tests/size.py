@@ -114,7 +114,8 @@ ROOMS = (
     Room("pages",          FRONTEND,   285,  9.4, "functions in browsers"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
-    Room("checkpoints",    ANNEX,    2_310, 10.1, "parts are restored, static fields compared"),
+    Room("checkpoints",    ANNEX,    2_560, 10.1, "pieces in a folder or in a store"),
+    Room("store",          ANNEX,    1_450, 10.2, "blocks by content, copies on hosts, repair"),
     Room("quantize",       ANNEX,      690,  9.9, "as measured"),
     Room("native runtime", ASSEMBLY, 2_800,  5.7, "as measured"),
 )
@@ -158,6 +159,7 @@ PATHS = {
     "words": ("lower/math/words",),
     "pages": ("exporting/page", "hw/webgpu/page"),
     "quantize": ("nn/quantize/",),
+    "store": ("nn/store/",),
     "native runtime": ("*.ll",),
 }
 """The files of rooms that are not the folder of their name, as beginnings of names below `tfn/`.
@@ -167,7 +169,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_993, "core": 51_883, "all": 88_394}
+BOUNDS = {"compiler": 33_993, "core": 51_883, "all": 90_094}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

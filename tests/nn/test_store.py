@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.nn.store.test_store import blocks
+from tests.nn.store.test_repository import blocks
 from tfn.nn import state
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.store import Store, __main__, verify

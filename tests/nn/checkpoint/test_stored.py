@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tfn
-from tests.nn.store.test_store import blocks
+from tests.nn.store.test_repository import blocks
 from tfn import numpy as jnp
 from tfn.config import config
 from tfn.errors import ArgumentError, DamagedError, StateError

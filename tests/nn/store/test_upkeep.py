@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.nn.store.test_store import ARRAYS, blocks, same, several
+from tests.nn.store.test_repository import ARRAYS, blocks, same, several
 from tfn.errors import StateError
 from tfn.nn.store import Store, du, gc, scrub, verify
 

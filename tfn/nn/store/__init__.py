@@ -1,11 +1,11 @@
-"""A content-addressed store: blocks named by their digests, on the disks of one or many hosts.
+"""A content-addressed store: blocks named by digests, on the disks of one or many hosts.
 
-A block is written once, whoever writes it again; what a name refers to is replaced as a whole; what
-is read is compared with its digest, and mended from another copy if it differs.
+A block is written once, by the first that has it; the tree of a name is replaced as a whole; all
+that is read is compared with its digest, and mended from another copy if it differs.
 
-    store/store.json                        which folders make up the store
-    store/blocks/ab/ab12...                 at most 4 MiB, named by BLAKE3
-    store/refs/run/step-000000300     ->    a tree: arrays, their dtypes, shapes and blocks
+    folder/store.json                        which folders belong together
+    folder/blocks/ab/ab12...                 at most 4 MiB, named by BLAKE3
+    folder/refs/run/step-000000300     ->    a tree: arrays, their dtypes, shapes and blocks
 
 Files in reading order:
     hashing    BLAKE3 as array code, on any device
@@ -14,9 +14,9 @@ Files in reading order:
     remote     the files of another host, by HTTP
     serve      a host's files for others, by HTTP
     placement  which hosts have which block
-    store      arrays and names: put, get, ls, pin
+    repository arrays and names: put, get, ls, pin
     upkeep     verify, mend, collect garbage, measure
-    dataset    rows of arrays in a store, for batches
+    dataset    rows of arrays, for batches
     __main__   the command: ls, du, pin, verify, scrub, gc, serve
 """
 
@@ -29,8 +29,8 @@ with _on_demand(globals()):
     from tfn.nn.store.hashing import digest as digest
     from tfn.nn.store.trees import Tree as Tree
     from tfn.nn.store.placement import ranking as ranking
-    from tfn.nn.store.store import Store as Store
-    from tfn.nn.store.store import located as located
+    from tfn.nn.store.repository import Store as Store
+    from tfn.nn.store.repository import located as located
     from tfn.nn.store.serve import serve as serve
     from tfn.nn.store.upkeep import Damage as Damage
     from tfn.nn.store.upkeep import du as du

@@ -29,8 +29,8 @@ from rich.table import Table
 from tfn.errors import DamagedError, TfnError
 from tfn.nn import state
 from tfn.nn.store import upkeep
+from tfn.nn.store.repository import TOKEN, Store
 from tfn.nn.store.serve import serve
-from tfn.nn.store.store import TOKEN, Store
 
 OK, DAMAGED, WRONG = 0, 1, 2
 """Values of the exit status."""

@@ -21,7 +21,7 @@ import numpy as np
 from tfn.errors import ArgumentError, StateError
 from tfn.nn.store.folder import Folder
 from tfn.nn.store.hashing import digest
-from tfn.nn.store.store import Store, in_order
+from tfn.nn.store.repository import Store, in_order
 from tfn.nn.store.trees import Block, Data, Part
 
 FETCHED_BLOCKS, MAPPED_BLOCKS = 64, 4096

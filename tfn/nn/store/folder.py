@@ -89,7 +89,7 @@ class Folder:
         return self._id
 
     def config(self) -> dict[str, Any]:
-        """What the folder says of itself and of the store.
+        """The description of the folder, and of the store that it is part of.
 
         Raises:
             StateError: if it is no folder of a store.

@@ -1,4 +1,4 @@
-"""Which places have which block: rendezvous hashing, which every host computes by itself.
+"""Places of blocks: rendezvous hashing, which every host computes by itself.
 
 A place's score for a block is a hash of both; the places with the highest scores have its copies.
 A place that goes leaves the order of the others as it was, so that only its own blocks move; one

@@ -157,7 +157,7 @@ def _shape(values: Any) -> Shape:
 
 
 class Ref(NamedTuple):
-    """What a name refers to.
+    """The record of a name.
 
     Attributes:
         tree: the block of the tree; None of a name that was deleted.

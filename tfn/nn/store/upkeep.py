@@ -18,7 +18,7 @@ import numpy as np
 from tfn.errors import DamagedError, StateError
 from tfn.nn.store.folder import BLOCKS, REFS, Folder, Item, Place
 from tfn.nn.store.hashing import digest
-from tfn.nn.store.store import REF_COPIES, Store
+from tfn.nn.store.repository import REF_COPIES, Store
 from tfn.nn.store.trees import Block, Ref, Tree
 
 DAY_SECONDS = 86_400.0

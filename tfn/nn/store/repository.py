@@ -222,6 +222,20 @@ class Store:
         Raises:
             DamagedError: if no copy is what was written.
         """
+        data, damaged = self._copy(block)
+        if data is not None:
+            for other in damaged if self.mends else ():
+                self._mended(other, block, data)
+            return data
+        where = ", ".join(f"{place.address}/{block.path}" for place in damaged)
+        raise DamagedError(
+            f"a block is {'damaged' if damaged else 'gone'}: {where or block.path}",
+            got="another digest than its name" if damaged else "no place has it",
+            hint="it holds " + ("; ".join(self.uses({block.digest})[block.digest]) or "nothing"),
+        )
+
+    def _copy(self, block: Block) -> tuple[Any, list[Place]]:
+        """The bytes of a whole copy, or None, and the places of damaged ones met before it."""
         damaged: list[Place] = []
         for place in self.ranked(block.digest):
             try:
@@ -229,16 +243,9 @@ class Store:
             except OSError:
                 continue
             if digest(data) == block.digest:
-                for other in damaged if self.mends else ():
-                    self._mended(other, block, data)
-                return data
+                return data, damaged
             damaged.append(place)
-        where = ", ".join(f"{place.address}/{block.path}" for place in damaged)
-        raise DamagedError(
-            f"a block is {'damaged' if damaged else 'gone'}: {where or block.path}",
-            got="another digest than its name" if damaged else "no place has it",
-            hint="it holds " + ("; ".join(self.uses({block.digest})[block.digest]) or "nothing"),
-        )
+        return None, damaged
 
     def _mended(self, place: Place, block: Block, data: Any) -> None:
         uses = "; ".join(self.uses({block.digest})[block.digest])
@@ -247,14 +254,15 @@ class Store:
             place.write(block.path, data, replace=True)
 
     def uses(self, digests: set[str]) -> dict[str, list[str]]:
-        """What blocks hold: names, arrays, and the bytes of their parts, as people read them."""
+        """The contents of blocks: names, arrays, and bytes of their parts, as people read them."""
         found: dict[str, list[str]] = {name: [] for name in digests}
         for name, ref in self.refs(broken=set()):
             assert ref.tree is not None
             if ref.tree.digest in found:
                 found[ref.tree.digest].append(f"{name}: its tree")
+            data, _ = self._copy(ref.tree)
             try:
-                tree = self._decoded(ref.tree)
+                tree = decode(data or b"")
             except DamagedError:
                 continue
             for array, leaf in tree.arrays.items():
@@ -414,7 +422,7 @@ class Store:
         return decode(self._part(block, 0), f"the tree {block.digest[:16]}")
 
     def ref(self, name: str) -> Ref | None:
-        """What a name refers to: the newest of its copies; None if there is none.
+        """The record of a name: the newest of its copies; None if there is none.
 
         Raises:
             DamagedError: if all copies are damaged.
