@@ -20,7 +20,7 @@ from tests.test_structure import HOUSE, ROOT, annex, imports, name, parsed, targ
 REMAINING = {
     "compat": 33,
     "cuda": 13,
-    "checkpoints": 11,
+    "checkpoints": 13,
     "distributed": 25,
     "dsp": 5,
     "experimental": 14,

@@ -132,7 +132,7 @@ class InStore:
         self._store.delete(self._name(step))
 
     def sweep(self, step: int) -> None:
-        """Delete blocks that no name refers to, now and then, if nobody else writes."""
+        """Delete blocks that no name refers to, now and then, unless others write."""
         if time.monotonic() > self._collected + self._age_seconds:
             self._collected = time.monotonic()
             with suppress(StateError, OSError):

@@ -3,9 +3,9 @@
 A block is written once, by the first that has it; the tree of a name is replaced as a whole; all
 that is read is compared with its digest, and mended from another copy if it differs.
 
-    folder/store.json                        which folders belong together
-    folder/blocks/ab/ab12...                 at most 4 MiB, named by BLAKE3
-    folder/refs/run/step-000000300     ->    a tree: arrays, their dtypes, shapes and blocks
+    s/store.json                     which folders belong together
+    s/blocks/ab/ab12...              at most 4 MiB, named by BLAKE3
+    s/refs/run/step-000000300  ->    a tree: arrays, their dtypes, shapes and blocks
 
 Files in reading order:
     hashing    BLAKE3 as array code, on any device

@@ -7,7 +7,6 @@ files are on the disk after `Folder.sync`, which comes before anything refers to
 from __future__ import annotations
 
 import fcntl
-import itertools
 import json
 import os
 import re
@@ -29,8 +28,6 @@ SAFE = re.compile(
     r"blocks/([0-9a-f]{2})/\1[0-9a-f]{62}|refs(/[A-Za-z0-9_][A-Za-z0-9._-]{0,127}){1,16}|store\.json"
 )
 """The names of files: none leads out of the folder."""
-_COUNT = itertools.count()
-_PROCESS = os.urandom(4).hex()
 
 
 class Item(NamedTuple):
@@ -157,7 +154,7 @@ class Folder:
                     os.utime(target)  # garbage that was asked for is none
                     self._unsynced.add(target.parent)
                     return
-        part = self.root / TMP / f"{_PROCESS}-{next(_COUNT)}"
+        part = self.root / TMP / os.urandom(12).hex()  # forked processes draw others, too
         try:
             with open(part, "xb", buffering=0) as file:
                 done = 0
