@@ -71,12 +71,21 @@ def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
 
 
 def moved(f: Callable[..., Array], i: int) -> Callable[..., Array]:
-    """The rule of a derivative by argument i, by forward mode through the loop of the function."""
+    """The rule of a derivative by argument i, by forward mode through the loop of the function.
+
+    Derivatives of the derivative are found so too: a loop of unknown length has no reverse mode.
+    """
+
+    def slope(*xs: Array) -> Array:
+        dxs = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(xs)]
+        found: Array = jvp(f, xs, tuple(dxs))[1]
+        return found
 
     def rule(dx: Array, out: Array, *xs: Array) -> Array:
-        dxs = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(xs)]
-        slope: Array = jvp(f, xs, tuple(dxs))[1]
-        return dx * slope
+        derivative = custom_jvp(slope)
+        derivative.defjvps(*[moved(slope, j) for j in range(len(xs))])
+        product: Array = dx * derivative(*xs)
+        return product
 
     return rule
 
@@ -346,6 +355,7 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     return _UPPER(a, x)
 
 
+@custom_jvp
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     """Returns the derivative of `igamma` by a.
 
@@ -359,6 +369,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     return _BY_A(a, x)
 
 
+@custom_jvp
 def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """Returns the derivative by a of a sample x of gamma(a) whose quantile is fixed.
 
@@ -388,6 +399,8 @@ igamma.defjvps(
 igammac.defjvps(
     lambda da, out, a, x: -da * igamma_grad_a(a, x), lambda dx, out, a, x: -dx * _density(a, x)
 )
+igamma_grad_a.defjvps(moved(_BY_A, 0), moved(_BY_A, 1))
+random_gamma_grad.defjvps(moved(_SAMPLE, 0), moved(_SAMPLE, 1))
 
 
 # The zeta function, and what it gives.

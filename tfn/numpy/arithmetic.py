@@ -469,12 +469,14 @@ def _hypot(x: UOp, y: UOp) -> UOp:
     x, y = unary(Op.ABS, x), unary(Op.ABS, y)
     x_is_larger = x >= y  # a choice, since MAX and MIN halve derivatives of equal values
     high, low = choose(x_is_larger, x, y), choose(x_is_larger, y, x)
-    zero = eq(x + y, full_like(x, 0))  # the derivative there has no direction
-    safe = choose(zero, full_like(high, 1), high)
-    ratio = low / safe
-    length = choose(zero, full_like(x, 0), high * unary(Op.SQRT, ratio * ratio + 1))
-    infinite = full_like(x, np.inf)
-    return choose(eq(x, infinite) | eq(y, infinite), infinite, length)
+    far = eq(x, infinite := full_like(x, np.inf))
+    endless = far | eq(y, infinite)  # the length is that operand, and so are its derivatives
+    flat = endless | eq(x + y, full_like(x, 0))  # the derivative at 0 has no direction
+    zero, one = full_like(x, 0), full_like(x, 1)
+    high = choose(flat, one, high)
+    ratio = choose(flat, zero, low) / high
+    length = choose(flat, zero, high * unary(Op.SQRT, ratio * ratio + 1))
+    return choose(endless, choose(far, x, y), length)
 
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:

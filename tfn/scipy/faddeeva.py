@@ -129,7 +129,8 @@ def _erfcx_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     (x,), (dx,) = primals, tangents
     y = _erfcx(x)
     far, rest = _far_slope(x, -1)
-    slope = tnp.where(x > far, rest * (2 / math.sqrt(math.pi)), 2 * x * y - 2 / math.sqrt(math.pi))
+    near = tnp.where(x > far, 0, x)  # whose product with y has derivatives at infinity
+    slope = tnp.where(x > far, rest, math.sqrt(math.pi) * near * y - 1) * (2 / math.sqrt(math.pi))
     return y, dx * slope
 
 
@@ -167,7 +168,8 @@ def _dawsn_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     (x,), (dx,) = primals, tangents
     y = _dawsn(x)
     far, rest = _far_slope(x, 1)
-    return y, dx * tnp.where(abs(x) > far, -rest, 1 - 2 * x * y)
+    near = tnp.where(abs(x) > far, 0, x)  # whose product with y has derivatives at infinity
+    return y, dx * tnp.where(abs(x) > far, -rest, 1 - 2 * near * y)
 
 
 def _far_slope(x: Array, sign: int) -> tuple[float, Array]:

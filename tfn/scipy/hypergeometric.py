@@ -7,6 +7,7 @@ Source: NIST Digital Library of Mathematical Functions, 13.2, 13.7 (the confluen
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tfn import jvp, lax
@@ -50,11 +51,22 @@ def _sum(ratio: Callable[[Array], Array], like: Array) -> Array:
 
 
 def _tangents(function: Callable[..., Array], primals: Any, tangents: Any) -> Any:
-    """The value, and the sum of the derivatives by each argument times its tangent."""
+    """The sum of the derivatives by the first arguments times their tangents, by forward mode.
+
+    Derivatives of the derivatives are found so too: a loop of unknown length has no reverse mode.
+    """
+
+    def slope(i: int, *xs: Array) -> Array:
+        units = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(xs)]
+        found: Array = jvp(function, xs, tuple(units))[1]
+        return found
+
     total: Any = 0
     for i, tangent in enumerate(tangents):
-        units = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(primals)]
-        total = total + jvp(function, primals, tuple(units))[1] * tangent
+        by_i = partial(slope, i)
+        derivative = custom_jvp(by_i)
+        derivative.defjvp(lambda xs, dxs, f=by_i: (f(*xs), _tangents(f, xs, dxs)))
+        total = total + derivative(*primals) * tangent
     return total
 
 
@@ -119,7 +131,7 @@ _hyp1f1 = custom_jvp(_confluent)
 def _hyp1f1_jvp(primals: Any, tangents: Any) -> Any:
     (a, b, x), (da, db, dx) = primals, tangents
     by_x = a / b * _hyp1f1(a + 1, b + 1, x) * dx
-    others = _tangents(lambda a, b: _confluent(a, b, x), (a, b), (da, db))
+    others = _tangents(_confluent, primals, (da, db))
     return _hyp1f1(a, b, x), by_x + others
 
 
@@ -195,5 +207,5 @@ _hyp2f1 = custom_jvp(_gaussian)
 def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
     (a, b, c, x), (da, db, dc, dx) = primals, tangents
     by_x = a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x) * dx
-    others = _tangents(lambda a, b, c: _gaussian(a, b, c, x), (a, b, c), (da, db, dc))
+    others = _tangents(_gaussian, primals, (da, db, dc))
     return _hyp2f1(a, b, c, x), by_x + others
