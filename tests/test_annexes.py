@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from tests.test_structure import HOUSE, ROOT, annex, imports, name, parsed, target, uses
+from tests.test_structure import HOUSE, ROOT, annex, imports, name, nodes, parsed, target, uses
 
 # fmt: off
 REMAINING = {
@@ -61,7 +61,7 @@ def offered(package: Path) -> frozenset[str]:
 def modules(package: Path) -> frozenset[str]:
     """The modules that a public package offers, by their dotted names."""
     own = name(package).removesuffix("/__init__.py").replace("/", ".")
-    found = imports(parsed(package))
+    found = imports(nodes(package))
     return frozenset(d for node, d in found if getattr(node, "module", "") == own)
 
 
@@ -81,7 +81,7 @@ def is_public(dotted: str) -> bool:
 
 def inner_imports(path: Path) -> Iterator[str]:
     """The names that a file of an annex asks of other files, and that no public module offers."""
-    for _, dotted in imports(parsed(path)):
+    for _, dotted in imports(nodes(path)):
         found = target(dotted)
         if found is not None and annex(found) != annex(path) and not is_public(dotted):
             yield dotted

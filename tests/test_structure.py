@@ -124,7 +124,7 @@ UNMIRRORED = {
         "fuzz/test_fuzz",
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         "distributed/test_namespaces",
-        *("transforms/test_corners", "transforms/test_slopes"),
+        *("transforms/test_corners", "transforms/test_slopes", "transforms/test_orders_of_modes"),
         *("examples/test_scripts", "hw/opencl/test_sort_and_scan"),
         *("hw/cuda/test_main", "hw/cuda/test_header"),
         *("transforms/shard/test_guides", "transforms/shard/test_sharding_guides"),
