@@ -256,7 +256,8 @@ def application(service: Service, rules: Rules) -> Application:
 
     routes = service.routes
     paths = frozenset(path for path, _, _ in routes)
-    layers = [Middleware(Guard, rules, paths, service.answers, service.served.report.failed)]
+    told = service.served.report.failed
+    layers = [Middleware(Guard, rules=rules, paths=paths, counts=service.answers, told=told)]
     if rules.origins:
         cors = Middleware(
             CORSMiddleware,
