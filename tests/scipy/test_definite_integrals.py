@@ -12,6 +12,7 @@ from tfn.scipy import special
 LINE = np.concatenate([np.linspace(-30, 60, 301), 10.0 ** np.linspace(-8, 5, 60)])
 POSITIVE = abs(LINE)
 both = pytest.mark.parametrize("dtype", ["float64", "float32"])
+"""Slopes are of float64, and so tested with one of them."""
 
 
 @both
@@ -21,6 +22,8 @@ def test_sine_and_cosine_integrals(dtype):
 
     digits(*part(0), LINE.astype(dtype), ulps=8)
     digits(*part(1), POSITIVE[POSITIVE > 0].astype(dtype), ulps=24, scale=1.0)
+    if dtype == "float32":
+        return
     for i in range(2):
         slopes(part(i)[0], np.float64([0.3, 2.0, 3.9, 4.1, 9.0]))
     si, ci = special.sici(np.float64([0, np.inf, -np.inf, np.nan, -1]))
@@ -31,6 +34,8 @@ def test_sine_and_cosine_integrals(dtype):
 @both
 def test_dilogarithm(dtype):
     digits(special.spence, scipy.special.spence, POSITIVE.astype(dtype), ulps=24, scale=1e-3)
+    if dtype == "float32":
+        return
     slopes(special.spence, np.float64([0.1, 0.49, 0.51, 0.9, 1.5, 2.1, 30.0]))
     assert special.spence(1.0) == 0 and np.isnan(special.spence(-1.0))
     assert tfn.grad(special.spence)(1.0) == -1
@@ -40,6 +45,8 @@ def test_dilogarithm(dtype):
 def test_owens_function(dtype):
     h, a = np.linspace(-6, 6, 41)[:, None].astype(dtype), np.linspace(-5, 5, 41).astype(dtype)
     digits(special.owens_t, scipy.special.owens_t, h, a, ulps=40, scale=0.01)
+    if dtype == "float32":
+        return
     assert (
         abs(special.owens_t(np.array(1.0), np.array(np.inf)) - scipy.special.ndtr(-1) / 2) < 1e-16
     )
@@ -53,7 +60,8 @@ def test_owens_function(dtype):
 def test_exponential_integrals_of_an_order(n, dtype):
     x = POSITIVE[(POSITIVE < 80) & (POSITIVE > 1e-6)].astype(dtype)
     digits(lambda x: special.expn(n, x), lambda x: scipy.special.expn(n, x), x, ulps=64)
-    slopes(lambda x: special.expn(n, x), np.float64([0.2, 0.9, 1.1, 6.0]))
+    if dtype == "float64":
+        slopes(lambda x: special.expn(n, x), np.float64([0.2, 0.9, 1.1, 6.0]))
 
 
 def test_orders_are_integers():
