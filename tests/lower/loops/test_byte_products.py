@@ -11,6 +11,8 @@ import pytest
 import z3
 
 import tfn
+from tests.covering import covering
+from tests.lower.check_passes import check_passes
 from tfn.hw.cpu.target import TARGETS
 from tfn.lower import pipeline
 from tfn.lower.target.target import Target
@@ -83,6 +85,13 @@ def test_fields_are_multiplied_as_bytes_where_pairs_do_not_saturate(
 @pytest.mark.parametrize("name", FIELDS)
 def test_fours_of_bytes_are_multiplied_whatever_their_range(name: str) -> None:
     assert "vpdpbusd" in text_of(by_blocks(FIELDS[name]), WITH_VNNI, *arrays(64, 8, 64))
+
+
+@covering("name, target, half", list(FIELDS), [V2, V3, V4, WITH_VNNI], [16, 32, 64])
+def test_instructions_have_the_values_of_the_sums(name: str, target: Target, half: int) -> None:
+    p, x, d = arrays(4, 8, half)
+    x[0], p[0, 1], x[1] = -128, 255, 127
+    check_passes(tfn.make_jaxpr(by_blocks(FIELDS[name]))(p, x, d), (p, x, d), target)
 
 
 def test_z3_proves_that_a_product_is_one_of_moved_bytes_less_what_they_are_moved_by() -> None:
