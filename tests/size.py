@@ -92,7 +92,7 @@ ROOMS = (
     Room("eager",          COMPILER, 1_440,  9.8, "preludes run once"),
     Room("show",           COMPILER,   287, 10.6, "as measured"),
     Room("numpy",          LIBRARY,  7_940, 11.7, "NumPy's options: weights, orders, sublists"),
-    Room("lax",            LIBRARY,  5_470, 11.2, "ragged products by a loop over tiles"),
+    Room("lax",            LIBRARY,  5_475, 11.2, "ragged products by a loop over tiles"),
     Room("random",         LIBRARY,  1_340, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_140,  9.7, "norms, optimizers, silu, axes of losses"),
     Room("sharding",       ANNEX,    4_830, 11.7, "as measured"),
@@ -107,7 +107,7 @@ ROOMS = (
     Room("llm",            FRONTEND, 4_450, 12.5, "formats, layers; an engine and a server"),
     Room("torch",          FRONTEND, 2_120, 12.7, "a function for each operation of ATen"),
     Room("compat",         ANNEX,    3_776,  9.7, "float0: slopes of integers as JAX has them"),
-    Room("scipy",          ANNEX,    3_820, 12.5, "slopes of poch and beta through 0"),
+    Room("scipy",          ANNEX,    3_822, 12.5, "slopes of poch and beta through 0"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_612,  9.4, "pages compile as files do"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
@@ -169,7 +169,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_993, "core": 51_883, "all": 90_094}
+BOUNDS = {"compiler": 33_993, "core": 51_888, "all": 90_101}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
