@@ -69,7 +69,8 @@ class Flow:
                 except TimeoutError:
                     yield None
                     continue
-                if event is None:
+                await asyncio.sleep(0)  # a queue that is never empty would hide that one left
+                if event is None or gone.done():
                     raise Left
                 self._settle(index, event)
                 yield index, event
