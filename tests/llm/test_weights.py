@@ -78,3 +78,16 @@ def test_weights_at_places_for_devices_are_not_copied() -> None:
     begin = -memory.ctypes.data % 64
     assert weights.held(memory[begin : begin + 64]).shape == (64,)
     assert np.array_equal(weights.held(memory[begin + 32 : begin + 96]), np.zeros(64))
+
+
+@pytest.mark.parametrize("shape", [(5, 64), (8, 1, 64), (2, 3, 64)])
+def test_large_weights_become_numbers_by_panels(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, uncompiled: None
+) -> None:
+    monkeypatch.setattr(weights, "LARGE", 1)
+    monkeypatch.setattr(weights, "PANEL", 2)
+    w, x = blocks(), np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    jaxpr = tfn.make_jaxpr(weights.product)(x, w)
+    assert "f32[6,64]" not in str(jaxpr)
+    found = weights.product(jnp.asarray(x), w)
+    assert np.allclose(found, rounded(x) @ np.asarray(weights.dense(w)).T, atol=1e-4)

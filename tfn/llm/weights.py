@@ -6,17 +6,18 @@ into numbers within the program that reads them.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tfn import nn
+from tfn import lax, nn
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.custom_derivatives import custom_jvp
 from tfn.errors import ArgumentError
-from tfn.llm.blocks import BY_NAME, dequantized
+from tfn.llm.blocks import BY_NAME, Format, dequantized
 
 
 @nn.module
@@ -84,8 +85,11 @@ def dense(weight: Weight) -> Array:
     return weight if weight.dtype == "float32" else weight.astype("float32")
 
 
-FEW_ROWS = 8
+FEW_ROWS = 4
 """Inputs up to which each is multiplied by integers; more take weights from panels of floats."""
+
+PANEL, LARGE, MOST_ROWS_OF_PANELS = 128, 1 << 22, 16
+"""Rows of a panel, the numbers of a weight that has some, and the most inputs that read it so."""
 
 
 def product(x: Array, weight: Weight) -> Array:
@@ -97,7 +101,23 @@ def product(x: Array, weight: Weight) -> Array:
         return product(x, weight.base) + weight.scale * (x @ weight.down.T) @ weight.up.T
     if isinstance(weight, Blocks) and BY_NAME[weight.format].codes is not None:
         return _coded_product(x, weight.raw, weight.format)
+    if isinstance(weight, Blocks):
+        return _by_panels(x, weight.raw, BY_NAME[weight.format])
     return x @ dense(weight).T
+
+
+def _by_panels(x: Array, raw: Array, form: Format) -> Array:
+    """Products with a weight, of which a panel at a time becomes numbers if it is large.
+
+    All of it as float32 would be written to memory and read again, which takes longer than the
+    products of a few inputs.
+    """
+    few = 1 < math.prod(x.shape[:-1]) <= MOST_ROWS_OF_PANELS
+    if not few or len(raw) * x.shape[-1] < LARGE or len(raw) % PANEL:
+        return x @ dequantized(raw, form).T
+    panels = raw.reshape(-1, PANEL, *raw.shape[1:])
+    out = lax.map(lambda panel: x @ dequantized(panel, form).T, panels)
+    return jnp.moveaxis(out, 0, -2).reshape(*x.shape[:-1], -1)
 
 
 @partial(custom_jvp, nondiff_argnums=(2,))
@@ -111,7 +131,7 @@ def _coded_product(x: Array, raw: Array, name: str) -> Array:
     rounded = jnp.round(blocks * jnp.where(step == 0, 0, 1 / step)).astype("int8")
     if len(blocks) > FEW_ROWS:
         numbers = (rounded.astype("float32") * step).reshape(x.shape)
-        return numbers @ dequantized(raw, form).T
+        return _by_panels(numbers, raw, form)
     each = []
     for row, by in zip(rounded.astype("int32"), step):
         sums = (codes.astype("int32") * row).sum(-1, keepdims=True).astype("float32") * (scale * by)

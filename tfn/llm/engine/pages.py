@@ -33,10 +33,10 @@ from tfn.llm.network import capped, visible
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-BLOCK, PART = 32, 256
+BLOCK, PART = 32, 128
 """Tokens of a block, and those that attention reads at a time: whole blocks."""
 
-MARGIN = PART
+MARGIN = 256
 """The most tokens by which a filled-up shape may reach past the context."""
 
 LOWEST = -1e30
