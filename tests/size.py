@@ -96,7 +96,7 @@ ROOMS = (
     Room("random",         LIBRARY,  1_340, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_140,  9.7, "norms, optimizers, silu, axes of losses"),
     Room("sharding",       ANNEX,    4_830, 11.7, "as measured"),
-    Room("grids",          ANNEX,    5_228, 11.0, "grids without numbers of 64 bits"),
+    Room("grids",          ANNEX,    5_233, 11.0, "grids without numbers of 64 bits"),
     Room("C renderer",     ANNEX,    1_330,  9.4, "as measured"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      155, 10.0, "what opencl and webgpu had twice"),
@@ -169,7 +169,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 33_993, "core": 51_888, "all": 90_101}
+BOUNDS = {"compiler": 33_993, "core": 51_888, "all": 90_106}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -26,7 +26,7 @@ SAYS = {
     "micro": r"beside the oracle: [\d.]+e-\d\d",
     "minilm": r"5 The stock market fell today\.",
     "mnist": r"checkpoints are in .+\nmlp: test accuracy [\d.]+%, 2 steps",
-    "mnist_in_browser": r"digit\.wasm: [\d,]+ bytes, test accuracy [\d.]+%",
+    "mnist_in_browser": r"digit\.js: [\d,]+ bytes, test accuracy [\d.]+%",
     "mnist_in_c": r"mnist_in_c: 8 files in .+\n    cc ",
     "neural_ode": r"checkpoints are in .+\nneural_ode: later years .+ 20 steps",
     "lora": r"lora: [\d,]+ numbers trained, loss [\d.]+ before, [\d.]+ after 3 steps",

@@ -104,7 +104,7 @@ def called(
         calls: inputs and names of outputs.
         options: of `load`.
     """
-    module = f"./{made.files[-1].with_suffix('').with_suffix('.js').name}"
+    module = next(f"./{file.name}" for file in made.files if file.suffix == ".js")
     sent = [({name: typed(x) for name, x in inputs.items()}, names) for inputs, names in calls]
     rest = f"{json.dumps(options)}, {json.dumps(sent)})"
     if isinstance(page, Path):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import shutil
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ from tfn.hw.cpu.target import TARGETS, host
 from tfn.trace import bind
 from tfn.trace.op import Op
 
-LOADER = Path(__file__).parents[2] / "examples" / "export" / "tfn.js"
 X = np.random.default_rng(0).standard_normal((7, 19)).astype(np.float32)
 ON = [
     name for name in ("host", "x86-64", "x86-64-v3") if name == "host" or "x86_64" in host().triple
@@ -140,41 +137,3 @@ def test_the_entry_checks_before_it_runs(tmp_path: Path) -> None:
     assert out == 7 and (copied == 7).all()
     assert call() == 0
     same_bits(copied, X[0])
-
-
-NODE = """
-import { readFileSync } from "node:fs";
-import { load } from "LOADER";
-const much = await load(readFileSync("much.wasm"));
-const x = new Float32Array(new Uint8Array(readFileSync("x.bin")).buffer);
-const out = much({ x, n: new Int32Array([3]) });
-const said = Object.fromEntries(Object.entries(out).map(([name, data]) => [name,
-  Array.from(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))]));
-const refused = [];
-for (const bad of [{ x: new Float64Array(133) }, { x: new Float32Array(5) }, { y: x }]) {
-  try { much(bad); } catch (error) { refused.push(error.message); }
-}
-try { await load(readFileSync("much.wasm").subarray(0, 900)); }
-catch (error) { refused.push("cut: " + error.message); }
-console.log(JSON.stringify({ said, refused }));
-"""
-
-
-@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
-@pytest.mark.skipif(lld("wasm") is None, reason="there is no linker for WebAssembly")
-def test_webassembly_runs_in_node(tmp_path: Path) -> None:
-    made = tfn.export(much, X, np.int32(3), path=tmp_path / "much.wasm")
-    (tmp_path / "x.bin").write_bytes(X.tobytes())
-    (tmp_path / "run.mjs").write_text(NODE.replace("LOADER", LOADER.as_uri()))
-    done = subprocess.run(
-        ["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert not done.returncode, done.stderr[:2000]
-    found = json.loads(done.stdout)
-    want = tfn.tree.leaves(tfn.jit(much)(X, np.int32(3)))
-    for field, wanted in zip(made.signature.outputs, want, strict=True):
-        data = bytes(found["said"][field.name])
-        close(np.frombuffer(data, field.dtype).reshape(field.shape), wanted)
-    first, second, third, fourth = found["refused"]
-    assert "x must be a Float32Array of 133 elements" in first and "of 5" in second
-    assert "no input y" in third and fourth.startswith("cut: ")

@@ -167,6 +167,8 @@ def add(x: Any, y: Any) -> Any:
 def test_wrong_calls_are_refused_and_later_ones_run(page: Browser, folder: Path) -> None:
     x, y = rows(0, 4), rows(1, 4)
     made = tfn.export(add, x, y, path=folder / "add.js")
+    names = {"add.wasm", "add.js", "add.d.ts", "add.safetensors"}
+    assert {file.name for file in made.files} == names
     calls = [*((inputs, names) for inputs, names, _ in REFUSED), ({"x": x, "y": y}, ["out_0"])]
     for where in (page, folder):
         (*errors, last), _ = called(where, made, calls)

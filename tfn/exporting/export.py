@@ -123,13 +123,13 @@ def export(
     name = identifier(name or path.stem)
     try:
         if kind == "js":
-            signature, files = page.files(path, request, name, unproved, on_gpu)
+            signature, files, done = page.files(path, request, name, unproved, on_gpu)
         else:
             request = replace(request, donated=None)
             made = compiled(request, target, language, name, unproved, threads)
             signature, head = made.signature, path.with_name(f"{name}.h")
             files = {path.with_suffix(SUFFIXES[kind]): binary(kind, made)}
-            files[head] = header(signature).encode()
+            files[head], done = header(signature).encode(), []
         with ExitStack() as stack:  # none is replaced before all are written
             for file, data in files.items():
                 stack.enter_context(replacing(file)).write(data)
@@ -139,4 +139,4 @@ def export(
             got=str(error),
             hint="make the folder first, or take another path",
         ) from None
-    return Exported(signature, tuple(files))
+    return Exported(signature, (*files, *done))

@@ -96,8 +96,8 @@ def array_type(dtype: DType) -> str:
 
 def files(
     path: Path, request: Request, name: str, unproved: str, on_gpu: bool
-) -> tuple[Signature, dict[Path, bytes]]:
-    """The signature of a function in a page, and its files; that of the weights is written already.
+) -> tuple[Signature, dict[Path, bytes], list[Path]]:
+    """The signature of a function in a page, its files, and those that are written already.
 
     Args:
         path: of the module.
@@ -119,16 +119,15 @@ def files(
     if on_gpu:
         made = compiled(request, *webgpu.browser(), name, unproved)
     record |= _arrays(made, request.donated or (), on_gpu)
-    if record["constants"]:
-        weights = path.with_suffix(".safetensors")
-        record["weights"] = weights.name
-        record["digest"] = _weights(weights, made)
+    weights = [path.with_suffix(".safetensors")] if record["constants"] else []
+    if weights:
+        record |= {"weights": weights[0].name, "digest": _weights(weights[0], made)}
     text = f"const PROGRAM = {json.dumps(record, separators=(',', ':'))};\n\n"
     written[path] = (
         f"/* {name}: a function exported by tfn. */\n\n{text}{RUNTIME.read_text()}".encode()
     )
     written[path.with_suffix(".d.ts")] = _types(made.signature).encode()
-    return made.signature, written
+    return made.signature, written, weights
 
 
 def _with_weights(made: Made, count: int) -> Made:

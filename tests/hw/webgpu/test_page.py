@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.lower.graphs import jaxpr, p
 from tfn import extend
+from tfn import numpy as jnp
+from tfn.exporting import programs
 from tfn.hw.webgpu import page
 from tfn.lower import pipeline
 from tfn.lower.program import Program
@@ -63,3 +66,10 @@ def test_operands_of_a_kernel_with_too_many_share_a_memory() -> None:
     (launch,) = record["commands"]
     assert len(launch["memories"]) == 1 and len(set(launch["at"])) == 15
     assert len(record["memories"]) == 1
+
+
+def test_positions_that_become_numbers_have_32_bits() -> None:
+    f = lambda x: (jnp.argmax(x, 1) == 3).sum() + jnp.arange(10)
+    request = programs.closed(f, (np.zeros((10, 30), np.float32),), {}, ())
+    program = programs.lowered(request.jaxpr, *page.browser())
+    assert not any(f": {kind}64" in k.text for k in program.kernels for kind in "iu")

@@ -86,11 +86,12 @@ INTEGERS_64 = frozenset({dtypes.INT64, dtypes.UINT64})
 WORDS_32 = {"i64": "i32", "u64": "u32"}
 
 
-def indices(items: Sequence[UOp]) -> set[UOp]:
+def indices(items: Sequence[UOp], wide: bool = True) -> set[UOp]:
     """Integers of 64 bits that are indices and bounds: nothing else is made of them.
 
     What is loaded, comes from a float or a word of bits, becomes an element or another number, is
-    data, and so is what meets data in an operation.
+    data, and so is what meets data in an operation.  Without numbers of 64 bits no array has any,
+    and a signed number that is made of indices fits into 32 bits, even as an element.
     """
     nodes = [u for u in walk(items) if u.op is not Op.CONST]
     data = {u for u in nodes if u.dtype in INTEGERS_64 and u.op in (Op.LOAD, Op.ACCUMULATOR)}
@@ -105,6 +106,9 @@ def indices(items: Sequence[UOp]) -> set[UOp]:
             data.add(u.src[2])
         elif u.op is Op.END:
             data.update(u.src[1:])
+    if not wide:
+        own = (Op.LOAD, Op.BITCAST)
+        data = {u for u in data if u.dtype != dtypes.INT64 or u.op in own or _is_rounded(u)}
     grown = True
     while grown:
         grown = False
@@ -118,6 +122,11 @@ def indices(items: Sequence[UOp]) -> set[UOp]:
     return {u for u in nodes if u.dtype in INTEGERS_64 and u not in data}
 
 
+def _is_rounded(u: UOp) -> bool:
+    """Whether a number was a float."""
+    return u.op is Op.CAST and u.src[0].dtype in dtypes.FLOATS
+
+
 class Writer:
     """The text of one kernel as it grows.
 
@@ -129,7 +138,7 @@ class Writer:
     """
 
     def __init__(self, items: Sequence[UOp], wide: bool) -> None:
-        self.wide, self.indices = wide, indices(items)
+        self.wide, self.indices = wide, indices(items, wide)
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {}
         self.accumulators: dict[UOp, list[UOp]] = {}
