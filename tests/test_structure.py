@@ -38,7 +38,7 @@ are annexes, which are of the face: what they import below it, `test_annexes.py`
 
 LOWER = (
     "target", "program", "index", "math", "loops", "graph", "codegen", "fuse", "memory",
-    "passes", "grids", "languages", "pipeline", "report",
+    "passes", "small", "grids", "languages", "pipeline", "report",
 )
 """The rooms of `lower`: each may import those before it."""
 # fmt: on

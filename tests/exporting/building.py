@@ -169,3 +169,68 @@ def in_a_loop(
     ran = subprocess.run([folder / "made"], input=data, capture_output=True, check=True)
     size = len(ran.stdout) // times
     return [split(ran.stdout[i * size : (i + 1) * size], signature) for i in range(times)]
+
+
+BARE_MAIN = """\
+#include "NAME.h"
+/* Linux on RISC-V: the number of a call in a7, its operands from a0 on. */
+static long call(long number, long a, const void *b, long c) {
+  register long a7 __asm__("a7") = number;
+  register long a0 __asm__("a0") = a;
+  register const void *a1 __asm__("a1") = b;
+  register long a2 __asm__("a2") = c;
+  __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2) : "memory");
+  return a0;
+}
+static void fill(char *to, unsigned long size) {
+  while (size) {
+    const long n = call(63, 0, to, size);
+    if (n <= 0) call(93, 100, 0, 0);
+    to += n;
+    size -= n;
+  }
+}
+#define ROOM(type, name, count) static _Alignas(64) type name##_room[(count) + 1];
+#define READ(type, name, count) \\
+  fill((char *)name##_room, sizeof(type) * (count)); \\
+  args.name = name##_room;
+#define MAKE(type, name, count) args.name = name##_room;
+#define WRITE(type, name, count) call(64, 1, name##_room, sizeof(type) * (count));
+CAPITAL_INPUTS(ROOM)
+CAPITAL_OUTPUTS(ROOM)
+static _Alignas(64) char arena[CAPITAL_ARENA_BYTES + 1];
+void _start(void) {
+  static NAME_args args = CAPITAL_ARGS;
+  CAPITAL_INPUTS(READ)
+  CAPITAL_OUTPUTS(MAKE)
+  const int error = NAME(&args, arena);
+  CAPITAL_OUTPUTS(WRITE)
+  call(93, error, 0, 0);
+}
+"""
+"""The same as `MAIN` on a 32-bit processor, without any library."""
+
+RISCV = "riscv64-linux-gnu-gcc"
+needs_riscv32 = pytest.mark.skipif(
+    not (shutil.which(RISCV) and shutil.which("qemu-riscv32")),
+    reason="riscv64-linux-gnu-gcc or qemu-riscv32 is not installed: Debian's packages "
+    "gcc-riscv64-linux-gnu and qemu-user",
+)
+
+
+def on_bare_metal(function: Callable[..., Any], *args: Any, folder: Path, **options: Any) -> Arrays:
+    """The results of a function on a 32-bit microcontroller, linked with no library at all."""
+    made = tfn.export(function, *args, path=folder / "made.c", target="rv32imc", **options)
+    signature = made.signature
+    main = BARE_MAIN.replace("NAME", signature.name).replace("CAPITAL", signature.name.upper())
+    (folder / "main.c").write_text(main)
+    machine = ["-march=rv32imc", "-mabi=ilp32", "-static", "-nostdlib", "-ffreestanding"]
+    machine += ["-Wl,--no-relax"]  # nothing has set the register of small data
+    build = [RISCV, *machine, "-Os", *WARNINGS, "made.c", "main.c", "-o", "made"]
+    done = subprocess.run(build, cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[:3000]
+    data = b"".join(np.asarray(x).tobytes() for x in tfn.tree.leaves(args))
+    command = ["qemu-riscv32", folder / "made"]
+    ran = subprocess.run(command, input=data, capture_output=True, check=False)
+    assert not ran.returncode, (ran.returncode, ran.stderr.decode()[:3000])
+    return split(ran.stdout, signature)

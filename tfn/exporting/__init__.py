@@ -7,6 +7,7 @@ In reading order:
     signature: calling convention: inputs and outputs as named fields; the manifest.
     header: the C header: the contract, in words and in types.
     source: C code generation: the program as one C file.
+    microcontrollers: targets: 32-bit processors without a system.
     module: LLVM IR generation: the program as one module, for objects, libraries and WebAssembly.
     page: a module of JavaScript with its types, weights and WebAssembly.
     load: `tfn.load`: loads a library and calls it from Python.

@@ -17,6 +17,7 @@ from typing import Any
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting import page
 from tfn.exporting.header import header
+from tfn.exporting.microcontrollers import MICROCONTROLLERS
 from tfn.exporting.programs import ALONE, ALONE_ON, C_TOGETHER, C, binary, closed, compiled
 from tfn.exporting.signature import Signature, identifier
 from tfn.extend import (
@@ -30,6 +31,7 @@ from tfn.extend import (
     replacing,
     requested,
 )
+from tfn.lower import small
 
 SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm", "js": ".js"}
 """Kinds of files, and the suffixes of their names."""
@@ -57,6 +59,7 @@ def export(
     target: Target | str | None = None,
     embed: object = (),
     threads: int = 1,
+    optimize: str = "",
     unproved: str = "refuse",
     **kwargs: object,
 ) -> Exported:
@@ -69,11 +72,14 @@ def export(
         kind: c, obj, so, wasm or js: source, object, shared library, WebAssembly, or a module for
             pages, on WebGPU.  If "", the suffix of the path decides.
         name: of the function; if "", that of the file.
-        target: the machine to compile for: a `Target` or the name of one, such as x86-64-v3 or
-            hexagon; if None, this machine, wasm32 for WebAssembly, and for pages webgpu, with
-            WebAssembly for browsers that have none; wasm32 makes pages without WebGPU.
+        target: the machine to compile for: a `Target` or the name of one, such as x86-64-v3,
+            hexagon or cortex-m4; if None, this machine, wasm32 for WebAssembly, and for pages
+            webgpu, with WebAssembly for browsers that have none; wasm32 makes pages without WebGPU.
         embed: names or positions of arguments whose values become part of the code.
         threads: number of threads, with the caller: POSIX threads, in C only.
+        optimize: "speed", or "size" for the least code and memory; if "", size for
+            microcontrollers.  Both have the same results, but that sums of floats may be added in
+            another order.
         unproved: "allow" writes even a program whose accesses cannot be proved to be in bounds;
             see `tfn.verify`.
 
@@ -103,13 +109,22 @@ def export(
         )
     of_web, on_gpu = kind in ("wasm", "js"), kind == "js" and target in (None, "webgpu")
     own = "wasm32" if of_web else "host"
-    target = requested(own if on_gpu else target or own, host())
+    microcontroller = MICROCONTROLLERS.get(target) if isinstance(target, str) else None
+    target = microcontroller or requested(own if on_gpu else target or own, host())
     if of_web != target.triple.startswith("wasm") and kind != "c":
         raise ArgumentError(
             f"{kind} cannot be made for {target.triple}",
             got=f"kind={kind!r}, target={target.triple}",
             hint="leave the target out, or take kind='c'",
         )
+    if microcontroller is not None and kind != "c":
+        raise ArgumentError(
+            f"{kind} cannot be made for {target.cpu}: microcontrollers get C",
+            got=f"kind={kind!r}",
+            hint="take kind='c', and compile it with the project that it is for",
+        )
+    one_of("export", "optimize", optimize, ("", "speed", "size"))
+    is_small = optimize == "size" or (microcontroller is not None and not optimize)
     one_of("export", "unproved", unproved, ("refuse", "allow"))
     if integer("export", "threads", threads, 1) > 1 and kind != "c":
         raise ArgumentError(
@@ -120,6 +135,7 @@ def export(
     request = closed(function, args, kwargs, embed)
     alone = ALONE_ON.get(target.triple.split("-")[0], ALONE)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else alone
+    language = replace(language, passes=small.SMALL) if is_small else language
     name = identifier(name or path.stem)
     try:
         if kind == "js":

@@ -43,7 +43,7 @@ from tfn.lower.languages import LLVM
 from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.program import host_calls
 from tfn.trace.inline import runnable
-from tfn.transforms.arguments import argument_names, parameter_names
+from tfn.transforms import arguments, specialize
 
 ALONE = replace(
     LLVM,
@@ -151,8 +151,7 @@ def binary(kind: str, made: Made) -> bytes:
     if kind == "c":
         return source(signature, made.program, made.places, target).encode()
     architecture = target.triple.split("-")[0]
-    wide = 4 if architecture.endswith("32") or architecture in ALONE_ON else 8
-    text = module(signature, made.program, made.places, wide)
+    text = module(signature, made.program, made.places, target.address_bits // 8)
     # LLVM aborts the process where a target lacks an instruction: other targets in a child.
     near = architecture == host().triple.split("-")[0]
     data = (LlvmCompiler() if near else ChildCompiler()).compile(text, target)
@@ -169,7 +168,7 @@ def closed(
     jitted = function if isinstance(function, Jitted) else Jitted(function)
     split = jitted.static.split(jitted.function, args, kwargs)
     leaves, structure = tree.flatten(split.dynamic)
-    paths = argument_names(jitted.function, structure, split.positions)
+    paths = arguments.argument_names(jitted.function, structure, split.positions)
     traced = jitted.trace(*args, **kwargs)
     if traced.cells:
         raise ExportError(
@@ -182,12 +181,16 @@ def closed(
     values = {i: _data(leaves[i], paths[i]) for i, owner in enumerate(owners) if owner in chosen}
     for i, value in enumerate(traced.captured, len(leaves)):
         values[i] = _data(value, "a captured array")
-    captured = tuple(f"captured[{i}]" for i in range(len(traced.captured)))
+    captured = [f"captured[{i}]" for i in range(len(traced.captured))]
     results = tuple("out" + text for _, text in tree.places(traced.structure))
-    names = parameter_names(jitted.function, len(args))
+    names = arguments.parameter_names(jitted.function, len(args))
     constants = tuple(names[at] if isinstance(at, int) else at for at in chosen)
-    donated = traced.takes.donated.difference(values)
-    return Request(traced.jaxpr, (*paths, *captured), results, values, constants, donated)
+    jaxpr, kept = specialize.specialised(traced.jaxpr, values)
+    places = [*paths, *captured]
+    donated = frozenset(i for i, at in enumerate(kept) if at in traced.takes.donated)
+    values = {i: values[at] for i, at in enumerate(kept) if at in values}
+    chosen_paths = tuple(places[at] for at in kept)
+    return Request(jaxpr, chosen_paths, results, values, constants, donated.difference(values))
 
 
 def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | str]:
@@ -205,7 +208,7 @@ def _chosen(
     kwargs: dict[str, Any],
 ) -> list[int | str]:
     """The arguments to embed: those by position as numbers, others as names."""
-    names = parameter_names(jitted.function, len(args))
+    names = arguments.parameter_names(jitted.function, len(args))
     chosen: list[int | str] = []
     for at in embed:
         if isinstance(at, str) and at in names:

@@ -3,6 +3,7 @@
 The rooms are in the order in which a function passes through them:
 
     passes    the passes as one table, from a graph to instructions
+    small     passes for the least code and memory
     grids     the passes of machines that run groups of threads
     languages the text and the passes of each architecture
     pipeline  the driver: a function through the passes to a Program
@@ -23,4 +24,5 @@ from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.lower import pipeline as pipeline
+    from tfn.lower import small as small
     from tfn.lower.memory import in_place as in_place

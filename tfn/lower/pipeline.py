@@ -28,11 +28,11 @@ from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, prelude, ranges
 from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
-from tfn.lower.languages import LLVM, Language, architecture, language_of, no_driver, passes_of
+from tfn.lower.languages import LLVM, Language, architecture, language_of, no_driver
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.planner import Schedule
-from tfn.lower.passes import tile_count
+from tfn.lower.passes import Passes, tile_count
 from tfn.lower.program import (
     CachedKernel,
     Kernel,
@@ -237,7 +237,7 @@ def instructions(
         CompileError: if there are none: it is a custom kernel, written as text.
     """
     language = language or language_of(target)
-    for items in _possible_instructions(kernel, _restricted(target, language)):
+    for items in _possible_instructions(kernel, _restricted(target, language), language.passes):
         render = partial(_render_kernel, language, target, items, opt_ops.stages(kernel.opts))
         if language.name_by_digest("k", render)[0] == kernel.name:
             return items  # the name is a digest of the text that they become
@@ -265,7 +265,9 @@ def _render_kernel(
     return _PIPELINED(text, architecture(target), stages)
 
 
-def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
+def _possible_instructions(
+    kernel: Kernel, target: Target, passes: Passes
+) -> Iterator[tuple[UOp, ...]]:
     """The instructions of a kernel, lowered again from its source.
 
     Schedules end by simplification.  Kernels whose opt-ops were given by hand may lack it, which
@@ -274,13 +276,13 @@ def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp
     body = kernel.source
     assert body is not None, "a kernel of `pipeline.kernel`"
     if body.op is Op.SINK:
-        plain = loop_nest.nest(passes_of(target).decompose(body, target))
+        plain = loop_nest.nest(passes.decompose(body, target))
         n = opt_ops.replay(plain, kernel.opts)
-        yield _instructions_of_nest(loop_nest.simplified(n), target)
+        yield _instructions_of_nest(loop_nest.simplified(n), target, passes)
         with suppress(SplitError):
-            yield _instructions_of_nest(n, target)
+            yield _instructions_of_nest(n, target, passes)
     else:
-        for step in passes_of(target).of_kernel(body):
+        for step in passes.of_kernel(body):
             yield step(body, target)
 
 
@@ -372,7 +374,7 @@ def kernel_of_nest(
 ) -> Kernel:
     """The kernel of a nest whose opt-ops have been applied."""
     language = language or language_of(target)
-    items = _instructions_of_nest(n, target)
+    items = _instructions_of_nest(n, target, language.passes)
     render = partial(_render_kernel, language, target, items, opt_ops.stages(n.opts))
     name, text = language.name_by_digest("k", render)
     threads, local_bytes = _threads(items), _local_bytes(items)
@@ -393,7 +395,6 @@ def _local_bytes(items: Sequence[UOp]) -> int:
     return local_layout(memories)[1]
 
 
-def _instructions_of_nest(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
-    passes = passes_of(target)
+def _instructions_of_nest(n: loop_nest.Nest, target: Target, passes: Passes) -> tuple[UOp, ...]:
     items: tuple[UOp, ...] = passes.prefetch(passes.linearize(n, target), target)
     return items

@@ -39,6 +39,7 @@ Files, in reading order:
 - ``disable``: `disable_jit`
 - ``shard``: many devices: named axes, `shard_map`, `pmap`, the partitioner
 - ``call``: `call`: a function that stays one operation
+- ``specialize``: functions for values that are known: constants, parameters that go
 - ``make_jaxpr``: `make_jaxpr`, `eval_shape`
 """
 
@@ -46,3 +47,4 @@ from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.transforms import runtime_checks as runtime_checks
+    from tfn.transforms import specialize as specialize

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tfn
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
+from tfn import lax
 from tfn.dtypes import INT32, int8
 from tfn.lower.fuse.policies import MIN_CACHED_ELEMENTS
 from tfn.lower.pipeline import lower
@@ -157,3 +160,16 @@ def test_of_a_value_that_is_widened_the_narrow_one_is_stored() -> None:
     assert_matches_oracle([rows, columns])
     lowered = program([rows, columns])
     assert (len(lowered.kernels), lowered.arena_bytes) == (3, 40 * 64)
+
+
+def test_an_epilogue_whose_values_meet_again_ends_at_the_narrowest() -> None:
+    """Sums of 32 bits are rounded in the kernel that adds them up: bytes are padded, not sums."""
+
+    def network(x: Any, w: Any) -> Any:
+        sums = lax.dot_general(x, w, (((1,), (0,)), ((), ())), preferred_element_type="int32")
+        high, low = sums >> 8, sums & 255
+        return lax.pad((high * 3 + ((low * 3) >> 8)).astype("int8"), np.int8(0), [(1, 1, 0)] * 2)
+
+    args = [tfn.ShapeDtypeStruct(s, "int8") for s in ((64, 48), (48, 32))]
+    made = lower(tfn.make_jaxpr(network)(*args), HOST)
+    assert made.arena_bytes < 2 * 64 * 32 + 1024

@@ -64,9 +64,9 @@ TARGETS: dict[str, Target] = {
                         lacks=_ROUNDS | _SCALES),
     "hexagon":   Target("hexagon-unknown-linux-musl", "hexagonv67", _HVX, 128, 32, 32 << 10,
                         1 << 20, 1 << 20, _ROUNDS | _SCALES,
-                        scalars=FLOATS | {INT64, UINT64}, lane_bytes=1),
+                        scalars=FLOATS | {INT64, UINT64}, lane_bytes=1, address_bits=32),
     "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16,
-                        lacks=_FUSES | _SCALES),
+                        lacks=_FUSES | _SCALES, address_bits=32),
 }
 """Processors by name, for cross-compilation."""
 # fmt: on

@@ -20,6 +20,7 @@ Files in reading order:
     register_transpose  transposes of vectors in registers, by shuffles
     deinterleave        interleaved accesses (strides 2 to 4) as whole vectors and shuffles
     partial_vectors     the first lanes of a vector as smaller vectors, where masks are slow
+    narrow_indices      indices of 32 bits
     legalize            operations that no language has, as operations that all have
     prefetch            prefetches of loads that follow a long reduction
     builder             IR builder, for kernels that are not loop nests

@@ -60,10 +60,20 @@ def rewritten(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 
 
 @cached(maxsize=64)  # equal layers have the same loop bodies
-def insert_barriers(function: UOp, target: Target, rewrite: Rewrite = rewritten) -> UOp:
+def insert_barriers(
+    function: UOp,
+    target: Target,
+    rewrite: Rewrite = rewritten,
+    views: frozenset[Op] = VIEW_OPS,
+) -> UOp:
     """Returns the function with numbered barriers: the stage KERNELS.
 
     The bodies of loops come here by themselves.
+
+    Args:
+        function, target: what is lowered, and for which machine.
+        rewrite: arrays as the loops of the machine compute them.
+        views: ops that every reader does by itself, however often it reads the result.
     """
     outputs = rewrite(function.src, target)
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
@@ -71,7 +81,7 @@ def insert_barriers(function: UOp, target: Target, rewrite: Rewrite = rewritten)
     sink = records.sink()
     reasons = _required(outputs)
     barriers = set(reasons)
-    repeated = _repeated_operands(outputs, barriers)
+    repeated = _repeated_operands(outputs, barriers, views)
     barriers |= set(repeated)
     if sink is not None:
         sink += [Record("required", u, reason=reason) for u, reason in reasons.items()]
@@ -148,13 +158,15 @@ def repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
     return set(_repeated_operands(outputs, barriers))
 
 
-def _repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> dict[UOp, str]:
+def _repeated_operands(
+    outputs: Iterable[UOp], barriers: set[UOp], views: frozenset[Op] = VIEW_OPS
+) -> dict[UOp, str]:
     """The operands that are worth a buffer, with the reason of each."""
     stored: dict[UOp, str] = {}
     for node in walk(outputs):
         if node.op in CONTRACTIONS:
             reason = f"a {node.op.value} reads each element of it many times"
-            operands = filter(None, (_operand(s, barriers) for s in read_again(node)))
+            operands = filter(None, (_operand(s, barriers, views) for s in read_again(node)))
             stored |= dict.fromkeys(operands, reason)
         elif node.op is Op.GATHER and node.size * MAX_SPARSITY_TO_MATERIALIZE > node.src[0].size:
             if is_computed(node.src[0], barriers):
@@ -172,19 +184,19 @@ def _repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> dict[UOp, 
     return stored
 
 
-def _operand(node: UOp, barriers: set[UOp]) -> UOp | None:
+def _operand(node: UOp, barriers: set[UOp], views: frozenset[Op]) -> UOp | None:
     """The value to materialise for an operand that is read many times, if it is computed.
 
     Below views that only repeat or reorder it, so that no element is stored twice.
     """
     if not is_computed(node, barriers):
         return None
-    while node.op in VIEW_OPS and node.op is not Op.CAST and node not in barriers:
+    while node.op in views and node.op is not Op.CAST and node not in barriers:
         if node.op is Op.EXPAND or build.count(node.src[0].shape) <= build.count(node.shape):
             node = node.src[0]
         else:
             break
-    return node
+    return node if is_computed(node, barriers) else None
 
 
 def _number_barriers(outputs: Sequence[UOp], analysis: FusionAnalysis, function: UOp) -> UOp:

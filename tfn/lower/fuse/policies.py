@@ -398,26 +398,38 @@ def _nests(
 
 
 def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
-    """The last elementwise value that is computed of a reduction alone: the end of its epilogue."""
-    remaining = MAX_EPILOGUE_INSTRUCTIONS
-    while node not in analysis.barriers:
-        users = analysis.consumers.get(node, {})
-        if len(users) != 1:
+    """The narrowest value that all readers of a reduction read it through: the end of its epilogue.
+
+    Values along the way may have several readers, as the halves of a product in a requantization,
+    if all of them meet again.  Of values of one width the last is the end.
+    """
+    end, inside = node, {node}
+    open_values, remaining = {node}, MAX_EPILOGUE_INSTRUCTIONS
+    while remaining >= 0 and node not in analysis.barriers:
+        users = {u for v in open_values for u in analysis.consumers.get(v, {})} - inside
+        ready = [u for u in users if _extends(analysis, u, node, inside)]
+        if not ready:
             break
-        user = next(iter(users))
-        remaining -= instruction_count(user)
-        same_loops = user.op in ELEMENTWISE and user.shape == node.shape
-        if not same_loops or user in analysis.barriers or remaining < 0:
-            break
-        # A second reduction among its operands would have to be fused into this kernel, too.
-        if any(
-            is_computed(s, analysis.barriers) and _holds_reduction(analysis, s)
-            for s in user.src
-            if s is not node
-        ):
-            break
-        node = user
-    return node
+        inside.update(ready)
+        remaining -= sum(map(instruction_count, ready))
+        readers = {v: analysis.consumers.get(v, {}).keys() for v in open_values}
+        open_values = {v for v, users in readers.items() if not users or users - inside}
+        open_values |= {*ready}
+        if len(open_values) == 1 and remaining >= 0:
+            (last,) = open_values
+            end = last if last.dtype.itemsize <= end.dtype.itemsize else end
+    return end
+
+
+def _extends(analysis: FusionAnalysis, user: UOp, node: UOp, inside: set[UOp]) -> bool:
+    """Whether a value is computed, element by element, of an epilogue and of no other reduction."""
+    if user.op not in ELEMENTWISE or user.shape != node.shape or user in analysis.barriers:
+        return False
+    # A second reduction among its operands would have to be fused into this kernel, too.
+    return not any(
+        s not in inside and is_computed(s, analysis.barriers) and _holds_reduction(analysis, s)
+        for s in user.src
+    )
 
 
 def _holds_reduction(analysis: FusionAnalysis, node: UOp) -> bool:

@@ -31,6 +31,7 @@ class Target:
             it knows no vectors of a part.
         batch_invariant: whether the order in which a sum is added follows from the lengths of that
             sum alone, never from how many sums there are: see `tfn.lower.loops.sum_order`.
+        address_bits: the width of a pointer.
     """
 
     triple: str
@@ -46,6 +47,7 @@ class Target:
     scalars: frozenset[DType] = frozenset()
     lane_bytes: int = 4
     batch_invariant: bool = False
+    address_bits: int = 64
 
 
 def grid_of(target: Target) -> Grid:

@@ -398,7 +398,7 @@ def _ask(
     known: Sequence[UOp] = (),
 ) -> solver.Answer:
     """Whether ``base + offset`` can be outside where the predicate holds, and the base there."""
-    outside = (base < -offset) | (const(size - 1 - offset, INT64) < base)
+    outside = (base < -offset) | (const(size - 1 - offset, base.dtype) < base)
     conditions = [outside, *known] if predicate is None else [outside, predicate, *known]
     return solver.solve(conditions, facts, [base])
 
@@ -442,7 +442,7 @@ def _scalar_conditions(predicates: Sequence[UOp]) -> Iterator[UOp]:
 
 def _index_text(u: UOp) -> str:
     index = u.src[1]
-    text = show(index + const(u.arg.offset, INT64, index.shape) if u.arg.offset else index)
+    text = show(index + const(u.arg.offset, index.dtype, index.shape) if u.arg.offset else index)
     if u.op is Op.TILE:
         return f"{text} + {u.arg.pitch} * row + lane"
     if u.arg.lanes > 1 and u.arg.stride:

@@ -20,15 +20,15 @@ Row = Callable[["CWriter", UOp], None]
 def kernel_text(name: str, items: Sequence[UOp]) -> str:
     """``void NAME(u64 begin, u64 end, char *const *operands)`` from instructions in order."""
     w = CWriter(items)
+    # Unused values would make compilers warn; exported code is compiled without warnings.
+    items = [u for u in items if u.op in EFFECTS or u in w.used]
     buffers = {s for u in items for s in u.src if s.op is Op.PARAM and s.arg.index >= 0}
     for buffer in sorted(buffers, key=lambda u: u.arg.index):
         kind, at = f"{stored(buffer.dtype)}_m *", buffer.arg.index
         w.names[buffer] = f"b{at}"
         w.line(f"{kind}const b{at} = ({kind})operands[{at}];")
-    # Unused values would make compilers warn; exported code is compiled without warnings.
     for u in items:
-        if u.op in EFFECTS or u in w.used:
-            RENDER[u.op](w, u)
+        RENDER[u.op](w, u)
     begin, end = (f"u64 {x}" for x in ("begin", "end"))
     unused = "".join(f"  (void){x};\n" for x in ("begin", "end") if x not in w.used_tiles)
     body = "\n".join(w.lines)
@@ -58,7 +58,8 @@ def _loop(w: CWriter, u: UOp) -> None:
     end = w(u.src[1])
     # Counters are unsigned; bounds that are computed may be negative.
     test = f"{name} < {end}" if constant else f"(s64){name} < (s64){end}"
-    w.open(f"for (u64 {name} = {begin}; {test}; ++{name})")
+    kind = "u32" if constant and u in w.narrow_counters else "u64"
+    w.open(f"for ({kind} {name} = {begin}; {test}; ++{name})")
 
 
 def _accumulator(w: CWriter, u: UOp) -> None:

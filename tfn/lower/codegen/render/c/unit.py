@@ -7,8 +7,11 @@ they lack; results are the same, bit by bit.
 
 from __future__ import annotations
 
+import re
+
 from tfn.lower.codegen.render.c import threads
 from tfn.lower.codegen.render.c.driver import CLAMPED_INDEX
+from tfn.lower.codegen.render.c.intrinsics import LIBRARY
 from tfn.lower.codegen.render.c.words import definitions
 from tfn.lower.program import (
     Branch,
@@ -89,7 +92,9 @@ _STOP = """
 #endif
 #endif
 """
-OTHER = "\n#define TFN_X86 0\n#include <math.h>\n"
+OTHER = "\n#define TFN_X86 0\n"
+MATH = "#include <math.h>\n"
+_LIBRARY_CALL = re.compile(rf"\b({'|'.join(LIBRARY.values())})f?\(")
 
 X86_FEATURES = (
     "sse4.1",
@@ -128,11 +133,13 @@ def unit(program: Program, target: Target, entry: str, threaded: bool = False) -
     used_features = features(target)
     x86 = target.triple.startswith("x86_64")
     start = _START.format(features=",".join(used_features)) if used_features else ""
+    words = definitions(body, frozenset({*used_features, "sse2"} if x86 else ()))
+    calls = _LIBRARY_CALL.search(words)  # a bare machine may have no library
     parts = [
         threads.INCLUDES if threaded else "",
         PRELUDE,
-        X86.format(start=start) if x86 else OTHER,
-        definitions(body, frozenset({*used_features, "sse2"} if x86 else ())),
+        X86.format(start=start) if x86 else OTHER + MATH if calls else OTHER,
+        words,
         body,
         _STOP if x86 and used_features else "",
         entry,

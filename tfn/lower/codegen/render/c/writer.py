@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfn.dtypes import BOOL, FLOATS, UNSIGNED, DType
+from tfn.dtypes import BOOL, FLOATS, INT32, UNSIGNED, DType
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.render.c.names import element, literal, shaped, stored
 from tfn.lower.codegen.render.c.plain import PLAIN, scalar
@@ -24,6 +24,7 @@ class CWriter:
         masks: names of vectors of bool, by the width of a lane; one table for each open block.
         widths: of the lanes that a mask was computed in.
         used: values that are operands of an instruction.
+        narrow_counters: counters of loops that are read as 32-bit numbers only.
         used_tiles: those of the parameters `begin` and `end` that are used.
     """
 
@@ -35,11 +36,15 @@ class CWriter:
         self.accumulators: dict[UOp, list[UOp]] = {}
         self.used_tiles: set[str] = set()
         self.used: set[UOp] = set()
+        wide: set[UOp] = set()
         for u in reversed(items):
             if u.op in EFFECTS or u in self.used:
                 self.used |= set(u.src)
+                if (u.op, u.dtype) != (Op.CAST, INT32) and u.op not in (Op.END, Op.ACCUMULATOR):
+                    wide.update(u.src)
             if u.op is Op.ACCUMULATOR:
                 self.accumulators.setdefault(u.src[0], []).append(u)
+        self.narrow_counters = {u for u in items if u.op is Op.LOOP} - wide
         self.count = self.depth = 0
 
     def __call__(self, u: UOp) -> str:
