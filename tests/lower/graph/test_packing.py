@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,13 +31,14 @@ from tfn.lower.graph.packing import (
     pack_for_matrix_unit,
     pack_panels,
     prepare,
+    sums_of_products,
 )
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.heuristics import choose
 from tfn.lower.math.decompose import decompose
 from tfn.trace import build
 from tfn.trace.argument import Conv, Place
-from tfn.trace.op import Op
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, walk
 
 TINY = replace(HOST, l1_bytes=1 << 8, l2_bytes=1 << 10, l3_bytes=1 << 12)
@@ -356,3 +358,31 @@ def test_indices_of_a_scatter_in_order_are_computed_before() -> None:
     ):
         assert compute_indices_before(other) is other
     assert_matches_oracle([build.scatter(x, at, u, Op.ADD)])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "sums", "batch"),
+    [
+        ((5, 6, 32), (6, 32), ((2,), (1,)), ((1,), (0,))),
+        ((6, 32), (5, 32, 6), ((1,), (1,)), ((0,), (2,))),
+        ((3, 6, 4, 32), (3, 6, 32), ((3,), (2,)), ((0, 1), (0, 1))),
+        ((6, 32), (6, 32), ((1,), (1,)), ((0,), (0,))),
+        ((4, 6, 7, 8), (6, 7, 8), ((2, 3), (1, 2)), ((1,), (0,))),
+    ],
+)
+def test_a_batch_of_integer_vectors_times_matrices_is_sums_in_one_kernel(
+    a: Shape, b: Shape, sums: Any, batch: Any
+) -> None:
+    x, y = p(0, *a, dtype=int8.dtype), p(1, *b, dtype=int8.dtype)
+    product = build.dot(x, y, sums, batch, INT32)
+    assert sums_of_products(product).op is Op.REDUCE
+    scaled = build.cast(product, FLOAT32) * 0.5
+    total = build.reduce(scaled, Op.ADD, (0,))
+    assert_matches_oracle([product])
+    assert_matches_oracle([total])
+
+
+def test_products_of_two_matrices_stay_contractions() -> None:
+    x, y = p(0, 3, 4, 8, dtype=int8.dtype), p(1, 3, 8, 5, dtype=int8.dtype)
+    product = build.dot(x, y, ((2,), (1,)), ((0,), (0,)), INT32)
+    assert sums_of_products(product) is product

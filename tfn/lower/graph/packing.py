@@ -197,12 +197,42 @@ def _product(u: UOp, target: Target) -> UOp:
     if u.arg.tf32:
         u = changed("round-to-tf32", u, rounded(u))
     is_exact = build.accumulator(u.dtype) not in FLOATS
-    packed: UOp = u
+    packed: UOp = changed("sums-of-products", u, sums_of_products(u))
+    if packed is not u:
+        return packed
     if is_exact or not target.batch_invariant:
         packed = changed("pack-for-matrix-unit", u, pack_for_matrix_unit(u, target))
     if packed is not u:
         return packed
     return build.cast(_prepare_product(widened(u, target), target), u.dtype)
+
+
+def sums_of_products(u: UOp) -> UOp:
+    """A batch of integer vectors times matrices as sums, which kernels that read them may hold::
+
+    dot[batch b] a[r, b, k] x[b, k]    ->    sum over k of a[r, b, k] * x[b, k]
+    """
+    arg: Dot = u.arg
+    sides = [
+        (x, (*batch, *free, *sums), len(free))
+        for x, batch, sums in zip(
+            u.src, (arg.batch_a, arg.batch_b), (arg.contract_a, arg.contract_b), strict=True
+        )
+        for free in [[i for i in range(x.ndim) if i not in (*batch, *sums)]]
+    ]
+    if not arg.batch_a or not arg.contract_a or all(free for *_, free in sides):
+        return u
+    if u.dtype not in INTEGERS:
+        return u
+    n, most = len(arg.batch_a), max(free for *_, free in sides)
+    factors = []
+    for x, order, free in sides:
+        moved = build.cast(build.permute(x, order), u.dtype)
+        shape = (*moved.shape[:n], *(1,) * (most - free), *moved.shape[n:])
+        factors.append(build.reshape(moved, shape))
+    whole = (*u.shape, *factors[0].shape[n + most :])
+    product = build.broadcast_to(factors[0], whole) * build.broadcast_to(factors[1], whole)
+    return build.reduce(product, Op.ADD, range(u.ndim, len(whole)))
 
 
 def _prepare_product(u: UOp, target: Target) -> UOp:
