@@ -89,6 +89,18 @@ def test_garbage_is_what_no_name_refers_to_and_is_old(tmp_path: Path) -> None:
     same(store.get("a"))
 
 
+def test_a_store_goes_on_after_a_full_disk_and_a_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, block_bytes=1000)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+        patch.setattr(store, "sync", lambda: exec("raise OSError('full')"))
+        store.put("a", ARRAYS)
+    assert gc(store, age_seconds=0)[0] > 30
+    store.put("a", ARRAYS)
+    same(store.get("a"))
+
+
 def test_nothing_is_deleted_while_somebody_writes_or_a_tree_is_unknown(tmp_path: Path) -> None:
     store = several(tmp_path, 2, 1)
     store.put("a", ARRAYS)

@@ -194,14 +194,8 @@ class Folder:
                     yield Item(path, status.st_size, status.st_mtime)
 
     def delete(self, path: str) -> None:
-        """Delete a file, if there is one."""
-        target = self.root / _checked(path)
-        target.unlink(missing_ok=True)
-        with suppress(OSError):
-            for folder in target.parents:
-                if folder.parent.parent != self.root:
-                    break
-                folder.rmdir()
+        """Delete a file, if there is one; folders stay, since a writer may be about to use them."""
+        (self.root / _checked(path)).unlink(missing_ok=True)
 
     def sweep(self, age_seconds: float) -> int:
         """Delete what killed writers left; returns its bytes."""

@@ -1,0 +1,306 @@
+"""Measurements of the store: faults, a large index, placement, speeds.
+
+python -m benchmarks.store                   all
+python -m benchmarks.store --only faults     some of them
+
+Full disks need a small file system (mount -t tmpfs -o size=16m none DIR), and ``--small DIR``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import signal
+import socket
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tfn
+from tfn import numpy as jnp
+from tfn.nn.checkpoint import Checkpoints
+from tfn.nn.store import Store, gc, hashing, remote, scrub, serve, verify
+from tfn.nn.store.placement import MIX
+
+MB = 1e6
+
+
+def tree_of(seed: int, size: int = 4_000_000) -> dict[str, Any]:
+    """Arrays of which each byte depends on a seed."""
+    rng = np.random.default_rng(seed)
+    return {
+        "a": rng.integers(0, 256, size, np.uint8),
+        "b": rng.normal(size=100),
+        "n": np.asarray(seed),
+    }
+
+
+def same(found: dict[str, Any], expected: dict[str, Any]) -> bool:
+    """Whether arrays are those that were written."""
+    return all(np.array_equal(found[name], x) for name, x in expected.items())
+
+
+def sharing(folder: Path, options: argparse.Namespace) -> None:
+    """Bytes of a second checkpoint, and what an asynchronous one costs a minute of training."""
+    layers = {str(i): np.random.default_rng(i).normal(size=1_600_000) for i in range(20)}
+    total = sum(x.nbytes for x in layers.values())
+    used = lambda: sum(path.stat().st_size for path in folder.glob("blocks/*/*"))
+    run = Checkpoints("run", store=folder, keep=100, asynchronous=True)
+    changed = layers | {str(i): layers[str(i)] + 1 for i in range(10)}
+    for step, (what, tree) in enumerate(
+        [("first", layers), ("unchanged", layers), ("half", changed)]
+    ):
+        before, cpu, wall = used(), time.process_time(), time.perf_counter()
+        run.save(step, tree)
+        blocked = time.perf_counter() - wall
+        run.wait()
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        print(
+            f"{what}: {(used() - before) / total:.2%} of {total / MB:.0f} MB written, blocked "
+            f"{blocked:.3f} s, CPU {cpu:.2f} s ({cpu / 60:.2%} of a minute), wall {wall:.2f} s"
+        )
+
+
+def faults(folder: Path, options: argparse.Namespace) -> None:
+    """Two thousand flipped bits, cut and swapped blocks, a vanished folder."""
+    chance = random.Random(options.seed)
+    folders = [folder / name for name in "abc"]
+    store = Store(folders, replicas=2, block_bytes=4096)
+    tree = tree_of(0)
+    store.put("run", tree)
+    named = mended = 0
+    for _ in range(20):
+        whole = {p for f in folders for p in f.glob("blocks/*/*")}
+        bad: dict[Path, bytes] = {}
+        for path in chance.sample(sorted(whole), 140):
+            if path.name in {other.name for other in bad}:
+                continue
+            raw = bytearray(path.read_bytes())
+            bad[path] = bytes(raw)
+            at = chance.randrange(8 * len(raw))
+            raw[at // 8] ^= 1 << at % 8
+            kind = len(bad)
+            path.write_bytes(raw if kind < 101 else raw[:-1] if kind % 2 else b"swapped" * 100)
+        found = scrub(store)
+        named += {damage.file for damage in found} == {*map(str, bad)}
+        mended += all(path.read_bytes() == raw for path, raw in bad.items())
+    print(
+        f"20 rounds of 100 flipped bits and some 35 cut or other blocks: all named in {named}, "
+        f"all mended in {mended}, whole now: {verify(store) == [] and same(store.get('run'), tree)}"
+    )
+    folders[1].rename(folder / "away")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        store.put("more", tree_of(1))
+        print(
+            "a folder vanished:", same(store.get("run"), tree), same(store.get("more"), tree_of(1))
+        )
+
+
+def full(folder: Path, options: argparse.Namespace) -> None:
+    """A disk that gets full: what was acknowledged is there, and writing goes on after that."""
+    if options.small is None:
+        print("full disk: not measured, for want of --small")
+        return
+    store, kept, failed = Store(options.small / "store", block_bytes=1 << 16), [], 0
+    for turn in range(40):
+        name = f"run/{turn}"
+        try:
+            store.put(name, tree_of(turn, 1_500_000))
+            kept.append(turn)
+        except OSError:
+            failed += 1
+            assert all(same(store.get(f"run/{i}"), tree_of(i, 1_500_000)) for i in kept)
+            store.delete(f"run/{kept.pop(0)}")
+            gc(store, age_seconds=0)
+    print(f"full disk: {failed} puts failed, {len(kept)} kept, damage: {verify(store)}")
+
+
+def lost(folder: Path, options: argparse.Namespace) -> None:
+    """A host that is killed while it is read from, and written to."""
+    remote.LOST_SECONDS = 0.2
+    chance, good = random.Random(options.seed), {"read": 0, "write": 0}
+    Store(folder / "b")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def started() -> int:
+        child = os.fork()
+        if not child:
+            serve(folder / "b", port=port).serve_forever()
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                return child
+            except OSError:
+                time.sleep(0.02)
+        raise TimeoutError
+
+    child, store, acknowledged = started(), None, []
+    for turn in range(2 * options.turns):
+        store = store or Store(
+            [folder / "a", f"http://127.0.0.1:{port}"], replicas=2, block_bytes=1 << 16
+        )
+        kind = ("read", "write")[turn % 2]
+        killer = os.fork()
+        if not killer:
+            time.sleep(chance.uniform(0, 0.3))
+            os.kill(child, signal.SIGKILL)
+            os._exit(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if kind == "write" or not acknowledged:
+                store.put(f"run/{turn}", tree_of(turn))
+                acknowledged.append(turn)
+            else:
+                assert same(store.get(f"run/{acknowledged[-1]}"), tree_of(acknowledged[-1]))
+        os.waitpid(killer, 0)
+        os.waitpid(child, 0)
+        assert all(same(Store(folder / "a").get(f"run/{i}"), tree_of(i)) for i in acknowledged[-2:])
+        child = started()
+        time.sleep(0.25)
+        scrub(store)
+        good[kind] += verify(store) == []
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    here = all(same(Store(folder / "b").get(f"run/{i}"), tree_of(i)) for i in acknowledged)
+    print(
+        f"a host lost {options.turns} times each: whole again {good}, all on the other: {here}"
+    )
+
+
+def index(folder: Path, options: argparse.Namespace) -> None:
+    """A million blocks: open, a page of names, a pass over all, memory."""
+    store = Store(folder)
+    rng = np.random.default_rng(0)
+    for i in range(256):
+        (folder / "blocks" / f"{i:02x}").mkdir(exist_ok=True)
+    for raw in rng.bytes(32 * options.blocks).hex(" ", 32).split(" "):
+        os.close(os.open(folder / "blocks" / raw[:2] / raw, os.O_CREAT | os.O_WRONLY))
+    for i in range(2000):
+        store.put(f"run-{i % 20}/step-{i:09}", {"n": np.asarray(i)})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    times = []
+    for _ in range(9):
+        start = time.perf_counter()
+        Store(folder).get("run-3/step-000000003")
+        times.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    page = Store(folder).ls("run-7/", limit=50)
+    listed = time.perf_counter() - start
+    count = sum(1 for _ in store.folders()[0].items("blocks"))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(
+        f"{count:,} blocks: open and get {min(times):.4f} s, {len(page)} names {listed:.4f} s, "
+        f"{grown:.1f} MiB more memory for all"
+    )
+
+
+def placement(folder: Path, options: argparse.Namespace) -> None:
+    """A thousand hosts and 100 TB: shares, and what moves when one comes or goes."""
+    rng, hosts = np.random.default_rng(0), 1000
+    places = jnp.asarray(rng.integers(0, 1 << 64, hosts + 1, np.uint64))
+
+    def mixed(x: Any) -> Any:
+        x = (x ^ (x >> jnp.uint64(30))) * jnp.uint64(MIX[0])
+        x = (x ^ (x >> jnp.uint64(27))) * jnp.uint64(MIX[1])
+        return x ^ (x >> jnp.uint64(31))
+
+    @tfn.jit
+    def homes(blocks: Any) -> Any:
+        score = mixed(mixed(mixed(blocks)[:, None] ^ places))
+        return (
+            jnp.argmax(score[:, :hosts], 1),
+            jnp.argmax(score, 1),
+            1 + jnp.argmax(score[:, 1:hosts], 1),
+        )
+
+    counts, came, went, own = np.zeros(hosts, int), 0, 0, 0
+    done, begin = 0, time.perf_counter()
+    while done < options.simulated and time.perf_counter() < begin + 240:
+        blocks = rng.integers(0, 1 << 64, 1 << 16, np.uint64)
+        now, more, less = map(np.asarray, homes(jnp.asarray(blocks)))
+        counts += np.bincount(now, minlength=hosts)
+        came, went = came + int((now != more).sum()), went + int((now != less).sum())
+        own += int((now == 0).sum())
+        done += len(blocks)
+    print(
+        f"{done:,} blocks of 4 MiB ({done * 4 / 1024**2:.0f} TiB) on {hosts} hosts: fullest "
+        f"{counts.max() / counts.mean():.3f} of the mean, emptiest "
+        f"{counts.min() / counts.mean():.3f}; "
+        f"a host comes: {came * (hosts + 1) / done:.3f} of the least move; goes: {went / own:.3f}"
+    )
+
+
+def speeds(folder: Path, options: argparse.Namespace) -> None:
+    """Hashes, and reads beside those of the disk, none of it in the system's cache."""
+    raw = np.random.default_rng(0).integers(0, 256, 1 << 22, np.uint8)
+    words = jnp.asarray(raw.view("<u4"))
+    for name, call in {
+        "blake3, the package": lambda: hashing.digest(raw),
+        "blake3, arrays": lambda: hashing._whole(words).block_until_ready(),
+    }.items():
+        print(f"{name}: {len(raw) / best(call) / 1e9:.2f} GB/s of CPU time")
+    store = Store(folder)
+    rng = np.random.default_rng(1)
+    store.put("x", {str(i): rng.integers(0, 256, 1 << 26, np.uint8) for i in range(4)})
+    files = [path for path in folder.glob("blocks/*/*") if path.stat().st_size > 1 << 20]
+
+    def cold() -> None:
+        for path in files:
+            with open(path, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    took: dict[str, list[float]] = {"disk": [], "store": []}
+    for _ in range(5):
+        for name, call in {
+            "disk": lambda: [path.read_bytes() for path in files],
+            "store": lambda: store.get("x"),
+        }.items():
+            cold()
+            start = time.perf_counter()
+            call()
+            took[name].append(time.perf_counter() - start)
+    size = sum(path.stat().st_size for path in files)
+    disk, own = (size / min(took[name]) / 1e9 for name in ("disk", "store"))
+    print(f"cold reads: disk {disk:.2f} GB/s, store {own:.2f} GB/s ({own / disk:.0%})")
+
+
+def best(call: Callable[[], Any]) -> float:
+    """The least CPU time of a call."""
+    times = []
+    for _ in range(15):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+PARTS = {f.__name__: f for f in (sharing, faults, full, lost, index, placement, speeds)}
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description="Measure the store.")
+    parser.add_argument("--only", choices=PARTS, nargs="*", default=[*PARTS])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--small", type=Path, help="a small file system")
+    parser.add_argument("--turns", type=int, default=20, help="of a host that is lost")
+    parser.add_argument("--blocks", type=int, default=1_000_000, help="in the index")
+    parser.add_argument("--simulated", type=int, default=25_000_000, help="blocks that are placed")
+    options = parser.parse_args()
+    for name in options.only:
+        with tempfile.TemporaryDirectory() as folder:
+            PARTS[name](Path(folder), options)
+
+
+if __name__ == "__main__":
+    main()
