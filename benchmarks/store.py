@@ -172,9 +172,7 @@ def lost(folder: Path, options: argparse.Namespace) -> None:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     here = all(same(Store(folder / "b").get(f"run/{i}"), tree_of(i)) for i in acknowledged)
-    print(
-        f"a host lost {options.turns} times each: whole again {good}, all on the other: {here}"
-    )
+    print(f"a host lost {options.turns} times each: whole again {good}, all on the other: {here}")
 
 
 def index(folder: Path, options: argparse.Namespace) -> None:
