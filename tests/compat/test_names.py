@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import tfn.numpy as tnp
 from tests.covering import together
 from tfn.compat.names import MODULES
@@ -46,3 +49,12 @@ def test_shapes_of_what_is_no_array():
     )
     x = tnp.ones((2, 3))
     assert (shape(None), ndim([[1]]), shape(x), size(x, 1)) == ((), 2, (2, 3), 3)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16", "float16", "complex64"])
+def test_limits_of_floats_are_scalars_of_their_dtype(dtype):
+    """Libraries cast them: flax's 8-bit floats do."""
+    module, _, name = MODULES["jax.numpy"].elsewhere["finfo"].partition(":")
+    limits = getattr(importlib.import_module(module), name)(dtype)
+    for limit in (limits.max, limits.min, limits.eps, limits.tiny, limits.smallest_normal):
+        assert limit.dtype == limits.dtype and limit.astype("float32") == np.float32(limit)

@@ -135,6 +135,7 @@ MODULES: dict[str, Names] = {
     "jax.numpy": Names("tfn.numpy", {
         "einsum": "tfn.compat.contraction:einsum",
         "ComplexWarning": "numpy.exceptions:ComplexWarning",
+        "finfo": "tfn.dtypes:finfo",  # whose limits are scalars of the dtype
         **_from("numpy", "ndim", "shape", "size"),
         **{f"{name}_": f"tfn.numpy:{name}{bits}" for name, bits in DEFAULT_WIDTHS.items()},
         "uint": "tfn.numpy:uint64",
