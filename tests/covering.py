@@ -103,12 +103,11 @@ def together(
         def run(**fixtures: Any) -> None:
             errors: list[BaseException] = []
             for row in given:
+                values = row if len(keys) > 1 else [row]
                 try:
-                    test(
-                        **fixtures, **dict(zip(keys, row if len(keys) > 1 else [row], strict=True))
-                    )
+                    test(**fixtures, **dict(zip(keys, values, strict=True)))
                 except (Exception, pytest.fail.Exception) as error:
-                    error.add_note(f"where {names} is {ids(row)}")
+                    error.add_note(f"where {names} is {', '.join(str(ids(v)) for v in values)}")
                     errors.append(error)
             if len(errors) == 1:
                 raise errors[0]

@@ -109,7 +109,7 @@ def test_the_core_imports_no_annex() -> None:
 
 
 def test_functions_that_are_found_by_name_exist() -> None:
-    calls = [n for p in HOUSE for n in ast.walk(parsed(p)) if isinstance(n, ast.Call)]
+    calls = [n for p in HOUSE for n in nodes(p) if isinstance(n, ast.Call)]
     calls = [n for n in calls if getattr(n.func, "id", "") == "by_name"]
     dotted = [ast.literal_eval(n.args[0]) for n in calls]
     assert len(dotted) >= 6 and all(callable(resolve_name(d)) for d in dotted)

@@ -101,12 +101,8 @@ def _logistic(arg: None, x: Value) -> Value:
     return np.asarray(1 / (1 + np.exp(-wide))).astype(x.dtype)
 
 
-def _rsqrt(arg: None, x: Value) -> Value:
-    return np.asarray(1 / np.sqrt(_wide(x))).astype(x.dtype)
-
-
-def _exp2(arg: None, x: Value) -> Value:
-    return np.asarray(np.exp2(_wide(x))).astype(x.dtype)
+def _wider(ufunc: Callable[[Value], Value]) -> Meaning:
+    return lambda arg, x: np.asarray(ufunc(_wide(x))).astype(x.dtype)
 
 
 def _sign(arg: None, x: Value) -> Value:
@@ -457,13 +453,14 @@ MEANING: dict[Op, Meaning] = {
     Op.NEG: _numpy(np.negative), Op.ABS: _numpy(np.abs), Op.SIGN: _sign,
     Op.FLOOR: _numpy(np.floor), Op.CEIL: _numpy(np.ceil), Op.ROUND: _numpy(np.rint),
     Op.NOT: _numpy(np.invert),
-    Op.EXP: _numpy(np.exp), Op.EXP2: _exp2, Op.EXPM1: _numpy(np.expm1),
+    Op.EXP: _numpy(np.exp), Op.EXP2: _wider(np.exp2), Op.EXPM1: _numpy(np.expm1),
     Op.LOG: _numpy(np.log), Op.LOG2: _numpy(np.log2), Op.LOG1P: _numpy(np.log1p),
     Op.SIN: _numpy(np.sin), Op.COS: _numpy(np.cos), Op.TAN: _numpy(np.tan),
     Op.ASIN: _numpy(np.arcsin), Op.ACOS: _numpy(np.arccos), Op.ATAN: _numpy(np.arctan),
     Op.SINH: _numpy(np.sinh), Op.COSH: _numpy(np.cosh), Op.TANH: _numpy(np.tanh),
     Op.ASINH: _numpy(np.arcsinh), Op.ACOSH: _numpy(np.arccosh), Op.ATANH: _numpy(np.arctanh),
-    Op.LOGISTIC: _logistic, Op.SQRT: _numpy(np.sqrt), Op.RSQRT: _rsqrt, Op.CBRT: _numpy(np.cbrt),
+    Op.LOGISTIC: _logistic, Op.SQRT: _numpy(np.sqrt), Op.CBRT: _numpy(np.cbrt),
+    Op.RSQRT: _wider(lambda x: 1 / np.sqrt(x)),
     Op.ERF: _pointwise(math.erf), Op.ERFC: _pointwise(math.erfc), Op.ERFINV: _pointwise(erf_inv),
     Op.LGAMMA: _pointwise(_lgamma), Op.DIGAMMA: _pointwise(digamma),
     Op.COMPLEX: lambda arg, re, im: _complex(re, im),
@@ -523,9 +520,7 @@ def _steps(roots: Sequence[UOp], leaves: Iterable[UOp]) -> tuple[list[Step], lis
     """
     places = {u: i for i, u in enumerate(leaves)}
     given, steps = set(places), list[Step]()
-    for node in walk(roots, lambda node: node not in given):
-        if node in places:
-            continue
+    for node in (u for u in walk(roots, lambda node: node not in given) if u not in given):
         places[node] = len(places)
         if node.op is Op.FUNCTION:
             steps.append((lambda function: function, node, ()))
