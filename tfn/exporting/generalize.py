@@ -26,7 +26,7 @@ from tfn.exporting.portable import Input, Portable, stored
 from tfn.exporting.symbolic_dims import Monomial, Numbers, Polynomial, Ratio, Scope
 from tfn.exporting.wellformed import SYMBOL_LIMIT
 from tfn.extend import argument, source_lines
-from tfn.trace.uop import Rows, from_rows
+from tfn.trace import uop
 
 _LARGE = (10_007, 1_018, 211)
 """Odd and even: a function that treats them differently is detected."""
@@ -101,7 +101,7 @@ class Fit:
         self.name, self.places, self.traces = name, places, traces
         self.rows = [written(t.jaxpr) for t in traces]
 
-    def run(self) -> tuple[Rows, tuple[Input, ...]]:
+    def run(self) -> tuple[uop.Rows, tuple[Input, ...]]:
         """The unified rows and inputs.
 
         Raises:
@@ -143,7 +143,7 @@ class Fit:
         rows = self.rows[trace]
         if n >= len(rows):
             return f"at {show(self.places[trace])}: nothing more"
-        node = from_rows(list(rows[: n + 1]))
+        node = uop.from_rows(list(rows[: n + 1]))
         at = source_lines.of(node)
         shape = f" {SHORT[node.dtype]}[{','.join(map(str, node.shape))}]"
         return f"at {show(self.places[trace])}: {node.op.value}{shape}" + (f", {at}" if at else "")
