@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -150,11 +149,7 @@ def serve(server: Any, service: Any, listener: socket.socket) -> None:
 @contextmanager
 def calm(number: int) -> Iterator[None]:
     """Lets a signal pass that uvicorn has handled, and sends again at its end."""
-
-    def ignore(signal_number: int, frame: FrameType | None) -> None:
-        """Does nothing: the server has ended."""
-
-    before = signal.signal(number, ignore)
+    before = signal.signal(number, lambda *_: None)
     try:
         yield
     finally:
