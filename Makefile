@@ -7,7 +7,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: mnist tour test test-lowest rows style size fuzz replay lint docs bench bench-kernels
-.PHONY: bench-sweep bench-leaks bench-devices soak gpu wheel clean
+.PHONY: bench-sweep bench-leaks bench-devices soak gpu webgpu wheel clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -79,6 +79,9 @@ $(VENV)/.docs: $(VENV)/.base
 
 gpu: $(VENV)/.dev  # all that a GPU can show; without one, what a simulated driver can
 	@$(VENV)/bin/python -m tests.hw.cuda $(ARGS)
+
+webgpu: $(VENV)/.dev  # all that a WebGPU adapter can show, and build/webgpu/report.txt to send
+	@$(VENV)/bin/python -m tests.hw.webgpu $(ARGS)
 
 wheel: $(VENV)/.base  # build/wheel/*.whl of the last commit: the same bytes from any folder and umask
 	@folder=$$(mktemp -d) && umask 022 && git archive HEAD | tar -x -C $$folder && \
