@@ -182,7 +182,7 @@ def test_wrong_calls_are_refused_and_later_ones_run(page: Browser, folder: Path)
 def test_what_cannot_be_loaded_says_why(page: Browser, folder: Path) -> None:
     x = rows(0, 4)
     tfn.export(add, x, x, path=folder / "sum.js")
-    tfn.export(lambda x: W["a"][0, 0] * x, x, path=folder / "other.js")
+    tfn.export(lambda x: W["a"][0, :4] * x, x, path=folder / "other.js")
     load = "import('./sum.js').then(({load}) => load(%s)).then(() => 'loaded', (e) => e.message)"
     for options, message in (
         ("{weights: './other.safetensors'}", "not the file that was exported"),
