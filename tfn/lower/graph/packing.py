@@ -186,7 +186,7 @@ def _is_product(u: UOp, target: Target) -> bool:
     *window, channels, features = w.shape
     taps = build.count(tuple(window)) * (channels + channels % 2)
     sizes = build.count(u.shape[:-1]), features, taps
-    whole = arg.groups == arg.batch_groups == 1 and max(arg.dilation_x) == 1
+    whole = arg.groups == arg.batch_groups == 1 and max(arg.dilation_x, default=1) == 1
     exact = x.dtype in INTEGERS and build.accumulator(arg.dtype) == INT32
     few = min(sizes[:2]) < MIN_VECTOR_COLUMNS
     return whole and exact and not few and _unit(x.dtype, sizes, target) is not None
