@@ -151,7 +151,7 @@ def test_scattered_rows_are_packed() -> None:
     assert not any(v.op is Op.GBARRIER for v in walk([pack_panels(pack_b(few, HOST), HOST)]))
 
 
-UNIT = replace(HOST, features="+avx512bf16,+avx512vnni")
+UNIT = replace(HOST, features="+avx512bf16,+avx512bw,+avx512vnni")
 """A machine with a matrix unit."""
 
 

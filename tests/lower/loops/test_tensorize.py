@@ -21,7 +21,7 @@ from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
-AMX = replace(HOST, features="+amx-bf16,+amx-int8,+avx512bf16,+avx512vnni")
+AMX = replace(HOST, features="+amx-bf16,+amx-int8,+avx512bf16,+avx512bw,+avx512vnni")
 """A target with AMX tiles, and with dot products of pairs."""
 
 
