@@ -145,6 +145,12 @@ def test_windows_with_strides_are_stored_for_two_readers(step: int, count: int) 
     assert launches(flat + 1.0, build.add_up(y, (0,))) == count
 
 
+def test_a_value_without_elements_costs_nothing() -> None:
+    """Two kernels read it, and none of what it would be computed of."""
+    empty = build.unary(Op.EXP, build.shrink(p(0, 8), (3,), (3,)))
+    assert_matches_oracle([build.add_up(empty, (0,)), empty + 1.0, empty * 2.0])
+
+
 def test_a_sum_of_sums_that_several_kernels_read_is_one_kernel() -> None:
     """The inner sums have one reader, once what is computed of them has a buffer."""
     x, scale = p(0, 200, 6, 32), p(1, 200, 6)

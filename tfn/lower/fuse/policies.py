@@ -200,7 +200,7 @@ def _passes(analysis: FusionAnalysis, node: UOp) -> int:
     parts: dict[UOp, set[tuple[UOp, Hashable]]] = {}  # the arrays that it reads, and which
     for u in walk([node], lambda u: u is node or u not in analysis.barriers):
         if u.op is Op.PARAM or (u in analysis.barriers and u is not node):
-            parts[u] = {(u, ())} if u.size >= 2 * node.size else set()
+            parts[u] = {(u, ())} if u.size >= 2 * node.size > 0 else set()
             continue
         read = {part for s in u.src for part in parts.get(s, ())}
         is_part = u.op in (Op.SHRINK, Op.PAD, Op.FLIP)

@@ -12,7 +12,7 @@ Files in reading order:
     folder     the files of one host: written whole, named by their content
     trees      arrays by name, and the blocks that hold them, as bytes with a digest
     remote     the files of another host, by HTTP
-    serve      a host's files for others, by HTTP
+    server     a host's files for others, by HTTP
     placement  which hosts have which block
     repository arrays and names: put, get, ls, pin
     upkeep     verify, mend, collect garbage, measure
@@ -31,7 +31,7 @@ with _on_demand(globals()):
     from tfn.nn.store.placement import ranking as ranking
     from tfn.nn.store.repository import Store as Store
     from tfn.nn.store.repository import located as located
-    from tfn.nn.store.serve import serve as serve
+    from tfn.nn.store.server import serve as serve
     from tfn.nn.store.upkeep import Damage as Damage
     from tfn.nn.store.upkeep import du as du
     from tfn.nn.store.upkeep import gc as gc

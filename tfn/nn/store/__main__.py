@@ -30,7 +30,7 @@ from tfn.errors import DamagedError, TfnError
 from tfn.nn import state
 from tfn.nn.store import upkeep
 from tfn.nn.store.repository import TOKEN, Store
-from tfn.nn.store.serve import serve
+from tfn.nn.store.server import serve
 
 OK, DAMAGED, WRONG = 0, 1, 2
 """Values of the exit status."""
