@@ -98,6 +98,16 @@ def test_the_trace_processor_of_perfetto_reads_what_was_written(tmp_path: Path) 
         assert trace.query(details) == [("number=0",), ("number=1",), ("number=2",)]
 
 
+def test_threads_that_look_for_compiled_code_call_no_program() -> None:
+    listed = [
+        Event("annotation", "a", 0, 100, thread=1),
+        Event("cache", "disk miss", 5, 20, thread=2),
+        Event("program", "f", 30, 50),
+    ]
+    made = {name: [event.name for event in row] for name, row in tracks(listed).items()}
+    assert made == {"thread 0": ["a", "f"], "thread 1": ["disk miss"]}
+
+
 def test_native_calls_of_several_threads_have_tracks_without_overlap() -> None:
     listed = [
         Event("annotation", "a", 0, 100, thread=1),

@@ -21,20 +21,22 @@ SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 def tracks(listed: Iterable[events.Event]) -> dict[str, list[events.Event]]:
     """The events by thread, in order, such that events of one track nest or follow each other.
 
-    Native calls do not know their thread.  They are those of the only thread there is; or else
-    they get tracks of their own, as many as there are calls at the same time.  Kernels are below
-    the call around them; those of the workers of a program have a track for each.
+    Native calls do not know their thread.  They are those of the only thread that does more than
+    look for compiled code, if there is one; or else they get tracks of their own, as many as there
+    are calls at the same time.  Kernels are below the call around them; those of the workers of a
+    program have a track for each.
     """
     listed = sorted(listed, key=lambda event: (event.begin_ns, -event.end_ns))
     threads = list(dict.fromkeys(event.thread for event in listed if event.thread))
+    callers = {event.thread for event in listed if event.thread and event.kind != "cache"}
     by_track: dict[str, list[events.Event]] = {}
     ends: list[int] = []
     for event in listed:
         if event.worker:
             name = f"worker {event.worker}"
-        elif event.thread or len(threads) <= 1:
-            number = threads.index(event.thread) if event.thread else 0
-            name = f"thread {number}"
+        elif event.thread or len(callers) <= 1:
+            thread = event.thread or next(iter(callers), 0)
+            name = f"thread {threads.index(thread) if thread else 0}"
         else:
             inside = event.launch >= 0
             free = (i for i, end in enumerate(ends) if (end <= event.begin_ns) is not inside)
