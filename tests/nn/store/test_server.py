@@ -67,6 +67,18 @@ def test_only_files_of_the_store_get_out(tmp_path: Path) -> None:
         assert asked(url, "DELETE", PATH)[0] == 501
 
 
+def test_pages_of_other_sites_may_not_ask(tmp_path: Path) -> None:
+    """They can give this machine a name of their own; with a token they lack that."""
+    Store(tmp_path / "s")
+    for token in ("", "secret"):
+        with served(tmp_path / "s", token) as url:
+            given = {"Authorization": f"Bearer {token}"} if token else {}
+            for host in ("localhost:8400", "127.0.0.1", "[::1]:80"):
+                assert asked(url, "GET", "/store.json", Host=host, **given)[0] == 200
+            status, _ = asked(url, "GET", "/store.json", Host="evil.example:8400", **given)
+            assert status == (200 if token else 403)
+
+
 def test_what_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     with served(tmp_path / "s") as url:
@@ -74,6 +86,8 @@ def test_what_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
         assert asked(url, "PUT", "/refs/a", b"y")[0] == 507
         assert asked(url, "PUT", "/store.json", b"{}")[0] == 400
         assert asked(url, "PUT", PATH, b"", **{"Content-Length": str(1 << 40)})[0] == 413
+        for length in ("x", "-1", "1_0", "9" * 5000):
+            assert asked(url, "PUT", PATH, b"", **{"Content-Length": length})[0] == 400
         assert asked(url, "GET", PATH)[0] == 404
         assert asked(url, "PUT", PATH, b"x")[0] == 201
         assert asked(url, "GET", PATH) == (200, b"x")

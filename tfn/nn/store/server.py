@@ -10,6 +10,7 @@ import json
 import os
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -43,10 +44,12 @@ def serve(
         FileNotFoundError: if the folder is no store.
 
     Example:
+        >>> import tempfile
         >>> from tfn.nn.store import Store
-        >>> _ = Store("/tmp/tfn-example-store")
-        >>> with serve("/tmp/tfn-example-store", port=0) as server:
-        ...     server.server_address[0]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Store(folder)
+        ...     with serve(folder, port=0) as server:
+        ...         server.server_address[0]
         '127.0.0.1'
     """
     if host not in LOCAL and not token:
@@ -76,11 +79,15 @@ def _handler(folder: Folder, token: str, *arguments: Any) -> Any:
 
 
 def _answered(request: Any, folder: Folder, token: str, answer: Any) -> None:
-    length = int(request.headers.get("Content-Length") or 0)
+    said = request.headers.get("Content-Length") or "0"
     given = request.headers.get("Authorization", "")
+    length = int(said) if said.isascii() and said.isdigit() and len(said) < 20 else -1
     if not 0 <= length <= MOST_BYTES:
         request.close_connection = True
-        return _send(request, 413)
+        return _send(request, 400 if length < 0 else 413)
+    if not token and not _is_address(request.headers.get("Host", "")):
+        request.close_connection = True
+        return _send(request, 403)
     if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
         request.close_connection = True  # what it sends is not read
         return _send(request, 401)
@@ -91,6 +98,16 @@ def _answered(request: Any, folder: Folder, token: str, answer: Any) -> None:
     except (OSError, DamagedError) as error:
         status, body = 507, str(error).encode()
     _send(request, status, body)
+
+
+def _is_address(host: str) -> bool:
+    """Whether a request names this machine as no page of another site can (DNS rebinding)."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return name == "localhost"
+    return True
 
 
 def _send(request: Any, status: int, body: Any = b"") -> None:
