@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.nn.store.test_serve import served
+from tests.nn.store.test_server import served
 from tfn import random
 from tfn.errors import ArgumentError, DamagedError, StateError
 from tfn.nn.data import Batches

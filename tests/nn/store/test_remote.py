@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.nn.store.test_repository import ARRAYS, same
-from tests.nn.store.test_serve import served
+from tests.nn.store.test_server import served
 from tfn.errors import ArgumentError, StateError
 from tfn.nn.store import Store, remote, scrub, verify
 
