@@ -41,6 +41,7 @@ NO_INTEGERS = {
     "tfn.llm.weights.Blocks",
     "tfn.nn.data.Order",
     "tfn.nn.data._InPlace",
+    "tfn.nn.store.dataset.Stored",
     "tfn.numpy.index_grids.Grid",
     "tfn.scipy.spatial.transform.Rotation",
 }
