@@ -524,6 +524,7 @@ PARTIAL: dict[str, dict[str, str]] = {
         "_SEVERAL_RESULTS": "the others have functions",
     },
     "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
+    "tfn/lower/math/words.py": {"RULES": "the others need no numbers of 64 bits"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
     **{
         f"tfn/onnx/rules/{name}.py": {"RULES": "they are parts of those of the package"}

@@ -191,7 +191,7 @@ def _tail(x: UOp) -> UOp:
 
 
 def _rest(x: UOp, y: UOp) -> UOp:
-    """What is left of x after whole multiples of y, with the sign of x."""
+    """The remainder of x after whole multiples of y, with the sign of x."""
     words = [bitcast(magnitude(u), UINT32) for u in (x, y)]
     one = const(1, UINT32, x.shape)
     exponents = [bitcast(UOp(Op.MAX, (word >> 23, one)), INT32) for word in words]
