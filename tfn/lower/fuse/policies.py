@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import islice
 from math import prod
 
 from tfn.lower.fuse.analysis import (
@@ -77,6 +78,9 @@ MAX_REPEATED_INSTRUCTIONS = 240
 LLVM takes about 40 us for each, and a launch of one element 0.02 us by the model.  Powers that Adam
 computes of the number of the step were half of the 415 lines of its kernels in a GPT.
 """
+
+MAX_WINDOW_NODES = 64
+"""Nodes of a value that is searched for windows: 5 x 5 of them, and the largest, are 50."""
 
 MAX_EXPENSIVE_PARTS = 2
 """Expensive parts of a concatenation: each element runs through the instructions of all parts."""
@@ -197,17 +201,24 @@ def _passes(analysis: FusionAnalysis, node: UOp) -> int:
     One for each input, and several for a larger one of which it reads several parts: the largest of
     3 x 3 points with strides of 2 reads an image of four times its size.
     """
+    inputs = analysis.inputs[node]
+    if not any(u.size >= 2 * node.size > 0 for u in inputs):
+        return len(inputs)
+    computed = walk([node], lambda u: u is node or u not in analysis.barriers)
+    order = list(islice(computed, MAX_WINDOW_NODES + 1))
+    if len(order) > MAX_WINDOW_NODES:
+        return len(inputs)
     parts: dict[UOp, set[tuple[UOp, Hashable]]] = {}  # the arrays that it reads, and which
-    for u in walk([node], lambda u: u is node or u not in analysis.barriers):
+    for u in order:
         if u.op is Op.PARAM or (u in analysis.barriers and u is not node):
-            parts[u] = {(u, ())} if u.size >= 2 * node.size > 0 else set()
+            parts[u] = {(u, ())} if u.size >= 2 * node.size else set()
             continue
         read = {part for s in u.src for part in parts.get(s, ())}
         is_part = u.op in (Op.SHRINK, Op.PAD, Op.FLIP)
         parts[u] = {(s, (u.arg, path)) for s, path in read} if is_part else read
     reads = Counter(u for u, _ in parts[node])
     large = sum(min(count, u.size // node.size) for u, count in reads.items())
-    return large + len(analysis.inputs[node] - reads.keys())
+    return large + len(inputs - reads.keys())
 
 
 def _widens(u: UOp) -> bool:
