@@ -154,7 +154,7 @@ class _Compiled:
             made = self._run(args)
         except TfnError as error:
             self.failed = True
-            LOG.warning("PyTorch runs a graph of %d nodes: %s", len(self.places), error)
+            LOG.warning("PyTorch runs a graph of %d nodes: %s", len(self.module.graph.nodes), error)
             return self.__call__(args)
         if self.viewed:
             made |= self._views(made | dict(zip(self.places, args)))
