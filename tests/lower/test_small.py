@@ -111,6 +111,21 @@ def test_memory_is_that_of_an_operand_and_its_result(tmp_path: Path) -> None:
     assert made.signature.arena_bytes == 24 * 24 * (8 + 16)
 
 
+def test_kernels_for_speed_and_for_size_are_kept_apart(tmp_path: Path) -> None:
+    """Neither is found in the cache in place of the other, whichever was first."""
+    x = np.arange(300, dtype=np.float32)
+    function = lambda x: x * 3.0 + x[::-1]
+    want = tfn.jit(function)(x)  # kernels for speed are in the cache
+    sizes = {}
+    for optimize in ("speed", "size", "speed"):
+        made = tfn.export(function, x, path=tmp_path / "made.o", optimize=optimize)
+        sizes.setdefault(optimize, set()).add(made.files[0].stat().st_size)
+        library = tfn.export(function, x, path=tmp_path / "made.so", optimize=optimize).files[0]
+        same_bits(tfn.load(library)(x), want, optimize)
+    assert len(sizes["speed"]) == len(sizes["size"]) == 1
+    assert min(sizes["speed"]) > max(sizes["size"])
+
+
 def test_code_does_not_grow_with_the_image(tmp_path: Path) -> None:
     """Loops stay loops: the text of a network on images of 16 and of 128 has as many lines."""
     lines = []

@@ -28,6 +28,7 @@ from tfn.extend import (
     host,
     integer,
     one_of,
+    passes_of,
     replacing,
     requested,
 )
@@ -135,7 +136,7 @@ def export(
     request = closed(function, args, kwargs, embed)
     alone = ALONE_ON.get(target.triple.split("-")[0], ALONE)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else alone
-    language = replace(language, passes=small.SMALL) if is_small else language
+    language = replace(language, passes=small.SMALL if is_small else passes_of(target))
     name = identifier(name or path.stem)
     try:
         if kind == "js":

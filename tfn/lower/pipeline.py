@@ -28,7 +28,7 @@ from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, prelude, ranges
 from tfn.lower.graph import complex_pairs, constants
 from tfn.lower.index import simplify
-from tfn.lower.languages import LLVM, Language, architecture, language_of, no_driver
+from tfn.lower.languages import LLVM, Language, architecture, language_of, no_driver, passes_of
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.memory import schedule
 from tfn.lower.memory.planner import Schedule
@@ -213,7 +213,9 @@ def announced(listener: Callable[[Kernel], None]) -> Iterator[None]:
 def _load_or_lower(body: UOp, target: Target, language: Language) -> Kernel:
     """The kernel from the disk cache; or else lowered, and stored there."""
     # An entry is the text and the opt-ops of a nest, so sorts and custom kernels have none.
-    if not _CACHES or language.kernel is not LLVM.kernel or body.op is not Op.SINK:
+    # It is found by body and target, so it is what the passes of the target make of these.
+    own = language.kernel is LLVM.kernel and language.passes is passes_of(target)
+    if not _CACHES or not own or body.op is not Op.SINK:
         return _lower_kernel(body, target, language)
     disk, body_digest = _CACHES[0], digest(body)
     cached = disk.find(body_digest, target)
