@@ -546,6 +546,6 @@ def apply(op: Op, arg: object, *operands: Value) -> Any:
 
 
 def _meaning(op: Op, operands: Sequence[Any]) -> Meaning:
-    """Of an op on values, or on nodes; narrow ones are widened."""
+    """The function of an op on values, or on nodes; narrow ones are widened."""
     narrow = casts.computes_narrow(op, operands)
     return partial(casts.widened, MEANING[op], op) if narrow else MEANING[op]

@@ -44,7 +44,7 @@ def browser() -> tuple[Target, Language]:
 
 @frozen
 class Layout:
-    """Where arrays lie.
+    """The places of arrays.
 
     Attributes:
         memories: bytes of each.

@@ -92,7 +92,7 @@ class _Launches:
     def packed(
         self, buffers: Sequence[Any], written: Collection[int]
     ) -> tuple[dict[int, tuple[Any, int]], list[Any], list[Any]]:
-        """Where buffers lie that are copied into one, and copies there and back.
+        """The places of buffers that are copied into one, and copies there and back.
 
         They are the smallest, and as few as leave no more than an adapter binds.
 

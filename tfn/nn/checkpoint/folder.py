@@ -84,7 +84,7 @@ class Checkpoints:
 
     @cached_property
     def _steps(self) -> Steps:
-        """Where the checkpoints are."""
+        """The folder of the checkpoints."""
         return steps_of(self.folder, self.store, self.timeout_s)
 
     @property

@@ -26,7 +26,7 @@ OF_BEFORE = re.compile(STEP.pattern + r"\.safetensors")  # checkpoints of tfn 0.
 
 
 class Steps(Protocol):
-    """Where the checkpoints of a run are.
+    """The place of the checkpoints of a run.
 
     Attributes:
         root: a folder for locks and meetings.

@@ -165,7 +165,7 @@ def _assembled(group: Sequence[Owned], shape: tuple[int, ...]) -> Data:
 
 
 def steps_of(folder: PathLike, store: Any = None, age_seconds: float = AGE_SECONDS) -> Steps:
-    """Where the checkpoints of a run are: in a store, or in a folder, which may lead into one.
+    """The place of the checkpoints of a run: in a store, or in a folder, which may lead into one.
 
     Args:
         folder: of the run, or its name in the store.

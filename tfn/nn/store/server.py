@@ -23,7 +23,7 @@ from tfn.nn.store.remote import LISTED
 from tfn.nn.store.trees import Ref
 
 MOST_BYTES = 1 << 30
-"""Of a request: a tree of ten million blocks."""
+"""The longest body of a request: a tree of ten million blocks."""
 IDLE_SECONDS = 60  # before a connection is closed
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
