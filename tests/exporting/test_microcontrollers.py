@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tfn
+from tests.exporting.boards import BOARDS, needs_boards, on_board
+from tests.exporting.building import same_bits
 from tfn.errors import ArgumentError
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
 
@@ -29,3 +32,25 @@ def test_microcontrollers_get_c(tmp_path: Path) -> None:
         tfn.export(lambda x: x, x, path=tmp_path / "made.o", target="cortex-m7")
     with pytest.raises(ArgumentError, match="optimize"):
         tfn.export(lambda x: x, x, path=tmp_path / "made.c", optimize="fast")
+
+
+@needs_boards
+@pytest.mark.parametrize("target", BOARDS)
+def test_integers_divide_without_a_library(target: str, tmp_path: Path) -> None:
+    """A Cortex-M0+ has no division, nor products of 64 bits; none has divisions of these."""
+    rng = np.random.default_rng(0)
+    rows = []
+    wide = ("int64", "uint64") if target != "cortex-m0+" else ()
+    for dtype in ("int8", "uint8", "int16", "int32", "uint32", *wide):
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        x = rng.integers(low, high, 20, dtype, endpoint=True)
+        y = rng.integers(low, high, 20, dtype, endpoint=True) >> rng.integers(0, 7, 20, dtype)
+        x[:4], y[:4] = [low, low, high, 7], [low, high, 1, 0]
+        rows.append((x, y))
+
+    def divided(rows: list[tuple[tfn.Array, tfn.Array]]) -> list[tuple[tfn.Array, ...]]:
+        return [(x // y, x % y, x // 7) for x, y in rows]
+
+    made = on_board(divided, rows, folder=tmp_path, target=target)
+    for got, want in zip(made.outputs, tfn.tree.leaves(tfn.jit(divided)(rows)), strict=True):
+        same_bits(got, want)

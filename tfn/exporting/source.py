@@ -78,7 +78,7 @@ const char {name}_manifest[] =
   for (unsigned i = 0; i < sizeof alignments; ++i) {{
     if (!alignments[i]) continue;
     if (!buffers[i]) return {capital}_NULL_POINTER;
-    if ((uintptr_t)buffers[i] % alignments[i]) return {capital}_MISALIGNED;
+    if ((uintptr_t)buffers[i] & (alignments[i] - 1u)) return {capital}_MISALIGNED;
   }}
   {"run_together" if signature.threads > 1 else program.name}(buffers, arena);
 {copied}  return {capital}_OK;

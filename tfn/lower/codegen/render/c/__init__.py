@@ -17,5 +17,6 @@ Files in reading order:
     plain       words that are formulas of lanes
     lanes       words that make vectors, shuffle them and take them apart
     memory      words that load and store vectors
+    division    quotients where a processor has none
     intrinsics  words for which a processor has an instruction
 """

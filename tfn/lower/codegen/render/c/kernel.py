@@ -92,11 +92,12 @@ RENDER: dict[Op, Row] = {
     Op.LOAD: access.load, Op.STORE: access.store, Op.PREFETCH: access.prefetch,
     Op.SPLAT: values.splat, Op.SHUFFLE: values.shuffle, Op.ACROSS: values.across,
     **dict.fromkeys((Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR,
-                     Op.MAX, Op.MIN, Op.QUOTIENT), values.arithmetic),
+                     Op.MAX, Op.MIN), values.arithmetic),
     **dict.fromkeys((Op.LT, Op.LE, Op.EQ, Op.NE), values.compare),
     **dict.fromkeys((Op.FLOOR, Op.CEIL, Op.ROUND, Op.SQRT, Op.ABS, Op.FMA), values.call),
     Op.NEG: values.negate, Op.NOT: values.bitwise_not, Op.WHERE: values.select,
-    Op.CAST: values.cast, Op.BITCAST: values.bitcast, Op.DOT2: values.dot_pairs,
+    Op.CAST: values.cast, Op.BITCAST: values.bitcast, Op.QUOTIENT: values.quotient,
+    Op.DOT2: values.dot_pairs,
 }
 # fmt: on
 LACKS = frozenset({Op.LDEXP, Op.MMA, Op.TILE, Op.SPILL, Op.ROW})

@@ -15,11 +15,10 @@ WORD: dict[Op, str] = {
     Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul", Op.DIV: "div", Op.AND: "and", Op.OR: "or",
     Op.XOR: "xor", Op.SHL: "shl", Op.SHR: "shr", Op.LT: "lt", Op.LE: "le", Op.EQ: "eq",
     Op.NE: "ne", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "round", Op.SQRT: "sqrt",
-    Op.ABS: "abs", Op.FMA: "fma", Op.QUOTIENT: "div",
+    Op.ABS: "abs", Op.FMA: "fma",
 }
 """The operation of the word for each op."""
 # fmt: on
-_SIGNED_WORD = {Op.SHR: "sar", Op.QUOTIENT: "sdiv"}
 
 
 def splat(w: CWriter, u: UOp) -> None:
@@ -71,9 +70,7 @@ def _binary(w: CWriter, op: Op, dtype: DType, shape: Shape, a: str, b: str) -> s
         less = w.let(shaped(kind, shape) if shape else "_Bool", less)
         small, large = (a, b) if op is Op.MIN else (b, a)
         return w.word("select", kind, shape, less, small, large)
-    operation = WORD[op]
-    if op in _SIGNED_WORD and signed(dtype):
-        operation = _SIGNED_WORD[op]
+    operation = "sar" if op is Op.SHR and signed(dtype) else WORD[op]
     return w.word(operation, kind, shape, a, b)
 
 
@@ -158,6 +155,18 @@ def call(w: CWriter, u: UOp) -> None:
             return
         name = "sabs"
     w.put(u, f"{name}_{kind}({', '.join(map(w, u.src))})")
+
+
+def quotient(w: CWriter, u: UOp) -> None:
+    """A quotient of integers: of scalars a word, which not all processors have an operator for."""
+    if u.shape:
+        operation = "sdiv" if signed(u.dtype) else "div"
+        w.put(u, w.word(operation, stored(u.dtype), u.shape, *map(w, u.src)))
+        return
+    from_, bits = stored(u.dtype), max(8 * u.dtype.itemsize, 32)
+    kind = f"{'s' if signed(u.dtype) else 'u'}{bits}"
+    a, b = (f"({kind[0]}{from_[1:]}){w(s)}" for s in u.src)
+    w.put(u, f"({from_})quotient_{kind}({a}, {b})")
 
 
 def negate(w: CWriter, u: UOp) -> None:

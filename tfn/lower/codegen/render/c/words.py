@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tfn.lower.codegen.render.c import lanes, memory
+from tfn.lower.codegen.render.c import division, lanes, memory
 from tfn.lower.codegen.render.c.intrinsics import LIBRARY, instruction, x86
 from tfn.lower.codegen.render.c.plain import FORMULAS, PLAIN, formula, plain
 from tfn.lower.codegen.render.c.word import WORD, Word, parse
@@ -24,6 +24,7 @@ _TYPE = re.compile(r"(?<![A-Za-z0-9])([fsu])(\d+)x(\d+)(?![0-9])")
 DEFINE: dict[str, Callable[[Word, bool], str]] = {
     **dict.fromkeys(PLAIN, plain), **dict.fromkeys(FORMULAS, formula),
     **dict.fromkeys(LIBRARY, instruction),
+    "quotient": division.quotient,
     "splat": lanes.splat, "steps": lanes.steps, "first": lanes.first, "bits": lanes.bits,
     "mask": lanes.mask, "shuffle": lanes.shuffle, "low": lanes.half, "high": lanes.half,
     "join": lanes.join, "reverse": lanes.reverse, "pairs": lanes.pairs,
