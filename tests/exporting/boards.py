@@ -49,15 +49,17 @@ class Board:
     hertz: int
 
 
-K, MHZ = 1 << 10, 1_000_000
-SINGLE = ("-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+K, M, MHZ = 1 << 10, 1 << 20, 1_000_000
+RAM, SRAM = 0x20000000, 0x01000000
+M4 = ("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+M33 = ("-mcpu=cortex-m33",)
 # fmt: off
 BOARDS: dict[str, Board] = {
-    "cortex-m0+": Board("microbit",   ("-mcpu=cortex-m0plus",),       0, 256 * K,  0x20000000, 16 * K,   16 * MHZ),
-    "cortex-m4":  Board("mps2-an386", ("-mcpu=cortex-m4", *SINGLE),   0, 4096 * K, 0x20000000, 4096 * K, 25 * MHZ),
-    "cortex-m7":  Board("mps2-an500", ("-mcpu=cortex-m7",),           0, 4096 * K, 0x20000000, 4096 * K, 25 * MHZ),
-    "cortex-m33": Board("mps2-an505", ("-mcpu=cortex-m33",), 0x10000000, 4096 * K, 0x38000000, 4096 * K, 20 * MHZ),
-    "cortex-m55": Board("mps3-an547", ("-mcpu=cortex-m55",),          0, 512 * K,  0x01000000, 2048 * K, 32 * MHZ),
+    "cortex-m0+": Board("microbit", ("-mcpu=cortex-m0plus",), 0, 256 * K, RAM, 16 * K, 16 * MHZ),
+    "cortex-m4":  Board("mps2-an386", M4, 0, 4 * M, RAM, 4 * M, 25 * MHZ),
+    "cortex-m7":  Board("mps2-an500", ("-mcpu=cortex-m7",), 0, 4 * M, RAM, 4 * M, 25 * MHZ),
+    "cortex-m33": Board("mps2-an505", M33, 0x10000000, 4 * M, 0x38000000, 4 * M, 20 * MHZ),
+    "cortex-m55": Board("mps3-an547", ("-mcpu=cortex-m55",), 0, 512 * K, SRAM, 2 * M, 32 * MHZ),
 }
 # fmt: on
 """By the name of the core as a target of `tfn.export`."""
