@@ -118,7 +118,7 @@ class Array:
     weak_type: bool
     kind: Kind | None
     buffer: Buffer | None  # None if traced or deleted
-    uop: UOp | None  # None if concrete, like the trace
+    uop: UOp | None  # None if concrete, like the trace, but for numbers of a compiled function
     owner: traces.Trace | None  # the trace that has the value
     known: bool  # whether a traced value can be computed now
 

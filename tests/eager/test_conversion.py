@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tests.covering import together
 from tfn.dtypes import ALL, FLOAT32
@@ -85,3 +86,15 @@ def test_asarray_copies() -> None:
         x = tnp.array(data)
         data[:] = 5
         assert (np.asarray(x) == 1).all()
+
+
+@pytest.mark.parametrize("make", [tnp.uint32, np.uint32, lambda n: tnp.asarray(np.array(n, "u4"))])
+def test_a_number_that_a_compiled_function_makes_is_a_constant(make: Any) -> None:
+    jaxpr = tfn.make_jaxpr(lambda x: x >> make(7))(tnp.zeros(3, tnp.uint32))
+    assert not jaxpr.captured and "7:u32" in str(jaxpr)
+
+
+def test_a_number_made_before_a_function_is_compiled_is_an_operand() -> None:
+    """So a program is the same for all of its values."""
+    before = tnp.float32(7)
+    assert "7" not in str(tfn.make_jaxpr(lambda x: x + before)(tnp.zeros(3)))

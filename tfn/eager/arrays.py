@@ -30,8 +30,9 @@ def concrete(
     dtype: DType,
     weak: bool = False,
     sharding: Sharding | None = None,
+    number: UOp | None = None,
 ) -> Array:
-    """The array whose elements are in a buffer, in row-major order.
+    """The array whose elements are in a buffer, in row-major order; `number` is it as a constant.
 
     That of an array which is divided among devices holds the stack of its parts; see
     `tfn.trace.sharding.stacking`.
@@ -39,7 +40,7 @@ def concrete(
     x: Any = object.__new__(_Draft)
     x.shape, x.dtype, x.weak_type = shape, dtype, weak
     x.kind, x.buffer, x.known = kind_of(shape, dtype, sharding), buffer, True
-    x.uop = x.owner = None
+    x.uop, x.owner = number, None
     x.__class__ = Array
     array: Array = x
     return array

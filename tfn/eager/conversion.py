@@ -12,7 +12,8 @@ from tfn.eager.arrays import concrete
 from tfn.eager.registry import device
 from tfn.errors import ArgumentError
 from tfn.hw.memory import unshared
-from tfn.trace import casts
+from tfn.trace import casts, traces
+from tfn.trace.uop import UOp, const
 
 LARGEST_FLOAT16 = 65504.0
 """The largest number that every floating dtype holds."""
@@ -43,7 +44,7 @@ def asarray(value: Any, dtype: Any = None) -> Array:
             with np.errstate(over="ignore"):  # numbers that are too large become infinite
                 data = casts.cast(kind, np.asarray(number))
         weak = requested is None and not isinstance(value, bool)
-        return concrete(device().memory.copy(data), (), kind, weak)
+        return concrete(device().memory.copy(data), (), kind, weak, number=_number(data))
     if hasattr(value, "__jax_array__"):  # the protocol of JAX's libraries
         return asarray(value.__jax_array__(), dtype)
     if hasattr(value, "__array__"):
@@ -63,7 +64,14 @@ def _copied(data: np.ndarray[Any, Any], requested: dtypes.DType | None) -> Array
     if data.dtype != kind:
         short = kind in casts.FROM_FLOAT32
         data = casts.cast(kind, data) if short else data.astype(kind)
-    return concrete(device().memory.copy(data), data.shape, kind)
+    return concrete(device().memory.copy(data), data.shape, kind, number=_number(data))
+
+
+def _number(data: np.ndarray[Any, Any]) -> UOp | None:
+    """The constant that a number is in the compiled function that makes an array of it."""
+    if data.ndim or all(trace.known for trace in traces.running()):
+        return None
+    return const(data[()], data.dtype)
 
 
 def adopt(data: np.ndarray[Any, Any]) -> Array:

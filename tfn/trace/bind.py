@@ -41,12 +41,15 @@ def lift(value: Value, trace: Trace) -> UOp:
     """The node of a value in a trace: its own, or the leaf of a value captured from outside.
 
     A value of an outer trace is captured like a concrete array, so that the graph of a trace
-    ends at its own leaves and a transform never walks into the graphs around it.
+    ends at its own leaves and a transform never walks into the graphs around it.  A number that the
+    function itself makes is a constant.
     """
     owner = value.owner
     if owner is trace:
         return value.uop  # type: ignore[return-value]  # traced, so there is one
     key: int | UOp = id(value)
+    if owner is None and value.uop is not None:
+        return value.uop  # a number
     if owner is not None:
         check_live(value)
         assert value.uop is not None

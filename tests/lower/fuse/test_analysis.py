@@ -140,7 +140,7 @@ def test_barriers_that_are_added_change_what_they_would_have_been_from_the_start
     for _ in range(3 if computed else 0):
         added = data.draw(st.lists(st.sampled_from(computed), max_size=3))
         parts = {u: added[0] for u in added if data.draw(st.booleans())}
-        updated.add(added, parts)
+        updated.add(added, parts, {})
         fresh = FusionAnalysis(
             order, results, set(updated.barriers), dict(updated.parts), HOST.l2_bytes
         )
@@ -162,7 +162,7 @@ def test_only_what_new_barriers_change_is_analysed_again(monkeypatch: pytest.Mon
         return through(self, node, index)
 
     monkeypatch.setattr(FusionAnalysis, "_through", visit)
-    found.add([towers[7].src[0].src[0]], {})
+    found.add([towers[7].src[0].src[0]], {}, {})
     assert 0 < len(visited) < 40, "of 220 nodes, those of one tower and the readers of X"
 
 

@@ -179,3 +179,30 @@ def test_an_epilogue_whose_values_meet_again_ends_at_the_narrowest() -> None:
     args = [tfn.ShapeDtypeStruct(s, "int8") for s in ((64, 48), (48, 32))]
     made = lower(tfn.make_jaxpr(network)(*args), HOST)
     assert made.arena_bytes < 2 * 64 * 32 + 1024
+
+
+def mixed(words: Sequence[UOp], rounds: int) -> list[UOp]:
+    """Words that all depend on each other, as those of a hash or of a cipher."""
+    words = list(words)
+    for i in range(rounds):
+        for j in range(len(words)):
+            other = words[(j + 1 + i) % len(words)]
+            words[j] = build.unary(Op.TANH, words[j] + other) - other
+    return words
+
+
+@pytest.mark.parametrize("count", [2, 8, 16])
+def test_results_of_one_recurrence_share_a_kernel(count: int) -> None:
+    words = [p(i, 100) for i in range(count)]
+    assert launches(*mixed(words, 2)) == 1
+
+
+def test_results_that_share_values_keep_the_order_of_what_is_between_them() -> None:
+    """A product is computed of one, and the other of it: they cannot be one kernel."""
+    first, second = mixed([p(0, 20, 20), p(1, 20, 20)], 3)
+    assert launches(first, matmul(first, p(2, 20, 20)) + second) == 3
+
+
+def test_a_result_that_is_reduced_has_a_kernel_of_its_own() -> None:
+    first, second = mixed([X, Y], 3)
+    assert launches(first, build.add_up(second, (1,))) == 2

@@ -161,7 +161,9 @@ class FusionAnalysis:
         outputs: of the function.
         barriers: the nodes to be materialised.
         parts: the part of an oversized kernel that a barrier ends, by the barrier.
+        shared: a number for each set of results that share computation, by the result.
         cache_bytes: size up to which a value stays in the cache from kernel to kernel.
+        sharing: the results of each of these sets.
         kernel: the root of the kernel that computes a barrier.
         reader_maps: for each node the roots of the kernels that read it, with its maps there.
         access_maps: the same, but of a barrier the kernel that computes it.
@@ -181,6 +183,8 @@ class FusionAnalysis:
     barriers: set[UOp]
     parts: dict[UOp, UOp]
     cache_bytes: int
+    shared: dict[UOp, int] = field(default_factory=dict)
+    sharing: dict[int, list[UOp]] = field(default_factory=dict)
     kernel: dict[UOp, UOp] = field(default_factory=dict)
     reader_maps: dict[UOp, Mapping[UOp, AccessMaps]] = field(default_factory=dict)
     access_maps: dict[UOp, Mapping[UOp, AccessMaps]] = field(default_factory=dict)
@@ -203,11 +207,17 @@ class FusionAnalysis:
                     users[node] = (*users.get(node, ()), index)
         self._analyse(set())
 
-    def add(self, barriers: Iterable[UOp], parts: Mapping[UOp, UOp]) -> None:
-        """Places further barriers, and brings all facts up to date."""
+    def add(
+        self, barriers: Iterable[UOp], parts: Mapping[UOp, UOp], shared: Mapping[UOp, int]
+    ) -> None:
+        """Places further barriers, lets results share kernels, and brings all facts up to date."""
         added = set(barriers) - self.barriers
         self.barriers |= added
         self.parts |= parts
+        self.shared |= shared
+        self.sharing.clear()
+        for node, number in self.shared.items():
+            self.sharing.setdefault(number, []).append(node)
         for facts in (self.kernel, self.bits, self.feeds, self.part_kernel, self.groups):
             facts.clear()
         self._analyse(added)
@@ -341,6 +351,7 @@ class FusionAnalysis:
     def _assign_kernel(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp:
         """The root of the kernel that takes a barrier with these readers, its own if no other."""
         root = self._kernel_of_same_loops(node, readers) or self._kernel_of_same_source(node)
+        root = root or self._kernel_of_shared_values(node, readers)
         root = root or self._kernel_of_same_inputs(node, readers) or node
         self.kernel[node] = root
         bit = self.bits.setdefault(root, 1 << len(self.bits))
@@ -384,6 +395,18 @@ class FusionAnalysis:
             return None
         others = self.consumers[node.src[0]]
         return next((self.kernel[u] for u in others if u in self.kernel), None)
+
+    def _kernel_of_shared_values(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp | None:
+        """The kernel of another result with which this one shares what is computed for both."""
+        if node not in self.shared:
+            return None
+        kernels = {
+            self.kernel[u]: None for u in self.sharing[self.shared[node]] if u in self.kernel
+        }
+        for root in kernels:
+            if not any(r is root or self._feeds(r, root) for r in readers):
+                return root
+        return None
 
     def _kernel_of_same_inputs(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp | None:
         """Policy: outputs computed of the same inputs, element by element, take one pass over them.

@@ -4,6 +4,7 @@ Each policy is a function of the fusion analysis and returns nodes that need a b
 
     unfused_reductions        no kernel can compute them once inside its loops
     read_at_many_indices      one kernel would recompute them at each index
+    several_results           one kernel with several stores would compute them once
     expensive_to_recompute    several kernels would recompute them
     loop_invariant            loops around them would recompute them
     oversized                 ends of the parts into which large kernels are cut
@@ -23,11 +24,14 @@ from tfn.lower.fuse.analysis import (
     LEAVES,
     MAX_RECOMPUTED_READS,
     MOVED,
+    OWN_KERNEL,
     REDUCTIONS,
     REGROUPED,
     WHOLE,
     Access,
+    AccessMaps,
     FusionAnalysis,
+    identity_map,
     is_computed,
     viewed,
 )
@@ -160,6 +164,39 @@ def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
     return _new(analysis, "read-at-many-indices", stored)
 
 
+def several_results(analysis: FusionAnalysis) -> dict[UOp, int]:
+    """Results that share a kernel, since all are computed of values that are expensive.
+
+    With a store for each it computes these values once, in registers: the words of a hash after its
+    rounds.  `expensive_to_recompute` would keep the values in memory.
+
+    Returns:
+        The number of a set of such results, by the result.
+    """
+    numbers = dict(analysis.shared)
+    reducing = {
+        root for u in analysis.order if u.op in REDUCTIONS for root in analysis.access_maps[u]
+    }
+    for node in analysis.order:
+        readers = analysis.access_maps.get(node, {})
+        roots = readers.keys()
+        if len(roots) < 2 or not reducing.isdisjoint(roots) or not _expensive(analysis, node):
+            continue
+        joined = {numbers[root] for root in roots if root in numbers}
+        tried = len(joined) == 1 and roots <= numbers.keys()
+        if not tried and all(_has_loops_of(root, node, maps) for root, maps in readers.items()):
+            number = len(analysis.order) + analysis.position[node]
+            numbers |= {root: number for root, n in numbers.items() if n in joined}
+            numbers |= dict.fromkeys(roots, number)
+    return numbers if numbers != analysis.shared else {}
+
+
+def _has_loops_of(root: UOp, node: UOp, maps: AccessMaps) -> bool:
+    """Whether a kernel reads a value element by element, in loops over all of it."""
+    fused = root.op not in OWN_KERNEL and root.op not in (Op.GET, Op.GBARRIER)
+    return fused and root.shape == node.shape and maps == {identity_map(node)}
+
+
 def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
     """Values read by several kernels that are cheaper to store than to recompute.
 
@@ -170,29 +207,36 @@ def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
     stored: dict[UOp, str] = {}
     for node in analysis.order:
         readers = analysis.access_maps.get(node, {})
-        if len(readers) < 2 or node.op not in ELEMENTWISE or _widens(node):
-            continue
-        spared_passes = (len(readers) - 1) * (_passes(analysis, node) - 1)
-        most = analysis.cache_bytes // node.dtype.itemsize
-        cached = MIN_CACHED_ELEMENTS <= node.size <= most
-        limit = FUNCTION_INSTRUCTIONS if cached else EXPENSIVE_INSTRUCTIONS
-        why = []
-        cost = analysis.depth_cost[node]
-        repeated = (len(readers) - 1) * cost
-        if cost >= limit:
-            why.append(f"each would recompute {cost} instructions (limit {limit})")
-        elif node.size < MIN_CACHED_ELEMENTS and repeated > MAX_REPEATED_INSTRUCTIONS:
-            allowed = MAX_REPEATED_INSTRUCTIONS
-            why.append(f"they would hold {repeated} instructions more (limit {allowed})")
-        if spared_passes > MATERIALIZE_COST_PASSES:
-            arrays = f"{spared_passes} arrays more (limit {MATERIALIZE_COST_PASSES})"
-            why.append(f"together they would read {arrays}")
+        why = _expensive(analysis, node)
         if why:
             # A consumer that the same kernels read is the better place: less is left to compute.
             users = [u for u in analysis.consumers.get(node, ()) if not _widens(u)]
             if all(analysis.access_maps.get(u, {}).keys() != readers.keys() for u in users):
                 stored[node] = f"{len(readers)} kernels read it; {', and '.join(why)}"
     return _new(analysis, "expensive-to-recompute", stored)
+
+
+def _expensive(analysis: FusionAnalysis, node: UOp) -> list[str]:
+    """The reasons why a value is cheaper to store than to recompute in each of its kernels."""
+    count = len(analysis.access_maps.get(node, {}))
+    if count < 2 or node.op not in ELEMENTWISE or _widens(node):
+        return []
+    spared_passes = (count - 1) * (_passes(analysis, node) - 1)
+    most = analysis.cache_bytes // node.dtype.itemsize
+    cached = MIN_CACHED_ELEMENTS <= node.size <= most
+    limit = FUNCTION_INSTRUCTIONS if cached else EXPENSIVE_INSTRUCTIONS
+    why = []
+    cost = analysis.depth_cost[node]
+    repeated = (count - 1) * cost
+    if cost >= limit:
+        why.append(f"each would recompute {cost} instructions (limit {limit})")
+    elif node.size < MIN_CACHED_ELEMENTS and repeated > MAX_REPEATED_INSTRUCTIONS:
+        allowed = MAX_REPEATED_INSTRUCTIONS
+        why.append(f"they would hold {repeated} instructions more (limit {allowed})")
+    if spared_passes > MATERIALIZE_COST_PASSES:
+        arrays = f"{spared_passes} arrays more (limit {MATERIALIZE_COST_PASSES})"
+        why.append(f"together they would read {arrays}")
+    return why
 
 
 def _passes(analysis: FusionAnalysis, node: UOp) -> int:
