@@ -80,7 +80,7 @@ ROOMS = (
     Room("lower",          COMPILER,   684,  9.7, "passes for the least code and memory"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_739, 13.5, "convolutions of integers as products"),
-    Room("lower/fuse",     COMPILER, 1_650, 12.2, "epilogues that meet again; windows; results that share"),
+    Room("lower/fuse",     COMPILER, 1_650, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   921, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_672, 12.9, "sums of quantised blocks, of bytes"),
     Room("lower/math",     COMPILER, 1_560, 11.2, "as measured"),
@@ -169,7 +169,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_169, "core": 52_064, "all": 88_908}
+BOUNDS = {"compiler": 34_223, "core": 52_118, "all": 88_962}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
