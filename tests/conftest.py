@@ -3,7 +3,8 @@
 A plain run draws the same few examples every time; ``--hypothesis-profile=search`` draws many new
 ones.  ``--update-golden`` writes what a golden test got, to be read like code before it is kept;
 ``--no-proofs`` leaves out the bounds proofs of `tests/proofs.py`; ``--exhaustive`` makes tests of
-every combination of parameters that `tests/covering.py` thins out.
+every combination of parameters that `tests/covering.py` thins out; ``--compiled N`` compiles other
+rows of front ends, each once as N goes from 0 to 11.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ settings.load_profile("same")
 
 config.key_reuse = True  # tests begin with the same key again and again; test_keys.py forbids it
 
-COMPILED_ROWS, COMPILED_TESTS = 6, 3
+COMPILED_ROWS, COMPILED_TESTS = 12, 6
 """Of tests whose subject is not the compiler, one row in so many is compiled; of those without
-rows, one test in so many."""
+rows, one test in so many.  ``--compiled`` says which."""
 
 TESTS = Path(__file__).parent
 FRONT_ENDS = (
@@ -64,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
     parser.addoption("--no-proofs", action="store_true", help="verify no bounds of kernels")
     parser.addoption("--exhaustive", action="store_true", help="every combination of parameters")
+    parser.addoption("--compiled", type=int, default=0, help="which rows of front ends to compile")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -178,10 +180,11 @@ def mostly_uncompiled(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     """As `uncompiled`, but for the first row of a test and some of the others, and some tests."""
     if covering.exhaustive or "compiled" in request.fixturenames:
         return
+    choice = request.config.getoption("--compiled")
     if hasattr(request.node, "callspec"):
-        others = sum(request.node.callspec.indices.values()) % COMPILED_ROWS
+        others = (sum(request.node.callspec.indices.values()) + choice) % COMPILED_ROWS
     else:
-        others = crc32(request.node.name.encode()) % COMPILED_TESTS
+        others = (crc32(request.node.name.encode()) + choice) % COMPILED_TESTS
     if others:
         monkeypatch.setattr(config, "device", "python")
 

@@ -109,14 +109,14 @@ def load(emitter: Emitter, node: UOp, neighbours: int = 1) -> UOp | None:
 def value(emitter: Emitter, node: UOp) -> UOp | None:
     """A value that all lanes of a part share, computed once for each; None for another."""
     r = next((r for r in emitter.at.depends[node] if lanes_of(emitter, r) is not None), None)
-    if r is None:
+    divides = lambda u: u.op in DIVISIONS and u.src[0] is r
+    # Most use the range itself, which ends the walk soon: there is one for each node.
+    if r is None or r in walk([node], lambda u: r in emitter.at.depends[u] and not divides(u)):
         return None
-    quotients = {u for u in walk([node]) if u.op in DIVISIONS and u.src[0] is r}
-    sizes = {u.src[1] for u in quotients}
-    rest = walk([node], lambda u: u not in quotients)
-    if len(sizes) != 1 or {u.op for u in quotients} != {Op.FLOORDIV} or r in rest:
+    kinds = {(u.op, u.src[1]) for u in walk([node]) if divides(u)}
+    if len(kinds) != 1 or Op.FLOORDIV not in dict(kinds):
         return None
-    part, values = const_value(sizes.pop()), list[UOp]()
+    part, values = const_value(kinds.pop()[1]), list[UOp]()
     for start in range(0, emitter.env[r].arg, part):
         with emitter.at.restoring([r]), emitter.at.constant(r, start):
             values.append(emitter.splat(emitter.emit(node), part))
