@@ -82,7 +82,7 @@ ROOMS = (
     Room("lower/graph",    COMPILER, 2_739, 13.5, "convolutions of integers as products"),
     Room("lower/fuse",     COMPILER, 1_650, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   921, 13.1, "bounds of clipped floats"),
-    Room("lower/loops",    COMPILER, 1_672, 12.9, "sums of quantised blocks, of bytes"),
+    Room("lower/loops",    COMPILER, 1_690, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_560, 11.2, "as measured"),
     Room("lower/codegen",  COMPILER, 4_033, 11.5, "products of bytes; indices of 32 bits"),
     Room("lower/memory",   COMPILER,   977, 11.4, "preludes as rows"),
@@ -169,7 +169,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_223, "core": 52_118, "all": 88_962}
+BOUNDS = {"compiler": 34_243, "core": 52_138, "all": 88_982}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -46,6 +46,20 @@ def test_draws_under_a_grammar_are_those_among_allowed_tokens() -> None:
     assert Sampler(Sampling(), []).choose(LOGITS, lambda t: t > 1).token == 2
 
 
+def test_rare_tokens_do_not_change_which_are_likeliest() -> None:
+    """`top_p` sorts common tokens alone; with all of them sorted, the same ones are left."""
+    rng = np.random.default_rng(0)
+    for top_p in (0.0, 0.1, 0.5, 0.9, 0.999):
+        for scale in (0.0, 0.1, 3.0, 30.0):
+            scores = (scale * rng.standard_normal(500)).astype(np.float32)
+            order = np.argsort(-scores, kind="stable")
+            chances = np.exp(scores - scores.max())[order]
+            before = np.cumsum(chances, dtype=np.float64) - chances
+            left = order[(before <= top_p * chances.sum(dtype=np.float64)) | (before == 0)]
+            kept = Sampler(Sampling(temperature=1.0, top_p=top_p), [])._kept(scores)
+            assert np.array_equal(np.flatnonzero(kept), np.sort(left))
+
+
 def test_a_seed_repeats_the_draws() -> None:
     def draws(seed: int | None) -> list[int]:
         sampler = Sampler(Sampling(temperature=1.0, seed=seed), [])

@@ -1,9 +1,9 @@
 """Sampling: which token follows, by the logits of a model and the wishes of a caller.
 
 The filters are those of other programs, in the order of Hugging Face's: penalties, temperature,
-top-k, top-p, min-p.  A draw is exact under a grammar too: tokens are tried in a random order in
-which each comes first with its probability, so the first that the grammar allows is drawn from the
-allowed ones.
+top-k, top-p, min-p.  A draw is exact under a grammar too: if it does not allow the token that was
+drawn, the others are tried in a random order in which each comes first with its probability, so the
+first that the grammar allows is drawn from the allowed ones.
 
 Source: Maddison et al. 2014, arXiv:1411.0030 (the order by Gumbel noise); Holtzman et al. 2019,
 arXiv:1904.09751 (top-p); Keskar et al. 2019, arXiv:1909.05858 (repetition).
@@ -184,11 +184,15 @@ class Sampler:
             return
         scores = scores / np.float32(w.temperature)
         kept = self._kept(scores)
+        chances = np.exp(scores - scores.max()) * kept
+        sums = chances.cumsum(dtype=np.float64)
+        best = int(np.searchsorted(sums, sums[-1] * (1 - self.random.random())))
+        yield best
+        # Noise for each token takes ten times as long as one draw, and only a grammar needs it.
         noise = self.random.gumbel(size=scores.shape).astype(np.float32)
         first = np.where(kept, scores + noise, -np.inf)
-        best = int(first.argmax())
-        yield best
-        order = np.argsort(-first, kind="stable")[1 : int(kept.sum())]
+        first[best] = -np.inf
+        order = np.argsort(-first, kind="stable")[: int(kept.sum()) - 1]
         yield from map(int, order)
         rest = np.where(kept, -np.inf, scores + noise)
         yield from map(int, np.argsort(-rest, kind="stable")[: int((~kept).sum())])
@@ -200,10 +204,15 @@ class Sampler:
         if 0 < w.top_k < len(scores):
             kept = scores >= np.partition(scores, -w.top_k)[-w.top_k]
         if w.top_p < 1:
-            chances = np.where(kept, np.exp(scores - scores.max()), 0)
-            order = np.argsort(-chances, kind="stable")
+            chances = np.exp(scores - scores.max()) * kept
+            total = chances.sum(dtype=np.float64)
+            # Those that have less than their share of what is left out are: a few are to be sorted.
+            rare = chances < 0.999 * (1 - w.top_p) * total / len(chances)
+            common = np.flatnonzero(~rare)
+            order = common[np.argsort(-chances[common], kind="stable")]
             before = np.cumsum(chances[order], dtype=np.float64) - chances[order]
-            kept[order[before > w.top_p * chances.sum(dtype=np.float64)]] = False
+            kept &= ~rare
+            kept[order[before > w.top_p * total]] = False
             kept[order[0]] = True
         if w.min_p > 0:
             kept &= scores >= scores.max() + np.log(w.min_p)

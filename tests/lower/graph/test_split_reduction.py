@@ -205,6 +205,13 @@ def test_split_k() -> None:
     assert prepare([small], HOST) == [small]
 
 
+@pytest.mark.parametrize(("rows", "split"), [(30, False), (96, True)])
+def test_rows_that_fit_the_cache_are_multiplied_whole(rows: int, split: bool) -> None:
+    target = replace(HOST, l2_bytes=1 << 19)
+    (rewritten,) = prepare([matmul(p(0, rows, 2048), p(1, 2048, 96))], target)
+    assert any(d.arg.batch_a for d in ops([rewritten], Op.DOT)) is split
+
+
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=lambda d: d.name)
 def test_split_k_computes_the_same(dtype: np.dtype) -> None:
     graphs = [

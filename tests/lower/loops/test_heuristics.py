@@ -15,6 +15,7 @@ from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import heuristics
 from tfn.lower.loops.loop_nest import Nest, folds, in_order, nest
@@ -245,6 +246,18 @@ def test_rows_are_reduced_in_four_streams(rows: int, size: int) -> None:
     several = rows % 4 == 0 and rows >= 64 and size >= 256
     assert streams == ([4] if several else [])
     assert n.loops[0].arg.size == rows // (4 if several else 1)
+
+
+@pytest.mark.parametrize("rows", [2, 4, 8])
+@pytest.mark.parametrize("columns", [1536, 1024, 509])
+def test_rows_of_weights_are_read_in_several_streams(rows: int, columns: int) -> None:
+    """Of a product of few rows; of a prime number of weights, neighbours are read together."""
+    n = only(HOST, matmul(p(0, rows, 576), build.permute(p(1, columns, 576), (1, 0))))
+    weights = max((u for u in walk([n.body]) if u.op is Op.LOAD), key=lambda u: u.src[0].size)
+    terms, _ = affine(weights.src[1])
+    (stream,) = (r for r, k in terms.items() if r.arg.place is Place.UPCAST and k % 576 == 0)
+    assert stream.arg.size > 1
+    assert terms[stream] == (1 if columns == 509 else columns // stream.arg.size) * 576
 
 
 @both_targets

@@ -206,8 +206,9 @@ def _pieces_of_window(window: int, depth: int) -> int:
 def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     """The number of pieces, so that the operands of one fit the cache; 1 if that does not pay.
 
-    It pays where each of many register tiles would stream both operands from memory again, and
-    the partial results are small beside them; or where there is too little else to share.
+    It pays where each of many register tiles would stream both operands from memory again, since
+    neither fits half of the cache, and the partial results are small beside them; or where there is
+    too little else to share.  16 rows by (576, 1536) took 790 us in pieces, and take 370 whole.
     """
     if target.batch_invariant:
         return 1
@@ -215,6 +216,7 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     written_bytes = build.count(u.shape) * build.accumulator(u.dtype).itemsize
     least = -(-2 * read_bytes // target.l2_bytes)
     many_tiles = min(rows, build.count(u.shape) // max(rows, 1)) > accumulators(target)
+    many_tiles &= 2 * min(s.size * s.dtype.itemsize for s in u.src) > target.l2_bytes
     few_outputs = build.count(u.shape) <= MAX_OUTPUTS_TO_SPLIT
     too_wide = written_bytes * MIN_READ_TO_PARTIAL_RATIO > read_bytes
     if least < 2 or too_wide or not (many_tiles or few_outputs):

@@ -189,8 +189,8 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         if rows is not None:
             n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
         if columns is not None:
-            n = Split(columns.arg.number, width, Place.UPCAST).apply(n)
-            outside.append(n.newest(2)[0])
+            n, steps = _streams(n, columns, width)
+            outside.append(steps)
     else:
         other = (a ^ b) if lane in a & b else b - a if lane in a else a - b
         rows = _tile_side([r for r in n.loops if r in other], model)
@@ -212,6 +212,24 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         outside += [r for r in n.loops if panel and (r is columns or r in panel)]
         outside += [r for r in n.loops if others and (r is blocks or r in others)]
     return _reorder(n, outside)
+
+
+def _streams(n: Nest, columns: UOp, width: int) -> tuple[Nest, UOp]:
+    """The columns of dot products side by side, each from a region of its own, and their loop.
+
+    A row of weights is over soon, and the next one of the same region follows it in memory, which
+    the processor prefetches::
+
+        for c in range(N): f(c)   ->   for s in range(N / 2): f(s), f(s + N / 2)
+    """
+    size: int = columns.arg.size
+    streams = max(k for k in range(1, width + 1) if size % k == 0)
+    if streams == 1 or not loop_nest.is_whole(n, columns):
+        n = Split(columns.arg.number, width, Place.UPCAST).apply(n)
+        return n, n.newest(2)[0]
+    n = Split(columns.arg.number, size // streams, Place.LOOP).apply(n)
+    stream, steps = n.newest(2)
+    return Bind(stream.arg.number, Place.UPCAST).apply(n), steps
 
 
 def _record_tile(n: Nest, rows: int, columns: int, lanes: int, best: tuple[int, int]) -> None:
