@@ -364,12 +364,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.SORT: Primitive(_sort),
 
     Op.TUPLE: Primitive(_nothing),
-    Op.SCAN: Primitive(regions.scan),  # linear where its body is
-    Op.WHILE: Primitive(regions.repeat_while),
-    Op.COND: Primitive(regions.choose),
-    Op.CALL: Primitive(regions.call),
-    Op.CUSTOM: Primitive(regions.call),
-    Op.KERNEL: Primitive(regions.kernel),
+    **{op: Primitive(rule) for op, rule in regions.TYPES.items()},
     Op.LINEAR: Primitive(_nothing),
     Op.HOST: Primitive(_nothing),
     Op.GET: Primitive(_get),

@@ -246,6 +246,15 @@ def kernel(src: tuple[Node, ...], arg: CustomKernel) -> Type:
     return (), BOOL
 
 
+TYPES: dict[Op, Callable[[tuple[Node, ...], Any], Type]] = {
+    Op.SCAN: scan,
+    Op.WHILE: repeat_while,
+    Op.COND: choose,
+    **dict.fromkeys((Op.CALL, Op.CUSTOM), call),
+    Op.KERNEL: kernel,
+}
+"""The type rules; a SCAN is linear where its body is."""
+
 _LIKE: dict[Op, Callable[[Node], Sequence[Node]]] = {
     Op.SORT: lambda u: u.src,
     Op.TUPLE: lambda u: u.src,

@@ -8,7 +8,8 @@ Files, in reading order:
 - ``tracing``: a user's function run once on fresh leaves
 - ``body``: bodies of loops and branches, opened and closed again; residuals
 - ``deferred_sums``: deferred accumulation: sums over the steps of a loop, computed after it
-- ``scan_rules``: the rows of SCAN in the tables `JVP`, `TRANSPOSE` and `BATCH`
+- ``region_rules``: the rows of loops, branches and calls in `JVP`, `TRANSPOSE` and `BATCH`
+- ``scan_rules``: the rows of SCAN
 - ``while_rules``: the rows of WHILE
 - ``cond_rules``: the rows of COND and CALL
 - ``callback_rules``: the rows of HOST

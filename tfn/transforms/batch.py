@@ -34,14 +34,7 @@ from tfn.trace.build import (
 )
 from tfn.trace.op import ELEMENTWISE, PARTS, Op
 from tfn.trace.uop import UOp, const, rebuild, walk
-from tfn.transforms import (
-    callback_rules,
-    cond_rules,
-    custom_rules,
-    kernel_rules,
-    scan_rules,
-    while_rules,
-)
+from tfn.transforms import callback_rules, custom_rules, kernel_rules, region_rules
 from tfn.transforms.body import Lanes
 from tfn.transforms.shard import collective_rules
 
@@ -182,11 +175,8 @@ BATCH: dict[Op, Rule] = {
     Op.HOST: callback_rules.batch_rule,
     Op.KERNEL: kernel_rules.batch_rule,
     Op.GET: lambda u, src, mapped, size: src[0][u.arg],
-    Op.SCAN: partial(scan_rules.batch_rule, batch),
-    Op.WHILE: partial(while_rules.batch_rule, batch),
-    Op.CUSTOM: partial(custom_rules.batch_rule, batch),
+    **region_rules.rows("batch_rule", batch),
     Op.LINEAR: partial(custom_rules.batch_linear, batch),
-    **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.batch_rule, batch)),
     Op.AFTER: lambda u, src, mapped, size: Lanes(_same(u, src), mapped[0]),
     Op.GBARRIER: _aligned(_same),
 

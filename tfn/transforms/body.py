@@ -6,15 +6,18 @@ A FUNCTION is opened on fresh leaves, so that a transform can work on its graph,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, ParamSpec
 
-from tfn.trace.argument import Leaf, Param, Scan, While
+from tfn.trace import build
+from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import several, spread, zeros
 from tfn.trace.inline import sealed
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
 from tfn.trace.op import COMPARE, Op
 from tfn.trace.uop import UOp, substitute, walk
+
+P = ParamSpec("P")
 
 
 class Lanes(NamedTuple):
@@ -45,31 +48,18 @@ def closed(outputs: Iterable[UOp], inputs: Sequence[UOp]) -> UOp:
     return function(substitute(outputs, dict(zip(inputs, map(param, params)))), params)
 
 
-def scan(
-    body: UOp,
-    consts: Sequence[UOp],
-    carries: Sequence[UOp],
-    arrays: Sequence[UOp],
-    length: int,
-    reverse: bool = False,
-) -> list[UOp]:
-    """`build.scan`, whose body may have leaves that rules of the user have captured."""
-    arg = Scan(length, reverse, len(consts), len(carries))
-    return several(sealed(UOp(Op.SCAN, (body, *consts, *carries, *arrays), arg)))
+def _with_leaves(make: Callable[P, list[UOp]]) -> Callable[P, list[UOp]]:
+    """A function that builds a loop, whose functions may have leaves that the user captured."""
+
+    def build_sealed(*args: P.args, **options: P.kwargs) -> list[UOp]:
+        results = make(*args, **options)
+        return several(sealed(results[0].src[0])) if results else results
+
+    return build_sealed
 
 
-def repeat_while(
-    cond: UOp,
-    body: UOp,
-    cond_consts: Sequence[UOp],
-    body_consts: Sequence[UOp],
-    carries: Sequence[UOp],
-    names: Sequence[str] = (),
-) -> list[UOp]:
-    """`build.repeat_while`, whose functions may have such leaves too."""
-    arg = While(len(cond_consts), len(body_consts), tuple(names))
-    src = (cond, body, *cond_consts, *body_consts, *carries)
-    return several(sealed(UOp(Op.WHILE, src, arg)))
+scan = _with_leaves(build.scan)
+repeat_while = _with_leaves(build.repeat_while)
 
 
 def filled(u: UOp | None, like: UOp) -> UOp:

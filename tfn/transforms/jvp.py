@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -45,14 +44,7 @@ from tfn.trace.build import (
 )
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import (
-    callback_rules,
-    cond_rules,
-    custom_rules,
-    kernel_rules,
-    scan_rules,
-    while_rules,
-)
+from tfn.transforms import callback_rules, kernel_rules, region_rules
 from tfn.transforms.gather_rules import at
 from tfn.transforms.shard import collective_rules
 from tfn.transforms.transpose import forward
@@ -463,11 +455,8 @@ JVP: dict[Op, Rule] = {
     Op.HOST: callback_rules.jvp,
     Op.KERNEL: kernel_rules.jvp,
     Op.GET: lambda y, d: d[0][y.arg],
-    Op.SCAN: partial(scan_rules.jvp, push),
-    Op.WHILE: partial(while_rules.jvp, push),
-    Op.CUSTOM: partial(custom_rules.jvp, push),
+    **region_rules.rows("jvp", push),
     Op.LINEAR: _linear,
-    **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.jvp, push)),
     Op.AFTER: lambda y, d: d[0],
     Op.GBARRIER: _same,
 

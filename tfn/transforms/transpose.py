@@ -46,14 +46,7 @@ from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, substitute, walk
-from tfn.transforms import (
-    callback_rules,
-    cond_rules,
-    custom_rules,
-    kernel_rules,
-    scan_rules,
-    while_rules,
-)
+from tfn.transforms import callback_rules, custom_rules, kernel_rules, region_rules
 from tfn.transforms.cotangents import total
 from tfn.transforms.gather_rules import at, clamped, inside, last
 from tfn.transforms.shard import collective_rules
@@ -247,15 +240,12 @@ def _spans(u: UOp) -> list[tuple[int, int, int, int]]:
     """Per axis the low padding, and how far window, input and places reach when spread out."""
     (x, w), arg = u.src, u.arg
 
-    def reach(sizes: Shape, steps: Shape) -> list[int]:
-        return [(n - 1) * step + 1 for n, step in zip(sizes, steps, strict=True)]
-
     return list(
         zip(
             [low for low, _ in arg.padding],
-            reach(w.shape[:-2], arg.dilation_w),
-            reach(x.shape[1:-1], arg.dilation_x),
-            reach(u.shape[1:-1], arg.strides),
+            _reach(w.shape[:-2], arg.dilation_w),
+            _reach(x.shape[1:-1], arg.dilation_x),
+            _reach(u.shape[1:-1], arg.strides),
             strict=True,
         )
     )
@@ -389,10 +379,8 @@ SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.TUPLE: lambda u, cts, differentiated: [cts[i] for i in differentiated],
     Op.HOST: callback_rules.transpose,
     Op.KERNEL: kernel_rules.transpose,
-    Op.SCAN: partial(scan_rules.transpose, pull),
-    Op.WHILE: while_rules.transpose,
-    **dict.fromkeys((Op.CUSTOM, Op.LINEAR), partial(custom_rules.transpose, pull)),
-    **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.transpose, pull)),
+    **region_rules.rows("transpose", pull),
+    Op.LINEAR: partial(custom_rules.transpose, pull),
 }
 """The rows of ops with several results, which serve all differentiated operands together."""
 # fmt: on

@@ -19,7 +19,7 @@ from tfn.trace.regions import form, settle
 from tfn.trace.uop import UOp, const, substitute
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
 from tfn.transforms.cond_rules import rejoined
-from tfn.transforms.scan_rules import Batch, Push
+from tfn.transforms.scan_rules import Batch, Pull, Push
 
 
 def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None, ...]:
@@ -63,7 +63,9 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
     return tuple(last.get(i) for i in range(n, n + len(carries)))
 
 
-def transpose(u: UOp, cts: Sequence[UOp | None], differentiated: Sequence[int]) -> NoReturn:
+def transpose(
+    pull: Pull, u: UOp, cts: Sequence[UOp | None], differentiated: Sequence[int]
+) -> NoReturn:
     """Refused.
 
     Raises:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tfn.trace.argument import Param
+from tfn.lower.graph.constants import taking
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
@@ -36,12 +36,7 @@ def split(function: UOp, first: int) -> tuple[UOp, UOp | None]:
     found = [u for u in walk(function.src, lambda u: u not in early) if u in early]
     if not found:
         return function, None
-    params: list[Param] = list(function.arg.params)
-    values: dict[UOp, UOp] = {}
-    for value in found:
-        params.append(Param(len(params), value.shape, value.dtype))
-        values[value] = param(params[-1])
-    reduced = make_function(substitute(function.src, values), tuple(params))
+    reduced = taking(function, found)
     old = function.arg.params[first:]
     own = tuple([replace(p, index=i) for i, p in enumerate(old)])
     renamed = {param(p): param(q) for p, q in zip(old, own, strict=True)}

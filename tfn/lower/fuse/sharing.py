@@ -6,7 +6,7 @@ of each row is a partial one.  A grid has other rows, `grids.arrays`: its thread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tfn.lower.graph import partial_sort
 from tfn.lower.graph.block_scan import scan_after_first, scan_in_place, unshaped
@@ -15,15 +15,12 @@ from tfn.trace.op import Op
 from tfn.trace.records import changed
 from tfn.trace.uop import UOp, mapped, walk
 
-Shared = Mapping[Op, Callable[[UOp, Target], list[UOp] | None]]
+Share = Callable[[UOp, Target], list[UOp] | None]
+"""From an op to its results on a machine; None where it stays as it is."""
 
 
 def _largest(u: UOp, target: Target) -> list[UOp] | None:
     return None if u.arg.largest is None else partial_sort.largest(u)
-
-
-SHARED: Shared = {Op.SCAN: scan_in_place, Op.SORT: _largest}
-"""The results of an op on a processor; None where it stays as it is."""
 
 
 def _joined_scan(u: UOp) -> UOp | None:
@@ -39,15 +36,17 @@ def _joined_scan(u: UOp) -> UOp | None:
 def share(
     outputs: Sequence[UOp],
     target: Target,
-    shared: Shared = SHARED,
+    scan: Share = scan_in_place,
+    sort: Share = _largest,
     scatter: Callable[[UOp, Target], UOp] | None = None,
 ) -> list[UOp]:
     """The values with sorts and scans for the threads of a processor.
 
     Args:
-        shared: those of another machine.
+        scan, sort: those of another machine.
         scatter: its scatters; without one, scans follow their first row in memory.
     """
+    shared = {Op.SCAN: scan, Op.SORT: sort}
     order = [*walk(outputs)]
     ops = {*shared, Op.SCATTER} if scatter else {*shared}
     if not any(u.op in ops for u in order):

@@ -10,6 +10,8 @@ mask of comparisons costs less than the memory that it would take.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, instruction_count
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function as make_function
@@ -38,13 +40,15 @@ def hoist(function: UOp) -> tuple[UOp, UOp | None]:
     tables = _tables(function)
     if not tables:
         return function, None
-    params: list[Param] = list(function.arg.params)
-    new: dict[UOp, UOp] = {}
-    for table in tables:
-        params.append(Param(len(params), table.shape, table.dtype))
-        new[table] = param(params[-1])
-    reduced = make_function(substitute(function.src, new), tuple(params))
-    return reduced, make_function(tables, ())
+    return taking(function, tables), make_function(tables, ())
+
+
+def taking(function: UOp, values: Sequence[UOp]) -> UOp:
+    """The function with some of its values as last parameters."""
+    first = len(function.arg.params)
+    params = tuple([Param(i, u.shape, u.dtype) for i, u in enumerate(values, first)])
+    new = dict(zip(values, map(param, params), strict=True))
+    return make_function(substitute(function.src, new), (*function.arg.params, *params))
 
 
 def _tables(function: UOp) -> list[UOp]:

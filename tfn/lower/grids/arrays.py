@@ -17,7 +17,7 @@ from functools import partial
 from tfn.dtypes import FLOAT32
 from tfn.lower.fuse.grid_scatter import scatter_on_grid
 from tfn.lower.fuse.grid_sort import sort_on_grid
-from tfn.lower.fuse.sharing import Shared, share
+from tfn.lower.fuse.sharing import share
 from tfn.lower.graph import packing
 from tfn.lower.graph.block_scan import scan_in_blocks
 from tfn.lower.graph.flash import chunk_oversized
@@ -54,11 +54,10 @@ RULES: packing.Rules = {
     Op.REDUCE: partial(packing.reduction, whole_rows=False),
     Op.SCATTER: lambda u, target: u,
 }
-SHARED: Shared = {Op.SCAN: scan_in_blocks, Op.SORT: sort_on_grid}
 
 
 def rewritten(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     """The same values; see `boundaries.rewritten`."""
     prepared = partial(packing.prepare, rules=RULES)
     blocks = chunk_oversized(outputs, target, prepared)
-    return prepared(share(blocks, target, SHARED, scatter_on_grid), target)
+    return prepared(share(blocks, target, scan_in_blocks, sort_on_grid, scatter_on_grid), target)

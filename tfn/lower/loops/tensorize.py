@@ -82,11 +82,7 @@ def _match_pairs(n: Nest, r: UOp, unit: MatrixUnit, target: Target) -> tuple[Nes
     Along the reduction both operands have stride 1; along the vector axis one of them has the
     stride of a group, the other is broadcast.
     """
-    split = Split(r.arg.number, unit.depth, Place.UNIT).apply(n)
-    neighbour = split.newest(2)[1]
-    split = loop_nest.simplified(split)
-    model = model_of(split, target)
-    operands = _loads_along(model, neighbour)
+    split, neighbour, model, operands = _split(n, r, unit, target)
     if len(operands) != 2 or any(model.stride(*operand, neighbour) != 1 for operand in operands):
         return None
     for lane in split.loops:
@@ -109,11 +105,8 @@ def _match_bytes(
         for r in fold.src[1:]:
             if unit.has_tiles or r.arg.size % unit.k_group:
                 continue
-            split = Split(r.arg.number, unit.depth, Place.UNIT).apply(n)
-            neighbour = split.newest(2)[1]
-            split = loop_nest.simplified(split)
-            model = model_of(split, target)
-            operands = sorted(_loads_along(model, neighbour), key=lambda o: o[0].dtype.itemsize)
+            split, neighbour, model, operands = _split(n, r, unit, target)
+            operands = sorted(operands, key=lambda operand: operand[0].dtype.itemsize)
             if len(operands) != 2 or model.stride(*operands[1], neighbour) != 1:
                 continue
             for lane in split.loops:
@@ -122,9 +115,19 @@ def _match_bytes(
     return None
 
 
-def _loads_along(model: Model, r: UOp) -> list[tuple[UOp, Terms]]:
-    """The loads that depend on a range, with the coefficients of their addresses."""
-    return [(u, t) for u, t, _ in model.accesses if u.op is Op.LOAD and r in model.depends[u]]
+def _split(
+    n: Nest, r: UOp, unit: MatrixUnit, target: Target
+) -> tuple[Nest, UOp, Model, list[tuple[UOp, Terms]]]:
+    """The nest with the range of a unit taken from the end of a loop, which it gives too.
+
+    Then its model, and the loads along that range with the coefficients of their addresses.
+    """
+    split = Split(r.arg.number, unit.depth, Place.UNIT).apply(n)
+    q = split.newest(2)[1]
+    split = loop_nest.simplified(split)
+    model = model_of(split, target)
+    loads = [(u, t) for u, t, _ in model.accesses if u.op is Op.LOAD and q in model.depends[u]]
+    return split, q, model, loads
 
 
 class _TileAxes(NamedTuple):
@@ -138,11 +141,7 @@ def _match_tiles(n: Nest, r: UOp, unit: MatrixUnit, target: Target) -> tuple[Nes
     """The nest with products of matrices: the vector axis is the loop over blocks of columns."""
     if len(loop_nest.folds(n.body)) > 1 or loop_nest.in_order(n.body):
         return None
-    split = Split(r.arg.number, unit.depth, Place.UNIT).apply(n)
-    q = split.newest(2)[1]
-    split = loop_nest.simplified(split)
-    model = model_of(split, target)
-    operands = _loads_along(model, q)
+    split, q, model, operands = _split(n, r, unit, target)
     axes = None
     # Either operand of the product may be the one whose rows are taken.
     for a, b in (operands, operands[::-1]) if len(operands) == 2 else ():

@@ -24,7 +24,7 @@ from tfn.lower.fuse.ranges import Region
 from tfn.lower.memory.planner import Allocation, PlannedStep, Schedule, ScheduledFunction, View
 from tfn.lower.program import Branch, Call, HostCall, Launch, Loop, Program, Space, Step
 from tfn.lower.report.print.graph import Graph
-from tfn.lower.report.print.stages import TITLES
+from tfn.lower.report.print.stages import titles
 from tfn.trace.build import count
 from tfn.trace.jaxpr import param
 from tfn.trace.op import Op
@@ -172,7 +172,7 @@ class Tables:
             functions = [(step.head, planned.head), (step.body, planned.body)]
             present = [(s, f) for s, f in functions if f is not None]
             parts = [(s, f, g) for (s, f), g in zip(present, inner, strict=True)]
-        for title, (steps, body, names) in zip(TITLES[node.op](node), parts, strict=True):
+        for title, (steps, body, names) in zip(titles(node), parts, strict=True):
             if title:
                 self.row(depth + 1, "", False, title)
             for p in body.function.arg.params:

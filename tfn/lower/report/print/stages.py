@@ -46,8 +46,7 @@ def _blocks(graph: Graph, printer: Printer, first: dict[UOp, str]) -> Iterator[s
         number = stage.operands[0].arg
         if isinstance(stage, Region):
             yield "\n  ".join([heading(stage, graph), *notes(stage, graph)])
-            titles = TITLES[stage.node.op](stage.node)
-            for title, inner in zip(titles, graph.inner[stage.node]):
+            for title, inner in zip(titles(stage.node), graph.inner[stage.node]):
                 gives = ", ".join(map(inner.name, inner.function.src))
                 if title:
                     yield textwrap.indent(f"{title}: gives {gives}", "  ")
@@ -115,14 +114,15 @@ def notes(region: Region, graph: Graph) -> Iterator[str]:
             yield f"slices {body.typed(u)} make {out[i]}"
 
 
-TITLES: dict[Op, Callable[[UOp], Sequence[str]]] = {
-    Op.SCAN: lambda node: ("",),
-    Op.WHILE: lambda node: ("condition", "body"),
-    Op.COND: lambda node: [f"case {i}" for i in range(len(form(node).functions))],
-    Op.CALL: lambda node: [node.arg.name],
-    Op.HOST: lambda node: (),
-}
-"""The titles of the functions of a region."""
+def titles(node: UOp) -> Sequence[str]:
+    """The titles of the functions of a region."""
+    if node.op is Op.HOST:
+        return ()
+    if node.op is Op.CALL:
+        return (node.arg.name,)
+    if node.op is Op.COND:
+        return [f"case {i}" for i in range(len(form(node).functions))]
+    return ("condition", "body") if node.op is Op.WHILE else ("",)
 
 
 def whole_kernel(body: UOp, buffers: Sequence[str]) -> str:

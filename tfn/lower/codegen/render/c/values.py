@@ -110,7 +110,7 @@ def dot_pairs(w: CWriter, u: UOp) -> None:
 
 
 def _boolean(w: CWriter, u: UOp) -> None:
-    """AND, OR, XOR, MAX and MIN of bools."""
+    """AND, OR, XOR, MAX, MIN and comparisons of bools."""
     a, b = u.src
     operation = {Op.MAX: "or", Op.MIN: "and"}.get(u.op) or WORD[u.op]
     if u.shape:
@@ -126,16 +126,10 @@ def compare(w: CWriter, u: UOp) -> None:
     a, b = u.src
     if constant_prefix(u) is not None:
         return  # a mask of first lanes is made where it is used, in the width of its user
-    operation = WORD[u.op]
     if a.dtype == BOOL:
-        if u.shape:
-            width = w.width(a, b)
-            operands = w.mask(a, width), w.mask(b, width)
-            w.put_mask(u, width, w.word(operation, f"u{width}", u.shape, *operands))
-        else:
-            w.put(u, w.word(operation, "u32", (), w(a), w(b)))
+        _boolean(w, u)
         return
-    kind = stored(a.dtype)
+    operation, kind = WORD[u.op], stored(a.dtype)
     if signed(a.dtype) and u.op in (Op.LT, Op.LE):
         operation = "s" + operation
     value = w.word(operation, kind, u.shape, w(a), w(b))
