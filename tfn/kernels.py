@@ -15,7 +15,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, integer, several, shown
@@ -41,34 +41,6 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 Function = Callable[..., Any]
 Types = ShapeDtypeStruct | Sequence[ShapeDtypeStruct]
 SIGNATURE = "void (i64, i64, ptr)"
-
-
-@overload
-def kernel(
-    body: Function | str,
-    *,
-    takes: Types,
-    gives: Types,
-    name: str | None = None,
-    tiles: int = 1,
-    jvp: Function | None = None,
-    vjp: tuple[Function, Function] | None = None,
-    batch: Function | None = None,
-) -> Function: ...
-
-
-@overload
-def kernel(
-    body: None = None,
-    *,
-    takes: Types,
-    gives: Types,
-    name: str | None = None,
-    tiles: int = 1,
-    jvp: Function | None = None,
-    vjp: tuple[Function, Function] | None = None,
-    batch: Function | None = None,
-) -> Callable[[Function], Function]: ...
 
 
 def kernel(

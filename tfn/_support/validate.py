@@ -360,6 +360,16 @@ def size_limit(function: str, shape: Sequence[int], itemsize: int = 1) -> None:
         )
 
 
+def one_of_two(name: str, hint: str, **given: object) -> None:
+    """Raise ArgumentError unless one of two arguments at most is given, by its name."""
+    if all(value is not None for value in given.values()):
+        raise ArgumentError(
+            f"{name} takes {' or '.join(given)}, not both",
+            got=", ".join(f"{argument}={shown(value)}" for argument, value in given.items()),
+            hint=hint,
+        )
+
+
 def no_out(name: str, out: object) -> None:
     """Raise NotAvailableError for an array to write the result to; NumPy passes None for none."""
     if out is not None:

@@ -76,15 +76,19 @@ def _beyond(order: int, x: Array) -> Array:
     return _polynomial(_FAR / x, outer[order]) / tnp.sqrt(x)
 
 
+def _sides(order: int, x: Array) -> tuple[Array, Array, Array, Array]:
+    """Whether |x| < 8; x / 2 there and the polynomial of its square; |x| elsewhere, 8 there."""
+    inner = _NEAR_64 if x.dtype == FLOAT64 else _NEAR_32
+    inside = abs(x) < _FAR
+    half = tnp.where(inside, x, 0) / 2
+    return inside, half, _polynomial(half * half, inner[order]), tnp.where(inside, _FAR, abs(x))
+
+
 def _bessel(order: int, x: Array) -> Array:
     """exp(-|x|) I(x)."""
-    inner = _NEAR_64 if x.dtype == FLOAT64 else _NEAR_32
-    size = abs(x)
-    inside = size < _FAR
-    half, far = tnp.where(inside, x, 0) / 2, tnp.where(inside, _FAR, size)
-    first = _polynomial(half * half, inner[order]) * exp(-tnp.where(inside, size, 0))
-    beyond = _beyond(order, far)
-    value = tnp.where(inside, first * half if order else first, beyond)
+    inside, half, near, far = _sides(order, x)
+    first = near * exp(-tnp.where(inside, abs(x), 0))
+    value = tnp.where(inside, first * half if order else first, _beyond(order, far))
     return tnp.where(inside, value, tnp.copysign(value, x)) if order else value
 
 
@@ -101,12 +105,9 @@ _SLOPES = [each(partial(_far_slope, n), f"bessel_i{n}e") for n in (0, 1)]
 
 def _over(x: Array, scaled: bool) -> Array:
     """I(x) / x of order 1, times exp(-|x|) if scaled; else of x below 8."""
-    inner = _NEAR_64 if x.dtype == FLOAT64 else _NEAR_32
-    size = abs(x)
-    inside = size < _FAR
-    half, far = tnp.where(inside, x, 0) / 2, tnp.where(inside, _FAR, size)
-    near, beyond = _polynomial(half * half, inner[1]) / 2, _beyond(1, far) / far
-    return tnp.where(inside, near * exp(-tnp.where(inside, size, 0)), beyond) if scaled else near
+    inside, _, near, far = _sides(1, x)
+    near, beyond = near / 2, _beyond(1, far) / far
+    return tnp.where(inside, near * exp(-tnp.where(inside, abs(x), 0)), beyond) if scaled else near
 
 
 i1e_over_x = each(partial(_over, scaled=True), "bessel_i1e")

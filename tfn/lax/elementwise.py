@@ -26,7 +26,7 @@ from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.elementary import unary
 from tfn.lax.operand import array, arrays, expand, repeated, scalar, show, together
-from tfn.numpy.arithmetic import truncated_rest
+from tfn.numpy.arithmetic import by_squaring, truncated_rest
 from tfn.trace.bind import bind
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -100,13 +100,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
             got=f"{show(x)} ** {y}",
             hint="convert the base to floats with .astype",
         )
-    n, out, power = -y if y < 0 else y, None, x
-    while n:
-        if n & 1:
-            out = power if out is None else mul(out, power)
-        n >>= 1
-        power = mul(power, power) if n else power
-    out = expand(scalar(1, x), x.shape) if out is None else out
+    out = by_squaring(mul, x, abs(y)) if y else expand(scalar(1, x), x.shape)
     return reciprocal(out) if y < 0 else out
 
 

@@ -212,17 +212,20 @@ def _bounded_segment(
     return _custom(function(_counted(test, body, nodes, a, b, steps), params), operands, rules)
 
 
+def _params(like: Nodes) -> tuple[tuple[Param, ...], list[UOp]]:
+    params = tuple([Param(i, x.shape, x.dtype) for i, x in enumerate(like)])
+    return params, list(map(param, params))
+
+
 def _counted(test: UOp, body: UOp, nodes: Nodes, a: int, b: int, steps: int) -> list[UOp]:
     """A WHILE that also counts its steps."""
     consts, more, state = nodes[:a], nodes[a : a + b], nodes[a + b :]
     counter = const(0, INT32)
-    carried = [Param(i, x.shape, x.dtype) for i, x in enumerate([*consts, counter, *state])]
-    inner = list(map(param, carried))
+    carried, inner = _params([*consts, counter, *state])
     going = inlined(test, [*inner[:a], *inner[a + 1 :]])[0] & (inner[a] < steps)
-    cond = function([going], tuple(carried))
-    carried = [Param(i, x.shape, x.dtype) for i, x in enumerate([*more, counter, *state])]
-    inner = list(map(param, carried))
+    cond = function([going], carried)
+    carried, inner = _params([*more, counter, *state])
     nexts = inlined(body, [*inner[:b], *inner[b + 1 :]])
-    turn = function([inner[b] + 1, *nexts], tuple(carried))
+    turn = function([inner[b] + 1, *nexts], carried)
     assert going.dtype == BOOL
     return build.repeat_while(cond, turn, consts, more, [counter, *state])[1:]

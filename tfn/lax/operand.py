@@ -11,7 +11,7 @@ from typing import Any
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import SHORT, DType
+from tfn.dtypes import DType
 from tfn.eager.arrays import weaken
 from tfn.eager.operands import apply, number_as
 from tfn.eager.run import asarray
@@ -19,6 +19,7 @@ from tfn.errors import DTypeError
 from tfn.numpy.creation import make
 from tfn.trace.bind import bind, innermost
 from tfn.trace.build import broadcast_to
+from tfn.trace.concretization import show as show
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, const, reshaped
 
@@ -26,11 +27,6 @@ _RANK = {bool: 0, int: 1, float: 2, complex: 3}
 
 _HOLDS = {0: {dtypes.BOOL}, 1: dtypes.INTEGERS, 2: dtypes.FLOATS, 3: dtypes.COMPLEXES}
 """The dtypes whose arrays accept a Python number of a rank in `_RANK`, and of lower ranks."""
-
-
-def show(x: Array) -> str:
-    """An operand as messages name it: ``f32[64,128]``."""
-    return f"{SHORT[x.dtype]}[{','.join(map(str, x.shape))}]"
 
 
 def array(x: ArrayLike) -> Array:

@@ -689,3 +689,14 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
 
 absolute, mod, true_divide, pow = abs, remainder, divide, power
 atan2 = arctan2
+
+
+def by_squaring(multiply: Callable[[Array, Array], Array], x: Array, n: int) -> Array:
+    """A product of n values x, n at least 1, by at most 2 log n products."""
+    out: Array | None = None
+    while n:
+        if n & 1:
+            out = x if out is None else multiply(out, x)
+        n >>= 1
+        x = multiply(x, x) if n else x
+    return x if out is None else out

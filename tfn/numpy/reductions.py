@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tfn._support.validate import no_out, real_number, result_type, shown
+from tfn._support.validate import no_out, one_of_two, real_number, result_type, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
@@ -617,12 +617,7 @@ def _spread(
     correction: int | None,
 ) -> Array:
     x = array_of(name, x)
-    if ddof and correction is not None:
-        raise ArgumentError(
-            f"{name} takes ddof or correction, not both",
-            got=f"ddof={ddof!r}, correction={correction!r}",
-            hint="they are two names of one number",
-        )
+    one_of_two(name, "they are two names of one number", ddof=ddof or None, correction=correction)
     less = real_number(name, "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes(name, axis, x.ndim)
     allowed = COMPLEXES if x.dtype in COMPLEXES else INEXACT

@@ -16,9 +16,10 @@ from typing import Any, ParamSpec, TypeVar
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn._support.validate import several
-from tfn.dtypes import INEXACT, SHORT, DType
+from tfn.dtypes import INEXACT, DType
 from tfn.errors import ArgumentError, GradientError, NumberError, TfnError
 from tfn.trace import refs, runtime
+from tfn.trace.concretization import show as show
 from tfn.transforms.annotations import checked
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -70,11 +71,6 @@ def where(function: Function) -> str:
     if code is None:
         return name_of(function)
     return f"{name_of(function)} ({Path(code.co_filename).name}:{code.co_firstlineno})"
-
-
-def show(value: runtime.Typed) -> str:
-    """A value as messages show it: ``f32[2,3]``."""
-    return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
 
 
 def parameter_names(function: Function, count: int) -> list[str]:

@@ -51,12 +51,16 @@ def read_again(u: UOp) -> list[UOp]:
     """
     if u.op is not Op.DOT:
         return [*u.src]
+    return [s for s, times in zip(u.src, reversed(free_sizes(u)), strict=True) if times > 1]
+
+
+def free_sizes(u: UOp) -> list[int]:
+    """The rows and the columns of each matrix that a DOT computes."""
     sides = (u.arg.batch_a, u.arg.contract_a), (u.arg.batch_b, u.arg.contract_b)
-    free = [
+    return [
         prod(n for i, n in enumerate(s.shape) if i not in (*batch, *sums))
         for s, (batch, sums) in zip(u.src, sides, strict=True)
     ]
-    return [s for s, times in zip(u.src, reversed(free), strict=True) if times > 1]
 
 
 def oversized_bytes(outputs: Sequence[UOp], limit: int) -> set[int]:

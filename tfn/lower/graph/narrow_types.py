@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -51,6 +50,7 @@ from tfn.dtypes import (
     wide_type,
     width_bits,
 )
+from tfn.lower.graph.intermediates import free_sizes
 from tfn.lower.math.floats import nearby
 from tfn.trace import build, source_lines
 from tfn.trace.argument import Param
@@ -316,15 +316,10 @@ def _is_large_product(node: UOp) -> bool:
     """Whether a node is a product of narrow floats that a matrix unit may multiply."""
     if node.op is not Op.DOT or any(s.dtype not in FORMATS for s in node.src):
         return False
-    arg = node.arg
-    if wide_type(arg.dtype) not in FLOATS or wide_type(arg.dtype).itemsize > FLOAT32.itemsize:
+    wide = wide_type(node.arg.dtype)
+    if wide not in FLOATS or wide.itemsize > FLOAT32.itemsize:
         return False
-    used = (arg.batch_a, arg.contract_a), (arg.batch_b, arg.contract_b)
-    free = [
-        prod(n for i, n in enumerate(s.shape) if i not in (*batch, *sums))
-        for s, (batch, sums) in zip(node.src, used, strict=True)
-    ]
-    return min(free) >= MIN_COPIED_ROWS
+    return min(free_sizes(node)) >= MIN_COPIED_ROWS
 
 
 def _of_bfloat16(node: UOp, *src: UOp) -> UOp:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tfn._support.validate import real_number, shown
+from tfn._support.validate import one_of_two, real_number, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DType, finfo, highest, part
 from tfn.eager.operands import apply, array_of, inexact, some_axes
@@ -227,12 +227,8 @@ def matrix_rank(
         >>> matrix_rank(tnp.ones((2, 2))).item()
         1
     """
-    if rtol is not None and tol is not None:
-        raise ArgumentError(
-            "matrix_rank takes rtol or tol, not both",
-            got=f"rtol={shown(rtol)}, tol={shown(tol)}",
-            hint="tol is a singular value, rtol a fraction of the largest",
-        )
+    hint = "tol is a singular value, rtol a fraction of the largest"
+    one_of_two("matrix_rank", hint, rtol=rtol, tol=tol)
     M = array_of("matrix_rank", M)
     if M.ndim < 2:
         return reductions.any(M != 0).astype(int)

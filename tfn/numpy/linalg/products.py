@@ -15,6 +15,7 @@ from tfn.dtypes import DTypeLike
 from tfn.eager.operands import apply, array_of, one_axis
 from tfn.errors import ArgumentError
 from tfn.numpy import contraction, manipulation
+from tfn.numpy.arithmetic import by_squaring
 from tfn.numpy.contraction import matmul
 from tfn.numpy.linalg.stacks import need_matrices
 from tfn.numpy.linalg.systems import inv
@@ -44,16 +45,10 @@ def matrix_power(a: Num[ArrayLike, "*batch d d"], n: int) -> Num[Array, "*batch 
     n = integer("matrix_power", "n", n)
     if n < 0:
         a, n = inv(a), -n
-    result: Array | None = None
-    while n:
-        if n & 1:
-            result = a if result is None else matmul(result, a)
-        n >>= 1
-        a = matmul(a, a) if n else a
-    if result is None:
+    if n == 0:
         one = eye(a.shape[-1], dtype=a.dtype)
         return apply(build.broadcast_to, (one,), a.shape)
-    return result
+    return by_squaring(matmul, a, n)
 
 
 def multi_dot(arrays: Sequence[ArrayLike]) -> Array:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfn._support.validate import integer, one_of, shown, unfit
+from tfn._support.validate import integer, one_of, one_of_two, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import finfo
 from tfn.eager.operands import array_of, some_axes
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ShapeError
 from tfn.numpy.contraction import matmul
 from tfn.numpy.creation import asarray, zeros
 from tfn.numpy.linalg import determinants, eigen, triangular
@@ -189,12 +189,7 @@ def pinv(
         >>> pinv(tnp.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.0]]
     """
-    if rtol is not None and rcond is not None:
-        raise ArgumentError(
-            "pinv takes rtol or rcond, not both",
-            got=f"rtol={shown(rtol)}, rcond={shown(rcond)}",
-            hint="they are two names of one number",
-        )
+    one_of_two("pinv", "they are two names of one number", rtol=rtol, rcond=rcond)
     a = matrices("pinv", a)
     relative = rtol if rcond is None else rcond
     if relative is None:
