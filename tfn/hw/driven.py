@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from math import prod
 from typing import Any, Protocol, cast
 
@@ -17,6 +18,7 @@ from tfn._support import events
 from tfn._support.frozen import frozen
 from tfn.config import config
 from tfn.dtypes import DType
+from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.commands import (
     Address,
@@ -35,6 +37,29 @@ from tfn.hw.memory import check_device, device_full, foreign, unshared, without_
 from tfn.lower.program import Program
 from tfn.trace.argument import filled
 from tfn.trace.op import Shape
+
+
+def driver_package(device: str, package: str, hint: str) -> Any:
+    """The module of a driver.
+
+    Raises:
+        DeviceError: if it is not installed, or cannot be loaded.
+    """
+    try:
+        return import_module(package)
+    except (ImportError, OSError) as error:
+        raise DeviceError(
+            f"the device {device} needs the package {package}", got=str(error), hint=hint
+        ) from None
+
+
+def refusal(driver: Callable[[], object]) -> str:
+    """The reason why a driver has no device that can be used here; empty if it has one."""
+    try:
+        driver()
+    except DeviceError as error:
+        return f"{error.what}: {error.got}"
+    return ""
 
 
 class Copies(Protocol):

@@ -217,11 +217,9 @@ def shrink(u: UOp, start: Shape, stop: Shape, step: Shape | None = None) -> UOp:
     return UOp(Op.SHRINK, (u,), Shrink(tuple(start), tuple(stop), tuple(step)))
 
 
-def pad_or_crop(
-    u: UOp, low: Shape, high: Shape, interior: Shape | None = None, value: UOp | None = None
-) -> UOp:
+def pad_or_crop(u: UOp, low: Shape, high: Shape, interior: Shape | None = None) -> UOp:
     """`pad` whose low and high may be negative: then elements are removed, after padding."""
-    grown = pad(u, tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high), interior, value)
+    grown = pad(u, tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high), interior)
     start = tuple(max(-n, 0) for n in low)
     stop = tuple(n + min(h, 0) for n, h in zip(grown.shape, high, strict=True))
     return shrink(grown, start, stop)

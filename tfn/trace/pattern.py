@@ -42,7 +42,6 @@ INDEX = Sort("INDEX", INT64, frozenset({INT64}), unbounded=True)
 INT = Sort("INT", INT32, INTEGERS)
 FLOAT = Sort("FLOAT", FLOAT32, FLOATS)
 BITS = Sort("BITS", BOOL, frozenset({BOOL}))
-SORTS = (INDEX, INT, FLOAT, BITS)
 
 
 @frozen

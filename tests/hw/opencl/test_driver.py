@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -49,14 +48,7 @@ def forgotten() -> Any:
 
 @pytest.mark.usefixtures("forgotten")
 def test_without_the_package_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    load = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name == "pyopencl":
-            raise ImportError("No module named 'pyopencl'")
-        return load(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
     with pytest.raises(DeviceError, match="needs the package pyopencl") as raised:
         driver.package()
     assert "tfn[opencl]" in str(raised.value)

@@ -20,7 +20,7 @@ def test_an_adapter_is_a_target() -> None:
     target = driver.target_of("a GPU", LIMITS, wide=False, fuses=True)
     grid = target.grid
     assert grid is not None and (target.triple, target.cpu) == ("webgpu", "a GPU")
-    assert (grid.group_threads, grid.local_bytes, grid.load_bytes) == (256, 16384, 4)
+    assert (grid.group_threads, grid.local_bytes) == (256, 16384)
     assert Op.FMA not in target.lacks
     assert Op.FMA in driver.target_of("a GPU", LIMITS, wide=True, fuses=False).lacks
 

@@ -159,13 +159,13 @@ def test_weight_and_bias_gradients_read_one_buffer() -> None:
 def test_required_barriers() -> None:
     x, at = p(0, 5, 7), p(1, 3, 1, dtype=INT32)
     e = build.unary(Op.EXP, x)
-    assert required([e * 2.0, x]) == {e * 2.0}  # an output; a parameter is there already
+    assert {*required([e * 2.0, x])} == {e * 2.0}  # an output; a parameter is there already
     barrier = UOp(Op.GBARRIER, (e,))
-    assert required([barrier + 1.0]) == {barrier, barrier + 1.0}
+    assert {*required([barrier + 1.0])} == {barrier, barrier + 1.0}
     scattered = build.scatter(e, at, build.gather(e, at, (1, 7)), Op.ADD)
-    assert required([scattered * 2.0]) == {scattered, scattered * 2.0}
+    assert {*required([scattered * 2.0])} == {scattered, scattered * 2.0}
     keys, values = build.sort([e, x])
-    assert required([keys + values]) == {e, keys, values, keys + values}
+    assert {*required([keys + values])} == {e, keys, values, keys + values}
 
 
 def barriers(function: UOp) -> dict[UOp, int]:

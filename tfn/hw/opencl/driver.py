@@ -12,6 +12,7 @@ from typing import Any
 
 from tfn.errors import DeviceError
 from tfn.extend import Grid, Op, Target, frozen
+from tfn.hw.driven import driver_package, refusal
 
 HINT = "pip install 'tfn[opencl]' brings pyopencl, and pocl, a driver for processors"
 OLD = (
@@ -31,13 +32,7 @@ def package() -> Any:
     Raises:
         DeviceError: if it is not installed, or cannot be loaded.
     """
-    try:
-        import pyopencl
-    except (ImportError, OSError) as error:
-        raise DeviceError(
-            "the device opencl needs the package pyopencl", got=str(error), hint=HINT
-        ) from None
-    return pyopencl
+    return driver_package("opencl", "pyopencl", HINT)
 
 
 @frozen
@@ -66,11 +61,7 @@ class Driver:
 
 def available() -> str:
     """The reason why no OpenCL device can be used here; empty if one can."""
-    try:
-        driver()
-    except DeviceError as error:
-        return f"{error.what}: {error.got}"
-    return ""
+    return refusal(driver)
 
 
 @cache

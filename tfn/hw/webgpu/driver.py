@@ -15,6 +15,7 @@ import numpy as np
 
 from tfn.errors import DeviceError
 from tfn.extend import Grid, Op, Target, frozen
+from tfn.hw.driven import driver_package, refusal
 from tfn.hw.webgpu.wgsl import LACKS
 
 HINT = (
@@ -54,13 +55,7 @@ def package() -> Any:
     Raises:
         DeviceError: if it is not installed, or cannot be loaded.
     """
-    try:
-        import wgpu
-    except (ImportError, OSError) as error:
-        raise DeviceError(
-            "the device webgpu needs the package wgpu", got=str(error), hint=HINT
-        ) from None
-    return wgpu
+    return driver_package("webgpu", "wgpu", HINT)
 
 
 @frozen
@@ -84,11 +79,7 @@ class Driver:
 
 def available() -> str:
     """The reason why no WebGPU device can be used here; empty if one can."""
-    try:
-        driver()
-    except DeviceError as error:
-        return f"{error.what}: {error.got}"
-    return ""
+    return refusal(driver)
 
 
 @cache
@@ -163,7 +154,6 @@ def target_of(name: str, limits: dict[str, int], wide: bool, fuses: bool) -> Tar
             limits["max-compute-workgroup-size-x"],
         ),
         local_bytes=limits["max-compute-workgroup-storage-size"],
-        load_bytes=4,
         cores=CORES,
     )
     lacks = LACKS if fuses else LACKS | {Op.FMA}

@@ -83,7 +83,6 @@ def literal(value: Any, bits: int, kind: str) -> str:
 
 
 INTEGERS_64 = frozenset({dtypes.INT64, dtypes.UINT64})
-WORDS_32 = {"i64": "i32", "u64": "u32"}
 
 
 def indices(items: Sequence[UOp], wide: bool = True) -> set[UOp]:

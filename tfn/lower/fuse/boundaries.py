@@ -12,7 +12,7 @@ the other, each on a fresh analysis of fusion, until none has anything to add.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from tfn.lower.fuse import policies
 from tfn.lower.fuse.analysis import (
@@ -79,7 +79,7 @@ def insert_barriers(
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
     results = frozenset(map(output_in_memory, outputs))
     sink = records.sink()
-    reasons = _required(outputs)
+    reasons = required(outputs)
     barriers = set(reasons)
     repeated = _repeated_operands(outputs, barriers, views)
     barriers |= set(repeated)
@@ -102,14 +102,11 @@ def insert_barriers(
     return _number_barriers(outputs, analysis, function)
 
 
-def required(outputs: Iterable[UOp]) -> set[UOp]:
-    """Legality: outputs, users' barriers, operands and results of ops with kernels of their own."""
-    return set(_required(outputs))
+def required(outputs: Sequence[UOp]) -> dict[UOp, str]:
+    """Legality: the values that have to exist in memory, with the reason of each.
 
-
-def _required(outputs: Iterable[UOp]) -> dict[UOp, str]:
-    """The values that have to exist in memory, with the reason of each."""
-    outputs = list(outputs)
+    Outputs, users' barriers, operands and results of ops with kernels of their own.
+    """
     results = (output_in_memory(u) for u in outputs if u.op is not Op.PARAM)
     stored = dict.fromkeys(results, "a result of the function")
     for node in walk(outputs):
@@ -147,19 +144,14 @@ def _ordered(node: UOp) -> UOp:
     return node
 
 
-def repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
-    """Policy: operands that contractions and gathers read many times are materialised.
+def _repeated_operands(
+    outputs: Sequence[UOp], barriers: set[UOp], views: frozenset[Op]
+) -> dict[UOp, str]:
+    """Policy: operands that contractions and gathers read many times, with the reason of each.
 
     So are the updates of a scatter, fewer than its elements, if they are computed of its operand,
     or of what that is an update of: once they exist, that may be updated in place.
     """
-    return set(_repeated_operands(outputs, barriers))
-
-
-def _repeated_operands(
-    outputs: Iterable[UOp], barriers: set[UOp], views: frozenset[Op] = VIEW_OPS
-) -> dict[UOp, str]:
-    """The operands that are worth a buffer, with the reason of each."""
     stored: dict[UOp, str] = {}
     for node in walk(outputs):
         if node.op in CONTRACTIONS:

@@ -40,9 +40,7 @@ class Grid:
         warp_threads: threads that run in step; 1 where each has a flow of control of its own.
         group_threads: the most threads of a group.
         registers: 32-bit registers of a core, shared by all threads that it runs at once.
-        thread_registers: the most registers of a thread.
         local_bytes: memory that the threads of a group share.
-        load_bytes: the widest load of one thread.
         cores: multiprocessors, or compute units: groups that run at the same time.
         memory_gb_s: bandwidth of the memory of the device.
         core_threads: the most threads that a core runs at once.
@@ -55,9 +53,7 @@ class Grid:
     warp_threads: int = 32
     group_threads: int = 1024
     registers: int = 65536
-    thread_registers: int = 255
     local_bytes: int = 48 << 10
-    load_bytes: int = 16
     cores: int = 16
     memory_gb_s: int = 100
     copies_asynchronously: bool = False
