@@ -31,7 +31,7 @@ from tfn.errors import (
 )
 from tfn.trace import bind, effects, refs, runtime, source_lines, traces
 from tfn.trace.argument import Custom, Param
-from tfn.trace.build import several
+from tfn.trace.build import several, zeros
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -118,6 +118,24 @@ def as_values(
         runtime.installed().wrap(u, trace, is_known(u), t.weak_type)
         for u, t in zip(graphs, types, strict=True)
     ]
+
+
+def directions(
+    trace: traces.Trace, graphs: Sequence[UOp | None], slots: Sequence[Any], symbolic_zeros: bool
+) -> list[Any]:
+    """Tangents or cotangents as a rule takes them; None stands for integers.
+
+    Zeros are arrays or, with `symbolic_zeros`, a `SymbolicZero`.
+    """
+    given: list[Any] = []
+    for u, slot in zip(graphs, slots, strict=True):
+        if u is None and symbolic_zeros:
+            given.append(SymbolicZero(slot.shape, slot.dtype))
+        elif slot.floating:
+            given += as_values(trace, [zeros(slot.shape, slot.dtype) if u is None else u], [slot])
+        else:
+            given.append(None)
+    return given
 
 
 def as_graph(trace: traces.Trace, value: runtime.Value | None) -> UOp | None:

@@ -14,13 +14,13 @@ from tfn.errors import ArgumentError
 from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, name_of
-from tfn.transforms.body import filled
 from tfn.transforms.custom import (
     Call,
     CustomDerivative,
     Fixed,
     as_graph,
     as_values,
+    directions,
     missing,
     pair,
     rule_of_call,
@@ -29,7 +29,6 @@ from tfn.transforms.custom import (
 from tfn.transforms.custom_rules import Tangents, lanes, through
 from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.static_args import Names
-from tfn.transforms.tangents import SymbolicZero
 
 Rule = TypeVar("Rule", bound=Function)
 
@@ -80,14 +79,7 @@ class JvpRules:
         primals, differentiated = call.primals(u, tangents)
         with rule_of_call(rule, call, call.indices(u)) as trace:
             xs = as_values(trace, primals, call.takes)
-            dxs: list[Any] = []
-            for x, dx, slot in zip(primals, differentiated, call.takes, strict=True):
-                if dx is None and owner.symbolic_zeros:
-                    dxs.append(SymbolicZero(slot.shape, slot.dtype))
-                elif not slot.floating:
-                    dxs.append(None)
-                else:
-                    dxs += as_values(trace, [filled(dx, x)], [slot])
+            dxs = directions(trace, differentiated, call.takes, owner.symbolic_zeros)
             out = rule(
                 *call.fixed.values,
                 tree.unflatten(call.structure, xs),

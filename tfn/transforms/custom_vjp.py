@@ -24,6 +24,7 @@ from tfn.transforms.custom import (
     CustomDerivative,
     as_graph,
     as_values,
+    directions,
     missing,
     pair,
     rule_of_call,
@@ -33,7 +34,6 @@ from tfn.transforms.custom_rules import Tangents, lanes, through
 from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static_args import Names
-from tfn.transforms.tangents import SymbolicZero
 
 
 @frozen
@@ -145,16 +145,9 @@ class Backward:
             for at, flag in self.flags:
                 leaves.insert(at, flag)
             residuals = tree.unflatten(self.structure, leaves)
-            flat: list[Any] = []
-            for slot in call.gives.slots:
-                ct = next(arriving) if slot.floating else None
-                if ct is None and owner.symbolic_zeros:
-                    flat.append(SymbolicZero(slot.shape, slot.dtype))
-                elif not slot.floating:
-                    flat.append(None)
-                else:
-                    full = zeros(slot.shape, slot.dtype) if ct is None else ct
-                    flat += as_values(trace, [full], [slot])
+            slots = call.gives.slots
+            given = [next(arriving) if slot.floating else None for slot in slots]
+            flat = directions(trace, given, slots, owner.symbolic_zeros)
             out = owner.bwd(
                 *call.fixed.values, residuals, tree.unflatten(call.gives.structure, flat)
             )
