@@ -8,6 +8,4 @@ from tfn.distributed import global_array_to_host_local_array as global_array_to_
 from tfn.distributed import host_local_array_to_global_array as host_local_array_to_global_array
 from tfn.distributed import process_allgather as process_allgather
 from tfn.distributed import sync_global_devices as sync_global_devices
-from tfn.distributed.multihost import (
-    reached_preemption_sync_point as reached_preemption_sync_point,
-)
+from tfn.distributed.multihost import reached_preemption_sync_point as reached_preemption_sync_point

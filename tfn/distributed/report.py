@@ -22,12 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfn import config
-from tfn.errors import (
-    DistributedError,
-    HostSpecificationError,
-    ProgramMismatchError,
-    SecurityError,
-)
+from tfn.errors import DistributedError, HostSpecificationError, ProgramMismatchError, SecurityError
 from tfn.extend import replacing
 
 FOLDER, DEADLINE = "TFN_JOB_FOLDER", "TFN_JOB_DEADLINE"

@@ -21,12 +21,7 @@ from tfn.trace.build import permute, reshape
 from tfn.trace.inline import inspects, names_devices
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
 from tfn.trace.mesh import Device, Mesh, mesh_of
-from tfn.trace.named_sharding import (
-    NamedSharding,
-    P,
-    Sharding,
-    SingleDeviceSharding,
-)
+from tfn.trace.named_sharding import NamedSharding, P, Sharding, SingleDeviceSharding
 from tfn.trace.place import Request, result_sharding
 from tfn.trace.place import common_place as common_place
 from tfn.trace.sharding import Axis, Partition, stacked_shape, stacking

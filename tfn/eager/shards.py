@@ -19,14 +19,7 @@ from tfn.array import Array
 from tfn.config import config
 from tfn.eager import device_memory, devices, memories, platforms, run
 from tfn.eager.arrays import concrete
-from tfn.eager.stacks import (
-    hosts_of,
-    is_divided,
-    own_blocks,
-    own_part,
-    platform_of,
-    stack_of,
-)
+from tfn.eager.stacks import hosts_of, is_divided, own_blocks, own_part, platform_of, stack_of
 from tfn.errors import DeviceError, ShapeError
 from tfn.hw.buffer import ALIGNMENT
 from tfn.trace import bind

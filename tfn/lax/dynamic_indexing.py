@@ -15,13 +15,7 @@ from tfn.eager.arrays import weaken
 from tfn.eager.operands import a_shape, one_axis
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
-from tfn.lax.movement import (
-    concatenate,
-    index_in_dim,
-    moveaxis,
-    reshape,
-    squeeze,
-)
+from tfn.lax.movement import concatenate, index_in_dim, moveaxis, reshape, squeeze
 from tfn.lax.movement import slice as static_slice
 from tfn.lax.operand import array, literal, show
 from tfn.trace.argument import Gather, Scatter, Sort

@@ -19,13 +19,7 @@ from tfn.lax.branches import cond
 from tfn.lax.contraction import DotNumbers, dot_general
 from tfn.lax.dynamic_indexing import dynamic_slice_in_dim
 from tfn.lax.loops import scan
-from tfn.lax.movement import (
-    broadcast_in_dim,
-    broadcasted_iota,
-    expand_dims,
-    full,
-    transpose,
-)
+from tfn.lax.movement import broadcast_in_dim, broadcasted_iota, expand_dims, full, transpose
 from tfn.lax.operand import array
 from tfn.numpy.cumulative import running
 from tfn.trace import build

@@ -21,13 +21,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT64, FLOATS, finfo
 from tfn.lax.branches import cond
 from tfn.lax.elementary import digamma, erfc, exp, expm1, lgamma, log, sin, sqrt
-from tfn.lax.logbeta import (
-    choose,
-    log1p_curvature,
-    log_gamma_1p,
-    log_share,
-    stirling_remainder,
-)
+from tfn.lax.logbeta import choose, log1p_curvature, log_gamma_1p, log_share, stirling_remainder
 from tfn.lax.loops import while_loop
 from tfn.lax.operand import arrays, expand
 from tfn.trace.build import accumulator

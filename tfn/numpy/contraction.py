@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfn._support.validate import integer, no_out, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, FLOAT32, INT32, DType, DTypeLike, canonical
-from tfn.eager.operands import (
-    apply,
-    broadcast_shape,
-    one_axis,
-    operands_of,
-    some_axes,
-    together,
-)
+from tfn.eager.operands import apply, broadcast_shape, one_axis, operands_of, some_axes, together
 from tfn.errors import ArgumentError
 from tfn.numpy.complex import conj
 from tfn.numpy.creation import resolved

@@ -21,16 +21,7 @@ from tfn._support.validate import (
     size_limit,
 )
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import (
-    DEFAULTS,
-    FLOAT64,
-    FLOATS,
-    DType,
-    DTypeLike,
-    canonical,
-    complex_of,
-    part,
-)
+from tfn.dtypes import DEFAULTS, FLOAT64, FLOATS, DType, DTypeLike, canonical, complex_of, part
 from tfn.eager.operands import apply, array_of, inexact, listed, one_axis, some_axes
 from tfn.errors import ArgumentError, AxisError, DTypeError
 from tfn.numpy.complex import conj, iscomplexobj

@@ -29,14 +29,7 @@ from tfn._support.validate import element_type, no_out, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, INEXACT, INTEGERS, highest, lowest
-from tfn.eager.operands import (
-    alias,
-    apply,
-    array_of,
-    broadcast_shape,
-    number_as,
-    scalar_kind,
-)
+from tfn.eager.operands import alias, apply, array_of, broadcast_shape, number_as, scalar_kind
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tfn._support.validate import (
-    a_function,
-    element_type,
-    integer,
-    integers,
-    no_out,
-    one_of,
-    shown,
-)
+from tfn._support.validate import a_function, element_type, integer, integers, no_out, one_of, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import BOOL, INTEGERS
 from tfn.eager.operands import (

@@ -22,15 +22,7 @@ from tfn.dtypes import (
     wide_type,
 )
 from tfn.eager.arrays import weaken
-from tfn.eager.operands import (
-    apply,
-    array_of,
-    broadcast_shape,
-    fit,
-    inexact,
-    need,
-    together,
-)
+from tfn.eager.operands import apply, array_of, broadcast_shape, fit, inexact, need, together
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import composed, signed, unsigned_abs
 from tfn.numpy.logic import truth

@@ -21,11 +21,7 @@ from tfn.eager.operands import (
     scalar_kind,
     type_of,
 )
-from tfn.errors import (
-    ArgumentError,
-    DTypeError,
-    ShapeError,
-)
+from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.numpy.arithmetic import divide, negative, power
 from tfn.numpy.complex import real
 from tfn.numpy.creation import astype

@@ -24,14 +24,7 @@ from tfn.config import config
 from tfn.dtypes import INTEGERS, UINT32, UINT64, KeyType
 from tfn.eager.operands import a_shape, apply
 from tfn.eager.run import asarray
-from tfn.errors import (
-    ArgumentError,
-    DTypeError,
-    KeyReuseError,
-    Line,
-    place_of,
-    show_line,
-)
+from tfn.errors import ArgumentError, DTypeError, KeyReuseError, Line, place_of, show_line
 from tfn.lax.generators import LARGEST_WORD, WORDS, fold_words, seed_words, split_words
 from tfn.trace import build
 from tfn.trace.op import Op, Shape

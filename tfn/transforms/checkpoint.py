@@ -43,12 +43,7 @@ from tfn.transforms.arguments import (
     wraps,
 )
 from tfn.transforms.body import VIEWS, Lanes, closed, depending, fresh, opened, rematerialised
-from tfn.transforms.checkpoint_policies import (
-    Named,
-    Policy,
-    everything_saveable,
-    nothing_saveable,
-)
+from tfn.transforms.checkpoint_policies import Named, Policy, everything_saveable, nothing_saveable
 from tfn.transforms.custom import custom, enclosed
 from tfn.transforms.custom_rules import Lane, Tangents, lanes, through
 from tfn.transforms.scan_rules import Batch, Pull, Push

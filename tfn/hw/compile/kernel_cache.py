@@ -18,9 +18,7 @@ from tfn import trace
 from tfn.config import config
 from tfn.hw.compile import object_cache, tuning_cache
 from tfn.lower import program
-from tfn.lower.program import (
-    CachedKernel,
-)
+from tfn.lower.program import CachedKernel
 from tfn.lower.target.target import Target
 
 PART = "kernels"  # of the cache on disk

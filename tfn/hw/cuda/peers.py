@@ -18,17 +18,7 @@ import numpy as np
 
 from tfn.dtypes import BOOL, INT32, DType
 from tfn.errors import DeviceError
-from tfn.extend import (
-    Buffer,
-    Learn,
-    Message,
-    Program,
-    Shape,
-    argument,
-    memory,
-    no_entry,
-    no_share,
-)
+from tfn.extend import Buffer, Learn, Message, Program, Shape, argument, memory, no_entry, no_share
 from tfn.extend import commands as records
 from tfn.hw.cuda.exchange import Carrier, Place
 from tfn.hw.cuda.library import CudaError

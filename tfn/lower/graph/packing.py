@@ -50,12 +50,7 @@ from tfn.lower.graph.split_reduction import (
 from tfn.lower.graph.unit_operands import rounded, rounded_conv
 from tfn.lower.graph.wide_operands import store_second, widened
 from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
-from tfn.lower.target.register_tile import (
-    accumulators,
-    best_tile,
-    cached_vectors,
-    free_registers,
-)
+from tfn.lower.target.register_tile import accumulators, best_tile, cached_vectors, free_registers
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Dot

@@ -14,17 +14,7 @@ from math import frexp, gcd
 
 import numpy as np
 
-from tfn.dtypes import (
-    BFLOAT16,
-    BOOL,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    FLOATS,
-    INT64,
-    INTEGERS,
-    DType,
-)
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, FLOATS, INT64, INTEGERS, DType
 from tfn.lower.index import divmod
 from tfn.lower.index.affine import Terms, add_scaled, affine, sum_interval, sum_node
 from tfn.lower.index.intervals import Facts

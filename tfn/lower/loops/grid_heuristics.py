@@ -19,10 +19,7 @@ from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import model_of
-from tfn.lower.loops.grid_opt_ops import (
-    ShareScan,
-    monoid,
-)
+from tfn.lower.loops.grid_opt_ops import ShareScan, monoid
 from tfn.lower.loops.grid_products import product_tiles
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Fuse, Split, Tile

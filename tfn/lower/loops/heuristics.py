@@ -34,14 +34,7 @@ from tfn.lower.loops.cost_model import (
     model_of,
 )
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.loops.opt_ops import (
-    Bind,
-    Fuse,
-    Reorder,
-    Split,
-    Tile,
-    UnrollRecurrence,
-)
+from tfn.lower.loops.opt_ops import Bind, Fuse, Reorder, Split, Tile, UnrollRecurrence
 from tfn.lower.loops.reduction_lanes import (
     INTERLEAVED_VECTORS,
     MIN_PARALLEL_TILES,

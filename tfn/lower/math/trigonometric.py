@@ -9,11 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, DType
-from tfn.lower.math.angle_reduction import (
-    REDUCED_IN_STEPS_BELOW,
-    reduce_angle,
-    reduce_small_angle,
-)
+from tfn.lower.math.angle_reduction import REDUCED_IN_STEPS_BELOW, reduce_angle, reduce_small_angle
 from tfn.lower.math.floats import (
     Coefficients,
     bits,

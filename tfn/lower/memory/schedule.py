@@ -32,13 +32,7 @@ from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.memory import barriers, overlap, planner
 from tfn.lower.memory.coalescing import coalesced
 from tfn.lower.memory.in_place import accesses_of, is_in_place
-from tfn.lower.memory.planner import (
-    Allocation,
-    PlannedStep,
-    Schedule,
-    ScheduledFunction,
-    View,
-)
+from tfn.lower.memory.planner import Allocation, PlannedStep, Schedule, ScheduledFunction, View
 from tfn.lower.program import (
     ESTIMATED_LOOP_TRIPS,
     HostCall,

@@ -12,14 +12,7 @@ import numpy as np
 from tfn import lax, tree
 from tfn import numpy as jnp
 from tfn.array import Array
-from tfn.nn.optim.protocol import (
-    GradientTransformation,
-    Params,
-    State,
-    Updates,
-    needed,
-    stateless,
-)
+from tfn.nn.optim.protocol import GradientTransformation, Params, State, Updates, needed, stateless
 
 
 class FactoredState(NamedTuple):

@@ -28,11 +28,7 @@ from tfn.dtypes import BOOL, FLOAT16, FLOAT32, DType, int8
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.render import llvm
 from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, typed
-from tfn.lower.target.grid import (
-    LOCAL_MEMORY_ALIGNMENT_BYTES,
-    bytes_at_launch,
-    local_layout,
-)
+from tfn.lower.target.grid import LOCAL_MEMORY_ALIGNMENT_BYTES, bytes_at_launch, local_layout
 from tfn.trace.grid_argument import GroupMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp

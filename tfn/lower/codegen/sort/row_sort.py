@@ -17,12 +17,7 @@ import numpy as np
 from tfn.dtypes import BOOL, FLOATS, INT64, UINT32, UINT64
 from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.sort import row_merges
-from tfn.lower.codegen.sort.key_encoding import (
-    bit_width,
-    from_total_order,
-    sortable,
-    total_order,
-)
+from tfn.lower.codegen.sort.key_encoding import bit_width, from_total_order, sortable, total_order
 from tfn.lower.codegen.sort.plan import KEY_BITS, SortPlan, scratch, sort_and_outputs
 from tfn.lower.codegen.sort.radix import RADIX, UNROLL, Histograms, ReadWord, WriteWord
 from tfn.lower.codegen.sort.ties import restore_ties

@@ -29,14 +29,7 @@ from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.codegen.sort import group_sort, network, row_merges
 from tfn.lower.codegen.sort.key_encoding import bit_width, from_total_order
-from tfn.lower.codegen.sort.plan import (
-    SortPlan,
-    block_ns,
-    plan,
-    plan_of,
-    scratch,
-    sort_and_outputs,
-)
+from tfn.lower.codegen.sort.plan import SortPlan, block_ns, plan, plan_of, scratch, sort_and_outputs
 from tfn.lower.codegen.sort.row_sort import RowSorter
 from tfn.lower.codegen.sort.ties import restore_ties
 from tfn.lower.codegen.sort.words import PAYLOAD_BITS, PAYLOAD_MASK, chunks_of, words_of

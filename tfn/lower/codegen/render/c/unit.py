@@ -13,13 +13,7 @@ from tfn.lower.codegen.render.c import threads
 from tfn.lower.codegen.render.c.driver import CLAMPED_INDEX
 from tfn.lower.codegen.render.c.intrinsics import LIBRARY
 from tfn.lower.codegen.render.c.words import definitions
-from tfn.lower.program import (
-    Branch,
-    Loop,
-    Program,
-    Step,
-    routines,
-)
+from tfn.lower.program import Branch, Loop, Program, Step, routines
 from tfn.lower.target.target import Target
 
 PRELUDE = """\
