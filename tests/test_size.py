@@ -29,6 +29,11 @@ def test_bounds_of_rooms_sum_to_those_of_the_whole(total: str) -> None:
     assert allowed <= size.BOUNDS[total]
 
 
+def test_rows_of_loops_stand_in_few_files() -> None:
+    files = size.places(size.FIGURES["files with a row `Op.SCAN:`"])
+    assert len(files) <= size.MOST_FILES_WITH_ROWS_OF_LOOPS, f"rules of loops are in {files}"
+
+
 def test_each_bound_has_a_reason() -> None:
     assert all(room.reason for room in size.ROOMS)
 
