@@ -104,7 +104,7 @@ ROOMS = (
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
-    Room("llm",            FRONTEND, 4_480, 12.5, "formats, layers; an engine and a server"),
+    Room("llm",            FRONTEND, 4_500, 12.5, "formats, layers as calls; an engine, a server"),
     Room("torch",          FRONTEND, 2_120, 12.7, "a function for each operation of ATen"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    3_822, 12.5, "slopes of poch and beta through 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -111,3 +112,14 @@ def test_weights_have_gradients(uncompiled: None) -> None:
     after = loss(llm.Model(moved, model.config, None))
     expected = -0.01 * (slopes[name] ** 2).sum()
     assert np.isclose(after - loss(model), expected, rtol=0.05)
+
+
+@pytest.mark.parametrize("name, kinds", [("llama", 1), ("gemma3", 2)])
+def test_layers_of_one_kind_are_traced_once(name: str, kinds: int) -> None:
+    model = llm.load(building.network(name))
+    tokens = jnp.asarray(TOKENS)
+    text = str(tfn.make_jaxpr(lambda cache: model.step(tokens, cache))(model.cache(16)))
+    bodies = re.findall(r"(\w+) = \{ lambda", text)
+    assert model.config.layers > 1
+    assert bodies.count("after_attention") == 1
+    assert sum(body.startswith("attention") for body in bodies) == kinds

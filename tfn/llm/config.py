@@ -177,6 +177,10 @@ class Config:
         """Whether a layer attends to near positions only."""
         return self.window > 0 and (self.period == 1 or (layer + 1) % self.period != 0)
 
+    def window_of(self, layer: int) -> int:
+        """The number of positions that a layer attends to; 0 for all."""
+        return self.window if self.windowed(layer) else 0
+
     def turned(self, layer: int) -> bool:
         """Whether a layer has rotary positions."""
         period = self.row.plain_period

@@ -1,5 +1,8 @@
 """The network: tokens to hidden numbers, layer by layer, as a pure function of weights and cache.
 
+The parts of a layer before, in and after attention are calls, which are traced and compiled once
+for all layers of one kind; between them a store takes new keys and values in its own memory.
+
 Weights have the names of GGUF files.  Biases, norms, experts and fused matrices are used where
 there are weights for them; all else is in `config.Config`.
 
@@ -14,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tfn import lax, nn
+from tfn import call, lax, nn
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.llm.config import Config
@@ -91,9 +94,8 @@ class Cache:
         for held, x in ((self.keys, keys), (self.values, values)):
             new = lax.dynamic_update_slice(held[layer], x.astype(held[layer].dtype), start)
             filled.append((*held[:layer], new, *held[layer + 1 :]))
-        key, value = (x[layer].astype("float32") for x in filled)
-        seen = visible(jnp.arange(self.room), positions, layer, config)
-        mixed = _attended(query, key, value, seen, config)
+        window = config.window_of(layer)
+        mixed = _attended(config, window, query, filled[0][layer], filled[1][layer], positions)
         return mixed, Cache(filled[0], filled[1], self.length)
 
     def advanced(self, count: Array | int) -> Cache:
@@ -123,11 +125,15 @@ def hidden(
     if "position_embd.weight" in weights:
         x = x + rows(weights["position_embd.weight"], positions)
     turns = {windowed: _turns(weights, config, positions, windowed) for windowed in (False, True)}
-    for number in range(config.layers):
-        layer = _Layer(weights, config, number)
-        mixed, store = _attention(layer, layer.norm("attn_norm", x), positions, turns, store)
-        x = x + layer.norm("post_attention_norm", mixed)
-        x = x + layer.norm("post_ffw_norm", _feed_forward(layer, layer.norm("ffn_norm", x)))
+    for number, layer in enumerate(_layers(weights, config)):
+        turn = turns[config.windowed(number)] if config.turned(number) else None
+        query, key, value = _before(config, layer, x, turn)
+        if store is not None:
+            mixed, store = store.attend(number, query, key, value, positions, config)
+        else:
+            places = jnp.arange(x.shape[-2])
+            mixed = _attended(config, config.window_of(number), query, key, value, places)
+        x = _after(config, layer, x, mixed)
     return _norm(x, weights, config, "output_norm"), store
 
 
@@ -140,19 +146,28 @@ def logits(
     return capped(out, config.logit_cap)
 
 
+def _layers(weights: Weights, config: Config) -> list[dict[str, Weight]]:
+    """The weights of each layer, by their names in it."""
+    layers: list[dict[str, Weight]] = [{} for _ in range(config.layers)]
+    for name, weight in weights.items():
+        if name.startswith("blk."):
+            _, number, own = name.split(".", 2)
+            layers[int(number)][own] = weight
+    return layers
+
+
 class _Layer(NamedTuple):
     """A layer's weights."""
 
     weights: Weights
     config: Config
-    number: int
 
     def get(self, name: str) -> Any:
-        return self.weights.get(f"blk.{self.number}.{name}")
+        return self.weights.get(name)
 
     def norm(self, name: str, x: Array) -> Array:
         """A norm if the layer has it; none changes nothing, but one that has no weights."""
-        return _norm(x, self.weights, self.config, f"blk.{self.number}.{name}")
+        return _norm(x, self.weights, self.config, name)
 
     def linear(self, name: str, x: Array) -> Array:
         """A product and its bias."""
@@ -166,7 +181,7 @@ WITHOUT_WEIGHTS = {"olmo": ("attn_norm", "ffn_norm", "output_norm")}
 
 def _norm(x: Array, weights: Weights, config: Config, name: str) -> Array:
     scale = weights.get(f"{name}.weight")
-    bare = name.rpartition(".")[2] in WITHOUT_WEIGHTS.get(config.architecture, ())
+    bare = name in WITHOUT_WEIGHTS.get(config.architecture, ())
     if scale is None and not bare:
         return x
     if config.row.layer_norm:
@@ -208,12 +223,13 @@ def _turned(x: Array, turns: tuple[Array, Array], interleaved: bool) -> Array:
     return jnp.concatenate([out, rest], -1) if rest.shape[-1] else out
 
 
-def _attention(
-    layer: _Layer, x: Array, positions: Array, turns: Mapping[bool, Any], store: Any
-) -> tuple[Array, Any]:
-    """Attention of new tokens to all up to them, and the store with their keys and values."""
-    config = layer.config
-    windowed = config.windowed(layer.number)
+@call(name="before_attention", static_argnums=0)
+def _before(
+    config: Config, weights: Weights, x: Array, turns: tuple[Array, Array] | None
+) -> tuple[Array, Array, Array]:
+    """Queries, keys and values (*batch, time, heads, size) of a layer."""
+    layer = _Layer(weights, config)
+    x = layer.norm("attn_norm", x)
     sizes = [config.heads * config.size, config.kv_heads * config.size]
     if layer.get("attn_qkv.weight") is not None:
         joint = layer.linear("attn_qkv", x)
@@ -232,14 +248,18 @@ def _attention(
         for name, part, (count, size) in zip("qk", parts, heads)
     )
     value = parts[2].reshape(*x.shape[:-1], config.kv_heads, config.value_size)
-    if config.turned(layer.number):
-        query, key = (_turned(h, turns[windowed], config.interleaved) for h in (query, key))
-    if store is not None:
-        mixed, store = store.attend(layer.number, query, key, value, positions, config)
-    else:
-        places = jnp.arange(x.shape[-2])
-        mixed = _attended(query, key, value, visible(places, places, layer.number, config), config)
-    return layer.linear("attn_output", mixed.reshape(*x.shape[:-1], -1)), store
+    if turns is not None:
+        query, key = (_turned(h, turns, config.interleaved) for h in (query, key))
+    return query, key, value
+
+
+@call(name="after_attention", static_argnums=0)
+def _after(config: Config, weights: Weights, x: Array, mixed: Array) -> Array:
+    """The numbers behind a layer, from those before it and what its heads have read."""
+    layer = _Layer(weights, config)
+    mixed = layer.linear("attn_output", mixed.reshape(*x.shape[:-1], -1))
+    x = x + layer.norm("post_attention_norm", mixed)
+    return x + layer.norm("post_ffw_norm", _feed_forward(layer, layer.norm("ffn_norm", x)))
 
 
 def _head_norm(layer: _Layer, name: str, x: Array, heads: int, size: int) -> Array:
@@ -251,15 +271,20 @@ def _head_norm(layer: _Layer, name: str, x: Array, heads: int, size: int) -> Arr
     return x if scale is None else layer.norm(name, x)
 
 
-def visible(places: Array, positions: Array, layer: int, config: Config) -> Array:
+def visible(places: Array, positions: Array, window: int) -> Array:
     """Whether tokens at positions (*batch, time) attend to places: bool (*batch, time, places)."""
     own = positions[..., :, None]
     seen = places <= own
-    return seen & (places > own - config.window) if config.windowed(layer) else seen
+    return seen & (places > own - window) if window else seen
 
 
-def _attended(query: Array, key: Array, value: Array, seen: Array, config: Config) -> Array:
+@call(name="attention", static_argnums=(0, 1))
+def _attended(
+    config: Config, window: int, query: Array, key: Array, value: Array, positions: Array
+) -> Array:
     """Values (*batch, time, heads, value_size) averaged by the products of queries and keys."""
+    key, value = key.astype("float32"), value.astype("float32")
+    seen = visible(jnp.arange(key.shape[-3]), positions, window)
     if not config.attention_cap:
         mask = seen[..., None, :, :]
         return nn.dot_product_attention(query, key, value, mask=mask, scale=config.query_scale)  # type: ignore[no-any-return]

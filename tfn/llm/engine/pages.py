@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tfn import dtypes, lax, nn
+from tfn import call, dtypes, lax, nn
 from tfn import numpy as jnp
 from tfn.array import Array
 from tfn.extend import concrete, device
@@ -93,12 +93,20 @@ class Texts:
             self.pages.keys.at[rows].set(keys.astype("float16")),
             self.pages.values.at[rows].set(values.astype("float16")),
         )
-        mixed = _attended(query, pages, self.tables, positions, layer, config)
+        window, number = config.window_of(layer), jnp.asarray(layer, dtype="int32")
+        mixed = _attended(config, window, query, pages, self.tables, positions, number)
         return mixed, Texts(pages, self.tables)
 
 
+@call(name="attention", static_argnums=(0, 1))
 def _attended(
-    query: Array, pages: Pages, tables: Array, positions: Array, layer: int, config: Config
+    config: Config,
+    window: int,
+    query: Array,
+    pages: Pages,
+    tables: Array,
+    positions: Array,
+    layer: Array,
 ) -> Array:
     """Values (texts, time, heads, value_size), averaged in parts along the texts."""
     texts, time = positions.shape
@@ -117,7 +125,7 @@ def _attended(
         highest, total, mixed = state
         scores = jnp.einsum("ntkgs,nrks->nkgtr", query, part_of(pages.keys, number))
         places = number * PART + jnp.arange(PART)
-        seen = visible(places, positions, layer, config)
+        seen = visible(places, positions, window)
         scores = jnp.where(seen[:, None, None], capped(scores, config.attention_cap), LOWEST)
         higher = jnp.maximum(highest, scores.max(-1))
         shares, kept = jnp.exp(scores - higher[..., None]), jnp.exp(highest - higher)
@@ -126,8 +134,8 @@ def _attended(
         return higher, total * kept + shares.sum(-1), mixed * kept[..., None] + added
 
     longest, first = positions.max(-1, keepdims=True), jnp.asarray(0, dtype="int32")
-    if config.windowed(layer):
-        first = jnp.maximum(positions.min() - config.window + 1, 0) // PART
+    if window:
+        first = jnp.maximum(positions.min() - window + 1, 0) // PART
     zeros = jnp.zeros((texts, heads, group, time))
     begin = (zeros + LOWEST, zeros, jnp.zeros((*zeros.shape, config.value_size)))
     _, total, mixed = lax.fori_loop(first, longest.max() // PART + 1, step, begin)
