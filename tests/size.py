@@ -80,7 +80,7 @@ ROOMS = (
     Room("lower",          COMPILER,   684,  9.7, "passes for the least code and memory"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_730, 13.5, "convolutions of integers as products"),
-    Room("lower/fuse",     COMPILER, 1_640, 12.2, "windows; results that share values"),
+    Room("lower/fuse",     COMPILER, 1_660, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   911, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_679, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_556, 11.2, "as measured"),
@@ -169,7 +169,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_117, "core": 51_918, "all": 88_716}
+BOUNDS = {"compiler": 34_137, "core": 51_938, "all": 88_736}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -12,10 +12,12 @@ import tfn
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
 from tfn import lax
+from tfn import numpy as jnp
 from tfn.dtypes import INT32, int8
 from tfn.lower.fuse.policies import MIN_CACHED_ELEMENTS
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Program
+from tfn.nn.store import hashing
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -206,3 +208,20 @@ def test_results_that_share_values_keep_the_order_of_what_is_between_them() -> N
 def test_a_result_that_is_reduced_has_a_kernel_of_its_own() -> None:
     first, second = mixed([X, Y], 3)
     assert launches(first, build.add_up(second, (1,))) == 2
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape"), [(0, (1, 100)), (0, (100,)), (0, (4, 30)), (1, (3, 70)), (1, (3, 2, 40))]
+)
+def test_computed_parts_of_a_concatenation_are_stored_by_one_kernel(
+    axis: int, shape: tuple[int, ...]
+) -> None:
+    words = mixed([p(i, *shape) for i in range(6)], 2)
+    assert launches(build.concat(words, axis)) == 1
+
+
+def test_a_hash_of_a_block_is_one_kernel() -> None:
+    """784 additions, exclusive ors and rotations of 24 words, each of which has one reader."""
+    words = [tfn.ShapeDtypeStruct((1000,), "uint32") for _ in range(24)]
+    compress = lambda *x: jnp.stack(hashing._compress(x[:8], x[8:], x[0], x[1], x[2]))
+    assert len(lower(tfn.make_jaxpr(compress)(*words), HOST).launches) == 1

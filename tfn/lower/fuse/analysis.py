@@ -25,7 +25,7 @@ from tfn._support.frozen import mutable
 from tfn.lower.math.decompose import instruction_count
 from tfn.trace.axes import AXES
 from tfn.trace.build import count
-from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op
+from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op, Shape
 from tfn.trace.uop import UOp, walk
 
 CONTRACTIONS = frozenset({Op.DOT, Op.CONV})
@@ -67,6 +67,12 @@ MAX_RECENT_GROUPS = 4
 
 MAX_NODES_TO_SHARE = 40
 """Nodes of a result that shares a kernel with others: their values share its registers."""
+
+MIN_STORED_RUN = 64
+"""Elements that follow each other in a part of a concatenation which has a store of its own.
+
+A few vectors: shorter parts would be stored element by element.
+"""
 
 MOVED = "moved"
 REGROUPED = "regrouped"
@@ -145,6 +151,30 @@ def is_computed(node: UOp, barriers: set[UOp]) -> bool:
     """Whether reading the node means more than reading a buffer at another index."""
     value = viewed(node, barriers)
     return value not in barriers and value.op not in LEAVES
+
+
+def stored_parts(node: UOp) -> tuple[UOp, ...]:
+    """The parts of a concatenation that its kernel stores side by side, in loops over one of them.
+
+    ``stack([x + y, x - y])``: x and y are loaded once, and neither store has a condition.
+    """
+    if node.op is not Op.CONCAT or any(s.shape != node.src[0].shape for s in node.src):
+        return ()
+    run = count(node.src[0].shape[node.arg :])
+    computed = [s for s in node.src if _behind_views(s).op in ELEMENTWISE]
+    return node.src if run >= MIN_STORED_RUN and len(computed) >= 2 else ()
+
+
+def _behind_views(node: UOp) -> UOp:
+    """The value that a node is a view of, whether or not it has a barrier."""
+    while node.op in VIEW_OPS or node.op is Op.GBARRIER:
+        node = node.src[0]
+    return node
+
+
+def loop_shape(node: UOp) -> Shape:
+    """The shape of the loops of a kernel, by its root."""
+    return (stored_parts(node) or (node,))[0].shape
 
 
 def _reduced_rows(node: UOp) -> tuple[object, ...]:
@@ -311,6 +341,8 @@ class FusionAnalysis:
         source = node.src[index]
         if node.op in ELEMENTWISE or node.op is Op.GBARRIER or (node.op is Op.AFTER and not index):
             return place
+        if node in self.barriers and stored_parts(node):
+            return identity_map(source)
         if node.op is Op.PERMUTE:
             out: list[Access] = [()] * source.ndim
             for i, axis in enumerate(node.arg):

@@ -33,6 +33,8 @@ from tfn.lower.fuse.analysis import (
     FusionAnalysis,
     identity_map,
     is_computed,
+    loop_shape,
+    stored_parts,
     viewed,
 )
 from tfn.lower.math.decompose import instruction_count
@@ -41,10 +43,13 @@ from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.records import Record
 from tfn.trace.uop import UOp, walk
 
-MAX_KERNEL_INSTRUCTIONS = 1500
-"""Instructions in a body above which a kernel is cut: LLVM's time grows faster than its input."""
+MAX_KERNEL_INSTRUCTIONS = 4000
+"""Instructions in a body above which a kernel is cut, so that it fits the cache for instructions.
 
-REDUCTION_INSTRUCTIONS = 40
+SHA-256 of a block is just below: as one kernel it takes no longer to compile than as three.
+"""
+
+REDUCTION_INSTRUCTIONS = 110
 """Instructions as which a reduction counts for that: it is a loop nest of its own, and each nest of
 a kernel is analysed anew after every split of another.  A chain of 1,250 sums over rows, 200 in a
 kernel, took 70 s to compile, and takes 5."""
@@ -279,7 +284,7 @@ def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
     stored: dict[UOp, str] = {}
     cost = analysis.depth_cost
     for node in analysis.order:
-        if node.op is Op.CONCAT:
+        if node.op is Op.CONCAT and not (node in analysis.barriers and stored_parts(node)):
             parts = {viewed(s, analysis.barriers) for s in node.src}
             expensive = {
                 u for u in parts if u.op in ELEMENTWISE and cost[u] >= FUNCTION_INSTRUCTIONS
@@ -328,7 +333,7 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
     parts: dict[UOp, UOp] = {}
     for root, nodes in members.items():
         # Smaller nodes are computed outside of the innermost loop.
-        nodes = [u for u in nodes if u.size >= root.size]
+        nodes = [u for u in nodes if u.size >= prod(loop_shape(root))]
         total = sum(map(instruction_count, nodes))
         if sum(map(_kernel_instructions, nodes)) > MAX_KERNEL_INSTRUCTIONS:
             for cut in _narrowest_cuts(analysis, nodes):

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Sequence
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
 from tfn.lower.codegen.sort.plan import scratch
-from tfn.lower.fuse.analysis import in_memory, part_in_memory
+from tfn.lower.fuse.analysis import in_memory, loop_shape, part_in_memory, stored_parts
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, conjunction, flat, within
 from tfn.lower.fuse.inner_loops import fused_loop
 from tfn.lower.fuse.kept_rows import keep_rows
@@ -109,8 +109,15 @@ def _group_kernels(
 def _inlined(barriers: Sequence[UOp]) -> IndexedKernel:
     """The kernel of values that are computed in the same loops."""
     indexer = Indexer(barriers)
-    index = indexer.axes(barriers[0].src[0].shape)
-    stores = [(b, indexer.value(b.src[0], index, None), index) for b in barriers]
+    index = indexer.axes(loop_shape(barriers[0].src[0]))
+    stores = []
+    for b in barriers:
+        value = b.src[0]
+        for i, part in enumerate(stored_parts(value) or (value,)):
+            at = list(index)
+            if part is not value:
+                at[value.arg] = simplify(at[value.arg] + i * part.shape[value.arg])
+            stores.append((b, indexer.value(part, index, None), tuple(at)))
     return indexer.finish(keep_rows(indexer, stores))
 
 
