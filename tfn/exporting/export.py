@@ -9,13 +9,14 @@ is a function like any other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting import page
+from tfn.exporting.figures import Figures, figures
 from tfn.exporting.header import header
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
 from tfn.exporting.programs import ALONE, ALONE_ON, C_TOGETHER, C, binary, closed, compiled
@@ -31,6 +32,7 @@ from tfn.extend import (
     passes_of,
     replacing,
     requested,
+    source_lines,
 )
 from tfn.lower import small
 
@@ -40,15 +42,22 @@ SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm", "js": ".js"}
 
 @frozen
 class Exported:
-    """The result of an export.
+    """The result of an export; it prints as a table by layer, if it is made for size.
 
     Attributes:
         signature: of the exported function.
         files: the paths of all files that were written.
+        figures: of C for size: code, memory, stack, multiply-adds and cycles; None of others.
     """
 
     signature: Signature
     files: tuple[Path, ...]
+    figures: Figures | None = None
+
+    def __str__(self) -> str:
+        files = ", ".join(file.name for file in self.files)
+        whole = f"{self.signature.name}: {files}; arena: {self.signature.arena_bytes:,} bytes"
+        return whole if self.figures is None else f"{whole}\n{self.figures}"
 
 
 def export(
@@ -133,20 +142,26 @@ def export(
             got=f"threads={threads}, kind={kind!r}",
             hint="take kind='c', or threads=1",
         )
-    request = closed(function, args, kwargs, embed)
+    has_figures = is_small and kind == "c"
     alone = ALONE_ON.get(target.triple.split("-")[0], ALONE)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else alone
     language = replace(language, passes=small.SMALL if is_small else passes_of(target))
     name = identifier(name or path.stem)
+    measured: Figures | None = None
     try:
-        if kind == "js":
-            signature, files, done = page.files(path, request, name, unproved, on_gpu)
-        else:
-            request = replace(request, donated=None)
-            made = compiled(request, target, language, name, unproved, threads)
-            signature, head = made.signature, path.with_name(f"{name}.h")
-            files = {path.with_suffix(SUFFIXES[kind]): binary(kind, made)}
-            files[head], done = header(signature).encode(), []
+        with source_lines.tracking() if has_figures else nullcontext():
+            request = closed(function, args, kwargs, embed)
+            if kind == "js":
+                signature, files, done = page.files(path, request, name, unproved, on_gpu)
+            else:
+                request = replace(request, donated=None)
+                made = compiled(request, target, language, name, unproved, threads)
+                signature, head = made.signature, path.with_name(f"{name}.h")
+                files, done = {path.with_suffix(SUFFIXES[kind]): binary(kind, made)}, []
+                if has_figures:
+                    texts = next(iter(files.values())).decode(), header(signature)
+                    measured = figures(signature, made.program, made.places, language, *texts)
+                files[head] = header(signature, measured).encode()
         with ExitStack() as stack:  # none is replaced before all are written
             for file, data in files.items():
                 stack.enter_context(replacing(file)).write(data)
@@ -156,4 +171,4 @@ def export(
             got=str(error),
             hint="make the folder first, or take another path",
         ) from None
-    return Exported(signature, (*files, *done))
+    return Exported(signature, (*files, *done), measured)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfn.dtypes import NARROW, DType
+from tfn.exporting.figures import Figures
 from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
 
 TYPES = {
@@ -39,7 +40,7 @@ def c_type(dtype: DType) -> str:
     return TYPES.get(dtype.name, f"{dtype.name}_t")
 
 
-def header(signature: Signature) -> str:
+def header(signature: Signature, figures: Figures | None = None) -> str:
     """The text of NAME.h."""
     name, capital = signature.name, signature.name.upper()
     errors = "\n".join(
@@ -61,7 +62,7 @@ def header(signature: Signature) -> str:
 {_table("inputs", signature.inputs)}
 {_table("outputs", signature.outputs)}
 {_rest(signature)}
-
+{_layers(figures)}
    Example:
      {name}_args args = {capital}_ARGS;
 {_example(signature)}
@@ -76,7 +77,7 @@ def header(signature: Signature) -> str:
 #define {capital}_ARENA_BYTES {signature.arena_bytes}ull
 #define {capital}_ARENA_ALIGNMENT {ALIGNMENT}
 #define {capital}_THREADS {signature.threads}
-
+{f"#define {capital}_STACK_BYTES {figures.stack_bytes}{chr(10)}" if figures else ""}
 enum {{
 {errors}
 }};
@@ -172,6 +173,14 @@ def _rest(signature: Signature) -> str:
     if signature.constants:
         lines.append(f"   embedded: {', '.join(signature.constants)}")
     return "\n".join(lines)
+
+
+def _layers(figures: Figures | None) -> str:
+    """The table by layer, if there is one, as lines of a comment."""
+    if figures is None:
+        return ""
+    text = str(figures).replace("*/", "* /").replace("×", "x").replace("…", "...")
+    return "\n".join(["", *(f"   {line}".rstrip() for line in text.splitlines()), ""])
 
 
 def _example(signature: Signature) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -15,6 +17,7 @@ from tfn.lower.codegen.render.c.unit import unit
 
 WORDS_PER_LINE = 12
 MANIFEST_LINE_CHARACTERS = 90
+_BUFFER = re.compile(r"\bbuffers\[(\d+)\]")
 
 
 def source(
@@ -22,14 +25,34 @@ def source(
 ) -> str:
     """The text of NAME.c; `places` is a field or data for each input of the program."""
     constants = [
-        constant(f"constant{i}", place, dtype)
+        constant(f"constant{i}", place, dtype) + "\n"
         for i, (place, (_, dtype)) in enumerate(zip(places, program.inputs, strict=True))
         if isinstance(place, bytes)
     ]
+    program = replace(program, text=_with_constants(program, places))
     together = signature.threads > 1
     pool = POOL.format(name=program.name, threads=signature.threads) if together else ""
-    entry = "\n".join([*constants, pool, _entry(signature, program, places)])
-    return f'#include "{signature.name}.h"\n' + unit(program, target, entry, together)
+    entry = pool + _entry(signature, program, places)
+    text = unit(program, target, entry, together, "".join(constants))
+    return f'#include "{signature.name}.h"\n' + text
+
+
+def _numbers(places: Sequence[Field | bytes], outputs: int) -> dict[int, int]:
+    """The numbers of inputs and outputs of a program in the array that has no constants."""
+    passed = [i for i, place in enumerate(places) if not isinstance(place, bytes)]
+    return {i: n for n, i in enumerate((*passed, *range(len(places), len(places) + outputs)))}
+
+
+def _with_constants(program: Program, places: Sequence[Field | bytes]) -> str:
+    """The text of a driver in which constants have their names: they are no part of the stack."""
+    numbers = _numbers(places, len(program.outputs))
+
+    def named(match: re.Match[str]) -> str:
+        number = numbers.get(int(match[1]))
+        return f"(char *)constant{match[1]}" if number is None else f"buffers[{number}]"
+
+    routines, head, steps = program.text.partition(f"static void {program.name}(")
+    return routines + head + _BUFFER.sub(named, steps)
 
 
 def constant(name: str, data: bytes, dtype: DType) -> str:
@@ -48,16 +71,17 @@ def _entry(signature: Signature, program: Program, places: Sequence[Field | byte
     """The public function, which checks its arguments before the program runs."""
     name, capital = signature.name, signature.name.upper()
     rows = [
-        (f"constant{i}", 0)
-        if isinstance(place, bytes)
-        else (f"args->{place.name}", place.alignment if place.size_bytes else 0)
-        for i, place in enumerate((*places, *signature.outputs))
+        (f"args->{place.name}", place.alignment if place.size_bytes else 0)
+        for place in signature.fields
     ]
+    sources = [f"(char *)constant{i}" for i in range(len(places) + len(signature.outputs))]
+    for i, number in _numbers(places, len(signature.outputs)).items():
+        sources[i] = f"buffers[{number}]"
     buffers = "\n".join(f"      (char *){pointer}," for pointer, _ in rows) or "      0,"
     asked = ", ".join(str(alignment) for _, alignment in rows) or "0"
     needed = f"!args || {'!arena' if signature.arena_bytes else '0'}"
     copied = "".join(
-        f"  copy(buffers[{output}], buffers[{source}], {size});\n"
+        f"  copy({sources[output]}, {sources[source]}, {size});\n"
         for output, source, size in copies(program, len(places))
     )
     quoted = signature.manifest.decode().replace("\\", "\\\\").replace('"', '\\"')

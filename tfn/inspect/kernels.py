@@ -11,10 +11,12 @@ from tfn.dtypes import FLOATS, NARROW
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.languages import passes_of
+from tfn.lower.passes import Passes
 from tfn.lower.program import Program
 from tfn.lower.report.cost import node_work
 from tfn.lower.report.print.graph import Graph
 from tfn.lower.target.target import Target
+from tfn.trace import source_lines
 from tfn.trace.build import count
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -24,6 +26,10 @@ from tfn.transforms.shard.report import Moved
 
 MAX_NAMED_OPS = 4
 """Operations in the title of a kernel."""
+
+TRANSCENDENTAL_FLOPS = 10
+"""Operations that one transcendental function counts as, where the time of a kernel is shared out
+among its lines: about as many instructions as `exp` becomes."""
 
 _UNNAMED = frozenset(
     {Op.GBARRIER, Op.CONST, Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.GET, Op.CAST, Op.DETACH}
@@ -62,6 +68,7 @@ class KernelWork:
         flops: floating operations of one launch.
         traffic_bytes: that one launch reads and writes, each operand once.
         exchanges: between devices of this process that are fused into it.
+        scope: the named scopes and modules in which most of its work was recorded, as a path.
     """
 
     label: str
@@ -69,6 +76,7 @@ class KernelWork:
     flops: float
     traffic_bytes: int
     exchanges: tuple[Moved, ...] = ()
+    scope: str = ""
 
 
 def title(nodes: Iterable[UOp]) -> str:
@@ -108,6 +116,25 @@ def traffic_bytes(body: UOp) -> int:
     return int(sum(sizes.values()))
 
 
+def scope_of(nodes: Iterable[UOp]) -> str:
+    """The path of the scopes in which most of the work of nodes was recorded."""
+    weights: dict[str, float] = {}
+    for node in nodes:
+        path = source_lines.scope_of(node)
+        if path is not None and node.op is not Op.GBARRIER:
+            name = "/".join(path)
+            weights[name] = weights.get(name, 0.0) + weight(node)
+    return max(weights, key=weights.__getitem__, default="")
+
+
+def weight(node: UOp) -> float:
+    """The work of a node beside that of others; an operation without any counts a little."""
+    work = node_work(node)
+    if node.op in (Op.DOT, Op.CONV) and not work.flops:  # of integers, which it does not count
+        return float(count(node.src[0].shape) + count(node.src[1].shape))
+    return 1 + work.flops + TRANSCENDENTAL_FLOPS * work.transcendentals
+
+
 def kernels_of(
     graph: Graph, exchanges_of: Find = lambda nodes: ()
 ) -> Iterator[tuple[IndexedKernel, list[UOp], KernelWork]]:
@@ -130,27 +157,29 @@ def kernels_of(
             flops = sum(node_work(u).flops for u in computing)
             label = graph.number(number)
             moved = exchanges_of(computing)
-            work = KernelWork(label, title(computing), flops, traffic_bytes(stage.body), moved)
+            traffic, scope = traffic_bytes(stage.body), scope_of(nodes)
+            work = KernelWork(label, title(computing), flops, traffic, moved, scope)
             yield stage, nodes, work
 
 
-def by_body(graph: Graph, exchanges_of: Find = lambda nodes: ()) -> dict[UOp, KernelWork]:
-    """The kernels of a function and of its loops by their bodies; of equal ones the first."""
-    found: dict[UOp, KernelWork] = {}
+def by_body(graph: Graph, exchanges_of: Find = lambda nodes: ()) -> dict[UOp, list[KernelWork]]:
+    """The kernels of a function and of its loops by their bodies, equal ones in running order."""
+    found: dict[UOp, list[KernelWork]] = {}
     waiting = [graph]
     while waiting:
         one = waiting.pop(0)
         for stage, _, work in kernels_of(one, exchanges_of):
-            found.setdefault(stage.body, work)
+            found.setdefault(stage.body, []).append(work)
         for inner in one.inner.values():
             waiting += inner
     return found
 
 
-def of_program(program: Program, target: Target) -> Sequence[KernelWork]:
-    """The kernel of each launch of a program, in the order of their text."""
-
-    passes = passes_of(target)
+def by_source(
+    program: Program, target: Target, passes: Passes | None = None
+) -> dict[UOp, list[KernelWork]]:
+    """The kernels of a program by their bodies before the opt-ops, equal ones in running order."""
+    passes = passes or passes_of(target)
 
     def inside(function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
         with_barriers: UOp = passes.boundaries(function, target)
@@ -158,11 +187,17 @@ def of_program(program: Program, target: Target) -> Sequence[KernelWork]:
 
     with provenance.tracking(program.function) as exchanges_of:
         real: UOp = passes.complex_pairs(program.function, target)
-        known = by_body(Graph(real, inside), exchanges_of)
+        return by_body(Graph(real, inside), exchanges_of)
+
+
+def of_program(program: Program, target: Target) -> Sequence[KernelWork]:
+    """The kernel of each launch of a program, in the order of their text."""
+    known = by_source(program, target)
     works = []
     for launch in pipeline.with_bodies(program, target).launches:
         body = launch.kernel.source or launch.kernel.body
         assert body is not None
         # The others are copies, of the carries of loops and the operands of calls.
-        works.append(known.get(body) or KernelWork("", "copy", 0.0, traffic_bytes(body)))
+        copy = KernelWork("", "copy", 0.0, traffic_bytes(body))
+        works.append(known[body][0] if body in known else copy)
     return works

@@ -232,7 +232,7 @@ class _Kernels:
                 "trips": trips,
                 "body": body,
                 "title": work.title,
-                "scope": self.places.scope(nodes),
+                "scope": work.scope,
                 "dtype": factors(nodes),
                 "equations": [[text, self.places.of(u)] for u, text in graph.equations(nodes)],
                 "lines": sorted(shares),

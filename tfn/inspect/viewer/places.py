@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tfn.extend import Op, UOp, source_lines, walk
-from tfn.lower.report.cost import node_work
+from tfn.inspect.kernels import weight
 
 CONTEXT_LINES = 6
 """Lines of a file that are shown before and after each line of the program."""
 
 WHOLE_FILE_LINES = 300
 """Files up to this length are shown whole: a script is read from its beginning."""
-
-TRANSCENDENTAL_FLOPS = 10
-"""Operations that one transcendental function counts as, where the time of a kernel is shared out
-among its lines: about as many instructions as `exp` becomes."""
 
 UNKNOWN = -1
 
@@ -66,19 +62,9 @@ class Places:
         for node in nodes:
             number = self.of(node)
             if number >= 0 and node.op is not Op.GBARRIER:
-                weights[number] = weights.get(number, 0.0) + _weight(node)
+                weights[number] = weights.get(number, 0.0) + weight(node)
         total = sum(weights.values())
         return {number: weight / total for number, weight in weights.items()}
-
-    def scope(self, nodes: Iterable[UOp]) -> str:
-        """The path of the scopes in which most of the work of nodes was recorded."""
-        weights: dict[str, float] = {}
-        for node in nodes:
-            path = source_lines.scope_of(node)
-            if path is not None and node.op is not Op.GBARRIER:
-                name = "/".join(path)
-                weights[name] = weights.get(name, 0.0) + _weight(node)
-        return max(weights, key=weights.__getitem__, default="")
 
     def files(self) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
         """The text of each file around the lines, and each line as (file, line number)."""
@@ -91,11 +77,6 @@ class Places:
         ]
         order = {path: i for i, path in enumerate(used)}
         return files, [(order[path], line) for path, line in self.numbers]
-
-
-def _weight(node: UOp) -> float:
-    work = node_work(node)
-    return 1 + work.flops + TRANSCENDENTAL_FLOPS * work.transcendentals
 
 
 def _around(path: str, used: set[int]) -> list[tuple[int, str]]:

@@ -74,5 +74,7 @@ def _in_int32(u: UOp, value: UOp, narrow: dict[UOp, UOp]) -> UOp | None:
         return UOp(Op.CAST, (value,), INT32)
     if u.op is Op.CAST:
         return cast(value.src[0], INT32) if value.src[0].dtype != INT64 else None
-    sources = [_narrow(s, narrow) if s.dtype == INT64 else s for s in u.src]
+    sources = [
+        _narrow(s, narrow) if s.dtype == INT64 else v for s, v in zip(u.src, value.src, strict=True)
+    ]
     return None if None in sources else rebuild(u, tuple(filter(None, sources)))

@@ -123,7 +123,8 @@ class CDriver:
         name, tiles = launch.kernel.name, launch.kernel.tiles
         operands = self.pointers(launch.operands)
         if self.numbers is None or self.in_section:
-            self.line(f"{name}(0, {tiles}, {operands});")
+            # A block: else the addresses of all launches are on the stack until the end.
+            self.line(f"{{ {name}(0, {tiles}, {operands}); }}")
         else:
             self.line(f"share(me, {self.numbers[id(launch)]}, {tiles}, {name}, {operands});")
 

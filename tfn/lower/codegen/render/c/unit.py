@@ -111,19 +111,22 @@ def features(target: Target) -> tuple[str, ...]:
     return tuple(name for name in X86_FEATURES if f"+{name}" in available)
 
 
-def unit(program: Program, target: Target, entry: str, threaded: bool = False) -> str:
+def unit(
+    program: Program, target: Target, entry: str, threaded: bool = False, constants: str = ""
+) -> str:
     """The text of a program.
 
     Args:
         program: lowered to C.
         target: the processor whose instructions may be used.
         entry: text that comes last, and may call the program's function.
+        constants: arrays that the program's function names.
         threaded: whether the program is for several threads.
     """
     kernels = "\n".join(kernel.text for kernel in program.kernels)
     team = threads.TEAM.format(launches=max(len(program.launches), 1)) if threaded else ""
     clamp = CLAMPED_INDEX if branches(program.steps) else ""
-    body = f"{kernels}\n{team}{clamp}{program.text}"
+    body = f"{kernels}\n{team}{clamp}{constants}{program.text}"
     used_features = features(target)
     x86 = target.triple.startswith("x86_64")
     start = _START.format(features=",".join(used_features)) if used_features else ""

@@ -1,0 +1,111 @@
+"""Figures of programs for microcontrollers: counted, measured, and held against an emulated call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as jnp
+from tests.exporting.boards import BOARDS, needs_boards, on_board
+from tests.exporting.building import same_bits
+from tfn import lax, nn, random
+from tfn.exporting import figures as figures_file
+from tfn.nn import quantize
+
+UNIT = quantize.Quantization(jnp.float32(1 / 40), jnp.int32(-128))
+
+
+@nn.module
+class Small:
+    """Two equal layers and another, quantized."""
+
+    layers: tuple[quantize.Conv, ...]
+    out: quantize.Linear
+
+    def __call__(self, x: tfn.Array) -> tfn.Array:
+        for layer in self.layers:
+            x = layer(x)
+        return self.out(x.reshape(1, -1))
+
+
+def small() -> Small:
+    keys = iter(random.split(random.key(0), 4))
+    sizes = [(3, 4, 2), (4, 4, 1), (4, 4, 1)]
+    layers = [nn.Conv2d.init(next(keys), i, o, 3, strides=s, padding="SAME") for i, o, s in sizes]
+    convs = tuple(quantize.Conv.of(layer, UNIT, UNIT, relu=True) for layer in layers)
+    return Small(convs, quantize.Linear.of(nn.Linear.init(next(keys), 64, 5), UNIT, None))
+
+
+IMAGE = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 3)).astype("int8")
+PRODUCTS = {"layers[0]": 27 * 4 * 16, "layers[1]": 36 * 4 * 16, "layers[2]": 36 * 4 * 16}
+
+
+def test_layers_have_names_products_weights_and_bytes(tmp_path: Path) -> None:
+    """Padding is multiplied too, since a load of it is a condition and not another loop."""
+    call = lambda net, x: net(x)
+    made = tfn.export(call, small(), IMAGE, path=tmp_path / "m.c", target="cortex-m4", embed=0)
+    assert made.figures is not None
+    found = {x.name.removeprefix("Small/"): x for x in made.figures.layers}
+    assert {name: found[name].multiply_adds for name in PRODUCTS} == PRODUCTS
+    assert found["out"].multiply_adds == 64 * 5
+    assert found["layers[1]"].weight_bytes >= 36 * 4
+    assert found["layers[1]"].kernel == found["layers[2]"].kernel
+    assert found["layers[1]"].arena_bytes == 4 * 4 * 4 * 2
+    assert made.figures.arena_bytes == made.signature.arena_bytes
+    assert made.figures.cycles is not None and made.figures.cycles > made.figures.multiply_adds
+    table, header = str(made), made.files[1].read_text()
+    assert "layers[2]" in table and "layers[2]" in header
+    assert f"#define M_STACK_BYTES {made.figures.stack_bytes}\n" in header
+
+
+def test_only_programs_for_size_have_figures(tmp_path: Path) -> None:
+    made = tfn.export(jnp.tanh, IMAGE[0, 0, 0], path=tmp_path / "f.c")
+    assert made.figures is None and "f.c, f.h" in str(made)
+    made = tfn.export(jnp.abs, IMAGE[0, 0, 0], path=tmp_path / "f.c", optimize="size")
+    assert made.figures is not None and made.figures.compiler == ""
+
+
+def looped(x: Any) -> Any:
+    """A loop, a branch and a call that is repeated."""
+    row = tfn.jit(lambda x: jnp.cumsum(x) * 3 - jnp.roll(x, 2))
+    x = lax.fori_loop(0, 5, lambda i, x: row(x) + i, x.astype("int32"))
+    return lax.cond(x[0] > 0, lambda x: row(x), lambda x: x[::-1], x)
+
+
+CALLS: list[tuple[Callable[..., Any], tuple[Any, ...], tuple[int, ...]]] = [
+    (lambda net, x: net(x), (small(), IMAGE), (0,)),
+    (looped, (IMAGE[0, 0].ravel(),), ()),
+]
+
+
+@needs_boards
+@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("call", range(len(CALLS)), ids=["network", "loops"])
+def test_calls_have_the_bits_of_the_cpu_and_stay_within_the_stated_stack(
+    call: int, target: str, tmp_path: Path
+) -> None:
+    function, args, embed = CALLS[call]
+    made = on_board(function, *args, folder=tmp_path, target=target, embed=embed)
+    for got, want in zip(made.outputs, tfn.tree.leaves(tfn.jit(function)(*args)), strict=True):
+        same_bits(got, want)
+    assert made.exported.figures.compiler.startswith("arm-none-eabi-gcc")
+    assert 0 < made.stack_bytes <= made.exported.figures.stack_bytes
+    assert 0 <= made.code_bytes - made.exported.figures.code_bytes < 64
+
+
+@needs_boards
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O3"])
+def test_a_stack_that_is_counted_from_the_text_is_never_exceeded(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures_file, "built", lambda *_: None)
+    function, args, embed = CALLS[0]
+    options = {"target": "cortex-m4", "embed": embed, "flags": (level,)}
+    made = on_board(function, *args, folder=tmp_path, **options)
+    assert made.exported.figures.compiler == ""
+    assert 0 < made.stack_bytes <= made.exported.figures.stack_bytes
