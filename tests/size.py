@@ -73,24 +73,24 @@ class Room(NamedTuple):
 
 # fmt: off
 ROOMS = (
-    Room("face",           COMPILER, 2_706,  9.6, "tfn.extend names what annexes import"),
+    Room("face",           COMPILER, 2_707,  9.6, "tfn.extend names what annexes import"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_268, 11.4, "axes of ops came here; lines of rules"),
     Room("transforms",     COMPILER, 5_830, 11.0, "functions for values that are known"),
-    Room("lower",          COMPILER,   684,  9.7, "passes for the least code and memory"),
+    Room("lower",          COMPILER,   697,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_730, 13.5, "convolutions of integers as products"),
     Room("lower/fuse",     COMPILER, 1_660, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   911, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_679, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_556, 11.2, "as measured"),
-    Room("lower/codegen",  COMPILER, 4_021, 11.5, "products of bytes; indices of 32 bits"),
+    Room("lower/codegen",  COMPILER, 4_022, 11.5, "products of bytes; indices of 32 bits"),
     Room("lower/memory",   COMPILER,   971, 11.4, "preludes as rows"),
     Room("lower/report",   COMPILER, 1_400, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_288,  8.9, "as measured"),
     Room("hw/cpu",         COMPILER, 1_755,  9.2, "as measured"),
     Room("eager",          COMPILER, 1_446,  9.8, "preludes run once; numbers as constants"),
-    Room("show",           COMPILER,   287, 10.6, "as measured"),
+    Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_886, 11.7, "NumPy's options: weights, orders, sublists"),
     Room("lax",            LIBRARY,  5_449, 11.2, "ragged products by a loop over tiles"),
     Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
@@ -109,10 +109,10 @@ ROOMS = (
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    3_822, 12.5, "slopes of poch and beta through 0"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_648,  9.4, "pages compile as files do; microcontrollers"),
+    Room("exporting",      ANNEX,    2_664,  9.4, "pages compile as files do; microcontrollers"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   285,  9.4, "functions in browsers"),
-    Room("microcontrollers", FRONTEND, 330,  9.6, "figures by layer, measured by compilers"),
+    Room("microcontrollers", FRONTEND, 296,  9.6, "figures by layer, measured by compilers"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_560, 10.1, "pieces in a folder or in a store"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_137, "core": 51_938, "all": 88_736}
+BOUNDS = {"compiler": 34_175, "core": 51_976, "all": 88_790}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -32,7 +32,7 @@ REMAINING = {
     "profiler": 6,
     "quantize": 6,
     "scipy": 17,
-    "tools": 47,
+    "tools": 46,
     "torch": 0,
     "webgpu": 2,
 }

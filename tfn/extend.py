@@ -21,8 +21,8 @@ below, never each other's files; what is named in neither may change with any re
   `no_driver` says that the host runs the steps.  `LANGUAGES` has a row for each architecture.
   `host` is the processor of this machine, `requested` the one that was asked for; `LlvmCompiler`
   makes their objects, `read_ir` reads a file of LLVM IR.
-- Programs: a `Program` has `Kernel` records, which steps launch on slots of a `Space`;
-  `all_launches` finds the steps.
+- Programs: a `Program` has `Kernel` records, which a `Launch` runs on slots of a `Space`;
+  `all_launches` finds these steps, `launch_runs` how often each runs.
 - Devices: `device` finds one.  A `Device` has five parts, of which `Compiler`, `Memory` and `Queue`
   are protocols, as are `Executable`, `KernelTimer` and `Learn`; an `Entry` of an `EntryForm` runs a
   program natively.
@@ -103,9 +103,11 @@ with on_demand(globals()):
     from tfn.lower.passes import Pass as Pass
     from tfn.lower.passes import Passes as Passes
     from tfn.lower.program import Kernel as Kernel
+    from tfn.lower.program import Launch as Launch
     from tfn.lower.program import Program as Program
     from tfn.lower.program import Space as Space
     from tfn.lower.program import all_launches as all_launches
+    from tfn.lower.program import launch_runs as launch_runs
     from tfn.lower.target.grid import Grid as Grid
     from tfn.lower.target.target import Target as Target
     from tfn.trace import argument as argument

@@ -1,4 +1,4 @@
-"""Figures of programs for microcontrollers: counted, measured, and held against an emulated call."""
+"""Figures of programs for microcontrollers: counted, measured, and held against emulated calls."""
 
 from __future__ import annotations
 
@@ -70,6 +70,18 @@ def test_only_programs_for_size_have_figures(tmp_path: Path) -> None:
     assert made.figures is not None and made.figures.compiler == ""
 
 
+def integers(x: Any) -> tuple[Any, ...]:
+    """Operations whose indices are computed, with conditions, or have kernels of their own."""
+    rows = x.reshape(4, -1)
+    return (
+        *(jnp.roll(x, 2), x[::-1], jnp.cumsum(rows, 0), jnp.sort(rows, 0), jnp.argsort(x)),
+        *(*lax.top_k(x, 3), jnp.bincount(x, length=30), x[x % 3], x.at[x % 5].add(1)),
+        *(jnp.pad(x, 3, mode="reflect"), jnp.tril(rows), rows @ rows.T),
+        *(jnp.unique(x, size=5), lax.reduce_window(x, 0, lax.add, (3,), (2,), "SAME")),
+        *lax.scan(lambda c, y: (c + y, c * y), x[0], x),
+    )
+
+
 def looped(x: Any) -> Any:
     """A loop, a branch and a call that is repeated."""
     row = tfn.jit(lambda x: jnp.cumsum(x) * 3 - jnp.roll(x, 2))
@@ -80,14 +92,17 @@ def looped(x: Any) -> Any:
 CALLS: list[tuple[Callable[..., Any], tuple[Any, ...], tuple[int, ...]]] = [
     (lambda net, x: net(x), (small(), IMAGE), (0,)),
     (looped, (IMAGE[0, 0].ravel(),), ()),
+    (integers, (np.arange(24, dtype=np.int8) * 7 % 19,), ()),
 ]
 
 
 @needs_boards
-@pytest.mark.parametrize("target", BOARDS)
-@pytest.mark.parametrize("call", range(len(CALLS)), ids=["network", "loops"])
+@pytest.mark.parametrize(
+    "call, target",
+    [*((0, target) for target in BOARDS), (1, "cortex-m0+"), (1, "cortex-m33"), (2, "cortex-m4")],
+)
 def test_calls_have_the_bits_of_the_cpu_and_stay_within_the_stated_stack(
-    call: int, target: str, tmp_path: Path
+    call: int, target: str, tmp_path: Path, uncompiled: None
 ) -> None:
     function, args, embed = CALLS[call]
     made = on_board(function, *args, folder=tmp_path, target=target, embed=embed)
@@ -105,7 +120,8 @@ def test_a_stack_that_is_counted_from_the_text_is_never_exceeded(
 ) -> None:
     monkeypatch.setattr(figures_file, "built", lambda *_: None)
     function, args, embed = CALLS[0]
-    options = {"target": "cortex-m4", "embed": embed, "flags": (level,)}
-    made = on_board(function, *args, folder=tmp_path, **options)
+    made = on_board(
+        function, *args, folder=tmp_path, target="cortex-m4", flags=(level,), embed=embed
+    )
     assert made.exported.figures.compiler == ""
     assert 0 < made.stack_bytes <= made.exported.figures.stack_bytes

@@ -63,7 +63,7 @@ def built(name: str, text: str, header: str, target: Target) -> Built | None:
 
 
 def stack_bytes(usage: str) -> int:
-    """The deepest stack by a file of GCC's `-fstack-usage`: one kernel at a time, and all others."""
+    """The deepest stack by a file of `-fstack-usage`: one kernel at a time, and all others."""
     rows = re.findall(r"^[^\t]*:([\w.]+)\t(\d+)\t", usage, re.MULTILINE)
     frames = [(name.partition(".")[0], int(size)) for name, size in rows]
     kernels = [size for name, size in frames if re.fullmatch(r"k[0-9a-f]{20}", name)]

@@ -10,15 +10,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from tfn.exporting.compilers import Built, built
 from tfn.exporting.microcontrollers import Core, core_of
 from tfn.exporting.signature import Field, Signature
-from tfn.extend import Kernel, Language, Op, Program, Space, UOp, frozen, pipeline, walk
+from tfn.extend import (
+    Kernel,
+    Language,
+    Launch,
+    Op,
+    Program,
+    Space,
+    Target,
+    UOp,
+    frozen,
+    launch_runs,
+    pipeline,
+    walk,
+)
 from tfn.inspect.kernels import KernelWork, by_source
-from tfn.lower.program import Branch, Call, Launch, Loop, Step
 
 HEADS = ("layer", "operations", "multiply-adds", "weights", "arena", "code", "cycles")
 MAX_NAME_CHARACTERS = 40
@@ -130,7 +142,7 @@ def figures(
     known, core = by_source(program, target, language.passes), core_of(target)
     seen: set[object] = set()
     layers = []
-    for launch, runs in _runs(program.steps):
+    for launch, runs in launch_runs(program.steps):
         body = launch.kernel.source or launch.kernel.body
         assert body is not None, "a program that was lowered here"
         works = known.get(body) or [KernelWork("", "copy", 0.0, 0)]
@@ -187,20 +199,6 @@ def _layer(
         code,
         runs * _cycles(executed, core) if core else None,
     )
-
-
-def _runs(steps: Sequence[Step], runs: int = 1) -> Iterator[tuple[Launch, int]]:
-    """The launches in running order, and how often each runs."""
-    for step in steps:
-        if isinstance(step, Launch):
-            yield step, runs
-        elif isinstance(step, Loop):
-            yield from _runs((*step.head, *step.body), runs * (step.trips or 1))
-        elif isinstance(step, Branch):
-            for way in step.branches:
-                yield from _runs(way, runs)
-        elif isinstance(step, Call):
-            yield from _runs(step.routine.steps, runs)
 
 
 def executions(kernel: Kernel, target: Target, language: Language) -> Counter[Op]:

@@ -303,6 +303,23 @@ def all_launches(steps: Iterable[Step]) -> Iterator[Launch]:
     return (step for step in leaf_steps(steps) if isinstance(step, Launch))
 
 
+def launch_runs(steps: Iterable[Step], runs: int = 1) -> Iterator[tuple[Launch, int]]:
+    """The launches in running order, and how often each runs: those of all branches.
+
+    A loop without a trip count counts once, and a routine in each call.
+    """
+    for step in steps:
+        if isinstance(step, Launch):
+            yield step, runs
+        elif isinstance(step, Loop):
+            yield from launch_runs((*step.head, *step.body), runs * (step.trips or 1))
+        elif isinstance(step, Branch):
+            for way in step.branches:
+                yield from launch_runs(way, runs)
+        elif isinstance(step, Call):
+            yield from launch_runs(step.routine.steps, runs)
+
+
 def kernel_times_ns(steps: Iterable[Step]) -> Counter[str]:
     """Estimated nanoseconds in each kernel, by name, with the trip counts of loops."""
     times_ns: Counter[str] = Counter()

@@ -13,7 +13,9 @@ from dataclasses import replace
 from tfn.lower.codegen.narrow_indices import narrowed
 from tfn.lower.fuse.analysis import VIEW_OPS
 from tfn.lower.fuse.boundaries import insert_barriers
+from tfn.lower.fuse.sharing import share
 from tfn.lower.graph.packing import convolution
+from tfn.lower.graph.partial_sort import end_of_sort
 from tfn.lower.index.simplify import simplify
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import model_of
@@ -32,7 +34,13 @@ def _kernels(function: UOp, target: Target) -> UOp:
 
 
 def _unpacked(outputs: Sequence[UOp], target: Target) -> list[UOp]:
+    outputs = share(outputs, target, {Op.SORT: _whole_sort})
     return mapped(outputs, lambda u, new: convolution(new, target) if u.op is Op.CONV else new)
+
+
+def _whole_sort(u: UOp, target: Target) -> list[UOp] | None:
+    """The largest elements of rows by a sort of all, which takes less code than a selection."""
+    return None if u.arg.largest is None else end_of_sort(u)
 
 
 def _decompose(u: UOp, target: Target) -> UOp:
