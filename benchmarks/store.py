@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import resource
 import signal
 import socket
@@ -18,13 +17,17 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 
 import tfn
+from tfn import nn, random
 from tfn import numpy as jnp
+from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.store import Store, gc, hashing, remote, scrub, serve, verify
 from tfn.nn.store.placement import MIX
@@ -68,9 +71,65 @@ def sharing(folder: Path, options: argparse.Namespace) -> None:
         )
 
 
+def training(folder: Path, options: argparse.Namespace) -> None:
+    """A run that saves once a minute beside the same run without, in turns of a minute.
+
+    Other work on the machine changes how long steps take by more than what is looked for: the time
+    of the processor outside the steps is what saving costs, and steps are compared by medians.
+    """
+    sizes = (1024, 2048, 2048, 1024)
+    optimizer = optim.adam(1e-3)
+    keys = random.split(random.key(0), len(sizes))
+    layers = [nn.Linear.init(keys[i], n, m) for i, (n, m) in enumerate(pairwise(sizes))]
+
+    @tfn.jit(donate_argnums=(0, 1))
+    def step(layers: Any, state: Any, x: Any) -> Any:
+        def loss(layers: Any) -> Any:
+            y = x
+            for layer in layers:
+                y = nn.tanh(layer(y))
+            return jnp.mean((y - x) ** 2)
+
+        found, grads = tfn.value_and_grad(loss)(layers)
+        updates, state = optimizer.update(grads, state, layers)
+        return optim.apply_updates(layers, updates), state, found
+
+    run = Checkpoints("run", store=folder, keep=2, asynchronous=True)
+    state, xs = optimizer.init(layers), random.normal(keys[-1], (64, sizes[0]))
+    size = sum(np.asarray(x).nbytes for x in tfn.tree.leaves((layers, state)))
+    rows: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    outside, total = {False: 0.0, True: 0.0}, {False: 0.0, True: 0.0}
+    blocked = 0.0
+    for turn in range(2 * options.minutes + 1):  # the first one compiles
+        saves, own = bool(turn % 2), list[tuple[float, float]]()
+        begin, cpu = time.perf_counter(), time.process_time()
+        if saves:
+            run.save(turn, (layers, state))
+            blocked = max(blocked, time.perf_counter() - begin)
+        while time.perf_counter() < begin + (options.turn_s if turn else 5):
+            wall, mine = time.perf_counter(), time.thread_time()
+            layers, state, found = step(layers, state, xs)
+            found.block_until_ready()
+            own.append((time.perf_counter() - wall, time.thread_time() - mine))
+        run.wait()
+        if turn:
+            rows[saves] += own
+            total[saves] += time.process_time() - cpu
+            outside[saves] += time.process_time() - cpu - sum(x for _, x in own)
+    slower = np.median(rows[True], 0) / np.median(rows[False], 0) - 1
+    cost = (outside[True] - outside[False]) / options.minutes
+    print(
+        f"training, {size / MB:.0f} MB of state, {options.minutes} turns of {options.turn_s:.0f} s "
+        f"with a checkpoint and as many without: {len(rows[True])} and {len(rows[False])} steps, a "
+        f"checkpoint takes {cost:.2f} s of CPU time ({cost / 60:.2%} of a core's minute, "
+        f"{(outside[True] - outside[False]) / total[True]:.2%} of what the run got), and blocks "
+        f"{blocked:.3f} s; the median step {slower[0]:+.2%} of wall, {slower[1]:+.2%} of CPU time"
+    )
+
+
 def faults(folder: Path, options: argparse.Namespace) -> None:
     """Two thousand flipped bits, cut and swapped blocks, a vanished folder."""
-    chance = random.Random(options.seed)
+    chance = Random(options.seed)
     folders = [folder / name for name in "abc"]
     store = Store(folders, replicas=2, block_bytes=4096)
     tree = tree_of(0)
@@ -126,7 +185,7 @@ def full(folder: Path, options: argparse.Namespace) -> None:
 def lost(folder: Path, options: argparse.Namespace) -> None:
     """A host that is killed while it is read from, and written to."""
     remote.LOST_SECONDS = 0.2
-    chance, good = random.Random(options.seed), {"read": 0, "write": 0}
+    chance, good = Random(options.seed), {"read": 0, "write": 0}
     Store(folder / "b")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -282,7 +341,7 @@ def best(call: Callable[[], Any]) -> float:
     return min(times)
 
 
-PARTS = {f.__name__: f for f in (sharing, faults, full, lost, index, placement, speeds)}
+PARTS = {f.__name__: f for f in (sharing, training, faults, full, lost, index, placement, speeds)}
 
 
 def main() -> None:
@@ -292,6 +351,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", type=Path, help="a small file system")
     parser.add_argument("--turns", type=int, default=20, help="of a host that is lost")
+    parser.add_argument("--minutes", type=int, default=3, help="of training, with and without each")
+    parser.add_argument("--turn-s", type=float, default=60.0, help="from a checkpoint to the next")
     parser.add_argument("--blocks", type=int, default=1_000_000, help="in the index")
     parser.add_argument("--simulated", type=int, default=25_000_000, help="blocks that are placed")
     options = parser.parse_args()

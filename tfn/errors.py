@@ -19,6 +19,7 @@ from types import FrameType, TracebackType
 _NOT_THE_USERS = (
     str(Path(__file__).parent),
     *(str(module.__file__) for module in (contextlib, dataclasses, functools)),
+    "<frozen runpy>",  # of python -m tfn...
 )
 
 

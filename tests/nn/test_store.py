@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.nn.store.test_repository import blocks
 from tfn.nn import state
 from tfn.nn.checkpoint import Checkpoints
+from tfn.nn.checkpoint import __main__ as checkpoint
 from tfn.nn.store import Store, __main__, verify
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +51,54 @@ def test_the_command(
     path.write_bytes(b"")
     assert "b/1: y bytes" in said(1, "verify", store)
     assert "mended" in said(0, "scrub", store)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("rm s nothing", "has no nothing"),
+        ("ls s --limit 0", "limit >= 1"),
+        ("gc s --age-hours -1", "0 or more"),
+        ("join s t --replicas 0", "replicas >= 1"),
+        ("join s t --replicas 5", "replicas=5, 2 places"),
+        ("serve s --port 99999", "below 65,536"),
+        ("get s x folder/x.safetensors", "there is no folder"),
+        ("ls none", "no store at"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    words: str,
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Store("s").put("x", {"x": np.ones(1)})
+    assert __main__.main(words.split()) == 2
+    assert text in capsys.readouterr().err
+    assert os.listdir() == ["s"]
+
+
+def test_an_interrupt_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    Store(tmp_path)
+    monkeypatch.setattr(Store, "__init__", interrupted)
+    for main in (__main__.main, checkpoint.main):
+        assert main(["ls", str(tmp_path)]) == 130
+
+
+def test_long_names_are_whole_without_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    name = "-".join(map(str, range(40)))
+    Store(tmp_path).put(name, {"x": np.ones(1)})
+    assert __main__.main(["du", str(tmp_path)]) == 0
+    rows = [line.split("│") for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert "".join([row[1].strip() for row in rows]) == name + "all"
 
 
 def test_a_save_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:

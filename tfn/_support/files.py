@@ -48,6 +48,8 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
             yield file
         return
     part = path.with_name(f".{path.name}.{_writer()}-{next(_COUNT)}.tmp")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no folder for the file", str(path))
     try:
         with open(part, "xb") as file:  # "x": a new file, so that no link is followed
             yield file

@@ -174,6 +174,13 @@ def test_conversions_and_the_command(
         assert "whole" in text and "7" in text
         assert __main__.main(["verify", str(tmp_path / place)]) == 0
         assert "whole" in capsys.readouterr().out
+    assert __main__.main(["ls", str(tmp_path / "s")]) == 0
+    assert "a/run/step-000000007" in capsys.readouterr().out
+    for wrong in ("s/a/ru", "s/a/run/step-000000008", "none"):
+        for command in ("ls", "verify"):
+            assert __main__.main([command, str(tmp_path / wrong)]) == 2
+    with pytest.raises(ArgumentError, match="is a store"):
+        to_checkpoint(back, tmp_path / "s")
     next(path for path in blocks(Store(tmp_path / "s")) if path.stat().st_size > 20_000).unlink()
     assert __main__.main(["verify", str(tmp_path / "s")]) == 1
     assert "gone" in capsys.readouterr().out

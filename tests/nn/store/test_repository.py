@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,9 @@ import pytest
 from tfn import numpy as jnp
 from tfn.dtypes import ALL
 from tfn.errors import ArgumentError, DamagedError, StateError
-from tfn.nn.store import Store, located, upkeep
+from tfn.nn.store import Store, Stored, located, upkeep
+from tfn.nn.store.folder import Item
+from tfn.nn.store.trees import Leaf, Part, Tree
 
 RNG = np.random.default_rng(0)
 ARRAYS = {
@@ -166,6 +171,87 @@ def test_a_folder_that_comes_back_does_not_bring_back_old_names(tmp_path: Path) 
     (tmp_path / "away").rename(away)
     assert Store(tmp_path / "0").get("a")["x"].tolist() == [1, 1, 1]
     assert Store(tmp_path / "1").ls() == ["a"]
+
+
+def test_a_host_that_is_lost_in_the_middle_of_a_list_hides_no_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = several(tmp_path, 3, 1)
+    for i in range(9):
+        store.put(f"run/{i}", {"x": np.ones(1)})
+    whole = store.places[1].items
+
+    def items(kind: str, after: str = "") -> Iterator[Item]:
+        yield from itertools.islice(whole(kind, after), 4)
+        raise ConnectionError("lost")
+
+    monkeypatch.setattr(store.places[1], "items", items)
+    assert store.ls() == [f"run/{i}" for i in range(9)]
+    with pytest.raises(StateError, match="cannot be asked for names"):
+        upkeep.gc(store, age_seconds=0)
+    for place in store.places:
+        monkeypatch.setattr(place, "items", items)
+    with pytest.raises(ConnectionError):
+        store.ls()
+
+
+def test_names_that_are_not_asked_for_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, read = Store(tmp_path), list[str]()
+    for name in ("a/1", "b/1", "b/2", *(f"c/{i}" for i in range(30))):
+        store.put(name, {"x": np.ones(1)})
+    items = store.places[0].items
+    listed = lambda kind, after: (read.append(x.path) or x for x in items(kind, after))
+    monkeypatch.setattr(store.places[0], "items", listed)
+    assert store.ls("b/") == ["b/1", "b/2"]
+    assert [*dict.fromkeys(read)] == ["refs/b/1", "refs/b/2", "refs/c/0"]
+
+
+def test_the_last_writer_wins_whatever_its_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = several(tmp_path, 2, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: 1 << 62)  # of a host that is ahead
+        store.put("a", {"x": np.zeros(1)})
+        store.pin("a")
+    away = tmp_path / "1"
+    away.rename(tmp_path / "away")
+    with pytest.warns(UserWarning, match="fewer copies"):
+        store.put("a", {"x": np.ones(1)})
+    (tmp_path / "away").rename(away)
+    assert Store(tmp_path / "1").get("a")["x"].tolist() == [1]
+    store.pin("a", False)
+    store.delete("a")
+    assert store.ls() == [] and store.ref("a") is None
+    store.put("a", {"x": np.ones(2)})
+    assert store.get("a")["x"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_name_that_is_damaged_is_deleted_or_written_anew(count: int, tmp_path: Path) -> None:
+    store = several(tmp_path, count, 1)
+    for name in "ab":
+        store.put(name, ARRAYS)
+        for path in tmp_path.glob(f"*/refs/{name}"):
+            path.write_bytes(b"")
+    with pytest.raises(StateError, match="delete these names"):
+        upkeep.gc(store, age_seconds=0)
+    store.delete("a")
+    store.put("b", {"x": np.ones(1)})
+    assert store.ls() == ["b"] and upkeep.verify(store) == []
+    assert upkeep.gc(store, age_seconds=0)[0] > 30
+
+
+def test_a_tree_that_lies_of_the_size_of_a_block_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    block = store.put_block(b"x" * 10)._replace(size_bytes=1000)
+    part = Part((0,), (1000,), 0, (block,))
+    store.put_tree("a", Tree({"x": Leaf("U8", (1000,), ((),), (part,))}, {}))
+    for read in (lambda: store.get("a"), lambda: Stored(store, "a", "x")[:]):
+        with pytest.raises(DamagedError, match="is damaged"):
+            read()
 
 
 def test_two_writers_of_one_store(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfn.errors import DamagedError
-from tfn.nn.store.trees import Block, Leaf, Part, Ref, Tree, decode, encode
+from tfn.nn.store.trees import Block, Leaf, Part, Ref, Tree, decode, encode, tiled
 
 BLOCK = Block("ab" * 32, 40)
 LEAF = Leaf("F32", (4, 2), (("x",), ()), (Part((0, 0), (4, 2), 8, (BLOCK,)),))
@@ -61,3 +61,21 @@ def test_every_changed_byte_of_a_name_is_refused(ref: Ref) -> None:
         for other in (raw[:at], raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]):
             with pytest.raises(DamagedError):
                 Ref.decoded(other)
+
+
+@pytest.mark.parametrize(
+    "shape, boxes, right",
+    [
+        ((), [((), ())], True),
+        ((0, 3), [], True),
+        ((4,), [((0,), (3,)), ((3,), (1,))], True),
+        ((4,), [((0,), (3,)), ((1,), (1,))], False),  # overlap, of the right number of elements
+        ((4,), [((0,), (2,)), ((0,), (2,))], False),
+        ((4,), [((0,), (2,)), ((3,), (2,))], False),
+        ((2, 2), [((0, 0), (2, 1)), ((0, 1), (1, 1)), ((1, 1), (1, 1))], True),
+        ((2, 2), [((0, 0), (2, 1)), ((0, 0), (1, 1)), ((1, 1), (1, 1))], False),
+        ((2, 2), [((0, 0), (2, 1)), ((0, 1), (2, 0)), ((0, 1), (2, 1))], True),
+    ],
+)
+def test_boxes_that_make_up_an_array(shape: Any, boxes: Any, right: bool) -> None:
+    assert tiled(shape, boxes) is right

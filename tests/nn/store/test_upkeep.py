@@ -89,6 +89,23 @@ def test_garbage_is_what_no_name_refers_to_and_is_old(tmp_path: Path) -> None:
     same(store.get("a"))
 
 
+def test_records_of_deleted_names_go_when_no_host_has_the_name(tmp_path: Path) -> None:
+    store = several(tmp_path, 3, 2)
+    for name in "ab":
+        store.put(name, {"x": np.zeros(3)})
+    away = tmp_path / "1"
+    away.rename(tmp_path / "away")
+    store.delete("a")
+    (tmp_path / "away").rename(away)
+    store.delete("b")
+    gc(store, age_seconds=0)
+    assert len([*tmp_path.glob("*/refs/a")]) == 3  # one of which says that it is there
+    assert [*tmp_path.glob("*/refs/b")] == []
+    assert [(damage.what, damage.mended) for damage in scrub(store)] == [("old", True)]
+    gc(store, age_seconds=0)
+    assert [*tmp_path.glob("*/refs/*")] == [] and blocks(store) == []
+
+
 def test_a_store_goes_on_after_a_full_disk_and_a_collection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

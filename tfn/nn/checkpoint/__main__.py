@@ -28,7 +28,7 @@ from tfn.nn.checkpoint.steps import STEP
 from tfn.nn.checkpoint.stored import read
 from tfn.nn.store import Store, located
 
-OK, DAMAGED, WRONG = 0, 1, 2
+OK, DAMAGED, WRONG, INTERRUPTED = 0, 1, 2, 130
 """Values of the exit status."""
 
 
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console, errors = Console(), Console(stderr=True)
     try:
         status: int = options.run(options, console)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except (TfnError, OSError) as error:
         errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return DAMAGED if isinstance(error, StateError) else WRONG
@@ -80,20 +82,28 @@ def _checkpoints(path: Path) -> list[Path]:
     if place is not None and not place[1]:
         names = Store(place[0], create=False).ls()
         return [path / name for name in names if STEP.fullmatch(name.rpartition("/")[2])]
-    if place is None and not path.exists():
+    if place is not None and not path.exists():
+        names = Store(place[0], create=False).ls(place[1])
+        steps = [name for name in names if name == place[1] or name.startswith(f"{place[1]}/")]
+        if not steps:
+            raise FileNotFoundError(f"the store {place[0]} has no {place[1]}")
+        if place[1] in steps:
+            return [path]
+    elif not path.exists():
         raise FileNotFoundError(f"there is no {path}")
-    if path.is_file() or (path / NAME).exists() or (place and STEP.fullmatch(path.name)):
+    if path.is_file() or (path / NAME).exists():
         return [path]
-    checkpoints = Checkpoints(path)
-    return [checkpoints.path(step) for step in checkpoints.steps()]
+    return [path / found.name for found in map(Checkpoints(path).path, Checkpoints(path).steps())]
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
-    found = _checkpoints(options.folder)
+    found, place = _checkpoints(options.folder), located(options.folder)
+    of_store = place is not None and not place[1]
+    name_of = (lambda path: str(path.relative_to(options.folder))) if of_store else _step_of
     table = Table(title=f"checkpoints of {options.folder}", title_justify="left")
     for name in ("step", "written (UTC)", "files", "bytes", "leaves", "mesh", "numbers", "state"):
         right = name in ("step", "files", "bytes", "leaves")
-        table.add_column(name, justify="right" if right else "left")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
     broken = 0
     for path in found:
         try:
@@ -102,9 +112,9 @@ def _list(options: argparse.Namespace, console: Console) -> int:
                 quick_check(path, record)
         except StateError as error:
             broken += 1
-            table.add_row(_step_of(path), *[""] * 6, f"[red]{error.what}")
+            table.add_row(name_of(path), *[""] * 6, f"[red]{error.what}")
         else:
-            table.add_row(_step_of(path), *_row(record), "[green]whole")
+            table.add_row(name_of(path), *_row(record), "[green]whole")
     text = table if found else f"no checkpoints in {options.folder}"
     console.print(text, highlight=False, soft_wrap=not found)
     return DAMAGED if broken else OK

@@ -26,6 +26,7 @@ from tfn._support.files import unique
 from tfn.errors import DamagedError, StateError
 from tfn.extend import PathLike, parsing, replacing
 from tfn.nn import fields, safetensors
+from tfn.nn.store.trees import tiled
 
 FORMAT, VERSION = "tfn checkpoint", 1
 NAME = "manifest.json"
@@ -327,14 +328,9 @@ def check(manifest: Manifest) -> None:
         if entry.mesh is not None:
             manifest.meshes[entry.mesh]
         for piece in entry.pieces:
-            ends = [a + n for a, n in zip(piece.start, piece.shape, strict=True)]
-            if any(end > n for end, n in zip(ends, entry.shape, strict=True)):
-                raise ValueError(f"a piece of {name} lies beyond its end: {piece}")
             manifest.files[piece.file]
-        starts = {piece.start for piece in entry.pieces}
-        found = sum(prod(piece.shape) for piece in entry.pieces)
-        if found != prod(entry.shape) or len(starts) != len(entry.pieces):
-            raise ValueError(f"the pieces of {name} do not make it up")
+        if not tiled(entry.shape, [(piece.start, piece.shape) for piece in entry.pieces]):
+            raise ValueError(f"the pieces of {name} do not make it up, or overlap")
     for name, (shape, words) in manifest.keys.items():
         if prod(shape) != len(words) or any(word >> 32 for word in words):
             raise ValueError(f"{name} is no random key")

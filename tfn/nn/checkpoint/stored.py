@@ -171,13 +171,21 @@ def steps_of(folder: PathLike, store: Any = None, age_seconds: float = AGE_SECON
         folder: of the run, or its name in the store.
         store: a store, or its folder; None if there is none, or `folder` leads into it.
         age_seconds: as of `InStore`.
+
+    Raises:
+        ArgumentError: if `folder` is that of a store.
     """
     if store is not None:
         store = store if isinstance(store, Store) else Store(store)
         return InStore(store, os.fspath(folder), age_seconds)
     found = located(folder)
-    if found is None or not found[1]:
+    if found is None:
         return InFolder(folder)
+    if not found[1]:
+        raise ArgumentError(
+            f"{os.fspath(folder)} is a store, and holds runs by name",
+            hint="name one in it: store/run",
+        )
     return InStore(Store(found[0], create=False), found[1], age_seconds)
 
 

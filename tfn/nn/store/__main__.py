@@ -32,7 +32,7 @@ from tfn.nn.store import upkeep
 from tfn.nn.store.repository import TOKEN, Store
 from tfn.nn.store.server import serve
 
-OK, DAMAGED, WRONG = 0, 1, 2
+OK, DAMAGED, WRONG, INTERRUPTED = 0, 1, 2, 130
 """Values of the exit status."""
 PAGE = 1000
 """Names that are listed if nothing else is said."""
@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         store = Store(options.store, create=options.command == "put")
         status: int = COMMANDS[options.command][1](store, options, console)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except (TfnError, OSError) as error:
         errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return DAMAGED if isinstance(error, DamagedError) else WRONG
@@ -80,7 +82,7 @@ def _ls(store: Store, options: argparse.Namespace, console: Console) -> int:
 def _du(store: Store, options: argparse.Namespace, console: Console) -> int:
     table = Table()
     for name in ("name", "bytes of arrays", "of blocks", "of its own"):
-        table.add_column(name, justify="left" if name == "name" else "right")
+        table.add_column(name, justify="left" if name == "name" else "right", overflow="fold")
     for row in upkeep.du(store, options.prefix):
         table.add_row(row.name or "all", *[f"{n:,}" for n in row[1:]])
     console.print(table)
@@ -104,6 +106,12 @@ def _pin(store: Store, options: argparse.Namespace, console: Console) -> int:
 
 
 def _delete(store: Store, options: argparse.Namespace, console: Console) -> int:
+    try:
+        if store.ref(options.name) is None:
+            raise FileNotFoundError(f"the store has no {options.name}; see ls")
+    except DamagedError:
+        errors = Console(stderr=True)
+        errors.print(f"{options.name} was damaged", markup=False, highlight=False, soft_wrap=True)
     store.delete(options.name)
     return OK
 

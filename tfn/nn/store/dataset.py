@@ -150,9 +150,9 @@ class Stored:
                 except (OSError, ValueError):  # it is not there, or empty
                     continue
                 own = bytes.fromhex(block.digest)
-                if len(data) == block.size_bytes and own in self._verified:
-                    return data
-                if digest(data) == block.digest:
+                if len(data) != block.size_bytes:
+                    continue
+                if own in self._verified or digest(data) == block.digest:
                     self._verified.add(own)
                     return data
         return None

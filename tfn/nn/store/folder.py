@@ -212,7 +212,14 @@ class Folder:
         """Wait until the names of all files that were written are on the disk."""
         with self._syncing:
             while self._unsynced:
-                sync_folder(self._unsynced.pop())
+                folder = self._unsynced.pop()
+                try:
+                    sync_folder(folder)
+                except FileNotFoundError:
+                    raise
+                except OSError:  # of another thread's names, too, which it must not take as synced
+                    self._unsynced.add(folder)
+                    raise
 
     @contextmanager
     def lock(self, *, exclusive: bool = False) -> Iterator[None]:

@@ -17,7 +17,8 @@ from urllib.parse import quote, urlsplit
 from tfn.errors import ArgumentError
 from tfn.nn.store.folder import CONFIG, Item
 
-TIMEOUT_SECONDS = 20.0
+CONNECT_SECONDS, TIMEOUT_SECONDS = 3.0, 20.0
+"""To reach a host, and for each part of its answer, which may wait for a disk."""
 LOST_SECONDS = 15.0
 """A host that did not answer is not asked again for so long: each block has other copies."""
 MOST_IDLE = 4  # connections: as many as blocks are read beside each other
@@ -100,6 +101,7 @@ class Remote:
             status, body = self._sent(method, path, data, headers or {})
         except (OSError, http.client.HTTPException) as error:
             self._lost_until = time.monotonic() + LOST_SECONDS
+            self.close()
             raise ConnectionError(f"{self.address} does not answer: {error!r}") from error
         if status == 404:
             raise FileNotFoundError(f"{self.address}/{path}")
@@ -114,15 +116,17 @@ class Remote:
     ) -> tuple[int, bytearray]:
         if self._token:
             headers = headers | {"Authorization": f"Bearer {self._token}"}
-        fresh = not self._idle
-        connection = self._opened() if fresh else self._idle.pop()
+        try:
+            connection, fresh = self._idle.pop(), False  # of threads, one gets it
+        except IndexError:
+            connection, fresh = self._opened(), True
         try:
             connection.request(method, f"{self._parts.path.rstrip('/')}/{path}", data, headers)
             answer = connection.getresponse()
             body = bytearray(answer.read())
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException) as error:
             connection.close()
-            if fresh:
+            if fresh or isinstance(error, TimeoutError):
                 raise
             return self._sent(method, path, data, headers)  # the server had closed it meanwhile
         if not answer.will_close and len(self._idle) < MOST_IDLE:
@@ -133,13 +137,17 @@ class Remote:
 
     def _opened(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
-        if self._parts.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
-        return http.client.HTTPSConnection(host, port, timeout=self._timeout_s)
+        secure = self._parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(host, port, timeout=min(CONNECT_SECONDS, self._timeout_s))
+        connection.connect()
+        connection.sock.settimeout(self._timeout_s)
+        return connection
 
     def close(self) -> None:
         """Close connections that wait for the next request."""
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     __del__ = close

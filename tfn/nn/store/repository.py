@@ -9,7 +9,6 @@ in another run, costs a line of a tree.
 from __future__ import annotations
 
 import heapq
-import itertools
 import os
 import time
 import warnings
@@ -27,7 +26,7 @@ from tfn._support.background import Background
 from tfn.errors import ArgumentError, DamagedError, StateError
 from tfn.extend import PathLike, integer
 from tfn.nn import safetensors
-from tfn.nn.store.folder import CONFIG, REFS, Folder, Place
+from tfn.nn.store.folder import CONFIG, REFS, Folder, Item, Place
 from tfn.nn.store.hashing import digest
 from tfn.nn.store.placement import ranking
 from tfn.nn.store.remote import Remote
@@ -93,19 +92,21 @@ class Store:
         self._short = False
         self.mends = True
         known, copies = self._known(given)
+        wanted = copies if replicas is None else replicas
+        self.replicas = integer("Store", "replicas", wanted, 1)
+        count = len({*given, *known.values()} if one else {*given})
+        if self.replicas > count:
+            raise ArgumentError(
+                "copies of a block lie on different places",
+                got=f"replicas={self.replicas}, {count} places",
+                hint="name as many folders or URLs",
+            )
         found = [self._place(address, known, create) for address in given]
         if one:
             own = {place.id for place in found}
             rest = [(name, at) for name, at in known.items() if name not in own]
             found += [self._place(at, {name: at}, False) for name, at in rest]
         self.places: list[Place] = found
-        self.replicas = integer("Store", "replicas", replicas or copies, 1)
-        if not found or self.replicas > len(found):
-            raise ArgumentError(
-                "copies of a block lie on different places",
-                got=f"replicas={self.replicas}, {len(found)} places",
-                hint="name as many folders or URLs",
-            )
         names = {place.id: place.address for place in found}
         if names != known or self.replicas != copies:
             for folder in self.folders():
@@ -242,7 +243,7 @@ class Store:
                 data = place.read(block.path)
             except OSError:
                 continue
-            if digest(data) == block.digest:
+            if len(data) == block.size_bytes and digest(data) == block.digest:
                 return data, damaged
             damaged.append(place)
         return None, damaged
@@ -353,7 +354,7 @@ class Store:
         """
         block = self.put_block(encode(tree))
         self.sync()
-        self._set(name, Ref(block, 0, self._pinned(name)))
+        self._set(name, block)
         return block.digest
 
     def get(self, name: str) -> dict[str, Data]:
@@ -421,23 +422,36 @@ class Store:
     def _decoded(self, block: Block) -> Tree:
         return decode(self._part(block, 0), f"the tree {block.digest[:16]}")
 
-    def ref(self, name: str) -> Ref | None:
+    def ref(self, name: str, *, strict: bool = False) -> Ref | None:
         """The record of a name: the newest of its copies; None if there is none.
+
+        Args:
+            name: the name.
+            strict: whether all places that may have a copy must answer.
 
         Raises:
             DamagedError: if all copies are damaged.
+            OSError: if a place does not answer, and `strict`.
         """
+        newest = self._newest(name, strict)
+        return None if newest is None or newest.tree is None else newest
+
+    def _newest(self, name: str, strict: bool = False) -> Ref | None:
+        """The newest record of a name, which may be that it was deleted."""
         path, found, broken = f"{REFS}/{name}", list[Ref](), list[tuple[Place, DamagedError]]()
         ranked = self.ranked(digest(name.encode()))
         for i, place in enumerate(ranked):
-            if i >= max(self.replicas, REF_COPIES) and found:
+            if i >= max(self.replicas, REF_COPIES) and found and not strict:
                 break
             try:
                 found.append(Ref.decoded(place.read(path), f"{place.address}/{path}"))
             except DamagedError as error:
                 broken.append((place, error))
-            except OSError:
+            except FileNotFoundError:
                 continue
+            except OSError:
+                if strict:
+                    raise
         if broken and not found:
             raise broken[0][1]
         newest = max(found, key=lambda ref: ref.time_ns, default=None)
@@ -446,14 +460,18 @@ class Store:
                 warnings.warn(f"{reason.what}; it is mended", stacklevel=3)
                 with suppress(OSError):
                     place.write(path, newest.encoded(), replace=True)
-        return None if newest is None or newest.tree is None else newest
+        return newest
 
-    def _pinned(self, name: str) -> bool:
-        found = self.ref(name)
-        return found is not None and found.pinned
-
-    def _set(self, name: str, ref: Ref) -> None:
-        ref = ref._replace(time_ns=time.time_ns())
+    def _set(self, name: str, tree: Block | None, pinned: bool | None = None) -> None:
+        """Let a name refer to a tree, or to none; it stays pinned or not if `pinned` is None."""
+        before = None
+        with suppress(DamagedError):  # what it was is lost
+            before = self._newest(name)
+        now = time.time_ns()
+        if before is not None:  # the clock of another host may be ahead
+            now = max(now, before.time_ns + 1)
+            pinned = before.pinned if pinned is None else pinned
+        ref = Ref(tree, now, bool(pinned))
         key, copies = digest(name.encode()), max(self.replicas, REF_COPIES)
         self._spread(f"{REFS}/{name}", key, ref.encoded(), copies, replace=True)
         self.sync()
@@ -467,7 +485,8 @@ class Store:
         found = self.ref(name)
         if found is None:
             raise StateError(f"the store has no {name}", hint="see ls")
-        self._set(name, found._replace(pinned=pinned))
+        with self.writing():
+            self._set(name, found.tree, pinned)
 
     def delete(self, name: str) -> None:
         """Deletes a name, if there is one; `gc` then deletes blocks to which none refers.
@@ -475,16 +494,28 @@ class Store:
         Raises:
             StateError: if it is pinned.
         """
-        found = self.ref(name)
-        if found is not None and found.pinned:
-            raise StateError(f"{name} is pinned", hint="pin(name, False), or the command unpin")
+        try:
+            found = self.ref(name)
+            if found is None:
+                return
+            if found.pinned:
+                raise StateError(f"{name} is pinned", hint="pin(name, False), or the command unpin")
+        except DamagedError:
+            pass  # it refers to nothing
         if len(self.places) == 1 and isinstance(self.places[0], Folder):
             self.places[0].delete(f"{REFS}/{name}")
-        elif found is not None:  # a copy that is away now must not come back later
-            self._set(name, Ref(None, 0, False))
+            return
+        with self.writing():  # a copy that is away now must not come back later
+            self._set(name, None, False)
 
     def ls(self, prefix: str = "", *, after: str = "", limit: int | None = None) -> list[str]:
-        """Names, in their order: those that begin so, after one, and not more than so many."""
+        """Names, in their order: those that begin so, after one, and not more than so many.
+
+        Raises:
+            ArgumentError: for a limit below 1.
+        """
+        if limit is not None:
+            integer("ls", "limit", limit, 1)
         found: list[str] = []
         for name, _ in self.refs(prefix, after):
             if limit is not None and len(found) >= limit:
@@ -493,43 +524,54 @@ class Store:
         return found
 
     def refs(
-        self, prefix: str = "", after: str = "", broken: set[str] | None = None
+        self,
+        prefix: str = "",
+        after: str = "",
+        broken: set[str] | None = None,
+        *,
+        strict: bool = False,
+        deleted: bool = False,
     ) -> Iterator[tuple[str, Ref]]:
-        """Names and what they refer to, in the order of names; deleted ones are left out.
+        """Names and what they refer to, in the order of names.
 
         Args:
             prefix: of the names.
             after: a name that they follow.
             broken: gets names all of whose copies are damaged.
+            strict: whether all places must answer, to the end.
+            deleted: whether names that were deleted are among them.
 
         Raises:
-            OSError: if no place can be asked.
+            OSError: if no place can be asked, or one, and `strict`.
             DamagedError: for a damaged name, if there is no `broken`.
         """
         begin = f"{REFS}/{max(after, prefix[:-1])}"
-        lists, errors = [], []
-        for place in self.places:
-            items = place.items(REFS, begin)
+        errors: list[OSError] = []
+
+        def listed(place: Place) -> Iterator[Item]:
             try:
-                lists.append(itertools.chain([*itertools.islice(items, 1)], items))
-            except OSError as error:
+                yield from place.items(REFS, begin)
+            except OSError as error:  # the others have copies
                 errors.append(error)
-        if errors and not lists:
-            raise errors[-1]
+                if strict or len(errors) == len(self.places):
+                    raise
+
         last = ""
-        for item in heapq.merge(*lists):
+        for item in heapq.merge(*map(listed, self.places)):
             name = item.path.removeprefix(f"{REFS}/")
+            if name > prefix and not name.startswith(prefix):
+                break
             if name == last or not name.startswith(prefix) or name <= after:
                 continue
             last = name
             try:
-                ref = self.ref(name)
+                ref = self._newest(name, strict)
             except DamagedError:
                 if broken is None:
                     raise
                 broken.add(name)
                 continue
-            if ref is not None:
+            if ref is not None and (deleted or ref.tree is not None):
                 yield name, ref
 
 

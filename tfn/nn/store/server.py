@@ -1,6 +1,7 @@
 """A server of a folder of a store: files, new blocks and names, lists; with a token.
 
-What comes in is compared with its name, which is its digest, before it is written.
+What comes in is compared with its name, which is its digest, before it is written.  A connection
+that says nothing, or too slowly, is closed; if there are too many, it is the first to go.
 """
 
 from __future__ import annotations
@@ -8,6 +9,10 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import socket
+import sys
+import threading
+import time
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
@@ -15,17 +20,20 @@ from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tfn.errors import DamagedError, SecurityError
+from tfn.errors import ArgumentError, DamagedError, SecurityError
 from tfn.extend import PathLike
 from tfn.nn.store.folder import CONFIG, SAFE, Folder
 from tfn.nn.store.hashing import digest
 from tfn.nn.store.remote import LISTED
 from tfn.nn.store.trees import Ref
 
-MOST_BYTES = 1 << 30
-"""The longest body of a request: a tree of ten million blocks."""
-IDLE_SECONDS = 60  # before a connection is closed
-LOCAL = ("127.0.0.1", "::1", "localhost")
+MOST_BYTES, MOST_REF_BYTES = 1 << 30, 1 << 12
+"""The longest body of a request: a tree of ten million blocks; a name."""
+MOST_CONNECTIONS = 256
+IDLE_SECONDS = 60.0
+"""A client has so long to send the next request, or to take the next part of an answer."""
+SLOWEST_BYTES_PER_SECOND = 1 << 16
+"""A body gets time in addition, for its length at this rate."""
 
 
 def serve(
@@ -41,6 +49,7 @@ def serve(
 
     Raises:
         SecurityError: for an address of other machines without a token.
+        ArgumentError: for a port that is none.
         FileNotFoundError: if the folder is no store.
 
     Example:
@@ -52,25 +61,92 @@ def serve(
         ...         server.server_address[0]
         '127.0.0.1'
     """
-    if host not in LOCAL and not token:
+    if not token and host != "localhost" and not (_is_address(host) and _is_local(host)):
         raise SecurityError(
             "a server for other machines needs a token", got=host, hint="serve(..., token=...)"
         )
-    store = Folder(folder)
+    if not 0 <= port < 1 << 16:
+        raise ArgumentError("a port is a number below 65,536", got=str(port), hint="0 for any")
+    store, clients = Folder(folder), _Clients()
     store.config()
-    server = ThreadingHTTPServer((host, port), partial(_handler, store, token))
-    server.daemon_threads = True
+
+    def process_request(server: Any, client: Any, address: Any) -> None:
+        clients.begin(client)
+        ThreadingHTTPServer.process_request(server, client, address)
+
+    def shutdown_request(server: Any, client: Any) -> None:
+        clients.end(client)
+        ThreadingHTTPServer.shutdown_request(server, client)
+
+    def handle_error(server: Any, client: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):  # the client went away
+            ThreadingHTTPServer.handle_error(server, client, address)
+
+    own = {
+        "process_request": process_request,
+        "shutdown_request": shutdown_request,
+        "handle_error": handle_error,
+        "service_actions": lambda _: clients.close_late(),
+        "address_family": socket.AF_INET6 if ":" in host else socket.AF_INET,
+        "request_queue_size": MOST_CONNECTIONS,
+        "daemon_threads": True,
+    }
+    kind = type("Server", (ThreadingHTTPServer,), own)  # as `http.server` asks
+    server: ThreadingHTTPServer = kind((host, port), partial(_handler, store, token, clients))
     return server
 
 
-def _handler(folder: Folder, token: str, *arguments: Any) -> Any:
+class _Clients:
+    """Open connections, and until when each may keep the server waiting."""
+
+    def __init__(self) -> None:
+        self._until: dict[Any, float] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, client: Any) -> None:
+        """Note a connection; if there are too many, close the one that waits since the longest."""
+        with self._lock:
+            if len(self._until) >= MOST_CONNECTIONS:
+                self._close(min(self._until, key=lambda other: self._until[other]))
+            self._until[client] = time.monotonic() + IDLE_SECONDS
+
+    def more(self, client: Any, size_bytes: int = 0) -> None:
+        """Give a connection time to send or to take so many bytes."""
+        with self._lock:
+            if client in self._until:
+                seconds = IDLE_SECONDS + size_bytes / SLOWEST_BYTES_PER_SECOND
+                self._until[client] = time.monotonic() + seconds
+
+    def end(self, client: Any) -> None:
+        """Forget a connection."""
+        with self._lock:
+            self._until.pop(client, None)
+
+    def close_late(self) -> None:
+        """Close connections whose time is up."""
+        with self._lock:
+            now = time.monotonic()
+            for client in [client for client, until in self._until.items() if until < now]:
+                self._close(client)
+
+    def _close(self, client: Any) -> None:
+        """Wake its thread, which closes it."""
+        del self._until[client]
+        try:
+            client.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it is closed
+
+
+def _handler(folder: Folder, token: str, clients: _Clients, *arguments: Any) -> Any:
     """Answer the requests of a connection: methods of a class made here, as `http.server` asks."""
     methods = {
-        f"do_{verb}": lambda self, answer=answer: _answered(self, folder, token, answer)
+        f"do_{verb}": lambda self, answer=answer: _answered(self, folder, token, clients, answer)
         for verb, answer in (("GET", _get), ("HEAD", _head), ("PUT", _put))
     }
     settings = {
         "log_message": lambda *_: None,
+        "version_string": lambda _: "tfn",
         "protocol_version": "HTTP/1.1",
         "timeout": IDLE_SECONDS,
         "disable_nagle_algorithm": True,  # or else a body waits 40 ms for its header
@@ -78,51 +154,81 @@ def _handler(folder: Folder, token: str, *arguments: Any) -> Any:
     return type("Handler", (BaseHTTPRequestHandler,), methods | settings)(*arguments)
 
 
-def _answered(request: Any, folder: Folder, token: str, answer: Any) -> None:
-    said = request.headers.get("Content-Length") or "0"
-    given = request.headers.get("Authorization", "")
-    length = int(said) if said.isascii() and said.isdigit() and len(said) < 20 else -1
-    if not 0 <= length <= MOST_BYTES:
-        request.close_connection = True
-        return _send(request, 400 if length < 0 else 413)
-    if not token and not _is_address(request.headers.get("Host", "")):
-        request.close_connection = True
-        return _send(request, 403)
-    if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
-        request.close_connection = True  # what it sends is not read
-        return _send(request, 401)
-    try:
-        status, body = answer(request, folder, length)
-    except FileNotFoundError:
-        status, body = 404, b""
-    except (OSError, DamagedError) as error:
-        status, body = 507, str(error).encode()
-    _send(request, status, body)
-
-
-def _is_address(host: str) -> bool:
-    """Whether a request names this machine as no page of another site can (DNS rebinding)."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    try:
-        ip_address(name.strip("[]"))
-    except ValueError:
-        return name == "localhost"
-    return True
-
-
-def _send(request: Any, status: int, body: Any = b"") -> None:
+def _answered(request: Any, folder: Folder, token: str, clients: _Clients, answer: Any) -> None:
+    status, length = _refused(request, token)
+    body: Any = b""
+    if not status:
+        clients.more(request.connection, length)
+        try:
+            status, body = answer(request, folder, length)
+        except FileNotFoundError:
+            status = 404
+        except (OSError, DamagedError) as error:
+            status, body = 507, str(error).encode()
+    if status >= 400 and (status != 404 or length):
+        request.close_connection = True  # what it sends may not have been read
+    clients.more(request.connection, len(body))
     request.send_response(status)
     request.send_header("Content-Length", str(len(body)))
+    request.send_header("X-Content-Type-Options", "nosniff")
+    if request.close_connection:
+        request.send_header("Connection", "close")
     request.end_headers()
     if request.command != "HEAD":
         request.wfile.write(body)
+    clients.more(request.connection)
+
+
+def _refused(request: Any, token: str) -> tuple[int, int]:
+    """The status of a request that is not answered, or 0; and the length of its body."""
+    said = request.headers.get_all("Content-Length", ["0"])
+    number = said[0] if len(said) == 1 and "Transfer-Encoding" not in request.headers else ""
+    length = int(number) if number.isascii() and number.isdigit() and len(number) < 20 else -1
+    given = request.headers.get("Authorization", "")
+    if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+        return 401, 0
+    if not token and not _is_own(request.headers):
+        return 403, 0
+    if length < 0 or (length and request.command != "PUT"):
+        return 400, 0
+    return (413, 0) if length > MOST_BYTES else (0, length)
+
+
+def _is_own(headers: Any) -> bool:
+    """Whether a request is none of a page of another site.
+
+    Its origin tells, or the name that it gave this machine (DNS rebinding).
+    """
+    host = headers.get("Host", "")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    site = headers.get("Sec-Fetch-Site", "none")
+    return (
+        (_is_address(name.strip("[]")) or name.lower() == "localhost")
+        and headers.get("Origin", f"http://{host}") == f"http://{host}"
+        and site in ("none", "same-origin")
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_local(address: str) -> bool:
+    return ip_address(address).is_loopback
 
 
 Answer = tuple[int, Any]
 
 
 def _get(request: Any, folder: Folder, length: int) -> Answer:
-    parts = urlsplit(request.path)
+    try:
+        parts = urlsplit(request.path)
+    except ValueError:
+        return 400, b""
     path = parts.path.lstrip("/")
     if path in ("list/blocks", "list/refs"):
         after = parse_qs(parts.query).get("after", [""])[0]
@@ -134,20 +240,26 @@ def _get(request: Any, folder: Folder, length: int) -> Answer:
 
 def _head(request: Any, folder: Folder, length: int) -> Answer:
     path, wanted = request.path.lstrip("/"), request.headers.get("X-Size", "")
-    if not SAFE.fullmatch(path) or wanted != str((folder.root / path).stat().st_size):
-        return 404, b""
-    os.utime(folder.root / path)  # garbage that was asked for is none
+    with folder.lock():  # a collection of garbage may be about to delete it
+        if not SAFE.fullmatch(path) or wanted != str((folder.root / path).stat().st_size):
+            return 404, b""
+        os.utime(folder.root / path)  # garbage that was asked for is none
     return 200, b""
 
 
 def _put(request: Any, folder: Folder, length: int) -> Answer:
-    path, data = request.path.lstrip("/"), request.rfile.read(length)
-    if not SAFE.fullmatch(path) or path == CONFIG or len(data) != length:
+    path = request.path.lstrip("/")
+    is_ref = path.startswith("refs/")
+    if not SAFE.fullmatch(path) or path == CONFIG or (is_ref and length > MOST_REF_BYTES):
         return 400, b""
-    if path.startswith("refs/"):
+    data = request.rfile.read(length)
+    if len(data) != length:
+        return 400, b""
+    if is_ref:
         Ref.decoded(data, path)
     elif digest(data) != path[-64:]:
         return 422, b"another digest than its name"
-    folder.write(path, data, replace=True)
-    folder.sync()
+    with folder.lock():
+        folder.write(path, data, replace=True)
+        folder.sync()
     return 201, b""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -124,17 +124,35 @@ def _leaf(dtype: Any, shape: Any, sharding: Any, parts: Any) -> Leaf:
     if len(leaf.shape) > safetensors.RANK_LIMIT:
         raise ValueError(f"{len(leaf.shape)} axes")
     for part in leaf.parts:
-        ends = [a + n for a, n in zip(part.start, part.shape, strict=True)]
-        inside = all(end <= n for end, n in zip(ends, leaf.shape, strict=True))
         held = sum(block.size_bytes for block in part.blocks)
-        if not inside or held < part.offset + prod(part.shape) * itemsize:
-            raise ValueError(f"a part that is not in its array, or not in its blocks: {part[:3]}")
-    starts = {part.start for part in leaf.parts}
-    if sum(prod(part.shape) for part in leaf.parts) != prod(leaf.shape):
-        raise ValueError("parts that do not make up their array")
-    if len(starts) != len(leaf.parts):
-        raise ValueError("parts that overlap")
+        if held < part.offset + prod(part.shape) * itemsize:
+            raise ValueError(f"a part that is not in its blocks: {part[:3]}")
+    if not tiled(leaf.shape, [(part.start, part.shape) for part in leaf.parts]):
+        raise ValueError("parts that do not make up their array, or overlap")
     return leaf
+
+
+def tiled(shape: Shape, boxes: Sequence[tuple[Shape, Shape]]) -> bool:
+    """Whether boxes, by their starts and shapes, have each element of an array exactly once.
+
+    Example:
+        >>> tiled((4,), [((0,), (3,)), ((3,), (1,))]), tiled((4,), [((0,), (3,)), ((1,), (1,))])
+        (True, False)
+    """
+    full = sorted(box for box in boxes if 0 not in box[1])
+    ends = [tuple([a + n for a, n in zip(*box, strict=True)]) for box in full]
+    inside = all(end <= n for row in ends for end, n in zip(row, shape, strict=True))
+    if not inside or sum(prod(size) for _, size in full) != prod(shape):
+        return False
+    for i, ((low, _), high) in enumerate(zip(full, ends, strict=True)):
+        for j in range(i + 1, len(full)):
+            start, end = full[j][0], ends[j]
+            if start[:1] >= high[:1]:  # so do all that follow
+                break
+            rows = zip(low, high, start, end, strict=True)
+            if all(a < d and c < b for a, b, c, d in rows):
+                return False
+    return True
 
 
 def _part(start: Any, shape: Any, offset: Any, blocks: Any) -> Part:

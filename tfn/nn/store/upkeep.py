@@ -9,15 +9,17 @@ when a host has come or gone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn.errors import DamagedError, StateError
+from tfn.errors import ArgumentError, DamagedError, StateError
 from tfn.nn.store.folder import BLOCKS, REFS, Folder, Item, Place
 from tfn.nn.store.hashing import digest
+from tfn.nn.store.placement import U64
 from tfn.nn.store.repository import REF_COPIES, Store
 from tfn.nn.store.trees import Block, Ref, Tree
 
@@ -33,7 +35,8 @@ class Damage(NamedTuple):
 
     Attributes:
         file: which one it is.
-        what: "damaged", "missing", or "misplaced": a copy that belongs to other places now.
+        what: "damaged", "missing", "old", as of a name on a host that was away, or "misplaced": a
+            copy that belongs to other places now.
         holds: the names, the arrays and the bytes of their parts that are in it.
         mended: whether all is well again.
     """
@@ -120,13 +123,13 @@ def _blocks(
 ) -> Iterator[tuple[str, str, str, bool]]:
     """Digests, files, what is wrong with them, and whether they are mended."""
     done = size = 0
-    seen: set[bytes] = set()
+    seen = array("Q")
     for place, item in _items(store, BLOCKS):
         name, path = item.path[-64:], item.path
         done, size = done + 1, size + item.size_bytes
         if progress is not None:
             progress(done, size)
-        seen.add(bytes.fromhex(name))
+        seen.append(int(name[:16], 16))
         ranked = store.ranked(name)
         data = _read(place, path)
         if data is None:
@@ -149,13 +152,18 @@ def _blocks(
             if isinstance(place, Folder) and not dry_run:
                 place.delete(path)
             yield name, f"{place.address}/{path}", "misplaced", moved
-    lost = {}
+    known, lost = np.unique(np.frombuffer(seen, np.uint64)), dict[str, str]()
     for _, tree, own in _trees(store, set()):
-        for block in (own, *(tree.blocks() if tree else ())):
-            if bytes.fromhex(block.digest) not in seen:
-                lost[block.digest] = block.path
+        blocks = own, *(tree.blocks() if tree else ())
+        there = np.isin(_heads(blocks), known, kind="sort")
+        lost |= {blocks[i].digest: blocks[i].path for i in np.flatnonzero(~there)}
     for name, path in lost.items():
         yield name, path, "missing", False
+
+
+def _heads(blocks: Sequence[Block]) -> U64:
+    """The first 64 bits of digests: all that memory holds of the blocks of a store."""
+    return np.array([int(block.digest[:16], 16) for block in blocks], np.uint64)
 
 
 def _items(store: Store, kind: str) -> Iterator[tuple[Place, Item]]:
@@ -196,9 +204,11 @@ def _write(place: Place, path: str, data: Any) -> bool:
     return True
 
 
-def _trees(store: Store, broken: set[str]) -> Iterator[tuple[str, Tree | None, Block]]:
+def _trees(
+    store: Store, broken: set[str], prefix: str = "", *, strict: bool = False
+) -> Iterator[tuple[str, Tree | None, Block]]:
     """Names, their trees, and the blocks of these; those that cannot be read are told."""
-    for name, ref in store.refs(broken=broken):
+    for name, ref in store.refs(prefix, broken=broken, strict=strict):
         assert ref.tree is not None
         try:
             yield name, store.tree(name), ref.tree
@@ -220,13 +230,14 @@ def _names(store: Store, dry_run: bool) -> list[Damage]:
                 mended = _write(place, item.path, newest.encoded())
             file = f"{place.address}/{item.path}"
             found[file] = Damage(file, "damaged", (name,), mended)
-    for name, ref in store.refs(broken=set()):
+    for name, ref in store.refs(broken=set(), deleted=True):
         path = f"{REFS}/{name}"
         for place in store.ranked(digest(name.encode()))[: max(store.replicas, REF_COPIES)]:
-            file = f"{place.address}/{path}"
-            if _read(place, path) != ref.encoded() and file not in found:
+            file, raw = f"{place.address}/{path}", _read(place, path)
+            wanted = raw is not None or ref.tree is not None
+            if wanted and raw != ref.encoded() and file not in found:
                 mended = not dry_run and _write(place, path, ref.encoded())
-                found[file] = Damage(file, "missing", (name,), mended)
+                found[file] = Damage(file, "missing" if raw is None else "old", (name,), mended)
     return [*found.values()]
 
 
@@ -249,6 +260,7 @@ def gc(store: Store, *, age_seconds: float = DAY_SECONDS, dry_run: bool = False)
         How many blocks, and how many bytes.
 
     Raises:
+        ArgumentError: for an age below 0.
         StateError: if a run is saving, or a tree or a place cannot be read: what it refers to is
             not known.
 
@@ -260,6 +272,10 @@ def gc(store: Store, *, age_seconds: float = DAY_SECONDS, dry_run: bool = False)
         >>> gc(store), gc(store, age_seconds=0)
         ((0, 0), (2, 296))
     """
+    if age_seconds < 0:
+        raise ArgumentError(
+            "garbage has an age", got=f"age_seconds={age_seconds}", hint="0 or more"
+        )
     count = size = 0
     with ExitStack() as stack:
         for folder in store.folders():
@@ -277,25 +293,39 @@ def gc(store: Store, *, age_seconds: float = DAY_SECONDS, dry_run: bool = False)
                         folder.delete(item.path)
             if not dry_run:
                 size += folder.sweep(age_seconds)
+                if len(store.places) > 1:
+                    _forget(store, folder, age_seconds)
     return count, size
 
 
-def _used(store: Store) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def _forget(store: Store, folder: Folder, age_seconds: float) -> None:
+    """Delete records that names were deleted, where no place has such a name any more."""
+    for item in folder.items(REFS):
+        old = item.used <= time.time() - age_seconds
+        if old and all(_deleted(place, item.path) for place in store.places):
+            folder.delete(item.path)
+
+
+def _deleted(place: Place, path: str) -> bool:
+    """Whether a place surely has no name, or a record that it was deleted."""
+    try:
+        ref = _ref(place.read(path))
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return ref is not None and ref.tree is None
+
+
+def _used(store: Store) -> U64:
     """The first 64 bits of digests of blocks in use, in order: two that agree are both kept."""
-    for place in store.places:
-        try:
-            next(place.items(REFS), None)
-        except OSError as error:
-            raise StateError(
-                f"{place.address} cannot be asked for names",
-                got=str(error),
-                hint="it may have some",
-            ) from error
     broken: set[str] = set()
     used = [np.zeros(0, np.uint64)]
-    for _, tree, own in _trees(store, broken):
-        names = [own.digest, *[block.digest for block in (tree.blocks() if tree else ())]]
-        used.append(np.array([int(name[:16], 16) for name in names], np.uint64))
+    try:
+        for _, tree, own in _trees(store, broken, strict=True):
+            used.append(_heads([own, *(tree.blocks() if tree else ())]))
+    except OSError as error:
+        raise StateError(
+            "a place cannot be asked for names", got=str(error), hint="it may have some"
+        ) from error
     if broken:
         raise StateError(
             "trees that cannot be read may refer to any block",
@@ -323,8 +353,8 @@ def du(store: Store, prefix: str = "") -> list[Usage]:
     rows: list[Usage] = []
     owners: dict[str, int] = {}  # the number of the name, or -1 for several
     sizes: dict[str, int] = {}
-    for name, tree, _ in _trees(store, set()):
-        if tree is None or not name.startswith(prefix):
+    for name, tree, _ in _trees(store, set(), prefix):
+        if tree is None:
             continue
         blocks = {*tree.blocks()}
         for block in blocks:
