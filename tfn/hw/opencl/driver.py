@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any
 
 from tfn.errors import DeviceError
-from tfn.extend import Grid, Op, Target, frozen
-from tfn.hw.driven import driver_package, refusal
+from tfn.extend import Grid, Op, Target, driven, frozen
 
 HINT = "pip install 'tfn[opencl]' brings pyopencl, and pocl, a driver for processors"
 OLD = (
@@ -32,7 +31,7 @@ def package() -> Any:
     Raises:
         DeviceError: if it is not installed, or cannot be loaded.
     """
-    return driver_package("opencl", "pyopencl", HINT)
+    return driven.driver_package("opencl", "pyopencl", HINT)
 
 
 @frozen
@@ -61,7 +60,7 @@ class Driver:
 
 def available() -> str:
     """The reason why no OpenCL device can be used here; empty if one can."""
-    return refusal(driver)
+    return driven.refusal(driver)
 
 
 @cache

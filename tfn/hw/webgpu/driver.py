@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfn.errors import DeviceError
-from tfn.extend import Grid, Op, Target, frozen
-from tfn.hw.driven import driver_package, refusal
+from tfn.extend import Grid, Op, Target, driven, frozen
 from tfn.hw.webgpu.wgsl import LACKS
 
 HINT = (
@@ -55,7 +54,7 @@ def package() -> Any:
     Raises:
         DeviceError: if it is not installed, or cannot be loaded.
     """
-    return driver_package("webgpu", "wgpu", HINT)
+    return driven.driver_package("webgpu", "wgpu", HINT)
 
 
 @frozen
@@ -79,7 +78,7 @@ class Driver:
 
 def available() -> str:
     """The reason why no WebGPU device can be used here; empty if one can."""
-    return refusal(driver)
+    return driven.refusal(driver)
 
 
 @cache
