@@ -203,6 +203,8 @@ def test_adopting_shares_or_refuses(memory, size):
     x = aligned(size)
     shared = memory.adopt(x)
     assert shared.address == x.ctypes.data and not shared.exclusive and shared.owner is x
+    if size > 4:
+        assert memory.adopt(x[4:]).address == x.ctypes.data + 16
     refused = [(x[1:], "begins 4 bytes after"), (aligned(32)[::2], "strides are")]
     for y, why in refused if size > 1 else refused[1:]:
         with pytest.raises(ArgumentError, match=why) as caught:

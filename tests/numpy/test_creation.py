@@ -243,3 +243,16 @@ def test_likes_of_a_weak_value_are_weak():
 def test_numbers_beside_numpys_scalars_are_weak(listed, dtype):
     x = tnp.array(listed)
     assert x.dtype == dtype and x.tolist() == np.array(listed).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32", "float64", "complex128"])
+def test_kernels_read_shared_memory_at_multiples_of_16_bytes(dtype: str, compiled: None) -> None:
+    raw = np.zeros(64 * 33 * 16 + 128, np.uint8)
+    begin = -raw.ctypes.data % 64 + 16
+    x = raw[begin : begin + 64 * 33 * 16].view(dtype)[: 64 * 33].reshape(64, 33)
+    x[...] = np.arange(x.size).reshape(x.shape) % 7
+    shared = tnp.asarray(x, copy=False)
+    assert np.array_equal(tfn.jit(lambda a: (a.T @ a) + a.sum())(shared), x.T @ x + x.sum())
+    assert np.array_equal(shared + shared[::-1], x + x[::-1])
+    x[0, 0] = 9
+    assert shared[0, 0] == 9

@@ -12,6 +12,8 @@ from tfn.dtypes import DType
 
 ALIGNMENT = 64
 """Bytes.  A buffer begins at a cache line, and aligned loads of the widest vectors can read it."""
+SHARED_ALIGNMENT = 16
+"""Bytes, for memory of others: that of the largest element; no load of a kernel assumes more."""
 LARGE_BYTES = 256 << 10
 """Blocks above this are large: they are requested from the system, and returned, one by one."""
 _BYTE = np.dtype(np.uint8)
@@ -21,7 +23,7 @@ class Buffer:
     """Memory of a device.
 
     Attributes:
-        address: of the first byte, a multiple of 64.
+        address: of the first byte, a multiple of 64, or of 16 where it is shared.
         size_bytes: of the contents; the block of memory may be larger.
         owner: the object that keeps the memory alive.
         exclusive: whether no view of the memory exists elsewhere, so that a donated buffer may be

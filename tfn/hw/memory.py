@@ -27,7 +27,7 @@ from tfn._support import events
 from tfn.config import config
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError
-from tfn.hw.buffer import ALIGNMENT, LARGE_BYTES, Buffer
+from tfn.hw.buffer import ALIGNMENT, LARGE_BYTES, SHARED_ALIGNMENT, Buffer
 from tfn.hw.guards import Guards, guards, red_bytes
 from tfn.trace.op import Shape
 
@@ -426,10 +426,9 @@ class HostMemory:
         address = x.__array_interface__["data"][0]
         if x.nbytes and not x.flags.c_contiguous:
             raise unshared(f"its strides are {x.strides}, and only rows without gaps can be shared")
-        if x.nbytes and address % ALIGNMENT:
-            raise unshared(
-                f"it begins {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT} bytes"
-            )
+        beyond = address % SHARED_ALIGNMENT
+        if x.nbytes and beyond:
+            raise unshared(f"it begins {beyond} bytes after a multiple of {SHARED_ALIGNMENT} bytes")
         buffer = self.wrap(address, x.nbytes, x)
         events.use("write", events.HOST, buffer)
         return buffer

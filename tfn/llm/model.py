@@ -96,7 +96,7 @@ def load(source: PathLike | bytes | memoryview) -> Model:
     """Loads a language model from a GGUF file of version 2 or 3, or a folder of Hugging Face's.
 
     The file is mapped: weights are read when they are used, quantized ones stay so, and those that
-    begin at multiples of 64 bytes are not copied, so leave a file as it is while its model is used.
+    begin at multiples of 16 bytes are not copied, so leave a file as it is while its model is used.
     Nothing in a file is trusted: lengths, names, shapes and offsets are checked.
 
     Args:

@@ -90,6 +90,8 @@ BOS_BY_DEFAULT = {
 }
 """Names of those that begin a text with its token where a file does not say so."""
 
+NO_SIGN = "\uffff"
+"""Stands for characters of latin-1 by which vocabularies of GPT-2's kind write no byte."""
 SPACE = "\u2581"
 """The sign for a space in pieces of SentencePiece."""
 
@@ -242,9 +244,9 @@ def _byte_pairs(
         raise _wrong("a merge is no pair of pieces")
     library = _library()
     numbers = _numbered(tokens)
-    lost = next((p for p in pairs if not {*p, "".join(p)} <= numbers.keys()), None)
-    if lost is not None:
-        raise _wrong(f"the merge {' '.join(lost)!r} is of no pieces")
+    for a, b in pairs:
+        if a not in numbers or b not in numbers or a + b not in numbers:
+            raise _wrong(f"the merge {f'{a} {b}'!r} is of no pieces")
     model = library.models.BPE(numbers, pairs, ignore_merges=words in WHOLE_WORDS)
     built = library.Tokenizer(model)
     cuts = [library.pre_tokenizers.Split(library.Regex(cut), "isolated") for cut in WORDS[words]]
@@ -258,10 +260,15 @@ def _byte_pairs(
 def byte_pair_pieces(tokens: Sequence[str], kinds: Any) -> list[bytes]:
     """The bytes of tokens that are written in the way of GPT-2."""
     signs = byte_signs()
+    latin = dict.fromkeys(range(256), NO_SIGN) | {ord(sign): byte for sign, byte in signs.items()}
     pieces = []
-    for token, kind in zip(tokens, kinds):
-        plain = kind != NORMAL or any(sign not in signs for sign in token)
-        pieces.append(token.encode() if plain else bytes(map(signs.__getitem__, token)))
+    for token, kind in zip(tokens, np.asarray(kinds).tolist()):
+        try:
+            plain = kind != NORMAL
+            piece = token.encode() if plain else token.translate(latin).encode("latin-1")
+        except UnicodeEncodeError:  # a sign that stands for no byte
+            piece = token.encode()
+        pieces.append(piece)
     return pieces
 
 
@@ -307,7 +314,7 @@ def sentence_piece(token: str, kind: int) -> bytes:
 
 def _numbered(tokens: list[str]) -> dict[str, int]:
     """Numbers of tokens; of equal ones the first counts."""
-    return {token: number for number, token in reversed([*enumerate(tokens)])}
+    return dict(zip(reversed(tokens), range(len(tokens) - 1, -1, -1)))
 
 
 def _add(library: Any, built: Any, tokens: Sequence[str], kinds: np.ndarray[Any, Any]) -> None:

@@ -121,7 +121,7 @@ def array(
 
     Raises:
         ArgumentError: for ragged lists, elements that are no numbers, or a copy that is needed and
-            forbidden: memory is shared if it is contiguous, aligned to 64 bytes, and of the dtype
+            forbidden: memory is shared if it is contiguous, aligned to 16 bytes, and of the dtype
             asked for.
         DTypeError: if there is no such dtype.
         NumberError: for a number that the dtype does not hold.
