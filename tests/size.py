@@ -76,7 +76,7 @@ ROOMS = (
     Room("face",           COMPILER, 2_708,  9.6, "tfn.extend names what annexes import"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_268, 11.4, "axes of ops came here; lines of rules"),
-    Room("transforms",     COMPILER, 5_830, 11.0, "functions for values that are known"),
+    Room("transforms",     COMPILER, 5_831, 11.0, "functions for values that are known"),
     Room("lower",          COMPILER,   697,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_730, 13.5, "convolutions of integers as products"),
@@ -91,7 +91,7 @@ ROOMS = (
     Room("hw/cpu",         COMPILER, 1_755,  9.2, "as measured"),
     Room("eager",          COMPILER, 1_446,  9.8, "preludes run once; numbers as constants"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
-    Room("numpy",          LIBRARY,  7_886, 11.7, "NumPy's options: weights, orders, sublists"),
+    Room("numpy",          LIBRARY,  7_896, 11.7, "derivatives by forward mode; NumPy's options"),
     Room("lax",            LIBRARY,  5_449, 11.2, "ragged products by a loop over tiles"),
     Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_133,  9.7, "norms, optimizers, silu, axes of losses"),
@@ -107,7 +107,7 @@ ROOMS = (
     Room("llm",            FRONTEND, 4_500, 12.5, "formats, layers as calls; an engine, a server"),
     Room("torch",          FRONTEND, 2_120, 12.7, "a function for each operation of ATen"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
-    Room("scipy",          ANNEX,    3_822, 12.5, "slopes of poch and beta through 0"),
+    Room("scipy",          ANNEX,    3_854, 12.5, "slopes at special points; distances, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_664,  9.4, "pages compile as files do; microcontrollers"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_175, "core": 51_976, "all": 88_790}
+BOUNDS = {"compiler": 34_177, "core": 51_988, "all": 88_834}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -11,6 +11,7 @@ below, never each other's files; what is named in neither may change with any re
 - Tracing: `traces` has the running ones, `bind` records an op in them, `runtime` executes it,
   `run` is what executes; `tracing` runs a function, `source_lines` are those that made nodes.
 - Functions: `Jitted` traces and compiles; `ShapeDtypeStruct`, `name_of`, `as_value`, `custom_jvp`;
+  `by_forward_mode` has the same derivatives in each mode, also beside branches not taken;
   `wraps` copies names and docstrings, `Argnums` are numbers of arguments, `of_whole` undoes a mesh.
 - Operands of functions of arrays: `operands`; `concrete` is the array of a `Buffer`.  Errors of
   arguments: `a_function`, `element_type`, `file_path`, `integer`, `one_of`, `rank`, `real_number`,
@@ -110,6 +111,7 @@ with on_demand(globals()):
     from tfn.lower.program import launch_runs as launch_runs
     from tfn.lower.target.grid import Grid as Grid
     from tfn.lower.target.target import Target as Target
+    from tfn.numpy.forward_mode import by_forward_mode as by_forward_mode
     from tfn.trace import argument as argument
     from tfn.trace import bind as bind
     from tfn.trace import build as build

@@ -228,3 +228,10 @@ def test_sums_need_not_be_promoted():
     for f in (tnp.sum, tnp.prod):
         assert f(x, promote_integers=False).dtype == "int8" and f(x).dtype == "int32"
         assert f(x > 0, promote_integers=False).dtype == "int32"
+
+
+def test_weights_of_float64_make_averages_of_float64():
+    weights = np.float64([1 / 3, 2 / 3])
+    got = tnp.average(tnp.float32([1, 2]), weights=tnp.asarray(weights))
+    assert got.dtype == np.float64
+    assert got.item() == np.average(np.float32([1, 2]), weights=weights)

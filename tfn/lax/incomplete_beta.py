@@ -21,7 +21,8 @@ from tfn.lax.logbeta import (
     stirling_remainder,
 )
 from tfn.lax.loops import while_loop
-from tfn.lax.special import MAX_TERMS, each, moved
+from tfn.lax.special import MAX_TERMS, each
+from tfn.numpy.forward_mode import by_forward_mode, defined, slope_by
 from tfn.transforms.custom_jvp import custom_jvp
 
 
@@ -159,13 +160,18 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return _BETA(a, b, x)
 
 
-def _beta_density(dx: Array, out: Array, a: Array, b: Array, x: Array) -> Array:
+def _beta_density(a: Array, b: Array, x: Array) -> Array:
     edge = (x == 0) | (x == 1)
     t = choose(edge, 0.5, x)
     value = exp(_beta_term(a, b, t, 1 - t)) * (a / t) / (1 - t)
     order = choose(x == 0, a, b)  # at 0 and 1 the density is that power less 1 of nothing
     limit = choose(order < 1, np.inf, choose(order > 1, 0.0, choose(x == 0, b, a)))
-    return dx * choose(edge & (a > 0) & (b > 0), limit, value)
+    return choose(edge & (a > 0) & (b > 0), limit, value)
 
 
-betainc.defjvps(moved(_BETA, 0), moved(_BETA, 1), _beta_density)
+_by_x = by_forward_mode(_beta_density, 3)
+betainc.defjvps(
+    slope_by(_BETA, 0),
+    slope_by(_BETA, 1),
+    lambda dx, out, a, b, x: dx * (_by_x(a, b, x) * defined(out)),
+)

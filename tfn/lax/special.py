@@ -24,6 +24,7 @@ from tfn.lax.elementary import digamma, erfc, exp, expm1, lgamma, log, sin, sqrt
 from tfn.lax.logbeta import choose, log1p_curvature, log_gamma_1p, log_share, stirling_remainder
 from tfn.lax.loops import while_loop
 from tfn.lax.operand import arrays, expand
+from tfn.numpy.forward_mode import by_forward_mode, defined, slope_by
 from tfn.trace.build import accumulator
 from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.jit import jit
@@ -62,26 +63,6 @@ def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
 
 
 # Each expansion returns its value, followed by the derivative by a if `by_a`.
-
-
-def moved(f: Callable[..., Array], i: int) -> Callable[..., Array]:
-    """The rule of a derivative by argument i, by forward mode through the loop of the function.
-
-    Derivatives of the derivative are found so too: a loop of unknown length has no reverse mode.
-    """
-
-    def slope(*xs: Array) -> Array:
-        dxs = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(xs)]
-        found: Array = jvp(f, xs, tuple(dxs))[1]
-        return found
-
-    def rule(dx: Array, out: Array, *xs: Array) -> Array:
-        derivative = custom_jvp(slope)
-        derivative.defjvps(*[moved(slope, j) for j in range(len(xs))])
-        product: Array = dx * derivative(*xs)
-        return product
-
-    return rule
 
 
 def _series(a: Array, x: Array, by_a: bool) -> Arrays:
@@ -387,14 +368,18 @@ def _density(a: Array, x: Array) -> Array:
     return choose(inside, value, choose((x == np.inf) & (a >= 0), 0.0, edge))
 
 
+_by_x = by_forward_mode(_density, 2)
+
 igamma.defjvps(
-    lambda da, out, a, x: da * igamma_grad_a(a, x), lambda dx, out, a, x: dx * _density(a, x)
+    lambda da, out, a, x: da * igamma_grad_a(a, x),
+    lambda dx, out, a, x: dx * (_by_x(a, x) * defined(out)),
 )
 igammac.defjvps(
-    lambda da, out, a, x: -da * igamma_grad_a(a, x), lambda dx, out, a, x: -dx * _density(a, x)
+    lambda da, out, a, x: -da * igamma_grad_a(a, x),
+    lambda dx, out, a, x: -dx * (_by_x(a, x) * defined(out)),
 )
-igamma_grad_a.defjvps(moved(_BY_A, 0), moved(_BY_A, 1))
-random_gamma_grad.defjvps(moved(_SAMPLE, 0), moved(_SAMPLE, 1))
+igamma_grad_a.defjvps(slope_by(_BY_A, 0), slope_by(_BY_A, 1))
+random_gamma_grad.defjvps(slope_by(_SAMPLE, 0), slope_by(_SAMPLE, 1))
 
 
 # The zeta function, and what it gives.
@@ -472,11 +457,11 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     return found
 
 
-zeta.defjvps(moved(_ZETA, 0), lambda dq, out, s, q: dq * (-s * zeta(s + 1, q)))
+zeta.defjvps(slope_by(_ZETA, 0), lambda dq, out, s, q: dq * (-s * zeta(s + 1, q) * defined(out)))
 
 
 def _riemann(s: Array) -> Array:
-    below = s < 0
+    below = s < -0.1  # the sum is the function's from there on, and without a pole at 0
     inside = choose(below, 1 - s, s)
     value = _zeta_sum(choose((inside == 1) | (inside == np.inf), 2.0, inside), tnp.ones_like(s))
     value = choose(inside == 1, np.inf, choose(inside == np.inf, 1.0, value))
@@ -489,7 +474,7 @@ def _riemann(s: Array) -> Array:
     return choose(below, choose(sine == 0, 0.0, sine * scale * value), value)
 
 
-riemann_zeta = each(_riemann, "zeta")
+riemann_zeta = by_forward_mode(each(_riemann, "zeta"))
 
 
 @custom_jvp

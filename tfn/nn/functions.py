@@ -254,7 +254,7 @@ def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         [0.0, 0.25, 2.0]
     """
     x = _floating(x)
-    return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(x + 1) / 4))
+    return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(jnp.clip(x, -1, 1) + 1) / 4))
 
 
 def sparse_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
@@ -353,7 +353,8 @@ def hard_silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         [0.0, 4.0]
     """
     x = _floating(x)
-    return x * hard_sigmoid(x)
+    inside = jnp.where(jnp.isinf(x), 0, x)  # the slope of the product would be infinity times 0
+    return jnp.where(jnp.isinf(x), jnp.maximum(x, 0), inside * hard_sigmoid(inside))
 
 
 hard_swish = hard_silu

@@ -6,6 +6,7 @@ ranges              numbers by steps, evenly spaced, or of evenly spaced logarit
 matrices            structured matrices: the identity, triangles, powers
 arithmetic          sums, products, quotients, powers
 rounding            rounding to whole numbers
+forward_mode        derivatives that are the same in each order and mode
 complex             complex numbers and their parts
 elementary          exponentials, logarithms, trigonometric and hyperbolic functions
 logic               comparisons, logic, bits, choice

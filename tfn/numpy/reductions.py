@@ -37,6 +37,7 @@ from tfn.eager.operands import (
     operands_of,
     scalar_kind,
     some_axes,
+    together,
 )
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.logic import truth
@@ -481,7 +482,15 @@ def _mean_where(x: UOp, mask: UOp, axes: Numbers, dtype: DType, keepdims: bool) 
     x = choose(inside, cast(x, wide), build.zeros(x.shape, wide))
     count = build.add_up(cast(inside, wide), axes, keepdims)
     total = build.add_up(x, axes, keepdims)
-    return cast(total / count if dtype in INEXACT else _truncated(total, count), dtype)
+    mean = _share(total, count) if dtype in INEXACT else _truncated(total, count)
+    return cast(mean, dtype)
+
+
+def _share(total: UOp, count: UOp) -> UOp:
+    """A total divided by a count; NaN, with a slope of 0, where nothing is counted."""
+    some = count > full_like(count, 0)
+    mean = total / choose(some, count, full_like(count, 1))
+    return choose(some, mean, full_like(mean, math.nan))
 
 
 def _truncated(total: UOp, count: UOp) -> UOp:
@@ -536,7 +545,7 @@ def average(
                 hint="name the axes that the weights have with axis=",
             )
         w_shape = tuple(n if i in axes else 1 for i, n in enumerate(a.shape))
-    kind = inexact((a.dtype, False))[0]
+    kind = together("average", a, w, floating=True)[1]
     result = apply(_average, (a, w), w_shape, axes, kind, bool(keepdims))
     return (
         (result, apply(_weight, (a, w), w_shape, axes, kind, bool(keepdims)))
@@ -646,9 +655,7 @@ def _var(x: UOp, *rest: Any) -> UOp:
         inside = fit(truth(mask[0]), BOOL, x.shape)
         squares = squared(choose(inside, deviation, build.zeros(x.shape, wide)))
         divisor = build.add_up(cast(inside, part(wide)), axes, keepdims) - ddof
-        none = build.full_like(divisor, math.nan)
-        divisor = choose(divisor > 0, divisor, none)
-        return cast(build.add_up(squares, axes, keepdims) / divisor, result_dtype)
+        return cast(_share(build.add_up(squares, axes, keepdims), divisor), result_dtype)
     count = math.prod(x.shape[a] for a in axes) - ddof
     total = build.add_up(squared(deviation), axes, keepdims)
     return cast(total / (count if count > 0 else math.nan), result_dtype)

@@ -27,6 +27,7 @@ from tfn.numpy.contraction import is_tf32
 from tfn.numpy.creation import asarray, ones
 from tfn.numpy.cumulative import cumsum, diff
 from tfn.numpy.elementary import cos, exp, sqrt
+from tfn.numpy.forward_mode import by_forward_mode
 from tfn.numpy.indexing import getitem
 from tfn.numpy.interpolation import cov
 from tfn.numpy.logic import where
@@ -262,11 +263,18 @@ def i0(x: ArrayLike) -> Array:
         1.0
     """
     need_real("i0", x)
-    x = magnitude(_floats("i0", x))
+    return _i0(_floats("i0", x))
+
+
+def _i0_of(x: Array) -> Array:
+    x = magnitude(x)
     angle = arange(129, dtype=x.dtype) * (math.pi / 128)
     weight = where((angle == 0) | (angle == angle[-1]), 1 / 256, 1 / 128)
     half = exp(x * 0.5)  # two factors, since exp(x) alone overflows before i0(x)
     return half * add_up(exp(x[..., None] * (cos(angle) - 0.5)) * weight, -1)
+
+
+_i0 = by_forward_mode(_i0_of)
 
 
 def _window(name: str, M: int, *terms: float) -> Array:

@@ -16,7 +16,7 @@ from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, INTEGERS
-from tfn.extend import custom_jvp, element_type, operands
+from tfn.extend import by_forward_mode, custom_jvp, element_type, operands
 from tfn.scipy.log_gamma import bernoulli_numbers
 from tfn.scipy.normal import ndtr, real
 
@@ -171,12 +171,18 @@ def _owens_t(h: Array, a: Array) -> Array:
     return tnp.where(a < 0, -value, value).astype(kind)
 
 
-@_owens_t.defjvp
-def _owens_t_jvp(primals: Pair, tangents: Pair) -> Pair:
-    (h, a), (dh, da) = primals, tangents
-    by_h = -tnp.exp(-h * h / 2) * lax.erf(a * h / math.sqrt(2)) / (2 * math.sqrt(2 * math.pi))
-    by_a = tnp.exp(-h * h * (1 + a * a) / 2) / (2 * math.pi * (1 + a * a))
-    return _owens_t(h, a), dh * by_h + da * by_a
+def _owens_by_h(h: Array, a: Array) -> Array:
+    return -tnp.exp(-h * h / 2) * lax.erf(a * h / math.sqrt(2)) / (2 * math.sqrt(2 * math.pi))
+
+
+def _owens_by_a(h: Array, a: Array) -> Array:
+    return tnp.exp(-h * h * (1 + a * a) / 2) / (2 * math.pi * (1 + a * a))
+
+
+_owens_t.defjvps(
+    lambda dh, out, h, a: dh * by_forward_mode(_owens_by_h, 2)(h, a),
+    lambda da, out, h, a: da * by_forward_mode(_owens_by_a, 2)(h, a),
+)
 
 
 # Exponential integrals of an order.
@@ -237,6 +243,6 @@ def _expn(n: Array, x: Array) -> Array:
 def _expn_jvp(primals: Pair, tangents: Any) -> Pair:
     (n, x), (_, dx) = primals, tangents
     # Below order 0 the recurrence (n - 1) E(n) = exp(-x) - x E(n - 1) goes on.
-    of_zero = tnp.exp(-x) * (1 + x) / (x * x)
+    of_zero = by_forward_mode(lambda x: tnp.exp(-x) * (1 / x + 1 / (x * x)))(tnp.where(n > 0, 1, x))
     slope = tnp.where(n > 0, _expn(tnp.maximum(n - 1, 0), x), of_zero)
-    return _expn(n, x), -dx * slope
+    return _expn(n, x), -dx * (slope * tnp.where((x < 0) | (n < 0), tnp.nan, 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
-from tfn.extend import custom_jvp
+from tfn.extend import by_forward_mode, custom_jvp
 from tfn.lax import fori_loop
 from tfn.scipy.normal import real
 
@@ -33,8 +33,10 @@ def exp1(x: ArrayLike) -> Array:
         >>> round(exp1(1.0).item(), 5)
         0.21938
     """
-    x = real("exp1", x)
-    return tnp.where(x < 0, tnp.nan, -expi(-x))
+    return _exp1(real("exp1", x))
+
+
+_exp1 = by_forward_mode(lambda x: tnp.where(x < 0, tnp.nan, -expi(-x)))
 
 
 def expi(x: ArrayLike) -> Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
-from tfn import lax
+from tfn import jvp, lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike, Axes
-from tfn.extend import custom_jvp, integer, one_of, operands
+from tfn.extend import by_forward_mode, custom_jvp, integer, one_of, operands
 from tfn.lax.bessel import i1_over_x, i1e_over_x
 from tfn.lax.logbeta import log1p_rest, log_beta, log_rise, whole
 from tfn.lax.special import riemann_zeta
@@ -92,13 +94,11 @@ def _xlogy_of(x: Array, y: Array) -> Array:
 _xlogy = custom_jvp(_xlogy_of)
 
 
-def _xlogy_jvp(primals: Pair, tangents: Pair) -> Pair:
-    (x, y), (dx, dy) = primals, tangents
-    pole = jnp.where((x == 0) & (y == 0), 1, y)  # where x alone is 0, the slope has a derivative
-    return _xlogy(x, y), dx * jnp.log(y) + dy * (x / pole)
-
-
-_xlogy.defjvp(_xlogy_jvp)
+_xlogy.defjvps(
+    lambda dx, out, x, y: dx * jnp.log(y),
+    # Where x alone is 0, the slope has a derivative.
+    lambda dy, out, x, y: dy * (x / jnp.where((x == 0) & (y == 0), 1, y)),
+)
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
@@ -119,13 +119,10 @@ def _xlog1py_of(x: Array, y: Array) -> Array:
 _xlog1py = custom_jvp(_xlog1py_of)
 
 
-def _xlog1py_jvp(primals: Pair, tangents: Pair) -> Pair:
-    (x, y), (dx, dy) = primals, tangents
-    pole = jnp.where((x == 0) & (y == -1), 1, 1 + y)
-    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * (x / pole)
-
-
-_xlog1py.defjvp(_xlog1py_jvp)
+_xlog1py.defjvps(
+    lambda dx, out, x, y: dx * jnp.log1p(y),
+    lambda dy, out, x, y: dy * (x / jnp.where((x == 0) & (y == -1), 1, 1 + y)),
+)
 
 
 def entr(x: ArrayLike) -> Array:
@@ -271,8 +268,19 @@ def gamma(x: ArrayLike) -> Array:
         >>> gamma(5.0).round(3).tolist()
         24.0
     """
-    x = real("gamma", x)
+    result: Array = _gamma(real("gamma", x))
+    return result
+
+
+@custom_jvp
+def _gamma(x: Array) -> Array:
     return gammasgn(x) * jnp.exp(lax.lgamma(x))
+
+
+# At infinity the slope of digamma is 0, and its product with gamma would be NaN.
+_gamma.defjvps(
+    lambda dx, out, x: dx * (_gamma(x) * lax.digamma(jnp.where(x == jnp.inf, jnp.inf, x)))
+)
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
@@ -374,7 +382,10 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
         >>> poch(3.0, 2.0).round(3).tolist()
         12.0
     """
-    z, m = reals("poch", z, m)
+    return _poch(*reals("poch", z, m))
+
+
+def _poch_of(z: Array, m: Array) -> Array:
     end = z + m
     zero = whole(z) & (z <= 0) & ~(whole(end) & (end <= 0))
     passing = _through_zero(zero, z, end)
@@ -382,6 +393,9 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     steps = whole(m) & (end < 1) & ((z < 1) | ~whole(z))  # the factors are those of 1 - z, negated
     sign = jnp.where(steps, _alternating(m) * _sign(1 - z), _sign(end) * _sign(z))
     return jnp.where(zero, passing, sign * jnp.exp(log_rise(z, m)))
+
+
+_poch = by_forward_mode(_poch_of, 2)
 
 
 def _through_zero(zero: Array, pole: Array, *others: Array) -> Array:
@@ -420,7 +434,10 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
         >>> betaln(1.0, 1.0).tolist()
         0.0
     """
-    return log_beta(*reals("betaln", a, b))
+    return _betaln(*reals("betaln", a, b))
+
+
+_betaln = by_forward_mode(log_beta, 2)
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
@@ -431,7 +448,10 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
         >>> beta(2.0, 3.0).round(5).item() == tnp.round(1 / 12, 5).item()
         True
     """
-    a, b = reals("beta", a, b)
+    return _beta(*reals("beta", a, b))
+
+
+def _beta_of(a: Array, b: Array) -> Array:
     zero = whole(a + b) & (a + b <= 0) & ~whole(a) & ~whole(b)
     passing = _through_zero(zero, a + b, a, b)
     a, b = (jnp.where(zero, 1, x) for x in (a, b))
@@ -440,6 +460,9 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
     poles = pole_a | pole_b | (a == -jnp.inf) | (b == -jnp.inf)
     sign = jnp.where(poles, _alternating(other), _sign(a) * _sign(b) * _sign(a + b))
     return jnp.where(zero, passing, sign * jnp.exp(log_beta(a, b)))
+
+
+_beta = by_forward_mode(_beta_of, 2)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
@@ -483,7 +506,10 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     """
     one_of("comb", "exact", exact, (False,))
     n, k = reals("comb", N, k)
-    n = n + k - 1 if repetition else n
+    return _comb(n + k - 1 if repetition else n, k)
+
+
+def _comb_of(n: Array, k: Array) -> Array:
     inside = (k >= 0) & (k <= n)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
     least = jnp.minimum(k, n - k)
@@ -491,6 +517,9 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     whole = (n == jnp.floor(n)) & (k == jnp.floor(k))
     rounded = count + lax.stop_gradient(jnp.round(count) - count)  # the derivative is count's
     return jnp.where(inside, jnp.where(whole & jnp.isfinite(count), rounded, count), 0)
+
+
+_comb = by_forward_mode(_comb_of, 2)
 
 
 # Bessel functions.
@@ -559,14 +588,15 @@ def _i1(x: Array) -> Array:
 _i0.defjvps(lambda dx, out, x: dx * _i1(x))
 
 
-def _i1_slope(dx: Array, out: Array, x: Array) -> Array:
+def _i1_slope(x: Array) -> Array:
     near = abs(x) < 8  # elsewhere both terms may overflow alone
     inside = jnp.where(near, x, 0)
     far = _grown(lax.bessel_i0e(x) - i1e_over_x(x), jnp.where(near, 0, x))
-    return dx * jnp.where(near, _i0(inside) - i1_over_x(inside), far)
+    return jnp.where(near, _i0(inside) - i1_over_x(inside), far)
 
 
-_i1.defjvps(_i1_slope)
+_i1_by_x = by_forward_mode(_i1_slope)
+_i1.defjvps(lambda dx, out, x: dx * _i1_by_x(x))
 
 
 # Box-Cox transformations.
@@ -580,7 +610,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
         1.0
     """
     x, power = reals("boxcox", x, lmbda)
-    return _boxcox(jnp.log(x), power)
+    return _boxcox(jnp.log, x, power)
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
@@ -591,10 +621,32 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
         2.0
     """
     x, power = reals("boxcox1p", x, lmbda)
-    return _boxcox(jnp.log1p(x), power)
+    return _boxcox(jnp.log1p, x, power)
 
 
-def _boxcox(line: Array, power: Array) -> Array:
+def _boxcox(log: Callable[[Array], Array], x: Array, power: Array) -> Array:
+    """The transformation of ``exp(log(x))``."""
+
+    def by_power(x: Array, power: Array) -> Array:
+        line = log(x)
+        end = jnp.isinf(line)  # there exp(power * line) is 0 or infinite
+        known = partial(_power_ratio, jnp.where(end, 0, line))
+        slope: Array = jvp(known, (power,), (jnp.ones_like(power),))[1]
+        return jnp.where(end, jnp.where(line * power < 0, 1 / (power * power), jnp.inf), slope)
+
+    offset = 0 if log is jnp.log else 1
+    function = custom_jvp(lambda x, power: _power_ratio(log(x), power))
+    function.defjvps(
+        lambda dx, out, x, power: (
+            dx * ((x + offset) ** (power - 1) * jnp.where(out == out, 1, out))
+        ),
+        lambda dp, y, x, power: dp * by_forward_mode(by_power, 2)(x, power),
+    )
+    result: Array = function(x, power)
+    return result
+
+
+def _power_ratio(line: Array, power: Array) -> Array:
     """``expm1(power * line) / power``, by its series where the product is small."""
     steep = jnp.where(jnp.isinf(line), jnp.copysign(1e30, line), line)
     product = power * steep

@@ -155,7 +155,10 @@ class custom_jvp(Generic[P, R_co]):
         return transpose
 
     def defjvps(self, *jvps: Function | None) -> None:
-        """One rule for each argument: ``jvp(tangent, result, *primals)``; None for zero."""
+        """One rule for each argument: ``jvp(tangent, result, *primals)``; None for zero.
+
+        The rule of an argument whose tangent is zero is not asked: its slope may be infinite.
+        """
         if self._custom.fixed:
             raise ArgumentError(
                 "defjvps cannot be used with nondiff_argnums",
@@ -176,13 +179,13 @@ class custom_jvp(Generic[P, R_co]):
             parts = [
                 rule(dx, out, *primals)
                 for rule, dx in zip(jvps, tangents, strict=True)
-                if rule is not None and dx is not None
+                if rule is not None and dx is not None and not isinstance(dx, SymbolicZero)
             ]
             if not parts:
                 return out, tree.map(lambda y: None, out)
             return out, functools.reduce(lambda a, b: tree.map(lambda p, q: p + q, a, b), parts)
 
-        self.defjvp(jvp)
+        self.defjvp(jvp, symbolic_zeros=True)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result."""

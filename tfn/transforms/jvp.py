@@ -276,11 +276,14 @@ def _ldexp(y: UOp, d: Tangents) -> UOp | None:
 
 
 def _extreme(y: UOp, x: UOp, dx: UOp) -> UOp:
-    """The mean of the tangents at all places where the extreme is taken."""
+    """The mean of the tangents at all places where the extreme is taken; NaN if it is NaN."""
     keepdims = tuple(1 if axis in y.arg.axes else n for axis, n in enumerate(x.shape))
-    hit = eq(x, expand(reshape(y, keepdims), x.shape))
-    total = add_up(where(hit, dx, full_like(dx, 0)), y.arg.axes)
-    return total / add_up(cast(hit, x.dtype), y.arg.axes)
+    found = expand(reshape(y, keepdims), x.shape)
+    # All are hit where the extreme is NaN.
+    hit = UOp(Op.NOT, (x < found if y.arg.op is Op.MAX else found < x,))
+    count = add_up(cast(hit, x.dtype), y.arg.axes)
+    count = where(eq(y, y), count, full_like(count, math.nan))
+    return add_up(where(hit, dx, full_like(dx, 0)), y.arg.axes) / count
 
 
 def _product(y: UOp, x: UOp, dx: UOp) -> UOp:
