@@ -73,10 +73,10 @@ class Room(NamedTuple):
 
 # fmt: off
 ROOMS = (
-    Room("face",           COMPILER, 2_708,  9.6, "tfn.extend names what annexes import"),
+    Room("face",           COMPILER, 2_709,  9.6, "tfn.extend names what annexes import"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_268, 11.4, "axes of ops came here; lines of rules"),
-    Room("transforms",     COMPILER, 5_831, 11.0, "functions for values that are known"),
+    Room("transforms",     COMPILER, 5_832, 11.0, "functions for values that are known"),
     Room("lower",          COMPILER,   697,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_730, 13.5, "convolutions of integers as products"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_177, "core": 51_988, "all": 88_834}
+BOUNDS = {"compiler": 34_179, "core": 51_990, "all": 88_840}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -29,6 +29,7 @@ from tfn.transforms.custom import (
 from tfn.transforms.custom_rules import Tangents, lanes, through
 from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.static_args import Names
+from tfn.transforms.tangents import SymbolicZero
 
 Rule = TypeVar("Rule", bound=Function)
 
