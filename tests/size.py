@@ -116,7 +116,7 @@ ROOMS = (
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
-    Room("store",          FRONTEND,    1_600, 10.4, "blocks by content, copies on hosts, repair"),
+    Room("store",          FRONTEND,    1_599, 10.4, "blocks by content, copies on hosts, repair"),
     Room("quantize",       ANNEX,      690,  9.9, "as measured"),
     Room("native runtime", ASSEMBLY, 2_800,  5.7, "as measured"),
 )

@@ -17,9 +17,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 _NOT_THE_USERS = (
-    str(Path(__file__).parent),
+    *(str(Path(__file__).parent), "<frozen runpy>"),  # python -m tfn...
     *(str(module.__file__) for module in (contextlib, dataclasses, functools)),
-    "<frozen runpy>",  # of python -m tfn...
 )
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +107,9 @@ def _pin(store: Store, options: argparse.Namespace, console: Console) -> int:
 
 
 def _delete(store: Store, options: argparse.Namespace, console: Console) -> int:
-    try:
+    with suppress(DamagedError):  # it can be deleted all the same
         if store.ref(options.name) is None:
             raise FileNotFoundError(f"the store has no {options.name}; see ls")
-    except DamagedError:
-        errors = Console(stderr=True)
-        errors.print(f"{options.name} was damaged", markup=False, highlight=False, soft_wrap=True)
     store.delete(options.name)
     return OK
 

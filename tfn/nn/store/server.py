@@ -61,7 +61,11 @@ def serve(
         ...         server.server_address[0]
         '127.0.0.1'
     """
-    if not token and host != "localhost" and not (_is_address(host) and _is_local(host)):
+    if (
+        not token
+        and host != "localhost"
+        and not (_is_address(host) and ip_address(host).is_loopback)
+    ):
         raise SecurityError(
             "a server for other machines needs a token", got=host, hint="serve(..., token=...)"
         )
@@ -215,10 +219,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_local(address: str) -> bool:
-    return ip_address(address).is_loopback
 
 
 Answer = tuple[int, Any]
