@@ -222,3 +222,48 @@ def test_long_axes_of_half_floats_are_added_up_in_float32(kind):
     assert nn.logmeanexp(x + 1).item() == pytest.approx(1, **close)
     slope = tfn.grad(lambda x: nn.softmax(x)[0].astype("float32"))(x)
     assert slope.dtype == kind and slope[0].item() == pytest.approx(1 / 70_000, **close)
+
+
+COMPLEX = np.array([0.3 + 0.4j, -1.2 + 2j, 2 - 0.5j], np.complex64)
+# fmt: off
+OF_COMPLEX = {
+    "relu6": (0.3 + 0.4j, 0j, 2 - 0.5j),
+    "sigmoid": (0.57743 + 0.09902j, -0.04122 + 0.32603j, 0.89084 - 0.05166j),
+    "softplus": (0.83468 + 0.23017j, -0.08716 + 0.30345j, 2.11391 - 0.44207j),
+    "silu": (0.13362 + 0.26068j, -0.6026 - 0.47367j, 1.75586 - 0.54875j),
+    "log_sigmoid": (-0.53468 + 0.16983j, -1.11284 + 1.69655j, -0.11391 - 0.05793j),
+    "leaky_relu": (0.3 + 0.4j, -0.012 + 0.02j, 2 - 0.5j),
+    "hard_sigmoid": (0.55 + 0.06667j, 0.3 + 0.33333j, 0.83333 - 0.08333j),
+    "hard_silu": (0.13833 + 0.24j, -1.02667 + 0.2j, 1.625 - 0.58333j),
+    "hard_tanh": (0.3 + 0.4j, -1 + 0j, 1 + 0j),
+    "elu": (0.3 + 0.4j, -1.12534 + 0.27388j, 2 - 0.5j),
+    "selu": (0.31521 + 0.42028j, -1.97846 + 0.4815j, 2.1014 - 0.52535j),
+    "gelu": (0.12571 + 0.29788j, 0.84656 - 1.02474j, 1.9692 - 0.5429j),
+    "squareplus": (1.14167 + 0.23025j, 0.29801 + 0.33185j, 2.4033 - 0.42815j),
+    "mish": (0.16199 + 0.31756j, -0.50659 - 0.56341j, 1.95179 - 0.535j),
+    "soft_sign": (0.2 + 0.26667j, -0.3601 + 0.60017j, 0.65326 - 0.16332j),
+    "sparse_plus": (0.3825 + 0.26j, 0j, 2 - 0.5j),
+    "log_softmax": (-1.78966 + 0.74626j, -3.28966 + 2.34626j, -0.08966 - 0.15374j),
+    "softmax": (0.12263 + 0.11339j, -0.02609 + 0.02661j, 0.90346 - 0.14j),
+}
+# fmt: on
+"""What jax.nn 0.10 gives for `COMPLEX`."""
+
+
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_complex_numbers_keep_both_parts(name: str) -> None:
+    got = getattr(nn, name)(jnp.asarray(COMPLEX))
+    assert got.dtype == np.complex64
+    np.testing.assert_allclose(got, OF_COMPLEX[name], atol=2e-5)
+
+
+def test_sums_of_exponentials_of_complex_numbers() -> None:
+    want = np.log(np.exp(COMPLEX).sum())
+    np.testing.assert_allclose(nn.logsumexp(COMPLEX), want, rtol=1e-6)
+    size, sign = nn.logsumexp(COMPLEX, return_sign=True)
+    np.testing.assert_allclose(size, want.real, rtol=1e-6)
+    np.testing.assert_allclose(sign, np.exp(1j * want.imag), rtol=1e-6)
+    moved = COMPLEX - COMPLEX.mean()
+    np.testing.assert_allclose(
+        nn.standardize(COMPLEX, epsilon=0.0), moved / COMPLEX.std(), rtol=1e-5
+    )

@@ -34,6 +34,17 @@ def C(*shape: int) -> np.ndarray[Any, Any]:
     return (F(*shape) + 1j * F(*shape, seed=1)).astype(np.complex64)
 
 
+def D(*shape: int) -> np.ndarray[Any, Any]:
+    """Positive definite matrices."""
+    a = F(*shape, shape[-1]) / 2
+    return (a @ a.swapaxes(-1, -2) + np.eye(shape[-1])).astype(np.float32)
+
+
+def U(*shape: int) -> np.ndarray[Any, Any]:
+    """Triangular roots of `D`; PyTorch gives also the other half of these derivatives."""
+    return np.linalg.cholesky(D(*shape)).swapaxes(-1, -2)
+
+
 X, Y = F(3, 4), F(4, seed=1)
 IMAGE, VOLUME = F(2, 3, 7, 6), F(1, 2, 5, 4, 6)
 ATTENTION = F(2, 3, 5, 4), F(2, 3, 6, 4, seed=1), F(2, 3, 6, 4, seed=2)
@@ -47,6 +58,9 @@ ONE += "clone detach sgn angle signbit"
 OF_POSITIVE = "log log2 log10 log1p sqrt rsqrt lgamma digamma asin acos atanh erfinv"
 TWO = "sub mul div maximum minimum fmod remainder atan2 eq ne lt le gt ge logical_and logical_or "
 TWO += "logical_xor floor_divide hypot copysign logaddexp fmax fmin"
+
+OF_CYLINDERS = "i0 special_i0e special_i1 special_i1e special_ndtri special_erfcx "
+OF_CYLINDERS += "special_modified_bessel_i0 special_modified_bessel_i1 special_spherical_bessel_j0"
 
 # fmt: off
 SAMPLES: list[tuple[Any, ...]] = [
@@ -165,6 +179,35 @@ SAMPLES: list[tuple[Any, ...]] = [
     ("rnn_relu.input", F(4, 3), ROWS[0][:, 0], [F(2, 3), F(2, 2)], False, 1, 0.0, False, False,
      False), ("sym_size", X, 1), ("sym_numel", X),
     ("_local_scalar_dense", np.array(3.5, np.float32)),
+    *((name, P(3, 4)) for name in OF_CYLINDERS.split()), ("igamma", P(4), P(4)),
+    ("igammac", P(4), P(4)), ("polygamma", 1, P(4)), ("special_zeta", P(4) + 2, P(4)),
+    ("lcm", I(5) + 1, I(5) + 3), ("frexp", X), ("std", X, [1], {"correction": 1}),
+    ("std", np.ones((2, 3), np.float32), [0], {"correction": 1}),
+    ("std_mean", X, [0], {"correction": 0}), ("kthvalue", X, 2), ("kthvalue", X, 1, 0, True),
+    ("median.dim", X, 1), ("median", X), ("median", np.array([1, np.nan, 3], np.float32)),
+    ("nanmedian.dim", np.array([[1, np.nan, 3, 2]], np.float32), 1, True), ("nanmedian", X),
+    ("mode", I(4, 9, below=3)), ("mode", I(5, 3, below=2), 0, True), ("histc", X, 5, -1.5, 1.5),
+    ("histc", X, 4), ("index_reduce", F(5, 4), 0, I(3), F(3, 4, seed=1), "amax"),
+    ("index_reduce", F(5, 4), 1, I(3, below=4), F(5, 3), "mean", {"include_self": False}),
+    ("put", X, np.array([0, 5, -1]), F(3)), ("put", X, np.array([2, 2]), F(2), True),
+    ("masked_select", X, B(3, 4)), ("nonzero_static", I(3, 4, below=2), {"size": 5}),
+    ("bincount", I(9)), ("bincount", I(9), P(9), 8), ("unique_dim", I(6, 2, below=2), 0, True,
+     True, True), ("unique_consecutive", np.array([1, 1, 2, 2, 2, 1]), True, True),
+    ("tril_indices", 3, 4, 1), ("triu_indices", 3, 4, -1), ("narrow_copy", X, 1, 1, 2),
+    ("addbmm", F(3, 2), F(5, 3, 4), F(5, 4, 2), {"beta": 0.5}), ("dist", X, F(3, 4, seed=1), 3.0),
+    ("_trilinear", F(2, 3), F(4, 3, 5), F(2, 5), [1, 3], [0], [1, 2], [2, 3]),
+    ("cholesky", D(2, 3)), ("cholesky", D(3), True), ("linalg_cholesky_ex", D(3)),
+    ("cholesky_solve", F(3, 2).astype(np.float64), U(3).astype(np.float64), True),
+    ("cholesky_inverse", U(3).astype(np.float64), True),
+    ("triangular_solve", F(3, 2), U(3)), ("triangular_solve", F(3, 2), U(3), True, True),
+    ("linalg_qr", D(2, 3)), ("linalg_qr", D(3)[:, :2], "complete"), ("linalg_inv_ex", D(2, 3)),
+    ("_linalg_svd", D(3), False, False), ("_linalg_eigh", D(3), "U", False),
+    ("_linalg_solve_ex", D(2, 3), F(2, 3, 2)), ("_linalg_solve_ex", D(3), F(3)),
+    ("_linalg_solve_ex", D(3), F(2, 3), {"left": False}), ("linalg_lu_factor_ex", F(4, 3)),
+    ("linalg_lu", F(4, 3)), ("linalg_lu", F(3, 4)), ("_linalg_det", D(2, 3)),
+    ("_linalg_slogdet", D(2, 3)), ("linalg_pinv.atol_rtol_tensor", F(4, 3), {"rtol": np.array(
+     0.2, np.float32)}), ("linalg_matrix_exp", F(2, 3, 3)), ("linalg_lu_solve", D(3),
+     np.array([1, 2, 3], np.int32), F(3, 2)),
 ]
 # fmt: on
 """Operations with their arguments; a dictionary at the end has those by name."""

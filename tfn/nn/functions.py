@@ -1,6 +1,6 @@
 """Activation functions, softmax, one_hot: plain functions of arrays.
 
-Integers become float32, as everywhere in tfn.numpy.
+Integers become float32, as everywhere in tfn.numpy.  Complex numbers are ordered by their real parts.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -29,7 +29,7 @@ Axes = int | Sequence[int] | None
 
 def _floating(x: ArrayLike) -> Array:
     x = jnp.asarray(x)
-    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
+    return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(float)
 
 
 # Activations, element by element.
@@ -92,7 +92,8 @@ def celu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axe
         [-2.0, 2.0]
     """
     x = _floating(x)
-    return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
+    positive = x > 0
+    return jnp.where(positive, x, alpha * jnp.expm1(jnp.where(positive, 0.0, x) / alpha))
 
 
 def selu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
@@ -120,6 +121,8 @@ def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*a
         (0.8412, 0.8413)
     """
     x = weaken(_floating(x), False)
+    if approximate and x.dtype.kind == "c":
+        return 0.5 * x * (1 + jnp.tanh(_gelu_logit(x) / 2))
     if approximate:
         result: Array = _gelu_by_tanh(x)
         return result
@@ -161,7 +164,8 @@ def sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         >>> sigmoid(jnp.array([0.0, 100.0])).tolist()
         [0.5, 1.0]
     """
-    return lax.logistic(_floating(x))
+    x = _floating(x)
+    return 0.5 + 0.5 * jnp.tanh(x / 2) if x.dtype.kind == "c" else lax.logistic(x)
 
 
 def log_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
@@ -183,7 +187,8 @@ def silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         >>> silu(jnp.array(1.0)).item()
         0.731...
     """
-    result: Array = _silu(_floating(x))
+    x = _floating(x)
+    result: Array = x * sigmoid(x) if x.dtype.kind == "c" else _silu(x)
     return result
 
 
@@ -241,7 +246,7 @@ def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*a
     """
     x = _floating(x)
     root = jnp.sqrt(jnp.square(x) + b)
-    return jnp.where(x < 0, b / (2 * (root + jnp.abs(x))), (x + root) / 2)
+    return jnp.where(x < 0, b / (2 * (root - x)), (x + root) / 2)
 
 
 def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
@@ -403,7 +408,7 @@ def softmax(
 @partial(custom_jvp, nondiff_argnums=(1,))
 def _softmax(x: Array, axis: Axes) -> Array:
     wide = _wide(x)
-    powers = jnp.exp(wide - _largest(wide, axis))
+    powers = jnp.exp(wide - _largest(wide.real, axis))
     return (powers / jnp.sum(powers, axis, keepdims=True)).astype(x.dtype)
 
 
@@ -440,7 +445,7 @@ def log_softmax(
         [0.0, -200.0]
     """
     x = _masked(_floating(x), where)
-    shifted: Array = _wide(x) - lax.stop_gradient(_largest(_wide(x), axis))
+    shifted: Array = _wide(x) - lax.stop_gradient(_largest(_wide(x).real, axis))
     out = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
     return _unmasked(out.astype(x.dtype), where, -jnp.inf)
 
@@ -508,7 +513,7 @@ def logsumexp(
     if b is not None:
         a = jnp.where(jnp.asarray(b) == 0, -jnp.inf, a)
     kind, a = a.dtype, _wide(a)
-    largest = _largest(a, axis)
+    largest = _largest(a.real, axis)
     largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
     terms = jnp.exp(a - largest)
     total = jnp.sum(terms if b is None else b * terms, axis, keepdims=True)
@@ -516,7 +521,8 @@ def logsumexp(
     if return_sign:
         total = jnp.abs(total)
     out = jnp.log(total) + largest
-    out, sign = out.astype(kind), sign.astype(kind)
+    if kind.itemsize < 4:
+        out, sign = out.astype(kind), sign.astype(kind)
     if not keepdims:
         out, sign = (jnp.squeeze(v, _axes(axis, a.ndim)) for v in (out, sign))
     return (out, sign) if return_sign else out
@@ -588,7 +594,8 @@ def standardize(
         mean = jnp.mean(x, axis, keepdims=True, where=where)
     centred = x - mean
     if variance is None:
-        variance = jnp.mean(jnp.square(centred), axis, keepdims=True, where=where)
+        size = jnp.abs(centred) if x.dtype.kind == "c" else centred
+        variance = jnp.mean(jnp.square(size), axis, keepdims=True, where=where)
     return centred * lax.rsqrt(jnp.asarray(variance) + epsilon)
 
 

@@ -23,7 +23,14 @@ from tfn.torch.ops.known import Value, cast
 
 Rows = Mapping[str, Callable[..., Any]]
 ALSO = {
-    *("grid_sampler_2d", "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d"),
+    *(
+        "grid_sampler_2d",
+        "grid_sampler_3d",
+        "_upsample_bilinear2d_aa",
+        "upsample_nearest2d",
+        "upsample_bilinear2d",
+        "upsample_bicubic2d",
+    ),
     *("upsample_trilinear3d", "rrelu_with_noise_backward", "exponential", "addmv"),
 }
 """Operations that PyTorch decomposes if it is asked to."""

@@ -12,7 +12,8 @@ movement     shapes, axes, slices, pads
 indexing     gathers, scatters, embeddings
 reductions   sums, extremes, sorts, softmax
 windows      convolutions, pools, normalizations
-products     matrices, attention, distances, Fourier transforms
+products     products of matrices, attention, distances, Fourier transforms
+matrices     factorizations of matrices, what is solved by them
 recurrent    RNN, GRU, LSTM
 samples      random numbers
 sizes        sizes and checks
@@ -28,6 +29,7 @@ from typing import Any
 from tfn.torch.ops import (
     elementwise,
     indexing,
+    matrices,
     movement,
     products,
     recurrent,
@@ -44,6 +46,7 @@ OPS: dict[str, Callable[..., Any]] = {
     **reductions.OPS,
     **windows.OPS,
     **products.OPS,
+    **matrices.OPS,
     **recurrent.OPS,
     **samples.OPS,
     **sizes.OPS,

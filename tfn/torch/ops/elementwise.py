@@ -183,19 +183,27 @@ OPS: dict[str, Callable[..., Any]] = {
         "rsqrt": lax.rsqrt, "sigmoid": nn.sigmoid, "sin": jnp.sin, "sinh": jnp.sinh,
         "sqrt": jnp.sqrt, "tan": jnp.tan, "tanh": jnp.tanh,
     }.items()},
+    **{name: _unary(function) for name, function in {
+        "i0": special.i0, "special_i0e": special.i0e, "special_i1": special.i1,
+        "special_i1e": special.i1e, "special_ndtri": special.ndtri,
+        "special_erfcx": special.erfcx, "special_modified_bessel_i0": special.i0,
+        "special_modified_bessel_i1": special.i1,
+        "special_spherical_bessel_j0": lambda x: jnp.sinc(x / np.pi),
+    }.items()},
     **{name: _unchanged(function) for name, function in {
         "ceil": jnp.ceil, "floor": jnp.floor, "trunc": jnp.trunc,
     }.items()},
     **{name: _binary(function) for name, function in {
         "bitwise_and": jnp.bitwise_and, "bitwise_or": jnp.bitwise_or,
         "bitwise_xor": jnp.bitwise_xor, "bitwise_left_shift": jnp.left_shift,
-        "bitwise_right_shift": jnp.right_shift, "fmod": jnp.fmod, "gcd": jnp.gcd,
+        "bitwise_right_shift": jnp.right_shift, "fmod": jnp.fmod, "gcd": jnp.gcd, "lcm": jnp.lcm,
         "copysign": jnp.copysign, "nextafter": jnp.nextafter,
         "fmax": lambda a, b: jnp.where((a >= b) | (b != b), a, b),
         "fmin": lambda a, b: jnp.where((a <= b) | (b != b), a, b),
     }.items()},
     **{name: _of_floats(function) for name, function in {
         "atan2": jnp.arctan2, "hypot": jnp.hypot, "logaddexp": jnp.logaddexp,
+        "igamma": special.gammainc, "igammac": special.gammaincc, "special_zeta": special.zeta,
     }.items()},
     **{op: _order(name) for op, name in {
         "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
@@ -218,6 +226,8 @@ OPS: dict[str, Callable[..., Any]] = {
     "_to_copy": to_copy, "sign": sign, "logical_not": logical_not, "xlogy": xlogy,
     "erfinv": erfinv, "square": lambda x: x * x, "rsub": lambda a, b, alpha=1: sub(b, a, alpha),
     "ldexp": lambda x, n: floating(x)[0] * jnp.exp2(n.astype(np.float32)),
+    "polygamma": lambda n, x: special.polygamma(n, *floating(x)), "frexp": jnp.frexp,
+    "_conj_physical": jnp.conj,
     "prims::convert_element_type": to_copy,
 }
 # fmt: on

@@ -131,6 +131,80 @@ def index_add(x: Value, dim: int, index: Value, source: Value, alpha: Value = 1)
     return x.at[(*[slice(None)] * (dim % x.ndim), index.reshape(-1))].add(source)
 
 
+def index_reduce(
+    x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
+) -> Value:
+    """`scatter_reduce` of whole parts at indices of one axis."""
+    if not x.ndim:
+        x, source = x.reshape(1), source.reshape(1)
+        return index_reduce(x, 0, index, source, reduce, include_self=include_self).reshape(())
+    axis = dim % x.ndim
+    places = index.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+    places = jnp.broadcast_to(places, source.shape)
+    return scatter_reduce(x, axis, places, source, reduce, include_self)
+
+
+def put(x: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
+    """An array with other elements at places counted over all axes."""
+    at = x.reshape(-1).at[index.reshape(-1)]
+    return (at.add if accumulate else at.set)(source.reshape(-1)).reshape(x.shape)
+
+
+def masked_select(x: Value, mask: Value) -> Value:
+    """The elements where a mask is true; only where the mask is known."""
+    x, mask = jnp.broadcast_arrays(x, mask)
+    return x[mask]
+
+
+def nonzero_static(x: Value, *, size: int, fill_value: int = -1) -> Value:
+    """The places of the first elements that are not zero."""
+    found = jnp.nonzero(x, size=size, fill_value=fill_value)
+    return jnp.stack(found, 1).astype("int64") if found else jnp.zeros((size, 0), "int64")
+
+
+def bincount(x: Value, weights: Value = None, minlength: int = 0) -> Value:
+    """The numbers, or sums of weights, of equal integers; only where these are known."""
+    if weights is not None and weights.dtype != np.float32:
+        weights = cast(weights, np.float64)
+    return jnp.bincount(x, weights, minlength)
+
+
+def _unique(x: Value, axis: int | None, equal_neighbours: bool) -> tuple[Value, Value, Value]:
+    """Different elements or parts, where each was found, and how often; values must be known."""
+    if not equal_neighbours:
+        values, inverse, counts = jnp.unique(x, return_inverse=True, return_counts=True, axis=axis)
+        return values, inverse.reshape(x.shape if axis is None else -1), counts
+    parts = x.reshape(-1) if axis is None else jnp.moveaxis(x, axis, 0)
+    rows = parts.reshape(parts.shape[0], -1)
+    fresh = jnp.concatenate([jnp.ones(1, bool), (rows[1:] != rows[:-1]).any(1)])[: len(rows)]
+    inverse = jnp.cumsum(fresh) - 1
+    starts = jnp.nonzero(fresh)[0]
+    counts = jnp.diff(jnp.append(starts, rows.shape[0]))
+    values = parts[starts]
+    if axis is None:
+        return values, inverse.reshape(x.shape), counts
+    return jnp.moveaxis(values, 0, axis), inverse, counts
+
+
+def unique(
+    x: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Value, Value, Value]:
+    """Different elements in order."""
+    return _unique(x, None, False)
+
+
+def unique_dim(x: Value, dim: int, *options: bool, **named: bool) -> tuple[Value, Value, Value]:
+    """Different parts along an axis, in order."""
+    return _unique(x, dim, False)
+
+
+def unique_consecutive(
+    x: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Value, Value, Value]:
+    """Elements or parts that differ from the one before."""
+    return _unique(x, dim, True)
+
+
 def index_select(x: Value, dim: int, index: Value) -> Value:
     """The parts at indices of one axis."""
     return jnp.take(x, index.reshape(-1), dim)
@@ -253,6 +327,8 @@ OPS: dict[str, Callable[..., Any]] = {
     "masked_scatter": masked_scatter, "nonzero": nonzero, "embedding": embedding,
     "embedding_dense_backward": embedding_dense_backward, "_embedding_bag": embedding_bag,
     "_embedding_bag_forward_only": embedding_bag, "searchsorted": searchsorted,
-    "bucketize": bucketize,
+    "bucketize": bucketize, "index_reduce": index_reduce, "put": put,
+    "masked_select": masked_select, "nonzero_static": nonzero_static, "bincount": bincount,
+    "_unique2": unique, "unique_dim": unique_dim, "unique_consecutive": unique_consecutive,
 }
 # fmt: on

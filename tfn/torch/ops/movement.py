@@ -308,6 +308,16 @@ def _triangle(function: Callable[..., Value]) -> Callable[..., Value]:
     return lambda x, diagonal=0: function(x, diagonal)
 
 
+def _indices(function: Callable[..., Any]) -> Callable[..., Value]:
+    """The places of a triangle of a matrix, as two rows."""
+
+    def op(row: int, col: int, offset: int = 0, dtype: Any = None, **options: Any) -> Value:
+        places = np.stack(function(row, offset, col))
+        return jnp.asarray(places, np.int64 if dtype is None else dtype_of(dtype))
+
+    return op
+
+
 def _same(x: Value, **options: Any) -> Value:
     return x
 
@@ -317,6 +327,9 @@ OPS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(["alias", "clone", "detach", "lift_fresh_copy", "lift_fresh", "contiguous",
                      "lift", "prims::device_put", "prims::view_of"], _same),
     **dict.fromkeys(["view", "_unsafe_view", "reshape", "_reshape_copy", "view_copy"], view),
+    "permute_copy": permute, "unbind_copy": unbind, "as_strided_copy": as_strided,
+    "narrow_copy": lambda x, dim, start, length: slice_of(x, dim, start, start + length),
+    "tril_indices": _indices(np.tril_indices), "triu_indices": _indices(np.triu_indices),
     "expand": expand, "squeeze": squeeze, "unsqueeze": unsqueeze, "permute": permute,
     "transpose": transpose, "t": lambda x: x.T, "select": select, "slice": slice_of,
     "slice_scatter": slice_scatter, "select_scatter": select_scatter,

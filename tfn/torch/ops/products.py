@@ -1,4 +1,4 @@
-"""Products of matrices, attention, distances, Fourier transforms, factorizations."""
+"""Products of matrices, attention, distances, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -191,6 +191,9 @@ def _solve_triangular(
 # fmt: off
 OPS: dict[str, Callable[..., Any]] = {
     "mm": jnp.matmul, "bmm": jnp.matmul, "matmul": jnp.matmul, "addmm": addmm, "baddbmm": addmm,
+    "addbmm": lambda c, a, b, **scales: addmm(
+        c, jnp.moveaxis(a, 0, 1).reshape(a.shape[1], -1), b.reshape(-1, b.shape[-1]), **scales),
+    "dist": lambda a, b, p=2: vector_norm(a - b, p),
     "dot": jnp.dot, "mv": jnp.matmul, "linear": linear, "einsum": einsum,
     "scaled_dot_product_attention": attention,
     "_scaled_dot_product_flash_attention_for_cpu": flash_attention,

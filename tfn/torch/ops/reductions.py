@@ -70,6 +70,23 @@ def var_mean(
     return _spread(x, dim, 1 if correction is None else correction, keepdim)
 
 
+def _root(squares: Value) -> Value:
+    """A square root whose derivative at 0 is 0, as PyTorch defines that of a deviation."""
+    zero = squares == 0
+    return jnp.where(zero, squares, jnp.sqrt(jnp.where(zero, cast(1, squares.dtype), squares)))
+
+
+def std(x: Value, *args: Any, **options: Any) -> Value:
+    """Standard deviations."""
+    return _root(var(x, *args, **options))
+
+
+def std_mean(x: Value, *args: Any, **options: Any) -> tuple[Value, Value]:
+    """Standard deviations and means."""
+    squares, centre = var_mean(x, *args, **options)
+    return _root(squares), centre
+
+
 def _logical(name: str) -> Callable[..., Value]:
     def op(x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
         return getattr(jnp, name)(x != 0, axes_of(dim, x.ndim), keepdims=keepdim)
@@ -164,6 +181,67 @@ def topk(
     return jnp.take_along_axis(x, places, dim), places
 
 
+def _at_rank(x: Value, order: Value, rank: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
+    """The element of a rank along an axis, and its place, by the places of sorted elements."""
+    places = jnp.take_along_axis(order, rank, dim)
+    values = jnp.take_along_axis(x, places, dim)
+    if keepdim:
+        return values, places
+    return jnp.squeeze(values, dim), jnp.squeeze(places, dim)
+
+
+def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+    """The k-th smallest elements along an axis, counted from 1, and their places."""
+    order = jnp.argsort(x, dim, stable=True)
+    rank = jnp.full_like(jnp.take(order, jnp.arange(1), dim), k - 1)
+    return _at_rank(x, order, rank, dim, keepdim)
+
+
+def _middle(skips_nan: bool) -> Callable[..., tuple[Value, Value]]:
+    """The lower of the middle elements along an axis; NaN if there is one, or without these."""
+
+    def op(x: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+        order, nan = jnp.argsort(x, dim, stable=True), (x != x).sum(dim, keepdims=True)
+        size = x.shape[dim]
+        if skips_nan:
+            rank = jnp.maximum(size - nan - 1, 0) // 2
+        else:
+            rank = jnp.where(nan > 0, size - nan, (size - 1) // 2)
+        return _at_rank(x, order, rank, dim, keepdim)
+
+    return rowed(op)
+
+
+def mode(x: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+    """The most frequent elements along an axis, the smallest of several, and the last place."""
+    last = jnp.moveaxis(x, dim, -1)
+    order = jnp.argsort(last, -1, stable=True)
+    ranked = jnp.take_along_axis(last, order, -1)
+    steps = jnp.broadcast_to(jnp.arange(last.shape[-1]), last.shape)
+    fresh = jnp.concatenate(
+        [jnp.ones((*last.shape[:-1], 1), bool), ranked[..., 1:] != ranked[..., :-1]], -1
+    )
+    begins = lax.cummax(jnp.where(fresh, steps, 0), axis=last.ndim - 1)
+    longest = jnp.argmax(steps - begins, -1)[..., None]
+    values, places = _at_rank(last, order, longest, -1, True)
+    values, places = jnp.moveaxis(values, -1, dim), jnp.moveaxis(places, -1, dim)
+    return (values, places) if keepdim else (jnp.squeeze(values, dim), jnp.squeeze(places, dim))
+
+
+def histc(x: Value, bins: int = 100, min: Value = 0, max: Value = 0) -> Value:
+    """The numbers of elements in ranges of equal width."""
+    if min == max:
+        low, high = x.min(), x.max()
+        low, high = jnp.where(low == high, low - 1, low), jnp.where(low == high, high + 1, high)
+    else:
+        low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
+    flat = x.reshape(-1)
+    place = jnp.floor((flat - low) * (bins / (high - low))).astype("int32")
+    place = jnp.minimum(place, bins - 1)
+    inside = (flat >= low) & (flat <= high)
+    return jnp.zeros(bins, x.dtype).at[jnp.where(inside, place, bins)].add(1, mode="drop")
+
+
 def softmax(x: Value, dim: int, half_to_float: bool = False) -> Value:
     """Exponentials divided by their sums."""
     return nn.softmax(widened(x), axis=dim)
@@ -182,7 +260,8 @@ def logsumexp(x: Value, dim: Dims, keepdim: bool = False) -> Value:
 # fmt: off
 OPS: dict[str, Callable[..., Any]] = {
     "sum": total, "mean": lambda x, *args, **options: mean(x, *args, **options), "prod": prod,
-    "var": var, "var_mean": var_mean, "any": _logical("any"), "all": _logical("all"),
+    "var": var, "var_mean": var_mean, "std": std, "std_mean": std_mean,
+    "any": _logical("any"), "all": _logical("all"),
     "amax": _extreme("max"), "amin": _extreme("min"), "max": _extreme("max"),
     "min": _extreme("min"), "argmax": _where_extreme("argmax"),
     "argmin": _where_extreme("argmin"), "max.dim": _with_place("argmax"),
@@ -190,6 +269,10 @@ OPS: dict[str, Callable[..., Any]] = {
     "cumprod": _running(jnp.cumprod), "cummax": _running_extreme("max"),
     "cummin": _running_extreme("min"), "logcumsumexp": _running(lax.cumlogsumexp),
     "sort": rowed(sort), "sort.stable": rowed(_sort_stable), "topk": rowed(topk),
+    "kthvalue": rowed(kthvalue), "mode": rowed(mode), "histc": histc,
+    "median.dim": _middle(False), "nanmedian.dim": _middle(True),
+    "median": lambda x: _middle(False)(x.reshape(-1), 0)[0],
+    "nanmedian": lambda x: _middle(True)(x.reshape(-1), 0)[0],
     "_softmax": rowed(softmax), "_log_softmax": rowed(log_softmax), "logsumexp": logsumexp,
 }
 # fmt: on
