@@ -94,7 +94,7 @@ ROOMS = (
     Room("numpy",          LIBRARY,  7_896, 11.7, "derivatives by forward mode; NumPy's options"),
     Room("lax",            LIBRARY,  5_449, 11.2, "ragged products by a loop over tiles"),
     Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
-    Room("nn",             LIBRARY,  3_133,  9.7, "norms, optimizers, silu, axes of losses"),
+    Room("nn",             LIBRARY,  3_140,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
     Room("grids",          ANNEX,    5_205, 11.0, "grids without numbers of 64 bits"),
     Room("C renderer",     ANNEX,    1_358,  9.4, "divisions for processors that have none"),
@@ -105,7 +105,7 @@ ROOMS = (
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
     Room("llm",            FRONTEND, 4_500, 12.5, "formats, layers as calls; an engine, a server"),
-    Room("torch",          FRONTEND, 2_120, 12.7, "a function for each operation of ATen"),
+    Room("torch",          FRONTEND, 2_415, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    3_854, 12.5, "slopes at special points; distances, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_179, "core": 51_990, "all": 88_840}
+BOUNDS = {"compiler": 34_179, "core": 51_997, "all": 88_847}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
+from tests.torch import drawn
 from tests.torch.beside import HERE, MARKS
 from tests.torch.networks import NAMES, made
 from tfn.torch.backend import backend
@@ -247,3 +249,19 @@ def test_second_results_keep_their_memory() -> None:
     run = compiled(lambda x: x * 2)
     kept = [run(torch.full((100,), float(i))) for i in range(10)]
     assert [float(k[7]) for k in kept] == [2.0 * i for i in range(10)]
+
+
+@settings(max_examples=10)
+@given(drawn.modules())
+def test_drawn_modules_train_as_in_pytorch(steps: Any) -> None:
+    torch._dynamo.reset()
+    module, x = drawn.made(steps)
+    own = copy.deepcopy(module)
+    run = compiled(own)
+    for called, trained in ((run, own), (module, module)):
+        optimizer = torch.optim.SGD(trained.parameters(), 0.01)
+        for _ in range(2):
+            optimizer.zero_grad()
+            drawn.loss(called(x)).backward()
+            optimizer.step()
+    torch.testing.assert_close(own.state_dict(), module.state_dict(), rtol=1e-3, atol=1e-4)

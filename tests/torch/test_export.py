@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import tfn
+from tests.torch import drawn
 from tests.torch.beside import HERE, MARKS, as_numpy
 from tests.torch.networks import NAMES, made
 from tfn import numpy as jnp
+from tfn.config import config
 from tfn.errors import ArgumentError, NotAvailableError, ShapeError
 from tfn.torch import from_exported, from_module
 from tfn.torch.library import pytorch
@@ -46,6 +49,26 @@ def test_networks_have_the_values_and_gradients_of_pytorch(name: str, uncompiled
     largest = max(float(p.grad.abs().max()) for p in own.parameters())
     for key, parameter in own.named_parameters():
         np.testing.assert_allclose(slopes[key], parameter.grad, atol=1e-5 * largest)
+
+
+@settings(max_examples=30)
+@given(drawn.modules())
+def test_drawn_modules_have_the_values_and_gradients_of_pytorch(steps: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "device", "python")
+        module, x = drawn.made(steps)
+        f, (params, buffers) = from_module(module, (x,))
+        own = copy.deepcopy(module)
+        want = own(x)
+        drawn.loss(want).backward()
+        outputs, after = f(params, buffers, *arrays([x]))
+        for ours, theirs in zip(as_numpy(outputs), as_numpy(want), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(after["calls"], own.calls.numpy())
+        slopes = tfn.grad(lambda p: drawn.loss(f(p, buffers, *arrays([x]))[0]))(params)
+        for key, parameter in own.named_parameters():
+            expected = np.zeros(parameter.shape) if parameter.grad is None else parameter.grad
+            np.testing.assert_allclose(slopes[key], expected, rtol=1e-3, atol=1e-4)
 
 
 def test_a_network_is_compiled_batched_and_exported_like_any_function() -> None:

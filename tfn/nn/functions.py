@@ -1,6 +1,7 @@
 """Activation functions, softmax, one_hot: plain functions of arrays.
 
-Integers become float32, as everywhere in tfn.numpy.  Complex numbers are ordered by their real parts.
+Integers become float32, as everywhere in tfn.numpy.  Complex numbers are ordered by their real
+parts.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)

@@ -1,31 +1,18 @@
-"""Drawn modules, exported and compiled, beside PyTorch's own run of them."""
+"""Drawn modules: steps in a row, some of which write in place or read through views."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tfn
-from tests.torch.beside import HERE, MARKS, as_numpy
-from tfn import numpy as jnp
-from tfn.torch.backend import backend
-from tfn.torch.export import from_module
+from tests.torch.beside import HERE
 from tfn.torch.library import pytorch
 
 torch: Any = pytorch() if HERE else None
 nn: Any = torch.nn if HERE else None
 Module: Any = nn.Module if HERE else object
-pytestmark = [
-    *MARKS,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # PyTorch's own, while it traces
-    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
-]
 
 Step = Callable[..., Any]
 
@@ -33,7 +20,7 @@ Step = Callable[..., Any]
 def written(x: Any) -> Any:
     """A part is written in place, and read through a view that was made before."""
     y = x * 1.5
-    seen = y.view(-1)
+    seen = y.flatten()[:1] if not y.is_contiguous() else y.view(-1)
     y[..., 0] = 0.25
     y.mul_(2)
     return y + seen[:1]
@@ -128,7 +115,7 @@ def modules(draw: Any) -> Any:
     return shape, names, draw(st.integers(0, 5)), draw(st.integers(0, 99))
 
 
-def total(outputs: Any) -> Any:
+def loss(outputs: Any) -> Any:
     return (outputs[0] ** 2).mean() + outputs[1] * 0.01
 
 
@@ -136,40 +123,3 @@ def made(drawn: Any) -> tuple[Any, Any]:
     shape, names, shortcut, seed = drawn
     torch.manual_seed(seed)
     return Drawn(shape, names, shortcut), torch.randn(shape)
-
-
-@settings(max_examples=30)
-@given(modules())
-def test_exported_modules_have_the_values_and_gradients_of_pytorch(drawn: Any) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tfn.config, "device", "python")
-        module, x = made(drawn)
-        f, (params, buffers) = from_module(module, (x,))
-        own = copy.deepcopy(module)
-        want = own(x)
-        total(want).backward()
-        outputs, after = f(params, buffers, jnp.asarray(x.numpy()))
-        for ours, theirs in zip(as_numpy(outputs), as_numpy(want), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-        np.testing.assert_array_equal(after["calls"], own.calls.numpy())
-        slopes = tfn.grad(lambda p: total(f(p, buffers, jnp.asarray(x.numpy()))[0]))(params)
-        for key, parameter in own.named_parameters():
-            expected = np.zeros(parameter.shape) if parameter.grad is None else parameter.grad
-            np.testing.assert_allclose(slopes[key], expected, rtol=1e-3, atol=1e-4)
-
-
-@settings(max_examples=10)
-@given(modules())
-def test_compiled_modules_train_as_in_pytorch(drawn: Any) -> None:
-    torch._dynamo.reset()
-    module, x = made(drawn)
-    own = copy.deepcopy(module)
-    run = torch.compile(own, backend=backend, fullgraph=True)
-    for called, trained in ((run, own), (module, module)):
-        optimizer = torch.optim.SGD(trained.parameters(), 0.01)
-        for _ in range(2):
-            optimizer.zero_grad()
-            outputs = called(x)
-            total(outputs).backward()
-            optimizer.step()
-    torch.testing.assert_close(own.state_dict(), module.state_dict(), rtol=1e-3, atol=1e-4)
