@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
+import tfn
 import tfn.numpy as tnp
 from tfn import lax
 from tfn._support.frozen import frozen
+from tfn.lower import pipeline
+from tfn.lower.target.target import Target
+
+AVX2 = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2", 32, 16)
 
 
 @frozen
@@ -130,3 +135,21 @@ def draw(name: str, rows: int, columns: int, seed: int = 0) -> Sequence[np.ndarr
     """Arrays of a format that stand for a matrix of `rows` by at least `columns`."""
     of = FORMATS[name]
     return of.draw(np.random.default_rng(seed), rows, -(-columns // of.elements))
+
+
+def close(got: Any, expected: np.ndarray) -> None:
+    """Equal but for the rounding of sums."""
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5 * np.abs(expected).max())
+
+
+def draw_bytes(dtype: str, *shape: int) -> np.ndarray:
+    """All values of a dtype alike."""
+    info = np.iinfo(dtype)
+    return np.random.default_rng(0).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def text_of(f: Any, *arrays: np.ndarray) -> str:
+    """The text of the one kernel of a function."""
+    program = pipeline.lower(tfn.make_jaxpr(f)(*arrays), AVX2)
+    (kernel,) = program.kernels
+    return kernel.text

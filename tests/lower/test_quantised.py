@@ -10,7 +10,7 @@ import pytest
 import tfn
 from tests.covering import covering
 from tests.lower.check_passes import HOST, SMALL
-from tests.lower.quantised import FORMATS, draw
+from tests.lower.quantised import FORMATS, close, draw
 from tfn.lower import pipeline
 from tfn.lower.target.target import Target
 
@@ -22,10 +22,6 @@ def product(name: str) -> Any:
         return FORMATS[name].dequantised(*arrays) @ x
 
     return f
-
-
-def close(got: Any, expected: np.ndarray) -> None:
-    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5 * np.abs(expected).max())
 
 
 @covering("name, rows, columns", [*FORMATS], [1, 7, 64, 130], [32, 96, 1024])

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 import tfn
-from tfn.lower import pipeline
-from tfn.lower.target.target import Target
-
-AVX2 = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2", 32, 16)
-
-
-def close(got: Any, expected: np.ndarray) -> None:
-    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5 * np.abs(expected).max())
+from tests.lower.quantised import close, draw_bytes, text_of
 
 
 def nibbles(p: Any, x: Any, d: Any) -> Any:
@@ -24,23 +17,12 @@ def nibbles(p: Any, x: Any, d: Any) -> Any:
     return ((low * a + high * b).sum(-1).astype("float32") * d).sum(-1)
 
 
-def draw_bytes(dtype: str, *shape: int) -> np.ndarray:
-    info = np.iinfo(dtype)
-    return np.random.default_rng(0).integers(info.min, info.max + 1, shape).astype(dtype)
-
-
 @pytest.mark.parametrize("half", [16, 5])
 def test_products_of_nibbles_have_the_values_of_numpy(half: int) -> None:
     p, v = draw_bytes("uint8", 64, 8, half), draw_bytes("int8", 8, 2 * half)
     d = np.random.default_rng(1).uniform(0.1, 1, (64, 8)).astype("f4")
     q = np.concatenate([p & 15, p >> 4], -1).astype("i4") - 8
     close(tfn.jit(nibbles)(p, v, d), ((q * v).sum(-1) * d.astype("f8")).sum(-1))
-
-
-def text_of(f: Any, *arrays: np.ndarray) -> str:
-    program = pipeline.lower(tfn.make_jaxpr(f)(*arrays), AVX2)
-    (kernel,) = program.kernels
-    return kernel.text
 
 
 def test_nibbles_are_taken_of_vectors_as_they_lie() -> None:

@@ -8,24 +8,13 @@ import numpy as np
 
 import tfn
 from tests.covering import covering
+from tests.lower.quantised import AVX2, close, draw_bytes, text_of
 from tfn.lower import pipeline
-from tfn.lower.target.target import Target
-
-AVX2 = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2", 32, 16)
-
-
-def close(got: Any, expected: np.ndarray) -> None:
-    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5 * np.abs(expected).max())
 
 
 def by_blocks(q: Any, x: Any, d: Any) -> Any:
     sums = (q.astype("int32") * x.astype("int32")).sum(-1)
     return (sums.astype("float32") * d).sum(-1)
-
-
-def draw_bytes(dtype: str, *shape: int) -> np.ndarray:
-    info = np.iinfo(dtype)
-    return np.random.default_rng(0).integers(info.min, info.max + 1, shape).astype(dtype)
 
 
 @covering(
@@ -43,12 +32,6 @@ def test_scaled_sums_of_products_of_bytes_have_the_values_of_numpy(
     d = np.random.default_rng(1).uniform(0.1, 1, (rows, blocks)).astype("f4")
     exact = (w.astype("i8") * v).sum(-1).astype("i4")
     close(tfn.jit(by_blocks)(w, v, d), (exact * d.astype("f8")).sum(-1))
-
-
-def text_of(f: Any, *arrays: np.ndarray) -> str:
-    program = pipeline.lower(tfn.make_jaxpr(f)(*arrays), AVX2)
-    (kernel,) = program.kernels
-    return kernel.text
 
 
 def test_products_of_bytes_are_added_in_pairs_and_lanes_after_the_blocks() -> None:

@@ -15,7 +15,7 @@ from tfn.lower.index.dependence import dependences
 from tfn.lower.loops.loop_nest import Nest
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, nodes, rebuild
+from tfn.trace.uop import UOp, mapped, nodes
 
 
 def checked(n: Nest) -> Nest:
@@ -27,10 +27,11 @@ def checked(n: Nest) -> Nest:
 
 def computed_again(body: UOp) -> UOp:
     """The body with nothing kept."""
-    new: dict[UOp, UOp] = {}
-    for u in nodes(body):
-        new[u] = new[u.src[0]] if u.op is Op.MEMO else rebuild(u, tuple([new[s] for s in u.src]))
-    return new[body]
+
+    def computed(u: UOp, again: UOp) -> UOp:
+        return again.src[0] if u.op is Op.MEMO else again
+
+    return mapped([body], computed, order=nodes(body))[0]
 
 
 def _in_order(n: Nest, memo: UOp) -> bool:
