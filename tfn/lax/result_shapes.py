@@ -19,8 +19,10 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 Padding = str | Sequence[tuple[int, int]]
 
 
-def _like(shape: Sequence[int]) -> ShapeDtypeStruct:
-    return ShapeDtypeStruct(tuple(shape), "float32")
+def _shape(function: Any, shapes: Sequence[Sequence[int]], *args: Any, **options: Any) -> Shape:
+    """The shape that a function gives to operands of some shapes, followed by arguments."""
+    operands = [ShapeDtypeStruct(tuple(shape), "float32") for shape in shapes]
+    return tuple(eval_shape(lambda *x: function(*x, *args, **options), *operands).shape)
 
 
 def conv_general_permutations(dimension_numbers: Any) -> tuple[Shape, Shape, Shape]:
@@ -58,12 +60,8 @@ def conv_shape_tuple(
         >>> conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (1, 1), "SAME")
         (1, 4, 8, 8)
     """
-    result = eval_shape(
-        lambda x, w: conv_general_dilated(x, w, strides, pads, batch_group_count=batch_group_count),
-        _like(lhs_shape),
-        _like(rhs_shape),
-    )
-    return tuple(result.shape)
+    shapes, groups = (lhs_shape, rhs_shape), batch_group_count
+    return _shape(conv_general_dilated, shapes, strides, pads, batch_group_count=groups)
 
 
 def conv_general_shape_tuple(
@@ -83,14 +81,8 @@ def conv_general_shape_tuple(
         >>> conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", layout)
         (1, 4, 4, 4)
     """
-    result = eval_shape(
-        lambda x, w: conv_general_dilated(
-            x, w, window_strides, padding, dimension_numbers=dimension_numbers
-        ),
-        _like(lhs_shape),
-        _like(rhs_shape),
-    )
-    return tuple(result.shape)
+    shapes, layout = (lhs_shape, rhs_shape), dimension_numbers
+    return _shape(conv_general_dilated, shapes, window_strides, padding, dimension_numbers=layout)
 
 
 def conv_transpose_shape_tuple(
@@ -110,14 +102,8 @@ def conv_transpose_shape_tuple(
         >>> conv_transpose_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", layout)
         (1, 16, 16, 4)
     """
-    result = eval_shape(
-        lambda x, w: conv_transpose(
-            x, w, window_strides, padding, dimension_numbers=dimension_numbers
-        ),
-        _like(lhs_shape),
-        _like(rhs_shape),
-    )
-    return tuple(result.shape)
+    shapes, layout = (lhs_shape, rhs_shape), dimension_numbers
+    return _shape(conv_transpose, shapes, window_strides, padding, dimension_numbers=layout)
 
 
 def reduce_window_shape_tuple(
@@ -137,20 +123,8 @@ def reduce_window_shape_tuple(
         >>> reduce_window_shape_tuple((8, 8), (3, 3), (2, 2), ((0, 0), (1, 1)))
         (3, 4)
     """
-    result = eval_shape(
-        lambda x: reduce_window(
-            x,
-            0.0,
-            add,
-            window_dimensions,
-            window_strides,
-            padding,
-            base_dilation,
-            window_dilation,
-        ),
-        _like(operand_shape),
-    )
-    return tuple(result.shape)
+    windows = window_dimensions, window_strides, padding, base_dilation, window_dilation
+    return _shape(reduce_window, [operand_shape], 0.0, add, *windows)
 
 
 def shape_as_value(shape: Any) -> Array:
