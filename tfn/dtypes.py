@@ -64,8 +64,8 @@ DTypeLike = str | type[Any] | DType | ScalarType
 bool_ = ScalarType(np.bool_)
 int8, int16, int32, int64 = (ScalarType(f"int{n}") for n in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (ScalarType(f"uint{n}") for n in (8, 16, 32, 64))
-float16, float32, float64 = (ScalarType(f"float{n}") for n in (16, 32, 64))
 bfloat16 = ScalarType(ml_dtypes.bfloat16)
+float16, float32, float64 = (ScalarType(f"float{n}") for n in (16, 32, 64))
 complex64, complex128 = ScalarType("complex64"), ScalarType("complex128")
 int2, int4, uint2, uint4 = map(
     ScalarType, (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4)
@@ -79,36 +79,8 @@ float8_e5m2 = ScalarType(ml_dtypes.float8_e5m2)
 float8_e5m2fnuz = ScalarType(ml_dtypes.float8_e5m2fnuz)
 float8_e8m0fnu = ScalarType(ml_dtypes.float8_e8m0fnu)
 
-SCALAR_TYPES = (
-    bool_,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    bfloat16,
-    float16,
-    float32,
-    float64,
-    complex64,
-    complex128,
-    int2,
-    int4,
-    uint2,
-    uint4,
-    float4_e2m1fn,
-    float8_e3m4,
-    float8_e4m3,
-    float8_e4m3fn,
-    float8_e4m3fnuz,
-    float8_e4m3b11fnuz,
-    float8_e5m2,
-    float8_e5m2fnuz,
-    float8_e8m0fnu,
-)
+SCALAR_TYPES = tuple(x for x in [*globals().values()] if isinstance(x, ScalarType))
+"""All of them, in the order of their definition."""
 
 BOOL = bool_.dtype
 INT32, INT64, UINT32, UINT64 = int32.dtype, int64.dtype, uint32.dtype, uint64.dtype

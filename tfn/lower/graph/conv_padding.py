@@ -16,6 +16,7 @@ Source: Vaidyanathan, Multirate Systems and Filter Banks (1993), 4.3 (polyphase 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from math import gcd
 
@@ -75,16 +76,8 @@ def polyphase(u: UOp, lower: Callable[[UOp], UOp]) -> UOp:
             return const(0, u.dtype, shape)
         first = (*(phase.first for phase in phases), 0, 0)
         weights = build.shrink(w, first, w.shape, (*steps, 1, 1))
-        dense = Conv(
-            arg.strides,
-            tuple(phase.padding for phase in phases),
-            (1,) * n,
-            arg.dilation_w,
-            arg.groups,
-            arg.batch_groups,
-            arg.dtype,
-            arg.tf32,
-        )
+        padding = tuple([phase.padding for phase in phases])
+        dense = replace(arg, padding=padding, dilation_x=(1,) * n)
         value = lower(build.conv(x, weights, dense))
         # Each phase is a kernel of its own; the interleaving copies their results.
         return build.reshape(UOp(Op.GBARRIER, (value,)), shape)
@@ -129,16 +122,7 @@ def pad_explicitly(u: UOp) -> UOp:
     high = (0, *(p[1] for p in arg.padding), 0)
     interior = (0, *(d - 1 for d in arg.dilation_x), 0)
     n = len(arg.padding)
-    dense = Conv(
-        arg.strides,
-        ((0, 0),) * n,
-        (1,) * n,
-        arg.dilation_w,
-        arg.groups,
-        arg.batch_groups,
-        arg.dtype,
-        arg.tf32,
-    )
+    dense = replace(arg, padding=((0, 0),) * n, dilation_x=(1,) * n)
     return build.conv(_padded(x, low, high, interior), w, dense)
 
 
