@@ -18,7 +18,7 @@ from tfn.dtypes import BOOL, COMPLEXES, INT64
 from tfn.trace.argument import Access, Fold, Place, Range
 from tfn.trace.grid_argument import COPY_BYTES, Copy, Fragment, GroupMma, LocalMemory, Staged
 from tfn.trace.matrix_tiles import Tile
-from tfn.trace.op import ELEMENTWISE, MANUAL, MOVEMENT, PARTS, Op
+from tfn.trace.op import ELEMENTWISE, MANUAL, MOVEMENT, PARTS, SEVERAL, Op
 from tfn.trace.uop import UOp, walk
 
 
@@ -34,81 +34,19 @@ class Stage(enum.Enum):
 
 _COMPUTE = ELEMENTWISE - {Op.DETACH} | {Op.CONST, Op.PARAM}
 
-JAXPR_OPS = (
-    _COMPUTE
-    | MOVEMENT
-    | PARTS
-    | MANUAL
-    | {
-        Op.IOTA,
-        Op.REDUCE,
-        Op.DOT,
-        Op.CONV,
-        Op.FFT,
-        Op.GATHER,
-        Op.SCATTER,
-        Op.SORT,
-        Op.TUPLE,
-        Op.GET,
-        Op.HOST,
-        Op.KERNEL,
-        Op.FUNCTION,
-        Op.SCAN,
-        Op.WHILE,
-        Op.COND,
-        Op.CALL,
-        Op.CUSTOM,
-        Op.DETACH,
-        Op.AFTER,
-        Op.GBARRIER,
-    }
-)
+JAXPR_OPS = _COMPUTE | MOVEMENT | PARTS | MANUAL | SEVERAL - {Op.LINEAR}
+JAXPR_OPS |= {Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.FFT, Op.GATHER, Op.SCATTER, Op.GET}
+JAXPR_OPS |= {Op.FUNCTION, Op.DETACH, Op.AFTER, Op.GBARRIER}
 KERNELS_OPS = JAXPR_OPS - PARTS - MANUAL - {Op.FFT, Op.DETACH, Op.CUSTOM, Op.AFTER}
-RANGES_OPS = _COMPUTE | {
-    Op.RANGE,
-    Op.LOAD,
-    Op.STORE,
-    Op.FOLD,
-    Op.CARRY,
-    Op.RECUR,
-    Op.MEMO,
-    Op.SINK,
-    Op.SORT,
-    Op.KERNEL,
-    Op.TUPLE,
-    Op.GET,  # kernels of their own, and pairs to fold
-}
+RANGES_OPS = _COMPUTE | {Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.CARRY, Op.RECUR, Op.MEMO, Op.SINK}
+RANGES_OPS |= {Op.SORT, Op.KERNEL, Op.TUPLE, Op.GET}  # kernels of their own, and pairs to fold
 SPLIT_OPS = RANGES_OPS | {Op.STAGED}
-LINEAR_OPS = _COMPUTE | {
-    Op.LOAD,
-    Op.STORE,
-    Op.PREFETCH,
-    Op.LOOP,
-    Op.ACCUMULATOR,
-    Op.LEAVE,
-    Op.END,
-    Op.SPLAT,
-    Op.LANES,
-    Op.SHUFFLE,
-    Op.ACROSS,
-    Op.QUOTIENT,
-    Op.DOT2,
-    Op.TILE,
-    Op.MMA,
-    Op.SPILL,
-    Op.ROW,
-    Op.LOCAL_MEMORY,
-    Op.BARRIER,
-    Op.COPY,
-    Op.COPY_GROUP,
-    Op.COPY_WAIT,
-    Op.EXCHANGE,
-    Op.FRAGMENT,
-    Op.WARP_MMA,
-    Op.GROUP_MMA,
-    Op.GROUP_WAIT,
-    Op.RANGE,  # the number of a thread
-}
+LINEAR_OPS = _COMPUTE | {Op.LOAD, Op.STORE, Op.PREFETCH, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END}
+LINEAR_OPS |= {Op.SPLAT, Op.LANES, Op.SHUFFLE, Op.ACROSS, Op.QUOTIENT, Op.DOT2}
+LINEAR_OPS |= {Op.TILE, Op.MMA, Op.SPILL, Op.ROW}
+LINEAR_OPS |= {Op.LOCAL_MEMORY, Op.BARRIER, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT, Op.EXCHANGE}
+LINEAR_OPS |= {Op.FRAGMENT, Op.WARP_MMA, Op.GROUP_MMA, Op.GROUP_WAIT}
+LINEAR_OPS |= {Op.RANGE}  # the number of a thread
 
 OPS: dict[Stage, frozenset[Op]] = {
     Stage.JAXPR: JAXPR_OPS,

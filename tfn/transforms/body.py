@@ -102,21 +102,8 @@ def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
     return list(needed)
 
 
-_CHEAP = COMPARE | {
-    Op.NEG,
-    Op.ABS,
-    Op.ADD,
-    Op.SUB,
-    Op.MUL,
-    Op.DIV,
-    Op.MAX,
-    Op.MIN,
-    Op.NOT,
-    Op.AND,
-    Op.OR,
-    Op.WHERE,
-    Op.CAST,
-}
+_CHEAP = COMPARE | {Op.NEG, Op.ABS, Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MAX, Op.MIN}
+_CHEAP |= {Op.NOT, Op.AND, Op.OR, Op.WHERE, Op.CAST}
 MAX_RECOMPUTED_OPS = 6
 """Elementwise operations that cost less than to store a value in memory and to read it back: a
 larger limit stores fewer residuals and computes more."""

@@ -372,35 +372,11 @@ def _outside(u: UOp) -> Failing | None:
 
 
 _NAN = ("nan", _nan)
+_MAKE_NAN = {Op.ADD, Op.SUB, Op.MUL, Op.FMA, Op.POW, Op.LOG, Op.LOG2, Op.LOG1P, Op.SQRT, Op.RSQRT}
+_MAKE_NAN |= {Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ACOSH, Op.ATANH, Op.ERFINV, Op.DIGAMMA}
+_MAKE_NAN |= {Op.REDUCE, Op.DOT, Op.CONV, Op.FFT}
 CHECKS: dict[Op, tuple[tuple[str, Rule], ...]] = {
-    **dict.fromkeys(
-        (
-            Op.ADD,
-            Op.SUB,
-            Op.MUL,
-            Op.FMA,
-            Op.LOG,
-            Op.LOG2,
-            Op.LOG1P,
-            Op.SQRT,
-            Op.RSQRT,
-            Op.SIN,
-            Op.COS,
-            Op.TAN,
-            Op.ASIN,
-            Op.ACOS,
-            Op.ACOSH,
-            Op.ATANH,
-            Op.ERFINV,
-            Op.DIGAMMA,
-            Op.POW,
-            Op.REDUCE,
-            Op.DOT,
-            Op.CONV,
-            Op.FFT,
-        ),
-        (_NAN,),
-    ),
+    **dict.fromkeys(_MAKE_NAN, (_NAN,)),
     Op.DIV: (("div", _zero_divisor), _NAN),
     Op.MOD: (("div", _zero_divisor), _NAN),
     Op.FLOORDIV: (("div", _zero_divisor),),

@@ -33,18 +33,8 @@ REDUCTIONS = frozenset({Op.REDUCE}) | CONTRACTIONS
 OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT, Op.HOST, Op.KERNEL}) | LOOPS
 SEVERAL_RESULTS = SEVERAL - {Op.TUPLE}
 LEAVES = frozenset({Op.PARAM, Op.CONST, Op.IOTA})
-VIEW_OPS = frozenset(
-    {
-        Op.RESHAPE,
-        Op.PERMUTE,
-        Op.EXPAND,
-        Op.CAST,
-        Op.SHRINK,
-        Op.FLIP,
-        Op.DETACH,
-        Op.AFTER,
-    }
-)
+VIEW_OPS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP})
+VIEW_OPS |= {Op.CAST, Op.DETACH, Op.AFTER}
 """Ops that read their operand at another index, or convert it: every reader can do so by itself."""
 
 MAX_RECOMPUTED_READS = 9

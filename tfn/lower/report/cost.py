@@ -20,23 +20,8 @@ from tfn.trace.build import count
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
 
-ARITHMETIC = frozenset(
-    {
-        Op.NEG,
-        Op.ABS,
-        Op.ADD,
-        Op.SUB,
-        Op.MUL,
-        Op.DIV,
-        Op.MAX,
-        Op.MIN,
-        Op.SQRT,
-        Op.FLOOR,
-        Op.CEIL,
-        Op.ROUND,
-        Op.MOD,
-    }
-)
+ARITHMETIC = {Op.NEG, Op.ABS, Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MAX, Op.MIN}
+ARITHMETIC |= {Op.SQRT, Op.FLOOR, Op.CEIL, Op.ROUND, Op.MOD}
 """Ops that count as one floating-point operation for each element."""
 
 PARTIAL_READS = frozenset({Op.GATHER, Op.SHRINK})
