@@ -20,7 +20,7 @@ from tfn.trace.build import count
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
 
-ARITHMETIC = {Op.NEG, Op.ABS, Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MAX, Op.MIN}
+ARITHMETIC = frozenset({Op.NEG, Op.ABS, Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MAX, Op.MIN})
 ARITHMETIC |= {Op.SQRT, Op.FLOOR, Op.CEIL, Op.ROUND, Op.MOD}
 """Ops that count as one floating-point operation for each element."""
 
