@@ -183,6 +183,20 @@ def test_an_epilogue_whose_values_meet_again_ends_at_the_narrowest() -> None:
     assert made.arena_bytes < 2 * 64 * 32 + 1024
 
 
+def test_of_two_contractions_that_are_added_both_end_narrow() -> None:
+    """The end of an epilogue does not join the kernel that reads it, nor is the epilogue stored."""
+
+    def network(x: Any, y: Any, w: Any) -> Any:
+        dims = (((1,), (0,)), ((), ()))
+        sums = [lax.dot_general(a, w, dims, preferred_element_type="int32") for a in (x, y)]
+        ends = [((s.clip(-(2**20), 2**20) * 3 + 128) >> 8).astype("int8") for s in sums]
+        return ends[0].astype("int32") + ends[1].astype("int32")
+
+    args = [tfn.ShapeDtypeStruct(s, "int8") for s in ((64, 48), (64, 48), (48, 32))]
+    made = lower(tfn.make_jaxpr(network)(*args), HOST)
+    assert made.arena_bytes <= 2 * 64 * 32 + 64 * 48
+
+
 def mixed(words: Sequence[UOp], rounds: int) -> list[UOp]:
     """Words that all depend on each other, as those of a hash or of a cipher."""
     words = list(words)

@@ -91,11 +91,13 @@ def insert_barriers(
     analysis = FusionAnalysis(order, results, barriers, {}, target.l2_bytes // 2)
     while True:
         # Cheap questions about few nodes first; a barrier may change the answer of all later ones.
-        more = policies.unfused_reductions(analysis) or policies.read_at_many_indices(analysis)
+        unfused, ends = policies.unfused_reductions(analysis)
+        more = unfused or policies.read_at_many_indices(analysis)
         shared = {} if more else policies.several_results(analysis)
         if not more and not shared:
             more = policies.expensive_to_recompute(analysis) or policies.loop_invariant(analysis)
-        ends = {} if more or shared else policies.oversized(analysis)
+        if not (more or shared):
+            ends = policies.oversized(analysis)
         if not (more or shared or ends):
             break
         analysis.add(more or ends, ends, shared)

@@ -98,8 +98,11 @@ MATERIALIZE_COST_PASSES = 2
 """Passes over memory that a buffer costs, a write and a read: it has to spare more of them."""
 
 
-def unfused_reductions(analysis: FusionAnalysis) -> set[UOp]:
+def unfused_reductions(analysis: FusionAnalysis) -> tuple[set[UOp], dict[UOp, UOp]]:
     """Reductions that cannot be computed once inside the loops of their reader, with epilogues.
+
+    The second result has the ends that are narrower, which are parts: they would join the kernel of
+    their reader again, and their reduction with them.
 
     A reduction fuses if the axes at which it is read are an outer prefix of the kernel's loops, as
     the maxima and sums of a softmax are.  Of contractions, a kernel has one, and nothing beside it.
@@ -107,6 +110,7 @@ def unfused_reductions(analysis: FusionAnalysis) -> set[UOp]:
     stored: dict[UOp, str] = {}
     contractions: dict[UOp, UOp] = {}
     prefixes: dict[UOp, list[frozenset[Access]]] = {}
+    parts: dict[UOp, UOp] = {}
     later: set[UOp] = set()  # of values that are to be stored now: their kernels are analysed next
     for node in reversed(analysis.order):
         users = analysis.consumers.get(node, ())
@@ -118,7 +122,10 @@ def unfused_reductions(analysis: FusionAnalysis) -> set[UOp]:
                 end = _epilogue_end(analysis, node)
                 stored[end] = obstacle
                 later |= {end} - analysis.barriers
-    return _new(analysis, "unfused-reductions", stored)
+                if end.dtype.itemsize < node.dtype.itemsize and end not in analysis.outputs:
+                    parts[end] = end
+    new = _new(analysis, "unfused-reductions", stored)
+    return new, {u: part for u, part in parts.items() if u in new}
 
 
 def _new(analysis: FusionAnalysis, policy: str, stored: Mapping[UOp, str]) -> set[UOp]:
