@@ -15,6 +15,7 @@ import pytest
 from tests.llm import building
 from tests.llm.serve import standin
 from tests.llm.serve.running import Running, serving, tiny_model
+from tfn import llm
 from tfn.llm.engine import Engine
 
 for package in ("starlette", "uvicorn", "tokenizers", "jinja2"):
@@ -78,6 +79,43 @@ def test_openai_chats(openai: Any) -> None:
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == first.finish_reason
     assert chunks[-1].usage.prompt_tokens == answer.usage.prompt_tokens
     assert chunks[0].choices[0].delta.role == "assistant"
+
+
+def test_openai_calls_tools() -> None:
+    package = pytest.importorskip("openai", reason="pip install openai to test with its client")
+    template = building.TEMPLATE + "{% if tools %}{{ tools[0].function.name }}{% endif %}"
+    other = {"tokenizer.chat_template": template, "llama.context_length": 512}
+    model = llm.load(building.tiny(**other))
+    tool = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+    text = 'Yes.<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>'
+    assert model.tokenizer is not None
+    engine = standin.Engine(model, script=[*model.tokenizer.encode(text), 259])
+    wanted: dict[str, Any] = {"model": "tiny", "messages": HELLO, "tools": [tool]}
+    with (
+        serving(engine, model) as running,
+        package.OpenAI(base_url=running.url + "/v1", api_key="none", max_retries=0) as client,
+    ):
+        create = client.chat.completions.create
+        (choice,) = create(**wanted).choices
+        (call,) = choice.message.tool_calls
+        assert (choice.finish_reason, choice.message.content) == ("tool_calls", "Yes.")
+        assert (call.function.name, call.function.arguments) == ("add", '{"a": 1}')
+        chunks = [chunk.choices[0] for chunk in create(**wanted, stream=True)]
+        (streamed,) = [c for chunk in chunks for c in chunk.delta.tool_calls or []]
+        assert (streamed.index, streamed.function) == (0, type(streamed.function)(
+            name="add", arguments='{"a": 1}'))  # fmt: skip
+        assert "".join(chunk.delta.content or "" for chunk in chunks) == "Yes."
+        assert chunks[-1].finish_reason == "tool_calls"
+        answered = [
+            *HELLO,
+            choice.message,
+            {"role": "tool", "tool_call_id": call.id, "content": "2"},
+        ]
+        assert create(**wanted | {"messages": answered}).usage.prompt_tokens > 20
+        (plain,) = create(**wanted, tool_choice="none").choices
+        assert (plain.finish_reason, plain.message.content) == ("stop", text)
+        (cut,) = create(**wanted, max_tokens=20).choices
+        assert (cut.finish_reason, cut.message.content) == ("length", text[:20])
 
 
 def test_openai_embeds_lists_and_is_refused(openai: Any) -> None:

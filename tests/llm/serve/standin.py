@@ -38,12 +38,14 @@ class Engine:
         pause: seconds before each token.
         most: requests that may wait.
         broken: an error that ends every answer at its second token.
+        script: tokens of which every answer consists, if there are any.
     """
 
     model: Model
     pause: float = 0.0
     most: int = 64
     broken: BaseException | None = None
+    script: Sequence[int] = ()
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -111,7 +113,10 @@ class Engine:
                 deliver(Failed(self.broken or StateError("the engine was closed")))
                 return
             time.sleep(self.pause)
-            piece = answer.take(self.logits(known))
+            logits = self.logits(known)
+            if self.script:
+                logits[self.script[len(known) - len(tokens)]] = 1e6
+            piece = answer.take(logits)
             known.append(piece.choice.token)
             deliver(piece)
             if piece.finish:

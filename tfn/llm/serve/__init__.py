@@ -9,6 +9,7 @@ In reading order:
     prompts: from fields to tokens and wishes.
     flow: between the engine's thread and the loop of the server.
     reply: answers, whole or as streams.
+    tools: calls of tools in their text.
     forms: their JSON.
     refusal: errors, and theirs.
     metrics: counts for Prometheus.

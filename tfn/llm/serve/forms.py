@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from tfn import __version__
 from tfn.extend import frozen
 from tfn.llm.sampling import Choice
+from tfn.llm.serve.tools import Call
 from tfn.llm.tokenizer import Tokenizer
 
 LEAST_LOGPROB = -9999.0
@@ -26,11 +27,13 @@ class Part:
         text: that became certain.
         choices: tokens with their probabilities, where these were asked for.
         finish: why it is the last part.
+        calls: of tools.
     """
 
     text: str = ""
     choices: tuple[Choice, ...] = ()
     finish: str | None = None
+    calls: tuple[Call, ...] = ()
 
 
 class Form(Protocol):
@@ -76,11 +79,16 @@ class ChatForm:
     def chunk(self, index: int, part: Part, offset: int) -> Json:
         """A difference to the message so far."""
         delta: Json = {"content": part.text} if part.text else {}
+        if part.calls:
+            delta["tool_calls"] = [{"index": c.number} | called(c) for c in part.calls]
         return {"index": index, "delta": delta} | self._end(part)
 
     def whole(self, index: int, part: Part) -> Json:
         """A message."""
         message: Json = {"role": "assistant", "content": part.text, "refusal": None}
+        if part.calls:
+            calls = [called(c) for c in part.calls]
+            message |= {"content": part.text or None, "tool_calls": calls}
         return {"index": index, "message": message} | self._end(part)
 
     def _end(self, part: Part) -> Json:
@@ -162,6 +170,12 @@ class CompletionForm:
             return raw.decode()
         except UnicodeDecodeError:
             return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+
+
+def called(call: Call) -> Json:
+    """A call of a tool."""
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def finite(logprob: float | None) -> float | None:

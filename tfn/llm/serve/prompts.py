@@ -36,11 +36,13 @@ class Job:
         tokens: of the prompt.
         wishes: for the answer.
         echo: the text of the prompt, if it is part of the answer.
+        tools: names of those that the answer may call.
     """
 
     tokens: Sequence[int]
     wishes: Sampling
     echo: str | None = None
+    tools: frozenset[str] = frozenset()
 
     @property
     def is_answered(self) -> bool:
@@ -64,6 +66,7 @@ def of_chat(model: Model, context: int, given: Mapping[str, Any]) -> list[Job]:
             why = "The chat template of this model has no place for tools."
             raise Refused(400, why, code="unsupported_parameter", param="tools")
         values["tools"] = [_tool(f"tools[{n}]", tool) for n, tool in enumerate(given["tools"])]
+    tools = frozenset(tool["function"]["name"] for tool in values.get("tools", ()))
     size = sum(len(m["content"].encode()) for m in messages if m.get("content"))
     _check_size(model, size, context, "messages")
     try:
@@ -76,7 +79,7 @@ def of_chat(model: Model, context: int, given: Mapping[str, Any]) -> list[Job]:
     if given["top_logprobs"] and top is None:
         raise wrong("top_logprobs", "left out where logprobs is not true", given["top_logprobs"])
     limit = next((most for most in both if most is not None), None)
-    return _repeated(Job(tokens, _wishes(given, limit, top)), given["n"])
+    return _repeated(Job(tokens, _wishes(given, limit, top), tools=tools), given["n"])
 
 
 def of_completion(model: Model, context: int, given: Mapping[str, Any]) -> list[Job]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from tfn.extend import frozen
-from tfn.llm.answer import Piece
+from tfn.llm.answer import STOP, Piece
 from tfn.llm.engine import Event, Failed, Progress, Scores
 from tfn.llm.sampling import Choice
 from tfn.llm.serve import forms
@@ -17,6 +18,7 @@ from tfn.llm.serve.flow import Flow
 from tfn.llm.serve.forms import Form, Json, Part
 from tfn.llm.serve.refusal import Refused, of_error
 from tfn.llm.serve.report import Report
+from tfn.llm.serve.tools import Reader
 
 HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
 DONE, ALIVE = b"data: [DONE]\n\n", b": \n\n"
@@ -64,6 +66,7 @@ class Reply:
         self.begun = time.perf_counter()
         self.first: float | None = None  # when the first token came
         self.made = 0  # tokens
+        self.tools = [Reader(job.tools) if job.tools else None for job in flow.jobs]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the answer; nothing more once the client has left."""
@@ -124,7 +127,7 @@ class Reply:
                 state = {"index": index, "done": event.done, "total": event.total}
                 await say_chunk([], nothing | {"progress": state | {"cached": event.cached}})
             for part in self._parts(index, event):
-                if part.text or part.finish or part.choices:
+                if part.text or part.finish or part.choices or part.calls:
                     chunk = self.form.chunk(index, part, offsets[index])
                     offsets[index] += len(part.text)
                     await say_chunk([chunk], nothing)
@@ -149,8 +152,17 @@ class Reply:
             if self.first is None:
                 self.first = time.perf_counter()
             choices = (event.choice,) if job.wishes.logprobs is not None else ()
-            parts.append(Part(event.text, choices, event.finish))
+            parts.append(self._read(index, Part(event.text, choices, event.finish)))
         return parts
+
+    def _read(self, index: int, part: Part) -> Part:
+        """A part with the calls of tools in its text."""
+        reader = self.tools[index]
+        if reader is None:
+            return part
+        text, calls = reader.take(part.text, part.finish is not None)
+        finish = "tool_calls" if part.finish == STOP and reader.count else part.finish
+        return replace(part, text=text, calls=calls, finish=finish)
 
     def _failed(self, error: BaseException) -> Refused:
         """The refusal that an error of the engine becomes."""
@@ -186,6 +198,7 @@ def joined(parts: Sequence[Part]) -> Part:
         "".join(part.text for part in parts),
         tuple(choice for part in parts for choice in part.choices),
         next((part.finish for part in parts if part.finish), None),
+        tuple(call for part in parts for call in part.calls),
     )
 
 
