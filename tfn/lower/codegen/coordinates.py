@@ -37,6 +37,7 @@ class Coordinates:
         fixed: ranges whose value is a known integer, from which trip counts follow.
         depends: the ranges that each node of the body depends on.
         bounded_by: for each range those that its bound reads.
+        divided: what the body has quotients of.
         bounds: for each range those whose bound reads it.
     """
 
@@ -44,6 +45,7 @@ class Coordinates:
         self.env: dict[UOp, UOp] = {}
         self.fixed: dict[UOp, int] = {}
         self.depends = dependences(n.body)
+        self.divided = {u.src[0] for u in self.depends if u.op is Op.FLOORDIV}
         getters = {ranges: itemgetter(*ranges) for ranges in self.depends.values() if ranges}
         self._values = {u: getters[ranges] for u, ranges in self.depends.items() if ranges}
         ranges = {*n.loops, *(u for u in self.depends if u.op is Op.RANGE)}

@@ -95,8 +95,7 @@ def load(emitter: Emitter, node: UOp, neighbours: int = 1) -> UOp | None:
         return None
     src = (node.src[0], emitter.base(scalars))
     apart = steps[Op.FLOORDIV] + part * steps[Op.RANGE]
-    width = neighbours * (part if stride else 1)
-    loaded: list[UOp] = []
+    width, loaded = neighbours * (part if stride else 1), list[UOp]()
     for i in range(lanes // part):
         access = Access(offset + i * apart, width, int(width > 1))
         one = emitter.place_load(UOp(Op.LOAD, src, access))
@@ -109,12 +108,11 @@ def load(emitter: Emitter, node: UOp, neighbours: int = 1) -> UOp | None:
 def value(emitter: Emitter, node: UOp) -> UOp | None:
     """A value that all lanes of a part share, computed once for each; None for another."""
     r = next((r for r in emitter.at.depends[node] if lanes_of(emitter, r) is not None), None)
-    divides = lambda u: u.op in DIVISIONS and u.src[0] is r
-    # Most use the range itself, which ends the walk soon: there is one for each node.
-    if r is None or r in walk([node], lambda u: r in emitter.at.depends[u] and not divides(u)):
+    if r is None or r not in emitter.at.divided:
         return None
-    kinds = {(u.op, u.src[1]) for u in walk([node]) if divides(u)}
-    if len(kinds) != 1 or Op.FLOORDIV not in dict(kinds):
+    quotients = {u for u in walk([node]) if u.op in DIVISIONS and u.src[0] is r}
+    kinds = {(u.op, u.src[1]) for u in quotients}
+    if [op for op, _ in kinds] != [Op.FLOORDIV] or r in walk([node], lambda u: u not in quotients):
         return None
     part, values = const_value(kinds.pop()[1]), list[UOp]()
     for start in range(0, emitter.env[r].arg, part):
