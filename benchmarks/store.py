@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import tfn
+from tests.nn.store import hosts
 from tfn import nn, random
 from tfn import numpy as jnp
 from tfn.nn import optim
@@ -234,6 +235,20 @@ def lost(folder: Path, options: argparse.Namespace) -> None:
     print(f"a host lost {options.turns} times each: whole again {good}, all on the other: {here}")
 
 
+def links(folder: Path, options: argparse.Namespace) -> None:
+    """Namespaces as hosts, whose links go down while a client reads and writes."""
+    refused = hosts.namespaces.allowed()
+    if refused:
+        print(f"links that go down: not measured, {refused}")
+        return
+    with hosts.namespaces.hosts(3):
+        found = hosts.lost(folder, options.turns, seed=options.seed)
+    print(
+        f"a link went down {options.turns} times each: all well in {found['read']} reads and "
+        f"{found['write']} writes, {found['named']} missing copies named and written"
+    )
+
+
 def index(folder: Path, options: argparse.Namespace) -> None:
     """A million blocks: open, a page of names, a pass over all, memory."""
     store = Store(folder)
@@ -273,27 +288,30 @@ def placement(folder: Path, options: argparse.Namespace) -> None:
 
     @tfn.jit
     def homes(blocks: Any) -> Any:
-        score = mixed(mixed(mixed(blocks)[:, None] ^ places))
-        return (
-            jnp.argmax(score[:, :hosts], 1),
-            jnp.argmax(score, 1),
-            1 + jnp.argmax(score[:, 1:hosts], 1),
-        )
+        score = lambda blocks, places: mixed(mixed(mixed(blocks) ^ places))
+        now = jnp.argmax(score(blocks[:, None], places[:hosts]), 1)
+        return now, score(blocks, places[hosts]) > score(blocks, places[now])
 
-    counts, came, went, own = np.zeros(hosts, int), 0, 0, 0
+    @tfn.jit
+    def others(blocks: Any) -> Any:
+        return 1 + jnp.argmax(mixed(mixed(mixed(blocks)[:, None] ^ places[1:hosts])), 1)
+
+    counts, came, went, checked = np.zeros(hosts, int), 0, 0, np.zeros(hosts, int)
     done, begin = 0, time.perf_counter()
-    while done < options.simulated and time.perf_counter() < begin + 240:
+    while done < options.simulated and time.perf_counter() < begin + options.simulate_s:
         blocks = rng.integers(0, 1 << 64, 1 << 16, np.uint64)
-        now, more, less = map(np.asarray, homes(jnp.asarray(blocks)))
+        now, takes = map(np.asarray, homes(jnp.asarray(blocks)))
         counts += np.bincount(now, minlength=hosts)
-        came, went = came + int((now != more).sum()), went + int((now != less).sum())
-        own += int((now == 0).sum())
+        came += int(takes.sum())
+        if done < 1 << 21:  # when the first host goes, its blocks alone find another
+            went += int((now != np.asarray(others(jnp.asarray(blocks)))).sum())
+            checked += np.bincount(now, minlength=hosts)
         done += len(blocks)
     print(
         f"{done:,} blocks of 4 MiB ({done * 4 / 1024**2:.0f} TiB) on {hosts} hosts: fullest "
         f"{counts.max() / counts.mean():.3f} of the mean, emptiest "
-        f"{counts.min() / counts.mean():.3f}; "
-        f"a host comes: {came * (hosts + 1) / done:.3f} of the least move; goes: {went / own:.3f}"
+        f"{counts.min() / counts.mean():.3f}; a host comes: {came * (hosts + 1) / done:.3f} of the "
+        f"least move; goes: {went / checked[0]:.3f}; {time.perf_counter() - begin:.0f} s"
     )
 
 
@@ -341,7 +359,9 @@ def best(call: Callable[[], Any]) -> float:
     return min(times)
 
 
-PARTS = {f.__name__: f for f in (sharing, training, faults, full, lost, index, placement, speeds)}
+PARTS = {
+    f.__name__: f for f in (sharing, training, faults, full, lost, links, index, placement, speeds)
+}
 
 
 def main() -> None:
@@ -355,6 +375,7 @@ def main() -> None:
     parser.add_argument("--turn-s", type=float, default=60.0, help="from a checkpoint to the next")
     parser.add_argument("--blocks", type=int, default=1_000_000, help="in the index")
     parser.add_argument("--simulated", type=int, default=25_000_000, help="blocks that are placed")
+    parser.add_argument("--simulate-s", type=float, default=500.0, help="the most time for them")
     options = parser.parse_args()
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:

@@ -30,6 +30,7 @@ from tfn.errors import (
     WorkerLostError,
 )
 from tfn.nn.checkpoint import Checkpoints, read, steps, verify
+from tfn.nn.store import Store, scrub
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
 
@@ -260,6 +261,32 @@ def test_what_workers_find_damaged_is_passed_over(mesh: Any, tmp_path: Path) -> 
         step, found = checkpoints.resume(put(np.zeros(8, "float32"), mesh, "d"))
     assert step == 1
     np.testing.assert_array_equal(np.asarray(found), np.arange(1, 9))
+
+
+def test_workers_save_into_a_store(mesh: Any, tmp_path: Path) -> None:
+    """Blocks that have not changed are not written again, and damage is passed over or mended."""
+    store = Store([tmp_path / "a", tmp_path / "b"], replicas=2, block_bytes=64)
+    x = put(np.arange(24, dtype="float32").reshape(8, 3), mesh, "d")
+    state = {"w": tfn.jit(lambda x: x + 1)(x), "n": np.arange(3), "at": 7}
+    run = Checkpoints("run", store=store, asynchronous=True, timeout_s=60.0)
+    run.save(1, state)
+    run.wait()
+    blocks = {*(tmp_path / "a" / "blocks").glob("*/*")}
+    run.save(2, {**state, "at": 8})
+    run.wait()
+    new = {*(tmp_path / "a" / "blocks").glob("*/*")} - blocks
+    assert [path.name for path in new] == [store.ref("run/step-000000002").tree.digest]
+    parts = store.tree("run/step-000000002").arrays["w"].parts
+    assert [part.shape for part in parts] == [(2, 3)] * 4  # as workers wrote them
+    file = tmp_path / "b" / parts[3].blocks[0].path
+    file.write_bytes(b"")
+    assert [(d.file, d.mended) for d in scrub(store)] == [(str(file), True)]
+    for folder in "ab":
+        (tmp_path / folder / next(iter(new)).relative_to(tmp_path / "a")).write_bytes(b"")
+    with pytest.warns(UserWarning, match="step 2 .* is passed over"):
+        step, found = run.resume({"w": x, "n": np.zeros(3, int), "at": 0})
+    assert (step, found["at"]) == (1, 7) and found["w"].buffer.data is None
+    np.testing.assert_array_equal(np.asarray(found["w"]), np.arange(1, 25).reshape(8, 3))
 
 
 def test_a_save_that_fails_is_written_again(

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.nn.store import hosts
 from tests.nn.store.test_repository import ARRAYS, same
 from tests.nn.store.test_server import served
 from tfn.errors import ArgumentError, StateError
@@ -86,6 +87,15 @@ def test_threads_share_connections(tmp_path: Path) -> None:
             sys.setswitchinterval(interval)
         assert len(place._idle) <= remote.MOST_IDLE
         place.close()
+
+
+def test_a_host_whose_link_goes_down_in_the_middle(tmp_path: Path) -> None:
+    refused = hosts.namespaces.allowed()
+    if refused:
+        pytest.skip(f"NOT TESTED, a store over several hosts: {refused}")
+    with hosts.namespaces.hosts(3):
+        found = hosts.lost(tmp_path, 1, 100_000)
+    assert (found["read"], found["write"]) == (1, 1)
 
 
 def test_wrong_tokens_and_addresses_are_refused(tmp_path: Path) -> None:
