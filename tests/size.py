@@ -80,11 +80,11 @@ ROOMS = (
     Room("lower",          COMPILER,   697,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_714, 13.5, "convolutions of integers as products"),
-    Room("lower/fuse",     COMPILER, 1_656, 12.2, "windows; results that share values"),
+    Room("lower/fuse",     COMPILER, 1_665, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   911, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_678, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_556, 11.2, "as measured"),
-    Room("lower/codegen",  COMPILER, 4_022, 11.5, "products of bytes; indices of 32 bits"),
+    Room("lower/codegen",  COMPILER, 4_024, 11.5, "products of bytes; indices of 32 bits"),
     Room("lower/memory",   COMPILER,   971, 11.4, "preludes as rows"),
     Room("lower/report",   COMPILER, 1_385, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_288,  8.9, "as measured"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_015, "core": 51_806, "all": 88_766}
+BOUNDS = {"compiler": 34_026, "core": 51_817, "all": 88_777}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

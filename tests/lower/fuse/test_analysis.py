@@ -24,6 +24,7 @@ from tfn.lower.fuse.analysis import (
     MOVED,
     REGROUPED,
     FusionAnalysis,
+    few_nodes,
     output_in_memory,
 )
 from tfn.lower.pipeline import lower
@@ -225,3 +226,15 @@ def test_updates_of_many_layers_are_analysed_in_linear_time() -> None:
         return count
 
     assert lines(32) < 2.2 * lines(16)
+
+
+def test_of_a_long_program_few_nodes_are_looked_at() -> None:
+    """The limit counts nodes; so many alone are asked for, not those at the leaves."""
+    chain = [p(0, 5)]
+    for _ in range(1000):
+        chain.append(chain[-1] + chain[-1])
+    asked: list[UOp] = []
+    enter = lambda u: asked.append(u) or True
+    assert not few_nodes(chain[-1], enter, 20) and len(asked) < 30
+    assert few_nodes(chain[19], lambda u: True, 20) == chain[:20]
+    assert not few_nodes(chain[20], lambda u: True, 20)

@@ -17,7 +17,7 @@ these are placed, only what they change is analysed again: all but a few nodes a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 
@@ -135,6 +135,22 @@ def _is_run(node: UOp) -> bool:
     if node.op is not Op.SHRINK:
         return False
     return node.shape[1:] == node.src[0].shape[1:] and set(node.arg.step) == {1} and node.size > 0
+
+
+def few_nodes(node: UOp, enter: Callable[[UOp], bool], limit: int) -> list[UOp]:
+    """The nodes under one that `walk` visits, sources first; none if they are more than a limit.
+
+    Of a long program it looks at so many alone, where `walk` begins at the leaves.
+    """
+    found = {node: None}
+    open_nodes = [node] if enter(node) else []
+    while open_nodes and len(found) <= limit:
+        for s in open_nodes.pop().src:
+            if s not in found:
+                found[s] = None
+                if enter(s):
+                    open_nodes.append(s)
+    return [] if len(found) > limit else list(walk([node], enter))
 
 
 def is_computed(node: UOp, barriers: set[UOp]) -> bool:
@@ -459,9 +475,8 @@ class FusionAnalysis:
         """Whether a value is elementwise, of parameters of its shape, or a reduction of memory."""
         if node.op is Op.REDUCE:
             return node.src[0].op is Op.PARAM or node.src[0] in self.barriers
-        nodes = walk([node], lambda u: u.op in ELEMENTWISE)
-        body = list(islice(nodes, MAX_NODES_TO_SHARE + 1))
-        return len(body) <= MAX_NODES_TO_SHARE and all(
+        body = few_nodes(node, lambda u: u.op in ELEMENTWISE, MAX_NODES_TO_SHARE)
+        return bool(body) and all(
             u.op in ELEMENTWISE or (u.op in (Op.PARAM, Op.CONST) and u.shape == node.shape)
             for u in body
         )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import islice
 from math import prod
 
 from tfn.lower.fuse.analysis import (
@@ -31,6 +30,7 @@ from tfn.lower.fuse.analysis import (
     Access,
     AccessMaps,
     FusionAnalysis,
+    few_nodes,
     identity_map,
     is_computed,
     loop_shape,
@@ -260,9 +260,9 @@ def _passes(analysis: FusionAnalysis, node: UOp) -> int:
     inputs = analysis.inputs[node]
     if not any(u.size >= 2 * node.size > 0 for u in inputs):
         return len(inputs)
-    computed = walk([node], lambda u: u is node or u not in analysis.barriers)
-    order = list(islice(computed, MAX_WINDOW_NODES + 1))
-    if len(order) > MAX_WINDOW_NODES:
+    inside = lambda u: u is node or u not in analysis.barriers
+    order = few_nodes(node, inside, MAX_WINDOW_NODES)
+    if not order:
         return len(inputs)
     parts: dict[UOp, set[tuple[UOp, Hashable]]] = {}  # the arrays that it reads, and which
     for u in order:

@@ -137,8 +137,8 @@ def _chunks(blocks: Array, size: Array, chunks: Array, whole: bool) -> Array:
         flags = start + jnp.where(i == last, root + END, 0)
         left = jnp.where(length > i * BLOCK_BYTES, length - i * BLOCK_BYTES, 0)
         sizes = zero + BLOCK_BYTES if whole else jnp.minimum(left, BLOCK_BYTES)
-        found = jnp.stack(_compress([*values], [*block], lane, sizes, zero + flags))
-        return (found if whole else jnp.where(i <= last, found, values)), None
+        found = _compress([*values], [*block], lane, sizes, zero + flags)
+        return jnp.stack(found if whole else _chosen(i <= last, found, values)), None
 
     rows = blocks.transpose(1, 2, 0), jnp.arange(BLOCKS, dtype=jnp.uint32)
     values: Array = lax.scan(step, initial, rows)[0]
@@ -169,11 +169,9 @@ def _parents(values: Array, count: Array, whole: bool) -> Array:
     flags = zero + jnp.where(count == 2, jnp.uint32(PARENT | ROOT), jnp.uint32(PARENT))
     initial = [zero + jnp.uint32(word) for word in INITIAL]
     block = [*pairs[:, :, 0], *pairs[:, :, 1]]
-    found = jnp.stack(_compress(initial, block, zero, zero + BLOCK_BYTES, flags))
-    if whole:
-        return found
+    found = _compress(initial, block, zero, zero + BLOCK_BYTES, flags)
     paired = 2 * jnp.arange(lanes, dtype=jnp.uint32) + 1 < count
-    return jnp.where(paired, found, pairs[:, :, 0])
+    return jnp.stack(found if whole else _chosen(paired, found, block))
 
 
 def _compress(values: Words, block: Words, counter: Any, size: Any, flags: Any) -> list[Any]:
@@ -192,6 +190,10 @@ def _compress(values: Words, block: Words, counter: Any, size: Any, flags: Any) 
             v[b] = _rotated(v[b] ^ v[c], 7)
         block = [block[i] for i in PERMUTATION]
     return [v[i] ^ v[i + 8] for i in range(8)]
+
+
+def _chosen(condition: Array, found: Words, values: Words) -> list[Any]:
+    return [jnp.where(condition, new, old) for new, old in zip(found, values)]
 
 
 def _rotated(x: Any, bits: int) -> Any:

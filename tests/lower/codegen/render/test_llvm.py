@@ -32,6 +32,7 @@ from tfn.dtypes import (
     INT64,
     INTEGERS,
     REALS,
+    UINT32,
     DType,
     finfo,
     highest,
@@ -290,3 +291,12 @@ def test_divisions_by_powers_of_two_are_shifts(kind: str, divisor: int) -> None:
     (kernel,) = lower(jaxpr(outputs), HOST).kernels
     assert "div" not in kernel.text and "mul <" not in kernel.text
     assert_matches_oracle(outputs, [a])
+
+
+@pytest.mark.parametrize(("steps", "aligned"), [(10, False), (500, True)])
+def test_the_stack_of_long_kernels_is_aligned_for_vectors(steps: int, aligned: bool) -> None:
+    x, y = p(0, 64, dtype=UINT32), p(1, 64, dtype=UINT32)
+    for _ in range(steps):
+        x, y = y + x, UOp(Op.XOR, (x, y))
+    (kernel,) = lower(jaxpr([x]), HOST).kernels
+    assert ("frame-pointer" in kernel.text) == aligned

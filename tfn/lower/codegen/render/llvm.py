@@ -34,6 +34,13 @@ A transpose of 16 vectors takes four shuffles one after the other.  LLVM looks f
 all, and finds none: compiling such a kernel took 30 ms, and takes 11 with fences.
 """
 
+MANY_VALUES = 800
+"""Instructions above which vectors that do not fit the registers are kept in aligned memory.
+
+With a frame pointer LLVM aligns the stack for them.  Else it has 16 bytes, and a vector of 32 lies
+across two lines of the cache now and then, one of 64 mostly.
+"""
+
 
 def kernel_text(
     name: str,
@@ -56,10 +63,11 @@ def kernel_text(
             w.names[u] = value
     body = "\n".join([*w.allocas, *w.lines])
     declarations = "\n".join(sorted(w.declared.values()))
+    aligned = ' "frame-pointer"="all"' if len(items) > MANY_VALUES else ""
     return (
         f"define void @{name}(i64 %begin, i64 %end, ptr noalias readonly %operands) #0 {{\n"
         f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
-        'attributes #0 = { nounwind "no-builtins" }\n'
+        f'attributes #0 = {{ nounwind "no-builtins"{aligned} }}\n'
     )
 
 
