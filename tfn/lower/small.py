@@ -34,7 +34,7 @@ def _kernels(function: UOp, target: Target) -> UOp:
 
 
 def _unpacked(outputs: Sequence[UOp], target: Target) -> list[UOp]:
-    outputs = share(outputs, target, {Op.SORT: _whole_sort})
+    outputs = share(outputs, target, scan=None, sort=_whole_sort)
     return mapped(outputs, lambda u, new: convolution(new, target) if u.op is Op.CONV else new)
 
 

@@ -36,17 +36,17 @@ def _joined_scan(u: UOp) -> UOp | None:
 def share(
     outputs: Sequence[UOp],
     target: Target,
-    scan: Share = scan_in_place,
+    scan: Share | None = scan_in_place,
     sort: Share = _largest,
     scatter: Callable[[UOp, Target], UOp] | None = None,
 ) -> list[UOp]:
     """The values with sorts and scans for the threads of a processor.
 
     Args:
-        scan, sort: those of another machine.
+        scan, sort: those of another machine; None leaves scans as they are.
         scatter: its scatters; without one, scans follow their first row in memory.
     """
-    shared = {Op.SCAN: scan, Op.SORT: sort}
+    shared = {Op.SORT: sort} | ({Op.SCAN: scan} if scan else {})
     order = [*walk(outputs)]
     ops = {*shared, Op.SCATTER} if scatter else {*shared}
     if not any(u.op in ops for u in order):
