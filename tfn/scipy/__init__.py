@@ -16,11 +16,12 @@ stats    probability distributions
 fft      discrete cosine transforms
 signal   convolution, detrending, windows, spectra
 ndimage  interpolation between elements
+image_filters  linear filters, extremes and medians of windows, under `ndimage`
 interpolate  interpolation on grids
 integrate  integrals of samples
 optimize  minima of functions of a vector
 cluster  vector quantization
-spatial  rotations
+spatial  rotations, distances
 """
 
 from tfn.extend import on_demand as _on_demand

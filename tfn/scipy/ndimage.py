@@ -1,4 +1,4 @@
-"""Interpolation between the elements of an array, in the manner of `scipy.ndimage`."""
+"""Interpolation between the elements of an array, and filters, as `scipy.ndimage` has them."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -15,6 +15,22 @@ from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.errors import ShapeError
 from tfn.extend import one_of, operands, several, shown
+from tfn.scipy.image_filters import convolve as convolve
+from tfn.scipy.image_filters import convolve1d as convolve1d
+from tfn.scipy.image_filters import correlate as correlate
+from tfn.scipy.image_filters import correlate1d as correlate1d
+from tfn.scipy.image_filters import gaussian_filter as gaussian_filter
+from tfn.scipy.image_filters import gaussian_filter1d as gaussian_filter1d
+from tfn.scipy.image_filters import gaussian_gradient_magnitude as gaussian_gradient_magnitude
+from tfn.scipy.image_filters import gaussian_laplace as gaussian_laplace
+from tfn.scipy.image_filters import laplace as laplace
+from tfn.scipy.image_filters import maximum_filter as maximum_filter
+from tfn.scipy.image_filters import median_filter as median_filter
+from tfn.scipy.image_filters import minimum_filter as minimum_filter
+from tfn.scipy.image_filters import prewitt as prewitt
+from tfn.scipy.image_filters import rank_filter as rank_filter
+from tfn.scipy.image_filters import sobel as sobel
+from tfn.scipy.image_filters import uniform_filter as uniform_filter
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Real, Shaped

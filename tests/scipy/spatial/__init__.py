@@ -1,0 +1,1 @@
+"""Geometry in space, held against SciPy."""
