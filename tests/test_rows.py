@@ -61,7 +61,7 @@ from tfn.lower.loops import grid_opt_ops, opt_ops
 from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
-from tfn.lower.report.print import instructions, nest, stages
+from tfn.lower.report.print import instructions, nest
 from tfn.nn import safetensors
 from tfn.onnx import rules as onnx_rules
 from tfn.trace import (
@@ -92,7 +92,7 @@ from tfn.trace.oracle import MEANING, apply
 from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.spec import JAXPR_OPS, KERNELS_OPS, LINEAR_OPS, OPS, SPLIT_OPS
 from tfn.trace.uop import UOp
-from tfn.transforms import jvp, runtime_checks
+from tfn.transforms import jvp, region_rules, runtime_checks
 from tfn.transforms.batch import BATCH
 from tfn.transforms.jvp import JVP
 from tfn.transforms.shard import partition
@@ -274,6 +274,8 @@ TABLES: dict[str, Table] = {
         "the types of its results"),
     "regions.ROWS": Table("tfn/trace/regions.py", regions.ROWS, LOOPS | {Op.CUSTOM},
         "how its operands reach the functions"),
+    "regions.TYPES": Table("tfn/trace/regions.py", regions.TYPES, LOOPS | {Op.CUSTOM, Op.KERNEL},
+        "the check that its functions fit its operands"),
     "loop_cleanup._STEPS": Table("tfn/trace/loop_cleanup.py", loop_cleanup._STEPS, LOOPS,
         "which two may be one"),
     "loop_cleanup._JOINS": Table("tfn/trace/loop_cleanup.py", loop_cleanup._JOINS, LOOPS,
@@ -289,6 +291,8 @@ TABLES: dict[str, Table] = {
     # Transforms.
     "JVP": Table("tfn/transforms/jvp.py", JVP, JAXPR_OPS | {Op.LINEAR},
         "its tangent, or `_zero`", LEAVES),
+    "MODULES": Table("tfn/transforms/region_rules.py", region_rules.MODULES, LOOPS | {Op.CUSTOM},
+        "the module of its rules in `JVP`, `SEVERAL_RESULTS` and `BATCH`"),
     "jvp._REDUCE": Table("tfn/transforms/jvp.py", jvp._REDUCE, MONOIDS,
         "the tangent of a reduction by it"),
     "jvp._SCATTER": Table("tfn/transforms/jvp.py", jvp._SCATTER, {*MONOIDS, Op.WHERE},
@@ -355,8 +359,6 @@ TABLES: dict[str, Table] = {
     "REGIONS": Table("tfn/lower/memory/schedule.py", REGIONS, STEPPED, "its steps"),
 
     # Reports.
-    "TITLES": Table("tfn/lower/report/print/stages.py", stages.TITLES, STEPPED,
-        "titles in pictures"),
     "PRINT of nests": Table("tfn/lower/report/print/nest.py", nest.PRINT,
         SPLIT_OPS - ELEMENTWISE | {Op.PARAM}, "its line in a picture of loops",
         {"it is part of an expression": {Op.CONST, Op.RANGE, Op.GET},
