@@ -109,7 +109,7 @@ ROOMS = (
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_315, 12.5, "slopes at special points; distances, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_664,  9.4, "pages compile as files do; microcontrollers"),
+    Room("exporting",      ANNEX,    2_669,  9.4, "pages compile as files do; microcontrollers"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   285,  9.4, "functions in browsers"),
     Room("microcontrollers", FRONTEND, 296,  9.6, "figures by layer, measured by compilers"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_026, "core": 51_817, "all": 89_128}
+BOUNDS = {"compiler": 34_026, "core": 51_817, "all": 89_133}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -30,6 +30,9 @@ def test_microcontrollers_get_c(tmp_path: Path) -> None:
     x = tfn.ShapeDtypeStruct((4,), "int8")
     with pytest.raises(ArgumentError, match="microcontrollers get C"):
         tfn.export(lambda x: x, x, path=tmp_path / "made.o", target="cortex-m7")
+    with pytest.raises(ArgumentError, match="there is no target 'cortex-m3'") as error:
+        tfn.export(lambda x: x, x, path=tmp_path / "made.c", target="cortex-m3")
+    assert "wasm32" in error.value.hint and "cortex-m33" in error.value.hint
     with pytest.raises(ArgumentError, match="optimize"):
         tfn.export(lambda x: x, x, path=tmp_path / "made.c", optimize="fast")
 

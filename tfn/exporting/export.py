@@ -120,7 +120,12 @@ def export(
     of_web, on_gpu = kind in ("wasm", "js"), kind == "js" and target in (None, "webgpu")
     own = "wasm32" if of_web else "host"
     microcontroller = MICROCONTROLLERS.get(target) if isinstance(target, str) else None
-    target = microcontroller or requested(own if on_gpu else target or own, host())
+    try:
+        target = microcontroller or requested(own if on_gpu else target or own, host())
+    except ArgumentError as error:
+        names = ", ".join(MICROCONTROLLERS)
+        hint = f"{error.hint}, and microcontrollers: {names}"
+        raise ArgumentError(error.what, got=error.got, hint=hint) from None
     if of_web != target.triple.startswith("wasm") and kind != "c":
         raise ArgumentError(
             f"{kind} cannot be made for {target.triple}",
