@@ -82,7 +82,7 @@ ROOMS = (
     Room("lower/graph",    COMPILER, 2_714, 13.5, "convolutions of integers as products"),
     Room("lower/fuse",     COMPILER, 1_665, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   911, 13.1, "bounds of clipped floats"),
-    Room("lower/loops",    COMPILER, 1_678, 12.9, "sums of quantised blocks, few rows"),
+    Room("lower/loops",    COMPILER, 1_696, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_556, 11.2, "as measured"),
     Room("lower/codegen",  COMPILER, 4_024, 11.5, "products of bytes; indices of 32 bits"),
     Room("lower/memory",   COMPILER,   971, 11.4, "preludes as rows"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_026, "core": 51_817, "all": 89_133}
+BOUNDS = {"compiler": 34_044, "core": 51_835, "all": 89_151}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

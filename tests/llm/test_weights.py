@@ -37,7 +37,7 @@ def test_products_and_rows_of_blocks_are_those_of_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("form", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"])
-@pytest.mark.parametrize("count", [1, 2, weights.FEW_ROWS, weights.FEW_ROWS + 1])
+@pytest.mark.parametrize("count", [1, 2, 7, weights.FEW_ROWS, weights.FEW_ROWS + 1])
 def test_inputs_are_rounded_alike_few_or_many(form: str, count: int) -> None:
     rng = np.random.default_rng(3)
     raw = rng.integers(0, 64, (6, 3, BY_NAME[form].bytes)).astype("u1")
@@ -47,6 +47,20 @@ def test_inputs_are_rounded_alike_few_or_many(form: str, count: int) -> None:
     got = tfn.jit(weights.product)(x, w)
     assert np.allclose(got, exact, rtol=1e-4, atol=1e-4 * np.abs(exact).max())
     assert np.array_equal(got[0], tfn.jit(weights.product)(x[0], w)) or count > weights.FEW_ROWS
+
+
+@pytest.mark.parametrize("form", ["Q4_0", "Q4_1", "Q8_0"])
+def test_blocks_are_unpacked_once_for_a_few_inputs(form: str) -> None:
+    """One kernel reads the weight, as often as for one input, whose rows are read four at once."""
+    w = Blocks(jnp.zeros((64, 3, BY_NAME[form].bytes), dtype="uint8"), form)
+
+    def loads(count: int) -> int:
+        x = tfn.ShapeDtypeStruct((count, 96), "float32")
+        return str(tfn.show(weights.product, x, w, at="linear", target="x86-64-v3")).count(
+            "load b["
+        )
+
+    assert 0 < loads(weights.FEW_ROWS) <= loads(1)
 
 
 @pytest.mark.parametrize("count", [2, weights.FEW_ROWS + 1])

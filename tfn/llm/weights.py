@@ -85,8 +85,11 @@ def dense(weight: Weight) -> Array:
     return weight if weight.dtype == "float32" else weight.astype("float32")
 
 
-FEW_ROWS = 4
+FEW_ROWS = 8
 """Inputs up to which each is multiplied by integers; more take weights from panels of floats."""
+
+STEP = 1 / 127
+"""The step of inputs of 8 bits, as a part of the largest one of a block."""
 
 PANEL, LARGE, MOST_ROWS_OF_PANELS = 128, 1 << 22, 16
 """Rows of a panel, the numbers of a weight that has some, and the most inputs that read it so."""
@@ -127,18 +130,18 @@ def _coded_product(x: Array, raw: Array, name: str) -> Array:
     assert form.codes is not None
     scale, codes, least = form.codes(raw)
     blocks = x.reshape(-1, *codes.shape[1:])
-    step = jnp.abs(blocks).max(-1, keepdims=True) / 127
-    rounded = jnp.round(blocks * jnp.where(step == 0, 0, 1 / step)).astype("int8")
+    largest = jnp.abs(blocks).max(-1, keepdims=True)
+    rounded = jnp.round(blocks * jnp.where(largest == 0, 0, 127 / largest)).astype("int8")
+    rounded = lax.optimization_barrier(rounded)  # once, and not for each row of the weight
     if len(blocks) > FEW_ROWS:
-        numbers = (rounded.astype("float32") * step).reshape(x.shape)
+        numbers = (rounded.astype("float32") * (largest * STEP)).reshape(x.shape)
         return _by_panels(numbers, raw, form)
-    each = []
-    for row, by in zip(rounded.astype("int32"), step):
-        sums = (codes.astype("int32") * row).sum(-1, keepdims=True).astype("float32") * (scale * by)
-        if least is not None:
-            sums = sums - least * (row.sum(-1, keepdims=True).astype("float32") * by)
-        each.append(sums.sum((-1, -2)))
-    return jnp.stack(each).reshape(*x.shape[:-1], -1)
+    wide, by = rounded.astype("int32"), largest[..., 0]
+    sums = (codes.astype("int32") * wide[:, None]).sum(-1).astype("float32")
+    sums = sums * (scale * STEP)[..., 0] * by[:, None]
+    if least is not None:
+        sums = sums - least[..., 0] * (wide.sum(-1).astype("float32") * by * STEP)[:, None]
+    return sums.sum(-1).reshape(*x.shape[:-1], -1)
 
 
 @_coded_product.defjvp

@@ -38,6 +38,7 @@ from tfn.lower.loops.opt_ops import Bind, Fuse, Reorder, Split, Tile, UnrollRecu
 from tfn.lower.loops.reduction_lanes import (
     INTERLEAVED_VECTORS,
     MIN_PARALLEL_TILES,
+    rows_of_blocks,
     short_row_vectors,
     vectorise_reductions,
 )
@@ -112,9 +113,13 @@ class Start(NamedTuple):
 def begin(n: Nest, target: Target) -> Start:
     """Decides all that the bits of results depend on: beam search begins here, and keeps it."""
     n = changed("longest-strides-outside", n, longest_strides_outside(n, model_of(n, target)))
+    rows = rows_of_blocks(n, model_of(n, target))
+    of_blocks, n = rows is not n, changed("rows-of-blocks", n, rows)
     n = changed("split-at-boundaries", n, split_at_boundaries(n, target, model_of(n, target).lanes))
     n = changed("merge-loops", n, merge_loops(n, target))
     model = model_of(n, target)
+    if of_blocks:
+        return Start(n, model, None, None)
     lane = model.vector_axis(loop_nest.in_order(n.body))
     _record_vector_axis(model, lane)
     contraction = next((f for f in loop_nest.folds(n.body) if model.is_contraction(f)), None)

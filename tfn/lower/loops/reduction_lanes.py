@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tfn.dtypes import INT32, INT64, int8, int16, uint8
+from tfn.dtypes import FLOATS, INT32, INT64, int8, int16, uint8
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.byte_products import GROUP, of_bytes
@@ -55,6 +55,9 @@ SHIFTS = frozenset({Op.SHL, Op.SHR})
 
 PAIRED = frozenset({int8.dtype, uint8.dtype, int16.dtype})
 """Dtypes whose products are added in pairs, as int16."""
+
+MAX_ROWS_OF_BLOCKS = 8
+"""Rows by which a block is multiplied at once: each has a sum in a register."""
 
 INTERLEAVED_VECTORS = 4
 """Vectors of a small body side by side: their instructions do not wait for each other."""
@@ -104,6 +107,31 @@ def vectorise_reductions(n: Nest, model: Model) -> Nest:
                 side_by_side = vectors  # a block, whose scale is computed once
             n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
             n = _sum_lanes_last(n, n.newest(1)[0], model)
+    return n
+
+
+def rows_of_blocks(n: Nest, model: Model) -> Nest:
+    """The rows by which blocks of narrow integers are multiplied, unrolled if there are several.
+
+    What a block is made of is then unpacked once for all rows, and vectors run along it::
+
+        for r in R: for w in W: sum over b of d[w, b] * (sum over k of q[w, b, k] * x[r, b, k])
+        ->  for w in W: for r in R / 8: for 8 rows at once: ..
+    """
+    folds = loop_nest.folds(n.body)
+    for inner in folds:
+        products = terms_of(inner.src[0]) if inner.dtype == INT32 else []
+        if [u.op for u in products] != [Op.MUL]:
+            continue
+        factors = products[0].src
+        scaled = any(f.dtype in FLOATS and inner in walk([f.src[0]]) for f in folds)
+        if scaled and {unwidened(s).dtype for s in factors} <= PAIRED:
+            a, b = ({*n.loops} & {*model.depends[s]} for s in factors)
+            if a - b and b - a:
+                rows = min(a ^ b, key=lambda r: r.arg.size)
+                size: int = rows.arg.size
+                amount = max(k for k in range(1, MAX_ROWS_OF_BLOCKS + 1) if size % k == 0)
+                return Split(rows.arg.number, amount, Place.UPCAST).apply(n) if amount > 1 else n
     return n
 
 
@@ -181,7 +209,8 @@ def _sum_lanes_last(n: Nest, lane: UOp, model: Model) -> Nest:
     n = SumLanesLast(lane.arg.number, blocks).apply(n)
     lane = n.newest(1)[0] if blocks > 1 else lane
     (outer,) = (f for f in loop_nest.folds(n.body) if f.src[-1] is lane)
-    return _stream_rows(n, outer, _row_streams(outer, model, 1))
+    rows = (r.arg.size for r in dependences(n.body)[outer] if r.arg.place is Place.UPCAST)
+    return _stream_rows(n, outer, _row_streams(outer, model, prod(rows)))
 
 
 def _partial_sums(n: Nest, fold: UOp, parts: int, own: UOp | None, lanes: int) -> Nest:

@@ -21,6 +21,7 @@ from tfn.lower.loops.cost_model import Model
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Merge, Reorder, ReorderReductions, SplitAt, steps_as_one
 from tfn.lower.target.target import Target
+from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes
 
@@ -59,10 +60,11 @@ def _may_split(fold: UOp, n: Nest, target: Target) -> bool:
     Of a product of matrices, each of which has an axis of its own, they run along that.
     """
     body, depends = fold.src[0], dependences(n.body)
-    sides = [{*depends[s]} - {*fold.src[1:]} for s in body.src] if body.op is Op.MUL else []
+    free = [r for r in n.loops if r.arg.place is Place.LOOP and r.arg.size > 1]
+    sides = [{*free} & {*depends[s]} for s in body.src] if body.op is Op.MUL else []
     matrices = bool(sides) and bool(sides[0] - sides[1]) and bool(sides[1] - sides[0])
-    free = sum_order.partial_sums(fold, target) is None and fold.arg.index is None
-    return free and not matrices
+    any_order = sum_order.partial_sums(fold, target) is None and fold.arg.index is None
+    return any_order and not matrices
 
 
 def _regrouped_part(division: UOp, r: UOp) -> int:
