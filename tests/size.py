@@ -104,7 +104,7 @@ ROOMS = (
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
-    Room("llm",            FRONTEND, 4_610, 12.5, "formats, layers, tools; an engine, a server"),
+    Room("llm",            FRONTEND, 4_670, 12.5, "formats, layers, tools; an engine, a server"),
     Room("torch",          FRONTEND, 2_415, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_315, 12.5, "slopes at special points; distances, filters"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_044, "core": 51_835, "all": 89_151}
+BOUNDS = {"compiler": 34_044, "core": 51_835, "all": 89_041}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -69,3 +69,19 @@ def test_without_jinja_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(MissingPackageError, match=r"pip install 'tfn\[llm\]'"):
         Template("").render(HI)
+
+
+def test_one_process_runs_all_templates_until_one_must_be_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Template("{{ 1 }}").render(HI) == "1"
+    process = template._worker.process
+    assert [Template(f"{{{{ {n} }}}}").render(HI) for n in range(3)] == ["0", "1", "2"]
+    assert process is not None and template._worker.process is process
+    monkeypatch.setattr(template, "SECONDS", 0.5)
+    with pytest.raises(StateError):
+        Template("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+                 ).render(HI)  # fmt: skip
+    monkeypatch.undo()
+    assert process.returncode is not None
+    assert Template("{{ 2 }}").render(HI) == "2"

@@ -17,18 +17,19 @@ pytest.importorskip("jinja2", reason="pip install 'tfn[llm]' to test templates o
 FILE = Path(template_worker.__file__)
 
 
-def asked(template: str, path: list[str], limit: int = 100) -> dict[str, Any]:
-    question = json.dumps({"template": template, "names": {"a": 1}, "path": path})
-    command = [sys.executable, "-I", "-S", str(FILE), str(limit)]
-    ran = subprocess.run(command, input=question.encode(), capture_output=True, check=True)
-    answer: dict[str, Any] = json.loads(ran.stdout)
-    return answer
+def asked(path: list[str], *templates: str) -> list[dict[str, Any]]:
+    lines = [json.dumps(path), *(json.dumps({"template": t, "names": {"a": 1}}) for t in templates)]
+    command = [sys.executable, "-I", "-S", str(FILE), "100"]
+    given = "".join(line + "\n" for line in lines).encode()
+    ran = subprocess.run(command, input=given, capture_output=True, check=True)
+    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def test_a_question_has_an_answer() -> None:
-    assert asked("{{ a }}", sys.path) == {"kind": "text", "text": "1"}
-    assert asked("{{ 'x' * 101 }}", sys.path)["kind"] == "hostile"
-    assert asked("{{ a }}", []) == {"kind": "missing", "text": ""}
+def test_questions_have_answers_of_their_own() -> None:
+    one = {"kind": "text", "text": "1"}
+    first, hostile, last = asked(sys.path, "{{ a }}", "{{ 'x' * 101 }}", "{{ a }}")
+    assert first == last == one and hostile["kind"] == "hostile"
+    assert asked([], "{{ a }}") == [{"kind": "missing", "text": ""}]
 
 
 def test_the_process_loads_nothing_of_tfn() -> None:

@@ -1,14 +1,18 @@
-"""The process that runs a template of chats; see `template`.
+"""The process that runs templates of chats; see `template`.
 
-It reads a question in JSON, writes an answer in JSON, and imports nothing of tfn.
+It loads jinja2 once, and then has a child for each question, which begins without what other
+templates left and ends with its own bounds of time and memory.  Questions and answers are lines of
+JSON.  It imports nothing of tfn.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 CPU_SECONDS, MEMORY_BYTES = 4, 1 << 30
@@ -18,14 +22,28 @@ class Refused(Exception):
     """An error that a template raises itself, about the messages."""
 
 
-def main(limit: int) -> dict[str, str]:
-    """The answer to the question on standard input.
+def main(limit: int) -> None:
+    """Answers questions until there are no more.
 
     Args:
         limit: the most characters of a text.
     """
-    question = json.loads(sys.stdin.buffer.read())
-    sys.path[:] = question["path"]
+    sys.path[:] = json.loads(sys.stdin.buffer.readline() or b"[]")
+    with suppress(ImportError):
+        import jinja2.sandbox  # noqa: F401  (loaded before children are made)
+    while question := sys.stdin.buffer.readline():
+        child = os.fork()
+        if not child:
+            said = json.dumps(answered(json.loads(question), limit))
+            with open(1, "wb") as out:
+                out.write(said.encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        os.write(1, b"\n")
+
+
+def answered(question: dict[str, Any], limit: int) -> dict[str, str]:
+    """The answer to a question, within bounds that this process then has for ever."""
     try:
         from jinja2 import TemplateError
         from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -64,4 +82,4 @@ def _as_json(value: Any, indent: int | None = None) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(int(sys.argv[1]))))
+    main(int(sys.argv[1]))
