@@ -202,7 +202,7 @@ def _layer(
 
 
 def executions(kernel: Kernel, target: Target, language: Language) -> Counter[Op]:
-    """How often one run of a kernel executes each operation; DOT stands for multiply-adds.
+    """Executions of each operation in one run of a kernel; DOT stands for multiply-adds.
 
     Of what is within loops without constant bounds one iteration counts.
     """
