@@ -11,7 +11,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn import lax
 from tfn.errors import ArgumentError, GradientError, TreeError
-from tfn.experimental.jet import jet
+from tfn.experimental.jet import jet, zero_series
 
 X = np.array([0.3, 0.7, -0.4], "float64")
 TERMS = [np.array(t) for t in ([1, 0.5, 0.3], [0.2, 0.1, -0.4], [0.1, -0.3, 0.2], [0.3, 0.2, 0.1])]
@@ -127,3 +127,13 @@ def test_wrong_terms_are_told() -> None:
         jet(tnp.sin, (1.0,), (((1.0, 2.0),),))
     with pytest.raises(GradientError, match="floating and complex"):
         jet(tnp.sin, (1,), ((1.0,),))
+
+
+def test_arguments_without_terms_stay_where_they_are():
+    def f(x, y):
+        return x * x * y["a"]
+
+    found = jet(f, (2.0, {"a": 3.0}), ((1.0, 0.0), zero_series))
+    want = jet(f, (2.0, {"a": 3.0}), ((1.0, 0.0), ({"a": 0.0}, {"a": 0.0})))
+    assert [float(x) for x in (found[0], *found[1])] == [12.0, 12.0, 6.0]
+    assert [float(x) for x in (want[0], *want[1])] == [12.0, 12.0, 6.0]

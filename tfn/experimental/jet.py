@@ -15,10 +15,18 @@ from tfn.transforms.arguments import show
 from tfn.transforms.grad import variable
 
 
+class ZeroSeries:
+    """The class of `zero_series`."""
+
+
+zero_series = ZeroSeries()
+"""In `jet`, the terms of an argument that stays where it is, of as many as the others have."""
+
+
 def jet(
     fun: Callable[..., Any],
     primals: Sequence[Any],
-    series: Sequence[Sequence[Any]],
+    series: Sequence[Sequence[Any] | ZeroSeries],
     factorial_scaled: bool = True,
 ) -> tuple[Any, Any]:
     """The value of a function of a curve, and its derivatives by the curve's parameter.
@@ -29,7 +37,8 @@ def jet(
     Args:
         fun: a function of trees of arrays.
         primals: its arguments, x0.
-        series: for each argument a list of its derivatives x1, x2, ..., all lists of one length.
+        series: for each argument a list of its derivatives x1, x2, ..., all lists of one length, or
+            `zero_series`.
         factorial_scaled: whether terms are derivatives; otherwise they are coefficients of powers,
             x2 of t**2.
 
@@ -49,14 +58,19 @@ def jet(
     """
     a_function("jet", "fun", fun)
     primals = several("jet", "primals", primals, "arguments")
-    series = [
-        several("jet", "series", terms, "terms") for terms in several("jet", "series", series)
+    given = several("jet", "series", series)
+    longest = max((len(terms) for terms in given if isinstance(terms, Sequence)), default=0)
+    terms_of: list[Sequence[Any]] = [
+        [tree.map(lambda leaf: leaf * 0, primals[i])] * longest
+        if terms is zero_series and i < len(primals)
+        else several("jet", "series", terms, "terms")
+        for i, terms in enumerate(given)
     ]
-    lengths = {len(terms) for terms in series}
-    if len(lengths) != 1 or len(primals) != len(series):
+    lengths = {len(terms) for terms in terms_of}
+    if len(lengths) != 1 or len(primals) != len(terms_of):
         raise ArgumentError(
             "jet needs a list of as many terms for each argument",
-            got=f"{len(primals)} argument(s), and {[len(terms) for terms in series]} terms",
+            got=f"{len(primals)} argument(s), and {[len(terms) for terms in terms_of]} terms",
             hint="write a zero for a term that is not there",
         )
     (order,) = lengths
@@ -67,7 +81,7 @@ def jet(
             raise GradientError(
                 "jet differentiates by floating and complex arguments", got=show(value)
             )
-    terms = [_term(structure, tuple(some[k] for some in series), k) for k in range(order)]
+    terms = [_term(structure, tuple(some[k] for some in terms_of), k) for k in range(order)]
     recorded = tracing.record(
         "jet", fun, lambda xs: fun(*tree.unflatten(structure, xs)), values, known=True
     )
