@@ -138,7 +138,7 @@ def _chunks(blocks: Array, size: Array, chunks: Array, whole: bool) -> Array:
         left = jnp.where(length > i * BLOCK_BYTES, length - i * BLOCK_BYTES, 0)
         sizes = zero + BLOCK_BYTES if whole else jnp.minimum(left, BLOCK_BYTES)
         found = _compress([*values], [*block], lane, sizes, zero + flags)
-        return jnp.stack(found if whole else _chosen(i <= last, found, values)), None
+        return jnp.stack(found if whole else _chosen(i <= last, found, [*values])), None
 
     rows = blocks.transpose(1, 2, 0), jnp.arange(BLOCKS, dtype=jnp.uint32)
     values: Array = lax.scan(step, initial, rows)[0]
