@@ -51,7 +51,7 @@ def dot_product_attention(
         value: floats, one for each source position; `width` may differ from `size`.
         bias: added to the scaled products; broadcast against (..., heads, time, source).
         mask: which source positions each position attends to; broadcast like `bias`.  A position
-            without any gets zeros.
+            without any gets zeros, where JAX gives it the mean of the values.
         scale: factor of the products; 1 / sqrt(size) if None.
         is_causal: whether position i attends only to source positions 0 to i.
         query_seq_lengths: number of valid positions in each row of the batch; those after them get

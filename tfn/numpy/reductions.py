@@ -480,7 +480,7 @@ def _mean_where(x: UOp, mask: UOp, axes: Numbers, dtype: DType, keepdims: bool) 
     wide = accumulator(dtype)
     inside = fit(truth(mask), BOOL, x.shape)
     x = choose(inside, cast(x, wide), build.zeros(x.shape, wide))
-    count = build.add_up(cast(inside, wide), axes, keepdims)
+    count = build.add_up(cast(inside, part(wide)), axes, keepdims)
     total = build.add_up(x, axes, keepdims)
     mean = _share(total, count) if dtype in INEXACT else _truncated(total, count)
     return cast(mean, dtype)
@@ -489,8 +489,9 @@ def _mean_where(x: UOp, mask: UOp, axes: Numbers, dtype: DType, keepdims: bool) 
 def _share(total: UOp, count: UOp) -> UOp:
     """A total divided by a count; NaN, with a slope of 0, where nothing is counted."""
     some = count > full_like(count, 0)
-    mean = total / choose(some, count, full_like(count, 1))
-    return choose(some, mean, full_like(mean, math.nan))
+    mean = total / cast(choose(some, count, full_like(count, 1)), total.dtype)
+    none = complex(math.nan, math.nan) if mean.dtype in COMPLEXES else math.nan
+    return choose(some, mean, full_like(mean, none))
 
 
 def _truncated(total: UOp, count: UOp) -> UOp:
