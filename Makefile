@@ -15,8 +15,9 @@ mnist: $(VENV)/.base
 tour: $(VENV)/.base
 	@$(VENV)/bin/python examples/tour.py
 
+# A worker more than two cores: some tests wait for processes that they have started.
 test: $(VENV)/.dev
-	@$(VENV)/bin/python -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 test-lowest:  # with the lowest versions that pyproject.toml allows, in an environment of its own
 	@PIP_CONSTRAINT=tests/lowest.txt $(MAKE) --no-print-directory VENV=$(VENV)-lowest test
