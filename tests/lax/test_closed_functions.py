@@ -144,7 +144,7 @@ def test_cache_of_closures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(f.size_bytes for _, f in kept.items()) <= 1 << 20
 
 
-def test_a_body_that_leads_back_to_itself_dies() -> None:
+def test_a_body_that_leads_back_to_itself_dies(compiled: None) -> None:
     """A cached closure may refer to its function, by a callback: it is freed after two turns."""
 
     class Model:

@@ -247,7 +247,8 @@ def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*a
     """
     x = _floating(x)
     root = jnp.sqrt(jnp.square(x) + b)
-    return jnp.where(x < 0, b / (2 * (root - x)), (x + root) / 2)
+    size = jnp.where(x < 0, -x, x)
+    return jnp.where(x < 0, b / (2 * (root + size)), (x + root) / 2)
 
 
 def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
@@ -260,7 +261,8 @@ def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         [0.0, 0.25, 2.0]
     """
     x = _floating(x)
-    return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(jnp.clip(x, -1, 1) + 1) / 4))
+    middle = jnp.where((x > -1) & (x < 1), x, 0.0)
+    return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(middle + 1) / 4))
 
 
 def sparse_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
