@@ -261,7 +261,7 @@ def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         [0.0, 0.25, 2.0]
     """
     x = _floating(x)
-    middle = jnp.where((x > -1) & (x < 1), x, 0.0)
+    middle = jnp.where((x <= -1) | (x >= 1), 0.0, x)
     return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(middle + 1) / 4))
 
 
