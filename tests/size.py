@@ -91,10 +91,10 @@ ROOMS = (
     Room("hw/cpu",         COMPILER, 1_755,  9.2, "as measured"),
     Room("eager",          COMPILER, 1_446,  9.8, "preludes run once; numbers as constants"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
-    Room("numpy",          LIBRARY,  7_896, 11.7, "derivatives by forward mode; NumPy's options"),
+    Room("numpy",          LIBRARY,  7_897, 11.7, "derivatives by forward mode; NumPy's options"),
     Room("lax",            LIBRARY,  5_422, 11.2, "ragged products by a loop over tiles"),
     Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
-    Room("nn",             LIBRARY,  3_140,  9.7, "norms, optimizers, losses, complex activations"),
+    Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
     Room("grids",          ANNEX,    5_205, 11.0, "grids without numbers of 64 bits"),
     Room("C renderer",     ANNEX,    1_358,  9.4, "divisions for processors that have none"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_044, "core": 51_835, "all": 89_151}
+BOUNDS = {"compiler": 34_044, "core": 51_838, "all": 89_154}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
