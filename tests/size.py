@@ -104,7 +104,7 @@ ROOMS = (
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
-    Room("llm",            FRONTEND, 4_670, 12.5, "formats, layers, tools; an engine, a server"),
+    Room("llm",            FRONTEND, 4_704, 12.5, "formats, layers, tools; an engine, a server"),
     Room("torch",          FRONTEND, 2_415, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_315, 12.5, "slopes at special points; distances, filters"),

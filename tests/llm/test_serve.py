@@ -60,6 +60,24 @@ def calm(server: Running) -> None:
         time.sleep(0.01)
 
 
+def test_texts_are_tokens_and_back(client: Any) -> None:
+    """The routes of vLLM for tokens, which lm-eval counts contexts by."""
+    words = tiny_model().tokenizer
+    assert words is not None
+    given = {"prompt": "he a", "add_special_tokens": False}
+    found = client.post("/tokenize", json=given).json()
+    assert found["tokens"] == words.encode("he a", special=False)
+    assert found["count"] == len(found["tokens"]) and found["max_model_len"] > 0
+    back = client.post("/detokenize", json={"tokens": found["tokens"]}).json()
+    assert back["prompt"] == "he a"
+    info = client.get("/tokenizer_info").json()
+    assert info["chat_template"] == words.template and info["eos_token"] == words.name(words.eos)
+    assert client.post("/tokenize", json={"prompt": "x" * 10**6}).status_code == 400
+    for wrong in ({}, {"tokens": []}, {"tokens": ["a"]}, {"tokens": [10**9]}, {"tokens": [-1]}):
+        refused = client.post("/detokenize", json=wrong)
+        assert refused.status_code == 400 and refused.json()["error"]["message"]
+
+
 def test_openai_chats(openai: Any) -> None:
     wanted = {"model": "tiny", "messages": HELLO, "max_tokens": 6, "temperature": 0}
     answer = openai.chat.completions.create(

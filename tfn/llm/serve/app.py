@@ -91,6 +91,9 @@ class Service:
             ("/v1/chat/completions", self.chat, "POST"),
             ("/v1/completions", self.completion, "POST"),
             ("/v1/embeddings", self.embeddings, "POST"),
+            ("/tokenize", self.tokenize, "POST"),
+            ("/detokenize", self.detokenize, "POST"),
+            ("/tokenizer_info", self.tokenizer_info, "GET"),
             ("/v1/models", self.models, "GET"),
             ("/v1/models/{name:path}", self.one_model, "GET"),
             ("/health", self.health, "GET"),
@@ -154,6 +157,33 @@ class Service:
                 break
         used = {"prompt_tokens": count, "total_tokens": count}
         return answer({"object": "list", "data": rows, "model": self.served.name, "usage": used})
+
+    async def tokenize(self, request: Request) -> Answer:
+        """/tokenize, as vLLM has it: how many tokens a text has, and which."""
+        given = await self._given(request, fields.TOKENIZE)
+        model, context = self.served.model, self.served.engine.context
+        special = given["add_special_tokens"]
+        tokens = await asyncio.to_thread(
+            prompts.tokenized, model, given["prompt"], context, special
+        )
+        return answer({"count": len(tokens), "max_model_len": context, "tokens": tokens})
+
+    async def detokenize(self, request: Request) -> Answer:
+        """/detokenize: the text of tokens, control tokens by their names."""
+        given = await self._given(request, fields.DETOKENIZE)
+        model, context = self.served.model, self.served.engine.context
+        tokens = prompts.tokens_of(model, given["tokens"], context, "tokens", spare=0)
+        return answer({"prompt": prompts.named(model, tokens)})
+
+    async def tokenizer_info(self, request: Request) -> Answer:
+        """/tokenizer_info: control tokens by their names, and the template of chats."""
+        tokenizer, context = tokenizer_of(self.served.model), self.served.engine.context
+        begin, end = (
+            None if token is None else tokenizer.name(token)
+            for token in (tokenizer.bos, tokenizer.eos)
+        )
+        found = {"bos_token": begin, "eos_token": end, "chat_template": tokenizer.template}
+        return answer(found | {"model_max_length": context})
 
     async def models(self, request: Request) -> Answer:
         """/v1/models."""

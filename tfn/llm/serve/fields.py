@@ -176,6 +176,19 @@ EMBEDDING: dict[str, Field] = {
 }
 """Fields of /v1/embeddings."""
 
+TOKENIZE: dict[str, Field] = {
+    "model": Field(_text),
+    "prompt": Field(_text, needed=True),
+    "add_special_tokens": Field(_flag, True),
+}
+"""Fields of /tokenize."""
+
+DETOKENIZE: dict[str, Field] = {
+    "model": Field(_text),
+    "tokens": Field(lambda value: None if _is_tokens(value) else "a list of tokens", needed=True),
+}
+"""Fields of /detokenize."""
+
 STREAM_OPTIONS: dict[str, Field] = {
     "include_usage": Field(_flag, False),
     "include_progress": Field(_flag, False),

@@ -133,6 +133,22 @@ def tokens_of(
     return _checked(prompt, context, param, spare)
 
 
+def tokenized(model: Model, text: str, context: int, special: bool) -> list[int]:
+    """The tokens of a text, with those that begin and end a prompt or without.
+
+    Raises:
+        Refused: for a text that the context has no room for.
+    """
+    _check_size(model, len(text.encode()), context, "prompt")
+    return tokenizer_of(model).encode(text, special=special)
+
+
+def named(model: Model, tokens: Sequence[int]) -> str:
+    """The text of tokens, those of control too, by their names."""
+    tokenizer = tokenizer_of(model)
+    return b"".join([tokenizer.pieces[t] for t in tokens]).decode("utf-8", "replace")
+
+
 def _encoded(model: Model, text: str, context: int, param: str, spare: int = 1) -> list[int]:
     _check_size(model, len(text.encode()), context, param)
     return _checked(tokenizer_of(model).encode(text), context, param, spare)
