@@ -107,7 +107,7 @@ ROOMS = (
     Room("llm",            FRONTEND, 4_704, 12.5, "formats, layers, tools; an engine, a server"),
     Room("torch",          FRONTEND, 2_415, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
-    Room("scipy",          ANNEX,    4_315, 12.5, "slopes at special points; distances, filters"),
+    Room("scipy",          ANNEX,    4_319, 12.5, "slopes at special points; distances, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_669,  9.4, "pages compile as files do; microcontrollers"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_044, "core": 51_838, "all": 89_154}
+BOUNDS = {"compiler": 34_044, "core": 51_838, "all": 89_158}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -72,6 +72,7 @@ DENSITIES = {
 ELSEWHERE = {
     "multigammaln": "a number that is no array beside it", "polygamma": "an order beside it",
     "reals": "no function of SciPy's", "real": "no function of SciPy's",
+    "inexact": "no function of SciPy's",
 }
 # fmt: on
 TABLE = {**SPECIAL, **DENSITIES}

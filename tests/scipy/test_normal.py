@@ -1,9 +1,12 @@
 """The normal distribution function in its far tails, and under every transform."""
 
 import numpy as np
+import pytest
 import scipy.special
 
 import tfn
+from tfn.errors import DTypeError
+from tfn.scipy import special
 from tfn.scipy.normal import log_ndtr, ndtr, ndtri
 
 FAR = np.float64([-40, -20.5, -19.5, -9, -5.5, -1, -0.0, 0.5, 5, 8.5, 40])
@@ -38,3 +41,12 @@ def test_derivatives_far_out_do_not_cancel():
         f = tfn.grad(f)
         np.testing.assert_allclose(tfn.vmap(f)(x), want, digits)
         np.testing.assert_allclose(tfn.vmap(f)(np.float32(x)), want, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["exp1", "expi", "sici", "fresnel", "entr", "ndtri", "i0", "gamma", "multigammaln"]
+)
+def test_complex_numbers_are_refused_where_formulas_are_of_real_ones(name):
+    more = (2,) if name == "multigammaln" else ()
+    with pytest.raises(DTypeError, match="real"):
+        getattr(special, name)(np.complex64([2 - 0.5j]), *more)

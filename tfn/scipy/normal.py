@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT64
+from tfn.dtypes import FLOAT64, FLOATS
 from tfn.eager.arrays import weaken
-from tfn.extend import custom_jvp, operands
+from tfn.extend import custom_jvp, element_type, operands
 
 SQRT_2_PI = math.sqrt(2 * math.pi)
 HALF_LOG_2_PI = math.log(2 * math.pi) / 2
@@ -23,7 +23,18 @@ ASYMPTOTIC_BELOW = {True: -20.0, False: -10.0}
 
 
 def real(name: str, x: ArrayLike, weak: bool = False) -> Array:
-    """An argument as an array of a floating dtype, which with `weak` is weak if that of `x` is."""
+    """An argument as an array of real numbers, which with `weak` is weak if that of `x` is.
+
+    Raises:
+        DTypeError: for complex numbers, for which its formulas do not hold.
+    """
+    x = inexact(name, x, weak)
+    element_type(name, x, FLOATS, "real numbers")
+    return x
+
+
+def inexact(name: str, x: ArrayLike, weak: bool = False) -> Array:
+    """As `real`, of complex numbers too."""
     x = operands.array_of(name, x)
     return weaken(x.astype(operands.inexact((x.dtype, False))[0]), weak and x.weak_type)
 

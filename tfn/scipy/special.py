@@ -29,10 +29,10 @@ from tfn.scipy.hypergeometric import hyp1f1 as hyp1f1
 from tfn.scipy.hypergeometric import hyp2f1 as hyp2f1
 from tfn.scipy.log_gamma import bernoulli as bernoulli
 from tfn.scipy.log_gamma import loggamma as loggamma
+from tfn.scipy.normal import inexact, real
 from tfn.scipy.normal import log_ndtr as log_ndtr
 from tfn.scipy.normal import ndtr as ndtr
 from tfn.scipy.normal import ndtri as ndtri
-from tfn.scipy.normal import real
 from tfn.scipy.spherical import bessel_jn as bessel_jn
 from tfn.scipy.spherical import sph_harm_y as sph_harm_y
 
@@ -184,7 +184,7 @@ def expit(x: ArrayLike) -> Array:
         >>> expit(0.0).tolist()
         0.5
     """
-    return lax.logistic(real("expit", x, weak=True))
+    return lax.logistic(inexact("expit", x, weak=True))
 
 
 def logit(x: ArrayLike) -> Array:
@@ -194,7 +194,7 @@ def logit(x: ArrayLike) -> Array:
         >>> logit(0.5).tolist()
         0.0
     """
-    x = real("logit", x)
+    x = inexact("logit", x)
     return jnp.log(x) - jnp.log1p(-x)
 
 
