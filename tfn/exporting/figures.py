@@ -34,7 +34,7 @@ from tfn.inspect.kernels import KernelWork, by_source
 
 HEADS = ("layer", "operations", "multiply-adds", "weights", "arena", "code", "cycles")
 MAX_NAME_CHARACTERS = 40
-"""Of the names of layers and operations in a table."""
+"""The longest name of a layer or an operation in a table."""
 FRAME_BYTES = 128
 """Saved registers and arguments of a call, where no compiler says how many there are."""
 
@@ -88,12 +88,12 @@ class Figures:
 
     @property
     def multiply_adds(self) -> int:
-        """Of a call."""
+        """The multiply-adds of a call."""
         return sum(layer.multiply_adds for layer in self.layers)
 
     @property
     def cycles(self) -> int | None:
-        """Of a call, estimated; None if the core has no table."""
+        """The estimated cycles of a call; None if the core has no table."""
         counts = [layer.cycles for layer in self.layers if layer.cycles is not None]
         return sum(counts) if len(counts) == len(self.layers) else None
 
@@ -103,11 +103,14 @@ class Figures:
             names = (_short(x.name), _short(x.operations) + (f" ×{x.runs}" if x.runs > 1 else ""))
             numbers = x.multiply_adds, x.weight_bytes, x.arena_bytes, x.code_bytes, x.cycles
             rows.append((*names, *map(_number, numbers)))  # type: ignore[arg-type]
-        numbers = (
-            *(self.multiply_adds, self.constant_bytes, self.arena_bytes),
-            *(self.code_bytes, self.cycles),
+        totals = (
+            self.multiply_adds,
+            self.constant_bytes,
+            self.arena_bytes,
+            self.code_bytes,
+            self.cycles,
         )
-        rows.append(("all", "", *map(_number, numbers)))  # type: ignore[arg-type]
+        rows.append(("all", "", *map(_number, totals)))  # type: ignore[arg-type]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(

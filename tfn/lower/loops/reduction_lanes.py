@@ -128,7 +128,8 @@ def rows_of_blocks(n: Nest, model: Model) -> Nest:
         if scaled and {unwidened(s).dtype for s in factors} <= PAIRED:
             a, b = ({*n.loops} & {*model.depends[s]} for s in factors)
             if a - b and b - a:
-                rows = min(a ^ b, key=lambda r: r.arg.size)
+                # In the order of loops: of equal sizes, a set gives one at random.
+                rows = min((r for r in n.loops if r in a ^ b), key=lambda r: r.arg.size)
                 size: int = rows.arg.size
                 amount = max(k for k in range(1, MAX_ROWS_OF_BLOCKS + 1) if size % k == 0)
                 return Split(rows.arg.number, amount, Place.UPCAST).apply(n) if amount > 1 else n
