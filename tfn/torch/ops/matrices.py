@@ -95,12 +95,7 @@ def solve(
     factors, pivots, _ = lax.linalg.lu(a)
     row = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     right = b[..., None] if row else b
-    if left:
-        x = jnp.linalg.solve(a, right)
-    else:
-        x = jnp.matrix_transpose(
-            jnp.linalg.solve(jnp.matrix_transpose(a), jnp.matrix_transpose(right))
-        )
+    x = lu_solve(factors, pivots + 1, right, left=left)
     return x[..., 0] if row else x, factors, pivots + 1, _none_failed(a)
 
 
@@ -143,13 +138,17 @@ def lu(x: Value, pivot: bool = True) -> tuple[Value, Value, Value]:
 def lu_solve(
     factors: Value, pivots: Value, b: Value, *, left: bool = True, adjoint: bool = False
 ) -> Value:
-    """The solution of a x = b by the factors of a."""
-    matrix, lower, upper = lu_unpack(factors, pivots)
-    a = matrix @ lower @ upper
-    a = jnp.matrix_transpose(a).conj() if adjoint else a
-    shape = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a, b = (jnp.broadcast_to(m, shape + m.shape[-2:]) for m in (a, b))
-    return solve(a, b, left=left)[0]
+    """The solution of a x = b, or of x a = b, by the factors of a; of the adjoint of a if asked."""
+    shape = jnp.broadcast_shapes(factors.shape[:-2], b.shape[:-2])
+    factors = jnp.broadcast_to(factors, shape + factors.shape[-2:])
+    pivots = jnp.broadcast_to(pivots, shape + pivots.shape[-1:]) - 1
+    b = jnp.broadcast_to(b, shape + b.shape[-2:])
+    if left:
+        return lax.linalg.lu_solve(factors, pivots, b, 2 if adjoint else 0)
+    # The transpose of x a = b; with the adjoint of a, the adjoint of that.
+    turned = jnp.matrix_transpose(b.conj() if adjoint else b)
+    x = jnp.matrix_transpose(lax.linalg.lu_solve(factors, pivots, turned, 0 if adjoint else 1))
+    return x.conj() if adjoint else x
 
 
 def slogdet(x: Value) -> tuple[Value, ...]:
