@@ -34,6 +34,7 @@ import namespaces
 import numpy as np
 
 import tfn
+from tfn.distributed.supervisor import processes_with
 from tfn.errors import DistributedError
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
@@ -89,25 +90,13 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def processes_of(folder: Path) -> list[int]:
-    """The processes whose environment names a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if str(folder).encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:  # it has ended
-            continue
-    return found
-
-
 def left_after(folder: Path) -> int:
     """The number of processes that are left a second after a job has ended."""
     for _ in range(20):
-        if not processes_of(folder):
+        if not processes_with(str(folder)):
             return 0
         time.sleep(0.05)
-    return len(processes_of(folder))
+    return len(processes_with(str(folder)))
 
 
 def supervised(folder: Path, job: Path, launcher: str) -> subprocess.CompletedProcess[str]:
@@ -132,7 +121,7 @@ def supervised(folder: Path, job: Path, launcher: str) -> subprocess.CompletedPr
     try:
         out, _ = started.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
-        for pid in processes_of(folder):
+        for pid in processes_with(str(folder)):
             os.kill(pid, signal.SIGKILL)
         out, _ = started.communicate()
         out += "\nOVER THE LIMIT"
@@ -228,10 +217,10 @@ def of_controller(kind: str, times: int, folder: Path) -> list[Outcome]:
             outcomes.append(
                 Outcome(raised == EXPECTED[kind], bool((got == want).all()), 0, seconds)
             )
-    left = [pid for pid in processes_of(folder) if pid != os.getpid()]
+    left = [pid for pid in processes_with(str(folder)) if pid != os.getpid()]
     if left:
         time.sleep(1)
-        left = [pid for pid in processes_of(folder) if pid != os.getpid()]
+        left = [pid for pid in processes_with(str(folder)) if pid != os.getpid()]
         outcomes[-1] = outcomes[-1]._replace(left=len(left))
     return outcomes
 
@@ -295,19 +284,15 @@ def of_nodes(times: int, folder: Path) -> list[Outcome]:
                 again = re.search(r"stepping again after ([0-9.]+)", text)
                 typed, equal = EXPECTED["raylet"] in text, result_of(text) == want
                 seconds = float(again[1]) if again else np.nan
-                marked = b"tfn.distributed.worker"
-                left = [
-                    pid
-                    for pid in processes_of(folder)
-                    if marked in Path(f"/proc/{pid}/cmdline").read_bytes()
-                ]
+                workers = processes_with("tfn.distributed.worker", "cmdline")
+                left = set(workers) & set(processes_with(str(folder)))
                 outcomes.append(Outcome(typed, equal, len(left), seconds))
                 if not (typed and equal and not left):
                     print(text, left, file=sys.stderr)
                 node(2, launcher, folder)
                 time.sleep(8)  # the old one is known to be dead, and the new one is there
         finally:
-            for pid in processes_of(folder):
+            for pid in processes_with(str(folder)):
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:  # it has ended with another one

@@ -24,6 +24,7 @@ import numpy as np
 
 import tfn
 from tfn import lax
+from tfn.distributed.supervisor import processes_with
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
 
@@ -171,21 +172,10 @@ def one_fault(how: str, options: list[str], folder: str) -> tuple[float, str]:
         return time.time() - begin, ""
     seconds = time.time() - begin
     for _ in range(50):
-        if not left(folder):
+        if not processes_with(folder):
             return seconds, text
         time.sleep(0.1)
     return seconds, ""
-
-
-def left(mark: str) -> bool:
-    """Whether a process that has a mark in its environment is alive."""
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if mark.encode() in path.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
 
 
 def main() -> int:

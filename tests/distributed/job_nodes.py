@@ -9,14 +9,13 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tfn
 from tfn import numpy as tnp
+from tfn.distributed.supervisor import processes_with
 from tfn.errors import HostSpecificationError
 from tfn.sharding import NamedSharding
 from tfn.sharding import PartitionSpec as P
@@ -42,11 +41,10 @@ def connected(address: str, cache: str) -> Any:
 
 def raylet(address: str) -> int:
     """The process of the raylet of a node of this machine."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            words = path.read_bytes().split(b"\0")
-            if words[0].endswith(b"/raylet") and f"={address}".encode() in b" ".join(words):
-                return int(path.parent.name)
+    for pid in set(processes_with("/raylet\0", "cmdline")) & set(
+        processes_with(f"={address}", "cmdline")
+    ):
+        return pid
     raise SystemExit(f"there is no raylet at {address}")
 
 

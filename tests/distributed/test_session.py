@@ -19,6 +19,7 @@ from tfn import distributed
 from tfn.distributed import session as module
 from tfn.distributed.launchers import LAUNCHERS
 from tfn.distributed.session import Session
+from tfn.distributed.supervisor import processes_with
 from tfn.errors import DistributedError
 from tfn.trace.processes import HostGrid, processes
 
@@ -120,13 +121,7 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 def none_left(folder: Path) -> bool:
     """Whether no process of a job is left: each has the job's folder in its environment."""
     for _ in range(10 * LEFT_S):
-        found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                found.append(str(folder).encode() in path.read_bytes())
-            except OSError:  # it has ended, or is of another user
-                continue
-        if not any(found):
+        if not processes_with(str(folder)):
             return True
         time.sleep(0.1)
     return False

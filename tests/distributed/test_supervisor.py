@@ -16,7 +16,7 @@ from tests.distributed.jobs import ROOT, needs_mpi
 from tests.distributed.test_session import none_left
 from tfn.distributed import supervisor
 from tfn.distributed.specification import parse
-from tfn.distributed.supervisor import Plan, marked, supervise
+from tfn.distributed.supervisor import Plan, marked, processes_with, supervise
 from tfn.errors import (
     ArgumentError,
     DistributedError,
@@ -201,6 +201,18 @@ def test_hosts_that_answer(tmp_path: Path) -> None:
         assert time.monotonic() - begin < 30  # it does not wait for b
     finally:
         supervisor.PROBE_S = before
+
+
+def test_processes_that_end_while_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.name == "cmdline":
+            raise ProcessLookupError(path)
+        return os.stat(path, follow_symlinks=follow_symlinks)
+
+    assert os.getpid() in processes_with("python", "cmdline")
+    monkeypatch.setattr(Path, "stat", stat)
+    monkeypatch.setattr(Path, "read_bytes", stat)
+    assert processes_with("python", "cmdline") == []
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

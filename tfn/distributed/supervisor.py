@@ -217,14 +217,20 @@ def _ended_by(*signals: signal.Signals) -> Iterator[Callable[[], None]]:
             signal.signal(number, handler)
 
 
-def marked(mark: str) -> list[int]:
-    """The processes of this machine that have a mark in their environment, and have not ended."""
+def processes_with(text: str, file: str = "environ") -> list[int]:
+    """The processes of this machine, not ended, with a text in their environment (or `cmdline`)."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    # No pattern of two parts: glob looks at each such file, and raises if its process has ended.
+    for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or belongs to another user
-            if f"{MARK}={mark}".encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+            if text.encode() in (path / file).read_bytes():
+                found.append(int(path.name))
     return found
+
+
+def marked(mark: str) -> list[int]:
+    """The processes of a job on this machine that have not ended."""
+    return processes_with(f"{MARK}={mark}")
 
 
 def supervise(plan: Plan, say: Callable[[str], None] = print) -> int:
