@@ -145,3 +145,9 @@ def test_a_layer_that_keeps_its_state_gives_it_back() -> None:
     y, h, c = OPS["lstm.input"](*given, True, 1, 0.0, False, False, False)
     np.testing.assert_allclose(np.asarray(y)[:, 0, 0], np.tanh([1, 2, 3]), rtol=1e-6)
     assert h.item() == y[-1].item() and c.item() == 3
+
+
+@pytest.mark.parametrize("name", ["_linalg_det", "_linalg_slogdet"])
+def test_determinants_and_their_factors_are_of_one_factorization(name: str) -> None:
+    program = tfn.jit(OPS[name]).lower(jnp.eye(3))
+    assert program.as_text().count("getrf") == 1
