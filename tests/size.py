@@ -76,7 +76,7 @@ ROOMS = (
     Room("face",           COMPILER, 2_680,  9.6, "tfn.extend names what annexes import"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_206, 11.5, "axes of ops came here; sets of ops by rows"),
-    Room("transforms",     COMPILER, 5_795, 11.0, "functions for values that are known"),
+    Room("transforms",     COMPILER, 5_806, 11.0, "values that are known; batches of NumPy"),
     Room("lower",          COMPILER,   697,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_714, 13.5, "convolutions of integers as products"),
@@ -104,7 +104,7 @@ ROOMS = (
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
-    Room("llm",            FRONTEND, 4_704, 12.5, "formats, layers, tools; an engine, a server"),
+    Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
     Room("torch",          FRONTEND, 2_415, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_319, 12.5, "slopes at special points; distances, filters"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_044, "core": 51_838, "all": 89_158}
+BOUNDS = {"compiler": 34_055, "core": 51_849, "all": 89_169}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tfn.errors import ArgumentError
+from tfn.llm import sampling
 from tfn.llm.sampling import Sampler, Sampling, likeliest, log_softmax, wished
 
 LOGITS = np.log(np.array([0.5, 0.3, 0.15, 0.05], np.float32))
@@ -46,18 +47,30 @@ def test_draws_under_a_grammar_are_those_among_allowed_tokens() -> None:
     assert Sampler(Sampling(), []).choose(LOGITS, lambda t: t > 1).token == 2
 
 
-def test_rare_tokens_do_not_change_which_are_likeliest() -> None:
-    """`top_p` sorts common tokens alone; with all of them sorted, the same ones are left."""
+def test_the_fewest_tokens_that_reach_a_share_are_those_of_all_in_order() -> None:
     rng = np.random.default_rng(0)
-    for top_p in (0.0, 0.1, 0.5, 0.9, 0.999):
+    for share in (0.0, 0.1, 0.5, 0.9, 0.999):
         for scale in (0.0, 0.1, 3.0, 30.0):
-            scores = (scale * rng.standard_normal(500)).astype(np.float32)
-            order = np.argsort(-scores, kind="stable")
-            chances = np.exp(scores - scores.max())[order]
-            before = np.cumsum(chances, dtype=np.float64) - chances
-            left = order[(before <= top_p * chances.sum(dtype=np.float64)) | (before == 0)]
-            kept = Sampler(Sampling(temperature=1.0, top_p=top_p), [])._kept(scores)
-            assert np.array_equal(np.flatnonzero(kept), np.sort(left))
+            weights = np.exp(-scale * rng.random(2500)).astype(np.float32)
+            weights[rng.random(2500) < scale / 31] = 0
+            order = np.argsort(-weights, kind="stable")
+            before = np.cumsum(weights[order], dtype=np.float64) - weights[order]
+            left = order[(before <= share * weights.sum(dtype=np.float64)) | (before == 0)]
+            left = left[weights[left] > 0]
+            assert np.array_equal(np.flatnonzero(sampling.likely(weights, share)), np.sort(left))
+
+
+def test_a_draw_is_that_by_the_sums_up_to_each_weight() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1, 255, 256, 257, 1000):
+        weights = rng.random(size).astype(np.float32) ** 8
+        weights[1::3] = 0
+        sums = weights.cumsum(dtype=np.float64)
+        for at in (1e-300, *rng.random(50), 1.0):
+            index = sampling.drawn(weights, at)
+            assert weights[index] and abs(sums[index] - weights[index] / 2 - at * sums[-1]) <= (
+                weights[index] / 2 + 1e-6 * sums[-1]
+            )
 
 
 def test_a_seed_repeats_the_draws() -> None:

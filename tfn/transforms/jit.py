@@ -12,6 +12,7 @@ that are static, passed by name, or of classes that only Python can flatten.
 
 from __future__ import annotations
 
+import operator
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -61,8 +62,8 @@ from tfn.transforms.shard.jit_shardings import Shardings, mesh_key
 from tfn.transforms.static_args import Arrangement, Names, Selection, Split
 from tfn.transforms.tracing import record
 
-_CONVERTED = {bool, int, float, np.ndarray}
-"""The types of arguments that are converted to arrays."""
+_NUMBERS = {bool, int, float, np.ndarray, *(np.dtype(c).type for c in "?bhilqBHILQefdFD")}
+"""The types of what direct entry points do not take, but the arrays that are made of it."""
 
 MAX_NAMED_STRUCTURES = 64
 """The structures of arguments whose names are cached, for errors; more are seldom live at once."""
@@ -371,14 +372,13 @@ class Jitted(Generic[P, R_co]):
             result: R_co = direct(*values)
             if result is not NotImplemented:
                 return result
-        if entries and not _CONVERTED.isdisjoint(map(type, values)):
-            converted = [
-                runtime.installed().asarray(x) if type(x) in _CONVERTED else x for x in values
-            ]
-            for direct in entries:
-                result = direct(*converted)
-                if result is not NotImplemented:
-                    return result
+        if entries:
+            converted = [_converted(x) for x in values]
+            if not all(map(operator.is_, converted, values)):
+                for direct in entries:
+                    result = direct(*converted)
+                    if result is not NotImplemented:
+                        return result
         result = self._call(args, kwargs)
         return result
 
@@ -581,6 +581,20 @@ class Jitted(Generic[P, R_co]):
 
     def __repr__(self) -> str:
         return f"<{'call' if self.called else 'jit'} of {name_of(self.function)}>"
+
+
+def _converted(x: Any) -> Any:
+    """An argument with arrays in place of numbers and arrays of NumPy: a batch of data, say."""
+    kind = type(x)
+    if kind in _NUMBERS:
+        return runtime.installed().asarray(x)
+    if kind not in (dict, list, tuple):
+        return x
+    parts = list(x.values() if kind is dict else x)
+    made = list(map(_converted, parts))
+    if all(map(operator.is_, made, parts)):
+        return x
+    return dict(zip(x, made, strict=True)) if kind is dict else kind(made)
 
 
 def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:
