@@ -96,7 +96,7 @@ ROOMS = (
     Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
-    Room("grids",          ANNEX,    5_205, 11.0, "grids without numbers of 64 bits"),
+    Room("grids",          ANNEX,    4_843, 11.0, "grids without numbers of 64 bits"),
     Room("C renderer",     ANNEX,    1_358,  9.4, "divisions for processors that have none"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_055, "core": 51_849, "all": 89_169}
+BOUNDS = {"compiler": 34_055, "core": 51_849, "all": 88_807}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -24,7 +24,7 @@ import pytest
 
 import tfn.numpy
 from tests.covering import together
-from tests.lower import random_indices, test_math
+from tests.lower import grid_interpreter, random_indices, test_math
 from tests.lower.index import test_folds, test_intervals
 from tests.lower.loops import test_opt_ops
 from tests.numpy import table as numpy_table
@@ -66,7 +66,6 @@ from tfn.nn import safetensors
 from tfn.onnx import rules as onnx_rules
 from tfn.trace import (
     argument,
-    grid_interpreter,
     loop_cleanup,
     oracle,
     primitives,
@@ -368,7 +367,7 @@ TABLES: dict[str, Table] = {
         {**AT_USE, "it is named where it is used": {Op.LOCAL_MEMORY, Op.RANGE},
          "it is a function of its sources": {
             Op.QUOTIENT, Op.SPLAT, Op.SHUFFLE, Op.DOT2, Op.MMA, Op.SPILL, Op.ROW}}),
-    "GROUPWISE": Table("tfn/trace/grid_interpreter.py", grid_interpreter.GROUPWISE,
+    "GROUPWISE": Table("tests/lower/grid_interpreter.py", grid_interpreter.GROUPWISE,
         {Op.BARRIER, Op.COPY, Op.COPY_GROUP, Op.COPY_WAIT},
         "what it does in a group, without a value"),
     "cost.ARITHMETIC": Table("tfn/lower/report/cost.py", cost.ARITHMETIC,

@@ -128,7 +128,7 @@ UNMIRRORED = {
         *("examples/test_scripts", "hw/opencl/test_sort_and_scan"),
         *("hw/cuda/test_main", "hw/cuda/test_header"),
         *("transforms/shard/test_guides", "transforms/shard/test_sharding_guides"),
-        "lower/test_quantised",
+        *("lower/test_quantised", "lower/test_grid_interpreter"),
     )
 }
 """Tests of no one file."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tests.lower import grid_interpreter
 from tfn import extend
-from tfn.trace import grid_interpreter
 
 TARGET = extend.Target(
     "toy",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.lower import grid_interpreter
 from tfn.dtypes import COMPLEXES, part
 from tfn.lower.fuse.analysis import output_in_memory
 from tfn.lower.fuse.ranges import IndexedKernel
@@ -17,7 +18,7 @@ from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.passes import Pass, Passes, tile_count
 from tfn.lower.target.grid import Grid
 from tfn.lower.target.target import Target
-from tfn.trace import grid_interpreter, interpreter, oracle
+from tfn.trace import interpreter, oracle
 from tfn.trace.jaxpr import Jaxpr, param
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check

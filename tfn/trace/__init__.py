@@ -32,8 +32,7 @@ Files in reading order:
     casts           casts of NumPy arrays, and narrow types computed in wider ones
     oracle          reference semantics: the meaning of every operation on plain NumPy
     interpreter     reference interpreter of kernels, on plain NumPy too
-    banks             banks of local memory: how often a warp waits for words of one
-    grid_interpreter  the same for grids: all threads in lockstep, with a check for races
+    banks           banks of local memory: how often a warp waits for words of one
     spec            graph verifier: the ops that are legal at each stage
     records         what passes did and why, collected on demand
     pattern         rewrite laws as data: holes, matching, printing

@@ -8,6 +8,7 @@ from hypothesis import given
 
 from tests.lower.check_passes import GRID, check_passes
 from tests.lower.graphs import draw, inputs, jaxpr, matmul, p, softmax
+from tests.lower.grid_interpreter import grid as run_grid
 from tests.lower.random_graphs import STEPS, graphs
 from tfn.errors import SplitError
 from tfn.lower.codegen import grid
@@ -18,7 +19,6 @@ from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Bind, Split
 from tfn.trace import build
 from tfn.trace.argument import Place
-from tfn.trace.grid_interpreter import grid as run_grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 

@@ -13,6 +13,7 @@ from tests.hw.cuda.devices import simulated_device
 from tests.hw.cuda.ptxas import assemble, needs_ptxas
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import inputs, jaxpr, matmul, p, run_on, run_oracle
+from tests.lower.grid_interpreter import RaceError, grid
 from tfn.config import config
 from tfn.dtypes import (
     BFLOAT16,
@@ -37,7 +38,6 @@ from tfn.lower.passes import tile_count
 from tfn.lower.pipeline import lower
 from tfn.trace import build
 from tfn.trace.grid_argument import GROUP_ROWS, SWIZZLE_BYTES
-from tfn.trace.grid_interpreter import RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.covering import covering
+from tests.lower import grid_interpreter
 from tests.lower.check_passes import GRID, check_passes
 from tests.lower.graphs import Value, draw, inputs, jaxpr, p
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType, int8
@@ -23,7 +24,7 @@ from tfn.lower.loops.opt_ops import Bind, ShareScan, Split
 from tfn.lower.math import decompose
 from tfn.lower.target.grid import Grid
 from tfn.numpy.cumulative import running
-from tfn.trace import build, grid_interpreter
+from tfn.trace import build
 from tfn.trace.argument import Place, Range
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage

@@ -11,6 +11,7 @@ import pytest
 from tests.hw.cuda.devices import simulated_device
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import inputs, jaxpr, matmul, p, run_on, run_oracle
+from tests.lower.grid_interpreter import RaceError, grid
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, DType
 from tfn.errors import SplitError
@@ -24,7 +25,6 @@ from tfn.lower.loops.opt_ops import replay
 from tfn.lower.passes import tile_count
 from tfn.lower.pipeline import lower
 from tfn.lower.target.grid import STATIC_LOCAL_BYTES
-from tfn.trace.grid_interpreter import RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes
 

@@ -12,6 +12,7 @@ from tests.covering import covering
 from tests.hw.cuda.devices import simulated_device
 from tests.lower.check_passes import GRID, HOST, check_passes
 from tests.lower.graphs import draw, inputs, jaxpr, matmul, p, run_on, run_oracle
+from tests.lower.grid_interpreter import BankConflictError, DivergenceError, RaceError, grid
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from tfn.errors import SplitError
@@ -26,7 +27,6 @@ from tfn.lower.loops.opt_ops import replay
 from tfn.lower.passes import tile_count
 from tfn.trace import build
 from tfn.trace.argument import Conv
-from tfn.trace.grid_interpreter import BankConflictError, DivergenceError, RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 

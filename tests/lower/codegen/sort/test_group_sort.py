@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.covering import covering
+from tests.lower import grid_interpreter
 from tests.lower.check_passes import GRID
 from tests.lower.codegen.sort.test_sort import draw
 from tests.lower.graphs import Value, jaxpr, p, run_oracle
@@ -17,7 +18,7 @@ from tfn.lower.codegen.sort import sort
 from tfn.lower.codegen.sort.group_sort import TILE_ELEMENTS, fits, instructions, plan
 from tfn.lower.report.verify import accesses
 from tfn.lower.target.grid import Grid
-from tfn.trace import build, grid_interpreter
+from tfn.trace import build
 from tfn.trace.argument import Param, Sort
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage

@@ -9,6 +9,7 @@ import pytest
 
 from tests.lower.check_passes import GRID
 from tests.lower.graphs import draw, inputs, jaxpr, matmul, p
+from tests.lower.grid_interpreter import DivergenceError, RaceError, grid
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.grids.passes import GRID as passes
 from tfn.lower.grids.passes import thread_count
@@ -16,7 +17,6 @@ from tfn.lower.passes import tile_count
 from tfn.trace import build
 from tfn.trace.argument import Access, Param, Place, Range
 from tfn.trace.grid_argument import LocalMemory
-from tfn.trace.grid_interpreter import DivergenceError, RaceError, grid
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
