@@ -77,16 +77,16 @@ ROOMS = (
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_206, 11.5, "axes of ops came here; sets of ops by rows"),
     Room("transforms",     COMPILER, 5_806, 11.0, "values that are known; batches of NumPy"),
-    Room("lower",          COMPILER,   697,  9.7, "passes for the least code; runs of launches"),
+    Room("lower",          COMPILER,   700,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
-    Room("lower/graph",    COMPILER, 2_714, 13.5, "convolutions of integers as products"),
+    Room("lower/graph",    COMPILER, 2_712, 13.5, "convolutions of integers as products"),
     Room("lower/fuse",     COMPILER, 1_665, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   911, 13.1, "bounds of clipped floats"),
-    Room("lower/loops",    COMPILER, 1_696, 12.9, "sums of quantised blocks, few rows"),
+    Room("lower/loops",    COMPILER, 1_694, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_556, 11.2, "as measured"),
     Room("lower/codegen",  COMPILER, 4_024, 11.5, "products of bytes; indices of 32 bits"),
-    Room("lower/memory",   COMPILER,   971, 11.4, "preludes as rows"),
-    Room("lower/report",   COMPILER, 1_385, 11.7, "as measured"),
+    Room("lower/memory",   COMPILER,   973, 11.4, "preludes as rows; pairs of states"),
+    Room("lower/report",   COMPILER, 1_384, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_288,  8.9, "as measured"),
     Room("hw/cpu",         COMPILER, 1_755,  9.2, "as measured"),
     Room("eager",          COMPILER, 1_446,  9.8, "preludes run once; numbers as constants"),
@@ -109,10 +109,10 @@ ROOMS = (
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_319, 12.5, "slopes at special points; distances, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_669,  9.4, "pages compile as files do; microcontrollers"),
+    Room("exporting",      ANNEX,    2_745,  9.4, "pages; microcontrollers; states that are kept"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   285,  9.4, "functions in browsers"),
-    Room("microcontrollers", FRONTEND, 296,  9.6, "figures by layer, measured by compilers"),
+    Room("microcontrollers", FRONTEND, 400,  9.6, "figures by layer; states that are kept"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
@@ -159,7 +159,7 @@ PATHS = {
     ),
     "words": ("lower/math/words",),
     "pages": ("exporting/page", "hw/webgpu/page"),
-    "microcontrollers": tuple(f"exporting/{x}" for x in ("microc", "figures", "compilers")),
+    "microcontrollers": tuple(f"exporting/{x}" for x in ("microc", "figures", "comp", "carry")),
     "quantize": ("nn/quantize/",),
     "store": ("nn/store/",),
     "native runtime": ("*.ll",),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_055, "core": 51_849, "all": 88_807}
+BOUNDS = {"compiler": 34_055, "core": 51_849, "all": 88_883}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

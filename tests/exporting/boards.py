@@ -68,7 +68,7 @@ SCRIPT = """\
 MEMORY { FLASH (rx) : ORIGIN = FLASH_AT, LENGTH = FLASH_BYTES
          RAM (rw) : ORIGIN = RAM_AT, LENGTH = RAM_BYTES }
 SECTIONS {
-  .text : { KEEP(*(.vectors)) *(.text*) *(.rodata*) *(.ARM.*) } > FLASH
+  .text : { KEEP(*(.vectors)) *(.text*) *(.rodata*) *(.ARM.*) . = ALIGN(8); } > FLASH
   .data : { data_start = .; *(.data*) . = ALIGN(4); data_end = .; } > RAM AT > FLASH
   data_load = LOADADDR(.data);
   .bss (NOLOAD) : { *(.bss*) *(COMMON) . = ALIGN(8); stack_limit = .; } > RAM
@@ -94,8 +94,10 @@ DATA
 #define READ(type, name, count) args.name = (type *)name##_data;
 #define MAKE(type, name, count) args.name = name##_room;
 #define WRITE(type, name, count) put(name##_room, sizeof(type) * (count));
+#define WRITE_STATE(type, name, count) put(state.name, sizeof(type) * (count));
 MADE_OUTPUTS(ROOM)
 static _Alignas(64) char arena[MADE_ARENA_BYTES + 1];
+KEPT
 static volatile uint32_t *const systick = (volatile uint32_t *)0xe000e010;
 static made_args args = MADE_ARGS;
 static int __attribute__((noinline)) measured(uint32_t *figures) {
@@ -105,7 +107,7 @@ static int __attribute__((noinline)) measured(uint32_t *figures) {
   systick[1] = 0xffffff;
   systick[2] = 0;
   systick[0] = 5;
-  const int error = made(&args, arena);
+  const int error = CALL;
   figures[1] = 0xffffff - systick[2];
   uint32_t *at = stack_limit;
   while (at < top && *at == 0xa5a5a5a5u) ++at;
@@ -125,14 +127,24 @@ static void start(void) {
   MADE_INPUTS(READ)
   MADE_OUTPUTS(MAKE)
   static uint32_t figures[2];
+  BEFORE
   const int error = measured(figures);
   put(figures, sizeof figures);
   MADE_OUTPUTS(WRITE)
+  AFTER
   const int end[] = {0x20026, error};
   semihost(0x20, end);
 }
 __attribute__((section(".vectors"), used)) static const void *const vectors[] = {stack_top, start};
 """
+CALL = {"CALL": "made(&args, arena)", "KEPT": "", "BEFORE": "", "AFTER": ""}
+STEP = {
+    "CALL": "made_step(&args, &state, arena)",
+    "KEPT": "static made_state state;",
+    "BEFORE": "made_init(&state);\n  if (made_step(&args, &state, arena)) return;",
+    "AFTER": "MADE_STATE(WRITE_STATE)",
+}
+"""A call, or the second of two steps on the same inputs, with its state behind its outputs."""
 
 
 @frozen
@@ -168,13 +180,17 @@ def on_board(
     exported = tfn.export(function, *args, path=folder / "made.c", target=target, **options)
     signature, embedded = exported.signature, set(options.get("embed", ()))
     assert all(isinstance(at, int) for at in embedded)
+    embedded |= {options["carry"]} if "carry" in options else set()
+    fields = (*signature.outputs, *(x.field for x in signature.state))
     leaves = tfn.tree.leaves([x for i, x in enumerate(args) if i not in embedded])
     data = [
         f"static const _Alignas(64) unsigned char {field.name}_data[] = {{"
         f"{','.join(map(str, np.asarray(x).tobytes()))}}};"
         for field, x in zip(signature.inputs, leaves, strict=True)
     ]
-    (folder / "main.c").write_text(MAIN.replace("DATA", "\n".join(data)))
+    texts = {"DATA": "\n".join(data), **(STEP if signature.state else CALL)}
+    main = re.sub("|".join(texts), lambda found: texts[found[0]], MAIN)
+    (folder / "main.c").write_text(main)
     script = SCRIPT.replace("FLASH_AT", hex(board.flash)).replace("RAM_AT", hex(board.ram))
     script = script.replace("FLASH_BYTES", str(board.flash_bytes))
     script = script.replace("RAM_BYTES", str(board.ram_bytes))
@@ -199,7 +215,7 @@ def on_board(
     code = sum(size for name, size in sizes if name.startswith(".text"))
     constants = sum(size for name, size in sizes if name.startswith(".rodata"))
     instructions = ticks * 1_000_000_000 // board.hertz
-    return Measured(split(out[8:], signature), exported, stack, instructions, code, constants)
+    return Measured(split(out[8:], fields), exported, stack, instructions, code, constants)
 
 
 def _run(command: Sequence[str], folder: Path) -> bytes:

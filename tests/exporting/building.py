@@ -69,7 +69,7 @@ def in_c(
     data = b"".join(np.asarray(x).tobytes() for x in tfn.tree.leaves(args))
     ran = subprocess.run([folder / "made"], input=data, capture_output=True, check=False)
     assert not ran.returncode, (ran.returncode, ran.stderr.decode()[:3000])
-    return split(ran.stdout, signature)
+    return split(ran.stdout, signature.outputs)
 
 
 def emulated(function: Callable[..., Any], *args: Any, folder: Path, target: str) -> Arrays:
@@ -87,14 +87,14 @@ def emulated(function: Callable[..., Any], *args: Any, folder: Path, target: str
     command = [f"qemu-{target}", folder / "made"]
     ran = subprocess.run(command, input=data, capture_output=True, check=False)
     assert not ran.returncode, (ran.returncode, ran.stderr.decode()[:3000])
-    return split(ran.stdout, signature)
+    return split(ran.stdout, signature.outputs)
 
 
-def split(data: bytes, signature: Any) -> Arrays:
-    """The outputs that a process has written one after the other."""
+def split(data: bytes, fields: Sequence[Any]) -> Arrays:
+    """The arrays that a process has written one after the other."""
     found: Arrays = []
     at = 0
-    for field in signature.outputs:
+    for field in fields:
         part = data[at : at + field.size_bytes]
         found.append(np.frombuffer(part, field.dtype).reshape(field.shape))
         at += field.size_bytes
@@ -168,7 +168,66 @@ def in_a_loop(
     data = b"".join(np.asarray(x).tobytes() for x in leaves.values())
     ran = subprocess.run([folder / "made"], input=data, capture_output=True, check=True)
     size = len(ran.stdout) // times
-    return [split(ran.stdout[i * size : (i + 1) * size], signature) for i in range(times)]
+    return [split(ran.stdout[i * size : (i + 1) * size], signature.outputs) for i in range(times)]
+
+
+STEPS = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include "made.h"
+#define MAKE(type, name, count) args.name = malloc(sizeof(type) * (count) + 1);
+#define READ(type, name, count) \\
+  if (fread((void *)args.name, sizeof(type), count, stdin) != (count)) return 100;
+#define WRITE(type, name, count) fwrite(args.name, sizeof(type), count, stdout);
+#define WRITE_STATE(type, name, count) fwrite(state.name, sizeof(type), count, stdout);
+#define FREE(type, name, count) free((void *)args.name);
+int main(void) {
+  made_args args = MADE_ARGS;
+  made_state state;
+  void *arena = aligned_alloc(64, (MADE_ARENA_BYTES + 127) / 64 * 64);
+  MADE_INPUTS(MAKE)
+  MADE_OUTPUTS(MAKE)
+  made_init(&state);
+  for (int i = 0; i < TIMES; ++i) {
+    MADE_INPUTS(READ)
+    if (made_step(&args, &state, arena)) return 1;
+    MADE_OUTPUTS(WRITE)
+  }
+  MADE_STATE(WRITE_STATE)
+  MADE_INPUTS(FREE)
+  MADE_OUTPUTS(FREE)
+  free(arena);
+  return 0;
+}
+"""
+"""Writes a state as it is at first, then runs steps on inputs of their own."""
+
+
+def in_steps(
+    function: Callable[..., Any],
+    state: Any,
+    inputs: Sequence[Any],
+    folder: Path,
+    flags: Sequence[str] = ("-O1",),
+    **options: Any,
+) -> tuple[list[Arrays], Arrays]:
+    """The outputs of each step of a C program whose first argument is carried; its last state."""
+    example = inputs[0]
+    made = tfn.export(function, state, example, path=folder / "made.c", carry=0, **options)
+    signature = made.signature
+    (folder / "main.c").write_text(STEPS.replace("TIMES", str(len(inputs))))
+    build = [COMPILERS[0], *flags, "-ffp-contract=off", *WARNINGS, "made.c", "main.c", "-o", "made"]
+    done = subprocess.run(build, cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[:3000]
+    data = b"".join(np.asarray(x).tobytes() for step in inputs for x in tfn.tree.leaves(step))
+    ran = subprocess.run([folder / "made"], input=data, capture_output=True, check=False)
+    assert not ran.returncode, (ran.returncode, ran.stderr.decode()[:3000])
+    kept = [x.field for x in signature.state]
+    size = sum(x.size_bytes for x in signature.outputs)
+    steps = [
+        split(ran.stdout[i * size : (i + 1) * size], signature.outputs) for i in range(len(inputs))
+    ]
+    return steps, split(ran.stdout[len(inputs) * size :], kept)
 
 
 BARE_MAIN = """\
@@ -233,4 +292,4 @@ def on_bare_metal(function: Callable[..., Any], *args: Any, folder: Path, **opti
     command = ["qemu-riscv32", folder / "made"]
     ran = subprocess.run(command, input=data, capture_output=True, check=False)
     assert not ran.returncode, (ran.returncode, ran.stderr.decode()[:3000])
-    return split(ran.stdout, signature)
+    return split(ran.stdout, signature.outputs)

@@ -12,7 +12,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.conftest import Golden
 from tests.exporting.building import COMPILERS, WARNINGS
-from tfn.exporting.header import c_type
+from tfn.exporting.signature import c_type
 from tfn.hw.cpu.target import TARGETS
 
 

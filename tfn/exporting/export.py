@@ -68,6 +68,7 @@ def export(
     name: str = "",
     target: Target | str | None = None,
     embed: object = (),
+    carry: str | int | None = None,
     threads: int = 1,
     optimize: str = "",
     unproved: str = "refuse",
@@ -86,6 +87,9 @@ def export(
             hexagon or cortex-m4; if None, this machine, wasm32 for WebAssembly, and for pages
             webgpu, with WebAssembly for browsers that have none; wasm32 makes pages without WebGPU.
         embed: names or positions of arguments whose values become part of the code.
+        carry: name or position of an argument that is a state: the function returns the next one,
+            alone or first in a tuple.  The caller keeps it in a struct; NAME_init writes the value
+            of the argument, and NAME_step replaces it.  In C only.
         threads: number of threads, with the caller: POSIX threads, in C only.
         optimize: "speed", or "size" for the least code and memory; if "", size for
             microcontrollers.  Both have the same results, but that sums of floats may be added in
@@ -94,8 +98,9 @@ def export(
             see `tfn.verify`.
 
     Raises:
-        ExportError: if the function calls back into Python, cannot be written as this kind, or
-            has an access that cannot be proved to be in bounds.
+        ExportError: if the function calls back into Python, cannot be written as this kind, does
+            not return the state that it is to carry, or has an access that cannot be proved to be
+            in bounds.
         MissingPackageError: if the proof needs z3, which is not installed.
         ArgumentError: for an unknown kind, or an argument to embed that does not exist.
         OSError: if the system refuses; the files are then unchanged.
@@ -147,6 +152,12 @@ def export(
             got=f"threads={threads}, kind={kind!r}",
             hint="take kind='c', or threads=1",
         )
+    if carry is not None and kind != "c":
+        raise ArgumentError(
+            "a state is carried by programs in C only",
+            got=f"carry={carry!r}, kind={kind!r}",
+            hint="take kind='c'; of other kinds, pass the output as the next input",
+        )
     has_figures = is_small and kind == "c"
     alone = ALONE_ON.get(target.triple.split("-")[0], ALONE)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else alone
@@ -155,7 +166,7 @@ def export(
     measured: Figures | None = None
     try:
         with source_lines.tracking() if has_figures else nullcontext():
-            request = closed(function, args, kwargs, embed)
+            request = closed(function, args, kwargs, embed, carry)
             if kind == "js":
                 signature, files, done = page.files(path, request, name, unproved, on_gpu)
             else:

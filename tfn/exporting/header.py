@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from tfn.dtypes import NARROW, DType
+from tfn.dtypes import NARROW
+from tfn.exporting import carry
 from tfn.exporting.figures import Figures
-from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
+from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature, c_type
 
-TYPES = {
-    "bool": "uint8_t",
-    "float16": "uint16_t",
-    "bfloat16": "uint16_t",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "float",
-    "complex128": "double",
-    **{dtype.name: "uint8_t" for dtype in NARROW},
-}
-"""C types of dtypes; integers have their own names."""
 VECTOR_BYTES = 128
 """The width of a vector of HVX, which masked ends of arrays are loaded and stored by."""
 ERRORS = (
@@ -27,17 +17,6 @@ ERRORS = (
     ("SMALL_ARENA", "arena_bytes is less than what is asked for"),
 )
 """Results of a call, by number; unless it is OK, nothing has been read or written."""
-
-
-def c_type(dtype: DType) -> str:
-    """The type of an element.
-
-    Example:
-        >>> import numpy as np
-        >>> c_type(np.dtype("float32")), c_type(np.dtype("uint8"))
-        ('float', 'uint8_t')
-    """
-    return TYPES.get(dtype.name, f"{dtype.name}_t")
 
 
 def header(signature: Signature, figures: Figures | None = None) -> str:
@@ -54,19 +33,19 @@ def header(signature: Signature, figures: Figures | None = None) -> str:
     return f"""\
 /* {name}: a function exported by tfn.
 
-   int {name}(const {name}_args *args, void *arena);
+{carry.prototypes(signature, "   ")}
 
    It reads the inputs and writes the outputs that `args` points to, arrays in row-major order, and
    uses the arena for what lives only meanwhile.  {_threading(signature)}
 
 {_table("inputs", signature.inputs)}
 {_table("outputs", signature.outputs)}
-{_rest(signature)}
+{_state(signature)}{_rest(signature)}
 {_layers(figures)}
    Example:
      {name}_args args = {capital}_ARGS;
 {_example(signature)}
-     int error = {name}(&args, arena);   with `arena` aligned to {ALIGNMENT} bytes
+     int error = {carry.call(signature)};   with `arena` aligned to {ALIGNMENT} bytes
 */
 #ifndef {capital}_H
 #define {capital}_H
@@ -89,7 +68,7 @@ typedef struct {name}_args {{
 {members}
 }} {name}_args;
 
-/* What a struct begins with; all pointers are null. */
+{_struct(signature)}/* What a struct begins with; all pointers are null. */
 #define {capital}_ARGS {{{_start(signature)}}}
 
 /* The pointers in order, for those who want them all: of what type, and to how many elements. */
@@ -99,13 +78,28 @@ typedef struct {name}_args {{
 #ifdef __cplusplus
 extern "C" {{
 #endif
-int {name}(const {name}_args *args, void *arena);
+{carry.prototypes(signature)}
 extern const char {name}_manifest[];
 #ifdef __cplusplus
 }}
 #endif
 #endif
 """
+
+
+def _state(signature: Signature) -> str:
+    """The table of the state, if there is one, and by whom it is written."""
+    if not signature.state:
+        return ""
+    return f"{_table('state', tuple(x.field for x in signature.state))}\n{carry.words(signature)}"
+
+
+def _struct(signature: Signature) -> str:
+    """The struct of the state, if there is one, and its members in order."""
+    if not signature.state:
+        return ""
+    fields = _fields(f"{signature.name.upper()}_STATE", tuple(x.field for x in signature.state))
+    return f"{carry.struct(signature)}{fields}\n\n"
 
 
 def _start(signature: Signature) -> str:
@@ -185,4 +179,7 @@ def _layers(figures: Figures | None) -> str:
 
 def _example(signature: Signature) -> str:
     some = [*signature.inputs[:1], *signature.outputs[:1]]
-    return "\n".join(f"     args.{field.name} = ...;" for field in some)
+    name = signature.name
+    state = [f"     static {name}_state state;", f"     {name}_init(&state);   once"]
+    lines = [f"     args.{field.name} = ...;" for field in some]
+    return "\n".join([*(state if signature.state else []), *lines])

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfn import tree
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
+from tfn.exporting.carry import Carried, carried, kept
 from tfn.exporting.module import module
 from tfn.exporting.signature import DIGEST, Field, Signature, named
 from tfn.exporting.source import source
@@ -78,6 +79,7 @@ class Request:
         values: data of the embedded inputs, by position.
         constants: names of the embedded arguments.
         donated: positions of inputs that outputs may be written over; None for all.
+        carried: the leaves of a state, whose next values are the first outputs.
     """
 
     jaxpr: Jaxpr
@@ -86,6 +88,7 @@ class Request:
     values: dict[int, bytes]
     constants: tuple[str, ...]
     donated: frozenset[int] | None
+    carried: tuple[Carried, ...] = ()
 
 
 @frozen
@@ -162,7 +165,11 @@ def binary(kind: str, made: Made) -> bytes:
 
 
 def closed(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], embed: Any
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    embed: Any,
+    carry: int | str | None = None,
 ) -> Request:
     """Trace a function on arguments, and name its inputs and outputs."""
     jitted = function if isinstance(function, Jitted) else Jitted(function)
@@ -185,12 +192,25 @@ def closed(
     results = tuple("out" + text for _, text in tree.places(traced.structure))
     names = arguments.parameter_names(jitted.function, len(args))
     constants = tuple(names[at] if isinstance(at, int) else at for at in chosen)
-    jaxpr, kept = specialize.specialised(traced.jaxpr, values)
+    state: tuple[Carried, ...] = ()
+    if carry is not None:
+        (owner,) = _chosen(jitted, [carry], args, kwargs)
+        if owner in chosen:
+            raise ArgumentError(f"{carry!r} is a state, and cannot be embedded", got=f"{embed=}")
+        of_state = tree.structure(kwargs[owner] if isinstance(owner, str) else args[owner])
+        at = [i for i, x in enumerate(owners) if x == owner]
+        starts = [_data(leaves[i], paths[i]) for i in at]
+        state = carried(
+            traced.jaxpr, traced.structure, of_state, at, [paths[i] for i in at], starts
+        )
+    jaxpr, read = specialize.specialised(traced.jaxpr, values)
     places = [*paths, *captured]
-    donated = frozenset(i for i, at in enumerate(kept) if at in traced.takes.donated)
-    values = {i: values[at] for i, at in enumerate(kept) if at in values}
-    chosen_paths = tuple(places[at] for at in kept)
-    return Request(jaxpr, chosen_paths, results, values, constants, donated.difference(values))
+    donated = frozenset(i for i, at in enumerate(read) if at in traced.takes.donated)
+    values = {i: values[at] for i, at in enumerate(read) if at in values}
+    chosen_paths = tuple(places[at] for at in read)
+    state = tuple(replace(x, at=read.index(x.at) if x.at in read else None) for x in state)
+    donated = donated.difference(values)
+    return Request(jaxpr, chosen_paths, results, values, constants, donated, state)
 
 
 def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | str]:
@@ -267,27 +287,33 @@ def described(
     request: Request, program: Program, name: str, target: Target, threads: int
 ) -> tuple[Signature, list[Field | bytes]]:
     """The signature, and for each input of the program its field, or its data."""
-    passed = [i for i in range(len(program.inputs)) if i not in request.values]
+    pairs = {o: x.at for o, x in enumerate(request.carried) if x.at is not None}
+    own = in_place_outputs(program, list(pairs.values()), pairs)
+    state, arena_bytes = kept(program, request.carried, own)
+    of_state = {x.at: kept.field for x, kept in zip(request.carried, state, strict=True)}
+    passed = [
+        i for i in range(len(program.inputs)) if i not in request.values and i not in of_state
+    ]
     inputs = named([request.paths[i] for i in passed], [program.inputs[i] for i in passed])
     fields = dict(zip(passed, inputs, strict=True))
     donated = passed if request.donated is None else request.donated
     in_place = {
         output: i
         for output, i in in_place_outputs(program, donated).items()
-        if program.inputs[i] == program.outputs[output]
+        if program.inputs[i] == program.outputs[output] and output >= len(state)
     }
     shared = {
         output: fields[i].name for output, i in in_place.items() if not _crossed(output, in_place)
     }
     input_names = [field.name for field in inputs]
-    outputs = named(request.results, program.outputs, input_names, shared)
-    places = [
-        request.values[i] if i in request.values else fields[i] for i in range(len(program.inputs))
-    ]
+    first = len(state)
+    shared = {output - first: name for output, name in shared.items()}
+    outputs = named(request.results[first:], program.outputs[first:], input_names, shared)
+    known = {**fields, **of_state, **request.values}
     signature = Signature(
-        name, inputs, outputs, request.constants, program.arena_bytes, threads, target
+        name, inputs, outputs, request.constants, arena_bytes, threads, target, state
     )
-    return signature, places
+    return signature, [known[i] for i in range(len(program.inputs))]
 
 
 def _crossed(output: int, in_place: Mapping[int, int]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tfn.dtypes import DType
+from tfn.dtypes import NARROW, DType
 from tfn.extend import Shape, Target, frozen
 from tfn.lower.program import ALIGNMENT as ALIGNMENT
 
@@ -33,6 +33,29 @@ RESERVED = frozenset({
 })
 """Names that no field may have: other members of the struct, and keywords of C."""
 # fmt: on
+
+TYPES = {
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "float",
+    "complex128": "double",
+    **{dtype.name: "uint8_t" for dtype in NARROW},
+}
+"""C types of dtypes; integers have their own names."""
+
+
+def c_type(dtype: DType) -> str:
+    """The type of an element.
+
+    Example:
+        >>> import numpy as np
+        >>> c_type(np.dtype("float32")), c_type(np.dtype("uint8"))
+        ('float', 'uint8_t')
+    """
+    return TYPES.get(dtype.name, f"{dtype.name}_t")
 
 
 @frozen
@@ -74,6 +97,21 @@ class Field:
 
 
 @frozen
+class Kept:
+    """An array of the state that a caller keeps from call to call.
+
+    Attributes:
+        field: a member of the struct of the state.
+        start: its bytes before the first call.
+        offset: where in the arena its next value is made; None if it is made in place.
+    """
+
+    field: Field
+    start: bytes
+    offset: int | None
+
+
+@frozen
 class Signature:
     """The contract between a caller and an exported function.
 
@@ -84,6 +122,7 @@ class Signature:
         arena_bytes: size of the working memory.
         threads: maximum number of threads that run a call.
         target: the machine that the code is made for.
+        state: what the caller keeps from call to call, in the order of the program's outputs.
     """
 
     name: str
@@ -93,6 +132,12 @@ class Signature:
     arena_bytes: int
     threads: int
     target: Target
+    state: tuple[Kept, ...] = ()
+
+    @property
+    def entry(self) -> str:
+        """The name of the function that is called."""
+        return f"{self.name}_step" if self.state else self.name
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -102,7 +147,8 @@ class Signature:
     @property
     def program(self) -> int:
         """A digest of names, shapes and dtypes, by which a caller of another program is refused."""
-        text = json.dumps([self.name, *(field.record for field in self.fields)])
+        kept = [x.field.record for x in self.state]
+        text = json.dumps([self.name, *(field.record for field in self.fields), *kept])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
     @property
@@ -119,6 +165,7 @@ class Signature:
             "inputs": [field.record for field in self.inputs],
             "outputs": [field.record for field in self.outputs],
             "constants": list(self.constants),
+            **({"state": [x.field.record for x in self.state]} if self.state else {}),
         }
         text = json.dumps(record, separators=(",", ":")).encode()
         digest = hashlib.sha256(text).hexdigest().encode()

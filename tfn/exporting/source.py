@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from tfn.dtypes import DType
+from tfn.exporting import carry
 from tfn.exporting.signature import Field, Signature
 from tfn.extend import Program, Space, Target
 from tfn.lower.codegen.render.c.threads import POOL
@@ -28,6 +29,11 @@ def source(
         constant(f"constant{i}", place, dtype) + "\n"
         for i, (place, (_, dtype)) in enumerate(zip(places, program.inputs, strict=True))
         if isinstance(place, bytes)
+    ]
+    constants += [
+        constant(f"start_{x.field.name}", carry.pattern(x), x.field.dtype) + "\n"
+        for x in signature.state
+        if x.field.size_bytes
     ]
     program = replace(program, text=_with_constants(program, places))
     together = signature.threads > 1
@@ -70,27 +76,41 @@ def constant(name: str, data: bytes, dtype: DType) -> str:
 def _entry(signature: Signature, program: Program, places: Sequence[Field | bytes]) -> str:
     """The public function, which checks its arguments before the program runs."""
     name, capital = signature.name, signature.name.upper()
+    kept = [x.field for x in signature.state]
+    passed = [place for place in places if isinstance(place, Field)]
     rows = [
-        (f"args->{place.name}", place.alignment if place.size_bytes else 0)
-        for place in signature.fields
+        (f"{'state' if x in kept else 'args'}->{x.name}", x.alignment if x.size_bytes else 0)
+        for x in passed
     ]
-    sources = [f"(char *)constant{i}" for i in range(len(places) + len(signature.outputs))]
-    for i, number in _numbers(places, len(signature.outputs)).items():
+    for x in signature.state:
+        row = (f"state->{x.field.name}", 0) if x.offset is None else (f"arena + {x.offset}", 0)
+        rows.append(row)
+    rows += [(f"args->{x.name}", x.alignment if x.size_bytes else 0) for x in signature.outputs]
+    sources = [f"(char *)constant{i}" for i in range(len(places) + len(program.outputs))]
+    for i, number in _numbers(places, len(program.outputs)).items():
         sources[i] = f"buffers[{number}]"
     buffers = "\n".join(f"      (char *){pointer}," for pointer, _ in rows) or "      0,"
     asked = ", ".join(str(alignment) for _, alignment in rows) or "0"
     needed = f"!args || {'!arena' if signature.arena_bytes else '0'}"
+    needed += " || !state" if kept else ""
+    parameters = f"const {name}_args *args, {f'{name}_state *state, ' if kept else ''}void *arena"
     copied = "".join(
         f"  copy({sources[output]}, {sources[source]}, {size});\n"
         for output, source, size in copies(program, len(places))
     )
+    copied += "".join(  # after those that read the present state
+        f"  copy((char *)state->{x.name}, (char *)arena + {offset}, {x.size_bytes});\n"
+        for x, offset in ((x.field, x.offset) for x in signature.state)
+        if offset is not None
+    )
+    before = (carry.init(signature) if kept else "") + (COPY if copied else "")
     quoted = signature.manifest.decode().replace("\\", "\\\\").replace('"', '\\"')
     lines = "\n".join(f'  "{quoted}"' for quoted in _pieces(quoted))
     return f"""\
 const char {name}_manifest[] =
 {lines};
 
-{COPY if copied else ""}int {name}(const {name}_args *args, void *arena) {{
+{before}int {signature.entry}({parameters}) {{
   if ({needed}) return {capital}_NULL_POINTER;
   if (args->abi != {capital}_ABI || args->program != {capital}_PROGRAM) {{
     return {capital}_WRONG_VERSION;

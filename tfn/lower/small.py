@@ -21,7 +21,7 @@ from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import model_of
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.restructuring import longest_strides_outside, merge_loops
-from tfn.lower.math.decompose import decompose
+from tfn.lower.math import decompose, words
 from tfn.lower.passes import CORES
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
@@ -44,7 +44,9 @@ def _whole_sort(u: UOp, target: Target) -> list[UOp] | None:
 
 
 def _decompose(u: UOp, target: Target) -> UOp:
-    return simplify(decompose([u], target.lacks)[0])
+    narrow = target.address_bits == 32  # a library would compute with numbers of 64 bits
+    lacks = target.lacks
+    return simplify(words.decomposed(u, lacks) if narrow else decompose.decompose([u], lacks)[0])
 
 
 def _loops(u: UOp, target: Target) -> Nest:

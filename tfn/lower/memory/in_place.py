@@ -6,7 +6,7 @@ new[i] = f(old[n - i])     not in place: an element may be written before it is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 
@@ -68,12 +68,14 @@ def accesses_of(body: UOp) -> Accesses:
     return Accesses(tuple(at), tuple(loads))
 
 
-def in_place_outputs(program: Program, donated: Collection[int]) -> dict[int, int]:
+def in_place_outputs(
+    program: Program, donated: Collection[int], pairs: Mapping[int, int] | None = None
+) -> dict[int, int]:
     """The outputs that may be written over a donated input, and which; each input is used once.
 
     An input will do if its memory is as large, and nothing reads it once the output is being
     written.  Of several the first of the output's own shape and dtype is taken: a new state is
-    written over the old one, array by array.
+    written over the old one, array by array; with `pairs`, over the one that they say or none.
     """
     aliases = dict(program.aliases)
     aliased_inputs = {slot.at for slot in aliases.values() if slot.space is Space.INPUT}
@@ -90,7 +92,8 @@ def in_place_outputs(program: Program, donated: Collection[int]) -> dict[int, in
             continue
         candidates = by_size.get(size_bytes(kind), [])
         same_kind_first = sorted(candidates, key=lambda i: program.inputs[i] != kind)
-        choice = next((i for i in same_kind_first if history.allows(output, i)), None)
+        may = (i for i in same_kind_first if pairs is None or pairs.get(output) == i)
+        choice = next((i for i in may if history.allows(output, i)), None)
         if choice is not None:
             inputs[output] = choice
             candidates.remove(choice)
