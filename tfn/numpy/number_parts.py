@@ -13,10 +13,9 @@ from tfn.dtypes import (
     FLOAT32,
     FLOATS,
     INT32,
-    INT64,
     INTEGERS,
     NARROW,
-    UINT64,
+    SIGNED,
     DType,
     finfo,
     wide_type,
@@ -181,12 +180,12 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def _ldexp(x: UOp, exponent: UOp, dtype: DType, shape: Shape) -> UOp:
-    if exponent.dtype == UINT64:
-        exponent = build.minimum(exponent, full_like(exponent, FARTHEST_EXPONENT))
-    exponent = fit(exponent, INT64, shape)
-    far = full_like(exponent, FARTHEST_EXPONENT)
-    near = build.minimum(build.maximum(exponent, -far), far)
-    return cast(_times_power(fit(x, dtype, shape), near), dtype)
+    if exponent.dtype.itemsize > 1:  # in its own dtype: some machines have no 64 bits
+        far = full_like(exponent, FARTHEST_EXPONENT)
+        exponent = build.minimum(exponent, far)
+        if exponent.dtype in SIGNED:
+            exponent = build.maximum(exponent, -far)
+    return cast(_times_power(fit(x, dtype, shape), fit(exponent, INT32, shape)), dtype)
 
 
 def _times_power(x: UOp, exponent: UOp) -> UOp:

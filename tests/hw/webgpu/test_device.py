@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 import tfn
+import tfn.numpy as jnp
 from tests.covering import exhaustive
 from tests.hw import device_laws as laws
 from tests.hw import op_table
@@ -54,6 +57,30 @@ def test_functions_without_numbers_of_64_bits() -> None:
     device = shared(wide=False)
     assert device.target.triple == "webgpu"
     test_words.assert_functions_are_close(lambda *graph: run_on(device, *graph), 400, 3)
+
+
+def without_64_bits(x: Any, words: Any) -> Any:
+    """Functions whose usual kernels have numbers of 64 bits."""
+    return [
+        jnp.argsort((x * 9).astype("int8")),
+        jnp.lexsort((x[0], x[1])),
+        words.astype("bfloat16").astype("float32"),
+        words.astype("uint32").astype("float8_e5m2").astype("float32"),
+        jnp.ldexp(x[0, :5], words % 30),
+    ]
+
+
+def test_functions_that_use_64_bits_elsewhere(
+    on_webgpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tfn.eager.registry.DEVICES, "webgpu", shared(wide=False))
+    x = np.random.default_rng(0).standard_normal((5, 40), np.float32)
+    words = np.array([2**31 - 1, -(2**31) + 5, 257, 2**24 + 2**16 + 1, -(2**24) - 3], np.int32)
+    read = lambda: [np.asarray(y) for y in tfn.jit(without_64_bits)(x, words)]
+    got = read()
+    monkeypatch.setattr(config, "device", "cpu")
+    for i, (y, z) in enumerate(zip(got, read(), strict=True)):
+        np.testing.assert_allclose(y, z, 1e-4, 1e-5, err_msg=str(i))
 
 
 @pytest.mark.usefixtures("on_webgpu")

@@ -9,12 +9,15 @@ import pytest
 
 from tests.lower.graphs import jaxpr, p
 from tfn import dtypes, extend
+from tfn import numpy as jnp
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, DType
 from tfn.errors import DTypeError
-from tfn.hw.webgpu import binding, wgsl
+from tfn.exporting import programs
+from tfn.hw.webgpu import binding, page, wgsl
 from tfn.hw.webgpu.device import language, wide_language
 from tfn.hw.webgpu.driver import target_of
 from tfn.lower import pipeline
+from tfn.scipy import linalg
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -101,6 +104,15 @@ def test_numbers_of_64_bits_are_refused_where_there_are_none() -> None:
         texts(p(0, 10, dtype=FLOAT64) * 2.0, wide=False)
     (text,) = texts(UOp(Op.SIN, (UOp(Op.EXP, (p(0, 10),)),)), wide=False)
     assert ": f64" not in text and ": i64" not in text and ": u64" not in text
+
+
+@pytest.mark.parametrize(
+    "f", [jnp.linalg.qr, jnp.linalg.det, jnp.linalg.eigh, linalg.lu, jnp.fft.rfft2, jnp.fft.irfft2]
+)
+def test_functions_of_matrices_need_no_64_bits(f: Any) -> None:
+    request = programs.closed(f, (np.zeros((4, 4), np.float32),), {}, ())
+    kernels = programs.lowered(request.jaxpr, *page.browser()).kernels
+    assert kernels and not any(f": {kind}64" in k.text for k in kernels for kind in "iuf")
 
 
 def test_each_basic_op_has_a_row() -> None:

@@ -53,7 +53,7 @@ def no_64_bits(dtype: DType, what: str) -> DTypeError:
     return DTypeError(
         f"this WebGPU adapter has no numbers of 64 bits: {dtype} {what}",
         got=str(dtype),
-        hint="use 32 bits, or run it on the device cpu; sorts compare words of 64 bits",
+        hint="use 32 bits, or run it on the device cpu",
     )
 
 

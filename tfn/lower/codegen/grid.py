@@ -182,7 +182,9 @@ class GroupThreads:
 
     def mask(self, emitter: Emitter, node: UOp) -> UOp | None:
         """The predicate of an access by threads that may be idle; None if none is."""
-        depends = emitter.at.depends[node]
+        depends = emitter.at.depends.get(node)
+        if depends is None:  # the load of a mask: simplified, it may be no node of the body
+            depends = tuple(u for u in walk([node]) if u.op is Op.RANGE)
         if self._shared is not None and self._shared[0] in depends:
             return self._shared[1]
         mask = self.working(emitter, _local(depends))

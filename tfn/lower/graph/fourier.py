@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from enum import Enum
 from math import pi, prod
 
-from tfn.dtypes import INT64, DType
+from tfn.dtypes import INT32, INT64, DType
 from tfn.lower.math.complex_functions import Pair
 from tfn.trace import build
 from tfn.trace.argument import Fft, FftType
 from tfn.trace.op import Op, Shape
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp
 
 MAX_RADIX = 32
 """The longest line that is one product with a matrix of 2 n squared, and the largest radix.
@@ -131,8 +131,8 @@ def _mirrored(half: Pair, n: int) -> Pair:
     mirrored = [
         build.flip(build.shrink(u, low, (*rest, 1 + tail)), (last,)) for u in (half.re, -half.im)
     ]
-    at = build.iota(half.im.shape, last, INT64)
-    inside = (const(0, INT64, at.shape) < at) & (at * 2 < n)
+    at = _count(half.im.shape, last, n)
+    inside = (build.full_like(at, 0) < at) & (at * 2 < n)
     im = build.where(inside, half.im, build.zeros(half.im.shape, half.im.dtype))
     parts = zip((half.re, im), mirrored, strict=True)
     return Pair(*(build.concat(lines, last) for lines in parts))
@@ -184,7 +184,7 @@ def _lines(z: UOp, n: int, inverse: bool) -> UOp:
     z = build.reshape(z, (*z.shape[:-1], radix, rest))
     z = build.moveaxis(z, z.ndim - 1, z.ndim - 3)
     z = _stored(_times_matrix(z, radix, inverse))
-    k, b = (_count((radix, rest), i) for i in range(2))
+    k, b = (_count((radix, rest), i, n) for i in range(2))
     re, im = (build.moveaxis(u, u.ndim - 1, u.ndim - 2) for u in _parts(z))
     # Each product writes its lines in order, which vectors run along; a copy transposes them.
     z = _stored(_stacked(_times_roots(Pair(re, im), k * b, n, inverse)))
@@ -207,7 +207,7 @@ def _times_matrix(z: UOp, n: int, inverse: bool) -> UOp:
     (re, im) ((cos, -sin), (sin, cos))
     """
     shape = (z.shape[-2], n, 2, n)
-    row_part, row, column_part, column = (_count(shape, i) for i in range(4))
+    row_part, row, column_part, column = (_count(shape, i, n * n) for i in range(4))
     # A part of the result takes the other part times a sine: a quarter turn of the cosine.
     quarters = row_part - column_part if inverse else column_part - row_part
     cosine, _ = _roots(row * column, n, quarters, z.dtype)
@@ -217,7 +217,7 @@ def _times_matrix(z: UOp, n: int, inverse: bool) -> UOp:
 def _times_roots(z: Pair, exponents: UOp, n: int, inverse: bool) -> Pair:
     """Each element times the root of unity of its exponent, along the last axes."""
     re, im = z
-    cosine, sine = _roots(exponents, n, const(0, INT64, exponents.shape), re.dtype)
+    cosine, sine = _roots(exponents, n, build.full_like(exponents, 0), re.dtype)
     # Negated before it is repeated, the sine is a table of its own size.
     pair = cosine, sine if inverse else -sine
     cosine, sine = (build.broadcast_to(u, re.shape) for u in pair)
@@ -243,8 +243,12 @@ def _roots(exponents: UOp, n: int, quarters: UOp, dtype: DType) -> tuple[UOp, UO
     return build.where(negative_x, -x, x), build.where(negative_y, -y, y)
 
 
-def _count(shape: Shape, axis: int) -> UOp:
-    return build.iota(shape, axis, INT64)
+def _count(shape: Shape, axis: int, most: int) -> UOp:
+    """The numbers along an axis, whose products are up to `most`: of 32 bits if angles then fit.
+
+    Some machines have no others.
+    """
+    return build.iota(shape, axis, INT32 if most < 1 << 27 else INT64)
 
 
 def _folded(z: UOp, n: int, inverse: bool) -> UOp:
@@ -276,21 +280,24 @@ def _folded(z: UOp, n: int, inverse: bool) -> UOp:
 def _waves(n: int, first: int, u: UOp) -> tuple[UOp, UOp]:
     """Cosines and sines of ``2 pi j k / n``, as many as the last axis has, from `first` on."""
     shape = (u.shape[-1],) * 2
-    j, k = (_count(shape, axis) + first for axis in range(2))
-    return _roots(j * k, n, const(0, INT64, shape), u.dtype)
+    j, k = (_count(shape, axis, n * n) + first for axis in range(2))
+    return _roots(j * k, n, build.full_like(j, 0), u.dtype)
 
 
 def _bluestein(z: UOp, n: int, inverse: bool) -> UOp:
     """Lines of any length: j k = (j**2 + k**2 - (k - j)**2) / 2 makes them a convolution."""
     m = 1 << (2 * n - 2).bit_length()
-    squares = _count((n,), 0) * _count((n,), 0) % (2 * n)
+    most = m * m // 16  # of squares, which are cut off before they become angles
+    count = _count((n,), 0, most)
+    squares = count * count % (2 * n)
     turned = _stacked(_times_roots(_parts(z), squares, 2 * n, inverse))
     zeros = (0,) * (turned.ndim - 1)
     turned = build.pad(turned, (*zeros, 0), (*zeros, m - n))
     # The other factor: the conjugate chirp, at distances of both signs.
-    distance = build.minimum(_count((m,), 0), m - _count((m,), 0))
+    count = _count((m,), 0, most)
+    distance = build.minimum(count, m - count)
     near = distance < n
-    chirp = _roots(distance * distance % (2 * n), 2 * n, const(0, INT64, (m,)), z.dtype)
+    chirp = _roots(distance * distance % (2 * n), 2 * n, build.full_like(distance, 0), z.dtype)
     sine = -chirp[1] if inverse else chirp[1]
     zero = build.zeros((m,), z.dtype)
     planes = _stacked([build.where(near, u, zero) for u in (chirp[0], sine)])

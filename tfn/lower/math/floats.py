@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfn._support.frozen import frozen
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
+from tfn.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    SIGNED,
+    UINT32,
+    UINT64,
+    DType,
+)
 from tfn.trace.argument import Likelihood
 from tfn.trace.build import bitcast, cast
-from tfn.trace.casts import BITS_LOST_FROM_FLOAT64, BITS_LOST_FROM_INT64
+from tfn.trace.casts import BITS_LOST_FROM_FLOAT64
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
@@ -160,19 +171,23 @@ def two_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
     return total, (a - (total - addend)) + (b - addend)
 
 
+HELD_BY = {INT32: (FLOAT32, 24), UINT32: (FLOAT32, 24), INT64: (FLOAT64, 53), UINT64: (FLOAT64, 53)}
+"""The floats of as many bits as an integer, and the bits that they hold of it."""
+
+
 def nearby(x: UOp, dtype: DType) -> UOp:
     """A number as a float32 that rounds to a shorter dtype as the number does; see `trace.casts`.
 
     What float32 does not hold gets an odd last bit, by which no tie is seen where there is none.
     """
-    if x.dtype in (INT32, UINT32) and dtype != FLOAT16:  # in which these are infinite or exact
-        x = cast(x, FLOAT64)
-    elif x.dtype in (INT64, UINT64) and dtype != FLOAT16:
-        high = UOp(Op.SHR, (x, const(53, x.dtype, x.shape)))
-        if x.dtype == INT64:  # of numbers below 2**53 the bits above are equal
-            high = UOp(Op.XOR, (high, UOp(Op.SHR, (x, const(63, x.dtype, x.shape)))))
+    if x.dtype in HELD_BY and dtype != FLOAT16:  # in which large ones are infinite, others exact
+        held, digits = HELD_BY[x.dtype]
+        width = 8 * x.dtype.itemsize
+        high = UOp(Op.SHR, (x, const(digits, x.dtype, x.shape)))
+        if x.dtype in SIGNED:  # of numbers below 2**digits the bits above are equal
+            high = UOp(Op.XOR, (high, UOp(Op.SHR, (x, const(width - 1, x.dtype, x.shape)))))
         large = UOp(Op.NE, (high, const(0, x.dtype, x.shape)))
-        x = cast(where(large, _odd(x, BITS_LOST_FROM_INT64), x), FLOAT64)
+        x = cast(where(large, _odd(x, width - digits), x), held)
     if x.dtype != FLOAT64:
         return cast(x, FLOAT32)
     near = from_bits(_odd(bits(x), BITS_LOST_FROM_FLOAT64))

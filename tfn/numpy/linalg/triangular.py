@@ -12,7 +12,7 @@ from typing import Any
 
 from tfn._support.validate import element_type, integer, one_of, rank
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES, FLOAT64, INT32, INTEGERS
+from tfn.dtypes import COMPLEXES, FLOAT32, FLOAT64, INT32, INTEGERS
 from tfn.eager.operands import array_of
 from tfn.errors import GradientError
 from tfn.numpy.arithmetic import clip
@@ -172,7 +172,8 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
 @partial(jit, static_argnums=(1,))
 def _order(pivots: Array, size: int) -> Array:
     swaps = clip(pivots, 0, size - 1).astype(INT32) + 1
-    lines = broadcast_to(arange(size, dtype=FLOAT64), (*swaps.shape[:-1], 1, size))
+    dtype = FLOAT32 if size <= 1 << 24 else FLOAT64  # numbers as floats, exact
+    lines = broadcast_to(arange(size, dtype=dtype), (*swaps.shape[:-1], 1, size))
     (order,) = routine("laswp", (swaps, lines), (lines.shape, lines.dtype))
     return order[..., 0, :].astype(INT32)
 

@@ -2,7 +2,8 @@
 
 A word is a key as `sortable` bits and, below it, the number of the element in its row, so that no
 two are equal and any order is stable; through the numbers the results are gathered at the end.
-Keys that leave no room for it, and several, lie beside each other, and are compared in turn.
+Keys that leave no room for it in 32 bits, and several, lie beside each other, and are compared in
+turn: no machine needs words of 64 bits for keys that have fewer.
 
     network      threads compare and exchange pairs of words, all pairs of a merge at the same
                  time; groups have several rows if these are short
@@ -59,7 +60,7 @@ DIGIT_BITS = 4
 RADIX = 1 << DIGIT_BITS
 COUNTED_BITS = 8
 INDEX_BITS = 16
-"""Bits of the number of a word that is counted; the bits above it are the key."""
+"""Bits of the number in a word that holds a narrow key too; the bits above it are the key."""
 
 
 _Number = Callable[[UOp, UOp | None], UOp]
@@ -119,9 +120,9 @@ def fits(node: UOp) -> bool:
 
 def _words(keys: Sequence[UOp]) -> list[DType]:
     """The dtypes of the words of an element, the most significant first."""
-    if len(keys) == 1 and bit_width(keys[0].dtype) <= 32:
-        return [UINT64]
-    return [*(sortable(key).dtype for key in keys), UINT32]
+    if len(keys) == 1 and bit_width(keys[0].dtype) <= 32 - INDEX_BITS:
+        return [UINT32]
+    return [*(UINT64 if bit_width(key.dtype) > 32 else UINT32 for key in keys), UINT32]
 
 
 def assumed(node: UOp, items: Sequence[UOp]) -> dict[UOp, tuple[int, int]]:
@@ -238,18 +239,20 @@ class _Network:
 
         def number(place: UOp, inside: UOp | None) -> UOp:
             word = code.load(numbers, self.base + place, where=inside)
-            narrow = word if word.dtype == UINT32 else build.cast(word, UINT32)
-            return code.place(build.cast(narrow, INT64))
+            if len(self.memories) == 1:
+                word = word & ((1 << INDEX_BITS) - 1)
+            return code.place(build.cast(word, INT64))
 
         self.rows.gather(number)
 
     def _words_of(self, keys: Sequence[UOp], place: UOp) -> list[UOp]:
         """The words of an element."""
         number = build.cast(place, UINT32)
+        words = zip(map(sortable, keys), self.memories)
+        parts = [build.cast(bits, memory.dtype) for bits, memory in words]
         if len(self.memories) > 1:
-            return [*map(sortable, keys), number]
-        (key,) = keys
-        return [(build.cast(sortable(key), UINT64) << 32) | build.cast(number, UINT64)]
+            return [*parts, number]
+        return [(parts[0] << INDEX_BITS) | number]
 
     def _exchange(self, low: UOp, high: UOp, exists: UOp) -> None:
         """Put the words at two places in order."""
