@@ -4,7 +4,7 @@ A plain run draws the same few examples every time; ``--hypothesis-profile=searc
 ones.  ``--update-golden`` writes what a golden test got, to be read like code before it is kept;
 ``--no-proofs`` leaves out the bounds proofs of `tests/proofs.py`; ``--exhaustive`` makes tests of
 every combination of parameters that `tests/covering.py` thins out; ``--compiled N`` compiles other
-rows of front ends, each once as N goes from 0 to 11.
+rows of front ends and runs other slow rows of one kind, each once as N goes from 0 to 11.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
     parser.addoption("--no-proofs", action="store_true", help="verify no bounds of kernels")
     parser.addoption("--exhaustive", action="store_true", help="every combination of parameters")
-    parser.addoption("--compiled", type=int, default=0, help="which rows of front ends to compile")
+    parser.addoption("--compiled", type=int, default=0, help="the turn of rows that take turns")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,6 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Graphs have no cycles: collections find next to nothing, for 4 % of the time of all tests.
     gc.set_threshold(50_000, 20, 50)
     covering.exhaustive = config.getoption("--exhaustive")
+    covering.turn = config.getoption("--compiled") % covering.TURNS
     if not config.getoption("--no-proofs"):
         config.pluginmanager.register(Proofs())
     if hasattr(config, "workerinput") and not config.option.file_or_dir:
@@ -193,6 +194,7 @@ def mostly_uncompiled(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     if covering.exhaustive or "compiled" in request.fixturenames:
         return
     choice = request.config.getoption("--compiled")
+    choice += choice // covering.TURNS  # so that rows that take turns meet every choice
     if hasattr(request.node, "callspec"):
         others = (sum(request.node.callspec.indices.values()) + choice) % COMPILED_ROWS
     else:

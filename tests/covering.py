@@ -13,12 +13,20 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import wraps
 from inspect import signature
 from itertools import combinations, product
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+Row = TypeVar("Row")
+
 exhaustive = False
 """Whether every combination is wanted: `tests/conftest.py` sets it before it imports tests."""
+
+turn = 0
+"""Which rows `in_turn` takes, from 0 to 11: `tests/conftest.py` sets it from ``--compiled``."""
+
+TURNS = 12
+"""After so many turns each row has been taken equally often."""
 
 
 def cover(*values: Iterable[Any], pairs: Collection[tuple[int, int]] = ()) -> list[tuple[Any, ...]]:
@@ -69,6 +77,21 @@ def _known(
     with_others = [tuple(sorted([(i, value), item])) for item in row.items()]
     new = [both for both in with_others if not seen[both] and (both[0][0], both[1][0]) in {*pairs}]
     return -len(new), sum(seen[both] for both in with_others), seen[(i, value),]
+
+
+def in_turn(one_in: int, rows: Iterable[Row]) -> list[Row]:
+    """One row in so many, and others at the next turn: for slow rows of one kind.
+
+    Args:
+        one_in: a divisor of `TURNS`; there are at least as many rows.
+        rows: values for `pytest.mark.parametrize`, or what one test does in a loop.
+    """
+    given = list(rows)
+    assert TURNS % one_in == 0 and len(given) >= one_in, "each turn has rows, and each row a turn"
+    if exhaustive:
+        return given
+    # Of a product of parameters no turn has one value of the last parameter alone.
+    return [row for i, row in enumerate(given) if (i + i // one_in - turn) % one_in == 0]
 
 
 def examples(most: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import covering
-from tests.covering import cover, together
+from tests.covering import cover, in_turn, together
 
 LISTS = ("abcdefg", range(4), (True, False), "xyz")
 
@@ -35,6 +35,23 @@ def test_rows_are_few_and_their_pairs_are_mixed() -> None:
 def test_every_combination_is_there_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(covering, "exhaustive", True)
     assert cover(*LISTS) == list(product(*LISTS))
+
+
+@pytest.mark.parametrize("one_in", [2, 3, 4, 6, 12])
+def test_every_row_has_a_turn(one_in: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, taken = [*product("abcdefg", "xy", range(6))], []
+    for turn in range(one_in):
+        monkeypatch.setattr(covering, "turn", turn)
+        taken.append(in_turn(one_in, rows))
+        assert abs(len(taken[-1]) - len(rows) / one_in) < 1
+        assert {row[1] for row in taken[-1]} == {*"xy"} and len({row[2] for row in taken[-1]}) > 1
+    assert sorted(row for some in taken for row in some) == sorted(rows)
+    assert taken[0][0] == rows[0]
+
+
+def test_all_rows_are_taken_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covering, "exhaustive", True)
+    assert in_turn(6, "abcdefgh") == [*"abcdefgh"]
 
 
 def test_sets_have_one_order_in_every_process() -> None:

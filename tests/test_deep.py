@@ -10,6 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tests.lower.check_passes import SMALL
 from tfn.inspect.show import STAGES, View, show
 from tfn.trace.uop import walk
@@ -71,7 +72,7 @@ def test_kernels_do_not_grow_with_it() -> None:
     assert counts[0] < counts[1] < 20
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", in_turn(3, STAGES))
 def test_its_gradient_prints(stage: str) -> None:
     text = show(tfn.grad(chain(STEPS)), SHAPE, SHAPE, at=stage, target=SMALL).text
     assert len(text.splitlines()) > (2 if stage == "cycles" else 20)  # cycles: a table a loop

@@ -11,6 +11,7 @@ import pytest
 
 import tfn
 import tfn.numpy as jnp
+from tests.covering import in_turn
 from tests.exporting.boards import BOARDS, needs_boards, on_board
 from tests.exporting.building import same_bits
 from tfn import lax, nn, random
@@ -99,7 +100,10 @@ CALLS: list[tuple[Callable[..., Any], tuple[Any, ...], tuple[int, ...]]] = [
 @needs_boards
 @pytest.mark.parametrize(
     "call, target",
-    [*((0, target) for target in BOARDS), (1, "cortex-m0+"), (1, "cortex-m33"), (2, "cortex-m4")],
+    in_turn(
+        2,
+        [*((0, board) for board in BOARDS), (1, "cortex-m0+"), (1, "cortex-m33"), (2, "cortex-m4")],
+    ),
 )
 def test_calls_have_the_bits_of_the_cpu_and_stay_within_the_stated_stack(
     call: int, target: str, tmp_path: Path, uncompiled: None
@@ -114,7 +118,7 @@ def test_calls_have_the_bits_of_the_cpu_and_stay_within_the_stated_stack(
 
 
 @needs_boards
-@pytest.mark.parametrize("level", ["-O0", "-O1", "-O3"])
+@pytest.mark.parametrize("level", in_turn(3, ["-O1", "-O0", "-O3"]))
 def test_a_stack_that_is_counted_from_the_text_is_never_exceeded(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.covering import covering
+from tests.covering import cover, in_turn
 from tests.exporting.building import emulated, same_bits
 from tests.hw import op_table
 from tests.transforms.cases import run
@@ -89,7 +89,9 @@ def test_libraries_for_other_processors_miss_nothing(target: str, tmp_path: Path
     assert made.files[0].stat().st_size > 1000
 
 
-@covering("start, target", op_table.STARTS, ["aarch64", "riscv64"])
+@pytest.mark.parametrize(
+    "start, target", in_turn(4, cover(op_table.STARTS, ["aarch64", "riscv64"]))
+)
 def test_operations_on_other_processors(target: str, start: int, tmp_path: Path) -> None:
     """All ops that export, with derivatives and batches, as objects that qemu runs."""
     if not (shutil.which(f"{target}-linux-gnu-gcc") and shutil.which(f"qemu-{target}")):

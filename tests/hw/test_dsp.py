@@ -163,7 +163,7 @@ def test_functions_of_the_host_that_raise(on_dsp: Device) -> None:
 
 @needs_qemu
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", list(TABLE)[:: 1 if covering.exhaustive else 3])
+@pytest.mark.parametrize("name", covering.in_turn(12, TABLE))
 def test_values_are_those_of_numpy(name: str, on_dsp: Device) -> None:
     row = TABLE[name]
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tfn
 import tfn.numpy as tnp
 from tests import covering
+from tests.covering import in_turn
 from tests.growth import NONE, growth
 from tests.lax.control import (
     PAIRS,
@@ -41,7 +42,9 @@ def test_transforms(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outer", "inner"), list(product(KINDS, KINDS)), ids=lambda pair: pair.name.replace(" ", "-")
+    ("outer", "inner"),
+    in_turn(3, product(KINDS, KINDS)),
+    ids=lambda pair: pair.name.replace(" ", "-"),
 )
 def test_transforms_of_nested_loops(outer: Pair, inner: Pair) -> None:
     f = outer.control(inner.control(step))
@@ -84,13 +87,13 @@ THREE_DEEP = [
 ]
 
 
-@pytest.mark.parametrize("names", WITH_WRAPPERS, ids=", ".join)
+@pytest.mark.parametrize("names", in_turn(3, WITH_WRAPPERS), ids=", ".join)
 def test_transforms_of_loops_and_functions_with_rules(names: tuple[str, ...]) -> None:
     f, plain, reverse = nested(*names)
     check_deep(f, plain, reverse)
 
 
-@pytest.mark.parametrize("names", THREE_DEEP, ids=", ".join)
+@pytest.mark.parametrize("names", in_turn(2, THREE_DEEP), ids=", ".join)
 def test_transforms_of_three_loops(names: tuple[str, ...]) -> None:
     check_nested(*nested(*names))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.covering import in_turn
 from tests.lower.check_passes import GRID, HOST, SMALL, check_passes
 from tests.lower.graphs import draw, matmul, p, softmax
 from tfn.dtypes import FLOAT32, INT32
@@ -126,7 +127,7 @@ PROGRAMS: dict[str, tuple[list[UOp], list[UOp]]] = {
 
 
 @pytest.mark.parametrize("target", [HOST, SMALL, GRID], ids=["wide", "narrow", "grid"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", in_turn(3, PROGRAMS))
 def test_every_pass_keeps_the_values(name: str, target: Target) -> None:
     outputs, params = PROGRAMS[name]
     check_passes(jaxpr(outputs, params), inputs(params), target, tolerance=2e-3)

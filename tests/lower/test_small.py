@@ -11,6 +11,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tests.exporting.building import (
     COMPILERS,
     in_c,
@@ -71,7 +72,7 @@ def program(name: str) -> tuple[Callable[..., Any], Any]:
 
 
 @needs_riscv32
-@pytest.mark.parametrize("name", ["network", *(n for n in PROGRAMS if n != "order")])
+@pytest.mark.parametrize("name", in_turn(2, ["network", *(n for n in PROGRAMS if n != "order")]))
 def test_integers_on_a_bare_machine_of_32_bits(name: str, tmp_path: Path) -> None:
     """Without a library, the bits are those of this machine."""
     function, x = program(name)
@@ -81,7 +82,7 @@ def test_integers_on_a_bare_machine_of_32_bits(name: str, tmp_path: Path) -> Non
 
 
 @needs_cc
-@pytest.mark.parametrize("name", ["network", *PROGRAMS])
+@pytest.mark.parametrize("name", in_turn(3, ["network", *PROGRAMS]))
 def test_small_programs_run_clean_here(name: str, tmp_path: Path) -> None:
     """Under sanitizers, as any exported code."""
     function, x = program(name)

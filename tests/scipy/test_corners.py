@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import mpmath
@@ -13,6 +14,7 @@ import scipy.stats
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tfn.scipy import special, stats
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -82,8 +84,9 @@ def compare(name: str, xs: Sequence[np.ndarray], got: Any, want: Any) -> list[st
     return told
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", [*ONE, *TWO, *FURTHER])
+@pytest.mark.parametrize(
+    ("name", "dtype"), in_turn(2, product([*ONE, *TWO, *FURTHER], (np.float32, np.float64)))
+)
 def test_values_are_those_of_scipy(name: str, dtype: Any) -> None:
     xs = operands(name, dtype)
     wide = [x.astype(np.float64) for x in xs]

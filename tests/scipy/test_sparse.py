@@ -7,6 +7,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.scipy.sparse.linalg import bicgstab, cg, gmres
 
@@ -38,7 +39,7 @@ def tolerance(dtype):
 
 @every
 @kinds
-@pytest.mark.parametrize("n", [1, 7, 40])
+@pytest.mark.parametrize("n", in_turn(3, [7, 1, 40]))
 def test_solutions(solver, dtype, n):
     a, b = matrix(n, dtype, positive=solver is cg), vector(n, dtype)
     expected, tol = np.linalg.solve(a, b), tolerance(dtype)

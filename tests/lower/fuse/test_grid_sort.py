@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.covering import in_turn
 from tests.lower.check_passes import GRID, HOST, check_passes
 from tests.lower.codegen.sort.test_sort import draw
 from tests.lower.graphs import Value, jaxpr, p, run_oracle
@@ -33,7 +34,7 @@ def by_digits(values: list[Value], keys: int = 1) -> list[Value]:
     return got
 
 
-@pytest.mark.parametrize("dtype", REALS, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", in_turn(3, REALS), ids=lambda d: d.name)
 def test_every_dtype(dtype: DType) -> None:
     keys = draw((2, LONG), dtype, 3)
     random = np.random.default_rng(1).integers(0, 256, LONG * dtype.itemsize, np.uint8)

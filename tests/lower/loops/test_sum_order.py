@@ -145,12 +145,10 @@ SHAPES = {
 """The length of a row, and columns of weights; all sizes for one dtype, odd ones for each."""
 
 
-@covering.covering(
-    "name, kind",
-    ROWS,
-    [(dtype, shape) for dtype, shapes in SHAPES.items() for shape in shapes],
-    ids=str,
-)
+KINDS = [(dtype, shape) for dtype, shapes in SHAPES.items() for shape in shapes]
+
+
+@pytest.mark.parametrize("name, kind", covering.in_turn(3, covering.cover(ROWS, KINDS)), ids=str)
 def test_a_row_has_the_same_bits_in_any_batch(name: str, kind: tuple[str, tuple[int, int]]) -> None:
     rng = np.random.default_rng(0)
     run = tfn.jit(ROWS[name])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.covering import in_turn
 from tests.lower.pack.loops import FUNCTIONS, TARGETS, compiled
 from tfn import numpy as jnp
 from tfn.config import config
@@ -86,7 +87,7 @@ def results(case: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> tuple[li
     return [np.asarray(x) for x in found], sum(changed)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", in_turn(3, CASES))
 def test_pipelining_changes_no_bits(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, _ = results(case, 0, monkeypatch)
     changes = 0
@@ -100,7 +101,7 @@ def test_pipelining_changes_no_bits(case: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @needs_qemu
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", in_turn(3, CASES))
 def test_pipelining_changes_no_bits_on_the_dsp(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.MonkeyPatch.context() as device:
         device.setattr(config, "device", "dsp")
@@ -121,7 +122,7 @@ GAINS = {
 """Packets of an iteration as LLVM makes them; stages, and packets that suffice with them."""
 
 
-@pytest.mark.parametrize("name", GAINS)
+@pytest.mark.parametrize("name", in_turn(3, GAINS))
 def test_loops_take_fewer_packets(name: str) -> None:
     before, stages, most = GAINS[name]
     target, server = named("hexagon"), CompileServer()

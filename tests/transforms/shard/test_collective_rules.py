@@ -14,6 +14,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tfn import lax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.trace.argument import Leaf
@@ -194,7 +195,7 @@ def test_inside_of_loops_and_branches(f: Function, of_stack: Function) -> None:
     close(lanes(same_branch)(X), of_stack(X))
 
 
-@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("check", in_turn(2, [True, False]))
 @every
 def test_parts_on_devices(f: Function, of_stack: Function, check: bool) -> None:
     """The same over the axis of a mesh, where results that all devices share have no sum of their

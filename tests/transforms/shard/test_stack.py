@@ -92,12 +92,9 @@ COMPILED = [row for row in TABLE if row.op is not Op.TUPLE]
 
 
 @pytest.mark.usefixtures("eight_devices", "batch_invariant")
-@covering.covering(
+@pytest.mark.parametrize(
     "row, name, derived",
-    COMPILED,
-    MESHES_OF_DEVICES,
-    (False, True),
-    pairs=[(0, 2)] if covering.exhaustive else [],
+    covering.in_turn(2, covering.cover(COMPILED, MESHES_OF_DEVICES, (False, True))),
     ids=lambda value: getattr(value, "name", None),
 )
 def test_every_division_has_the_same_bits(row: Row, name: str, derived: bool) -> None:

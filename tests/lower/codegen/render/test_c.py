@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests import covering
+from tests.covering import in_turn
 from tests.lower.codegen.render.test_llvm import MOVES, edges, pairs, takes
 from tests.lower.graphs import Value, device, draw, jaxpr, matmul, p, result_buffers, run_compiled
 from tfn.dtypes import (
@@ -179,7 +180,7 @@ def test_c_agrees_with_llvm(
     way: str, dtypes: Sequence[DType], target: Target, tmp_path: Path
 ) -> None:
     pool = Pool()
-    for dtype in dtypes:
+    for dtype in in_turn(2, dtypes) if len(dtypes) > 3 else dtypes:
         WAYS[way](pool, dtype)
     got = in_c(pool.outputs, pool.values, target, tmp_path, COMPILERS[0])
     assert_same(got, run_compiled(pool.outputs, pool.values, target), pool.outputs)
@@ -200,7 +201,7 @@ def test_clang_agrees_with_llvm(way: str, tmp_path: Path) -> None:
 def test_compilers_without_vectors_loop_over_lanes(way: str, tmp_path: Path) -> None:
     """Without GNU C a vector is a struct of C99."""
     pool = Pool()
-    for dtype in (BOOL, np.dtype("int8"), FLOAT16, FLOAT32):
+    for dtype in in_turn(2, (BOOL, np.dtype("int8"), FLOAT16, FLOAT32)):
         WAYS[way](pool, dtype)
 
     def others(text: str) -> str:
@@ -222,7 +223,7 @@ def test_matrix_products(dtype: DType, tmp_path: Path) -> None:
 
 
 @needs_cc
-@pytest.mark.parametrize("dtype", [INT32, FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("dtype", in_turn(3, [INT32, FLOAT32, FLOAT64]), ids=str)
 def test_sorts_with_prefetches(dtype: DType, tmp_path: Path) -> None:
     """The second cache holds nothing."""
     values = [draw((1, 20_000), dtype)]

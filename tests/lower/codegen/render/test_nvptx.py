@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tfn
-from tests.covering import cover, covering
+from tests.covering import cover, in_turn
 from tests.hw import op_table
 from tests.hw.cuda.ptxas import Assembled, assemble, needs_ptxas
 from tests.lower.graphs import jaxpr, matmul, p, softmax
@@ -71,7 +71,7 @@ def test_kernels_of_the_user_are_refused() -> None:
 
 
 @needs_ptxas
-@covering("start, name", op_table.STARTS, ARCHITECTURES)
+@pytest.mark.parametrize("start, name", in_turn(4, cover(op_table.STARTS, ARCHITECTURES)))
 def test_every_kernel_of_the_table_of_ops_assembles(start: int, name: str) -> None:
     _, outputs, values = op_table.cases(start)
     whole, _ = op_table.closed(outputs, values)
