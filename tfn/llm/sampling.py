@@ -242,7 +242,7 @@ def likely(weights: Data, share: float) -> Data:
             count = min(4 * count, len(values))
             continue
         order = largest[np.argsort(-values[largest], kind="stable")]
-        before = values[order].cumsum(dtype=np.float64) - values[order]
+        before = values[order].astype(np.float64).cumsum() - values[order]
         chosen[places[order[before <= sought]]] = True
         break
     return chosen
@@ -263,10 +263,10 @@ def drawn(weights: Data, at: float) -> int:
         [0, 0, 2, 2]
     """
     begins = np.arange(0, len(weights), ROW_LENGTH)
-    sums = np.add.reduceat(weights, begins).cumsum(dtype=np.float64)
+    sums = np.add.reduceat(weights, begins).astype(np.float64).cumsum()
     sought = sums[-1] * at
     row = int(np.searchsorted(sums, sought))
-    part = weights[begins[row] :][:ROW_LENGTH].cumsum(dtype=np.float64)
+    part = weights[begins[row] :][:ROW_LENGTH].astype(np.float64).cumsum()
     left = sought - (sums[row - 1] if row else 0)
     # The sum of a row may be rounded to more than the last sum within it.
     return int(begins[row] + np.searchsorted(part, min(left, part[-1])))
