@@ -92,7 +92,7 @@ ROOMS = (
     Room("eager",          COMPILER, 1_446,  9.8, "preludes run once; numbers as constants"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_897, 11.7, "derivatives by forward mode; NumPy's options"),
-    Room("lax",            LIBRARY,  5_422, 11.2, "ragged products by a loop over tiles"),
+    Room("lax",            LIBRARY,  5_433, 11.2, "ragged products; complex order"),
     Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
@@ -107,7 +107,7 @@ ROOMS = (
     Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
     Room("torch",          FRONTEND, 2_415, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
-    Room("scipy",          ANNEX,    4_319, 12.5, "slopes at special points; distances, filters"),
+    Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_745,  9.4, "pages; microcontrollers; states that are kept"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_055, "core": 51_849, "all": 88_883}
+BOUNDS = {"compiler": 34_055, "core": 51_860, "all": 88_904}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -16,6 +16,13 @@ from tfn.errors import DTypeError, ShapeError, TreeError
 X = np.random.default_rng(1).normal(size=(3, 10, 12)).astype(np.float32)
 
 
+def test_extremes_of_complex_numbers() -> None:
+    x = np.complex64([1j, 2, 1 + 5j, 2j])
+    start = np.complex64(complex(-np.inf, -np.inf))
+    assert lax.reduce(x, start, lax.max, (0,)) == 2
+    assert lax.reduce_window(x, start, lax.max, (2,), (1,), "VALID").tolist() == [2, 2, 1 + 5j]
+
+
 def test_axes() -> None:
     np.testing.assert_allclose(lax.reduce_sum(X, (0, 2)), X.sum((0, 2)), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(lax.reduce_max(X, (1,)), X.max(1))

@@ -41,14 +41,31 @@ def test_broadcasting_error_names_both_shapes():
     assert "tnp.ones(3) + tnp.ones(4)" in str(caught.value)
 
 
-REAL_ONLY = ["floor_divide", "remainder", "fmod", "fmax", "fmin", "arctan2", "hypot"]
-REAL_ONLY += ["copysign", "heaviside", "nextafter"]
+REAL_ONLY = ["floor_divide", "remainder", "fmod", "hypot", "copysign", "heaviside", "nextafter"]
 
 
 @pytest.mark.parametrize("function", REAL_ONLY)
 def test_complex_numbers_are_refused_by_the_name_of_the_function(function):
     with pytest.raises(DTypeError, match=f"^{function} needs real numbers"):
         getattr(tnp, function)(tnp.array([1j]), 2.0)
+
+
+def test_complex_numbers_have_an_order_for_the_larger_and_the_smaller():
+    x = np.complex64([1 + 2j, 3 - 1j, np.nan, 2j])
+    y = np.complex64([1 - 2j, 2 + 9j, 5 + 1j, np.nan])
+    close(tnp.fmax(x, y), np.fmax(x, y))
+    close(tnp.fmin(x, y), np.fmin(x, y))
+    number = x[:2], y[:2]
+    assert lax.max(*number).tolist() == [1 + 2j, 3 - 1j]
+    assert lax.min(1j, x[:2]).tolist() == [1j, 1j]
+    assert lax.clamp(1 - 9j, x[:2], 2 + 0j).tolist() == [1 + 2j, 2 + 0j]
+
+
+def test_angle_of_a_complex_point_has_the_tangent():
+    y = np.complex128([0.3 + 0.2j, -0.5 + 0.25j, 3 - 1j])
+    x = np.complex128([2 + 1j, 1 - 2j, 3 + 1j])
+    close(tnp.tan(tnp.arctan2(y, x)), y / x, ulps=16)
+    assert lax.atan2(y, x).tolist() == tnp.arctan2(y, x).tolist()
 
 
 @pytest.mark.parametrize("name", INTEGERS)

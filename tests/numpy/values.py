@@ -42,9 +42,10 @@ def close(got, want, ulps=2):
         return
     eps = float(dtypes.finfo(got.dtype).eps)
     tiny = float(dtypes.finfo(got.dtype).tiny)
+    wide = np.result_type(got.dtype, np.float64) if got.dtype.kind == "c" else np.float64
     np.testing.assert_allclose(
-        got.astype(np.float64),
-        want.astype(got.dtype).astype(np.float64),
+        got.astype(wide),
+        want.astype(got.dtype).astype(wide),
         rtol=ulps * eps,
         atol=tiny,
     )

@@ -182,3 +182,15 @@ def test_slopes_of_the_sine_and_cosine_integrals_end_at_0():
     for x in (np.inf, -np.inf):
         for i in (0, 1):
             assert tfn.grad(lambda x, i=i: special.sici(x)[i])(x) == 0
+
+
+def test_complex_numbers_have_a_gamma_function_and_transformations():
+    z = np.complex128([0.7 + 0.4j, -2.3 + 1j, 3 - 2j, 5])
+    for name in ("gamma", "erfcx"):
+        expected = getattr(scipy.special, name)(z)
+        np.testing.assert_allclose(getattr(special, name)(z), expected, rtol=1e-12)
+    power = np.complex128([0.5, 2j, 0, 1 - 1j])
+    ratio = (z**power - 1) / np.where(power == 0, 1, power)
+    expected = np.where(power == 0, np.log(z), ratio)
+    np.testing.assert_allclose(special.boxcox(z, power), expected, rtol=1e-12)
+    np.testing.assert_allclose(special.boxcox1p(z - 1, power), expected, rtol=1e-12)

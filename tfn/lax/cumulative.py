@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, DType
+from tfn.dtypes import BOOL, DType
 from tfn.eager.operands import apply, one_axis
 from tfn.errors import DTypeError
 from tfn.lax.associative import associative_scan
@@ -24,11 +24,11 @@ def _along(x: UOp, op: Op, axis: int, reverse: bool, dtype: DType) -> UOp:
 
 def _cumulative(name: str, op: Op, x: ArrayLike, axis: int, reverse: bool) -> Array:
     value = array(x)
-    if value.dtype == BOOL or (op in (Op.MAX, Op.MIN) and value.dtype in COMPLEXES):
+    if value.dtype == BOOL:
         raise DTypeError(
-            f"{name} needs numbers in an order",
+            f"{name} needs numbers",
             got=show(value),
-            hint="convert it: x.astype('int32'), or x.real",
+            hint="convert it: x.astype('int32')",
         )
     axis = one_axis(name, axis, len(value.shape))
     dtype = build.accumulator(value.dtype) if op in (Op.ADD, Op.MUL) else value.dtype
@@ -86,7 +86,8 @@ def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Returns the largest of all elements up to each along an axis; NaN from the first NaN on.
 
     Args:
-        operand: array with at least one axis, of numbers in an order: integers or floats.
+        operand: array with at least one axis, of numbers; complex ones are ordered by their real
+            parts, then by the imaginary ones.
         axis: integer in [-ndim, ndim); negative axes count from the end.
         reverse: begin with the last element.
 
@@ -94,7 +95,7 @@ def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         An array of the shape and dtype of `operand`.
 
     Raises:
-        DTypeError: for booleans and complex numbers.
+        DTypeError: for booleans.
         AxisError: if there is no such axis.
 
     Example:
@@ -109,7 +110,8 @@ def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Returns the smallest of all elements up to each along an axis; NaN from the first NaN on.
 
     Args:
-        operand: array with at least one axis, of numbers in an order: integers or floats.
+        operand: array with at least one axis, of numbers; complex ones are ordered by their real
+            parts, then by the imaginary ones.
         axis: integer in [-ndim, ndim); negative axes count from the end.
         reverse: begin with the last element.
 
@@ -117,7 +119,7 @@ def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         An array of the shape and dtype of `operand`.
 
     Raises:
-        DTypeError: for booleans and complex numbers.
+        DTypeError: for booleans.
         AxisError: if there is no such axis.
 
     Example:

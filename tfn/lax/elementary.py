@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tfn.array import Array, ArrayLike
-from tfn.lax.operand import array, arrays, together
+from tfn.lax.operand import array, arrays, binary_of, together
+from tfn.numpy.arithmetic import angle
 from tfn.trace.op import Op
 
 
@@ -217,13 +218,13 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     """Returns the angle in [-pi, pi] whose tangent is ``x / y``: that of the point (y, x).
 
     Raises:
-        DTypeError, ShapeError: unless both are floating, of one dtype and shape.
+        DTypeError, ShapeError: unless both are floating or complex, of one dtype and shape.
 
     Example:
         >>> atan2(0.0, 1.0).tolist()
         0.0
     """
-    return together(Op.ATAN2, *arrays(x, y))
+    return binary_of(Op.ATAN2, angle, *arrays(x, y))
 
 
 def sinh(x: ArrayLike) -> Array:

@@ -25,8 +25,8 @@ from tfn.eager.arrays import weaken
 from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.elementary import unary
-from tfn.lax.operand import array, arrays, expand, repeated, scalar, show, together
-from tfn.numpy.arithmetic import by_squaring, truncated_rest
+from tfn.lax.operand import array, arrays, binary_of, expand, repeated, scalar, show, together
+from tfn.numpy.arithmetic import by_squaring, earlier, later, truncated_rest
 from tfn.trace.bind import bind
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -193,27 +193,35 @@ def _rest(x: UOp, y: UOp) -> UOp:
 def max(x: ArrayLike, y: ArrayLike) -> Array:
     """Returns the larger of two values; NaN if either is NaN, 0.0 of 0.0 and -0.0.
 
+    Complex numbers are ordered by their real parts, then by the imaginary ones.
+
     Raises:
-        DTypeError, ShapeError: unless both are real or boolean, of one dtype and shape.
+        DTypeError, ShapeError: unless both are of one dtype and shape.
 
     Example:
         >>> max(1.0, float("nan")).tolist()
         nan
     """
-    return binary(Op.MAX, x, y)
+    return _extreme(Op.MAX, x, y)
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
     """Returns the smaller of two values; NaN if either is NaN, -0.0 of 0.0 and -0.0.
 
+    Complex numbers are ordered by their real parts, then by the imaginary ones.
+
     Raises:
-        DTypeError, ShapeError: unless both are real or boolean, of one dtype and shape.
+        DTypeError, ShapeError: unless both are of one dtype and shape.
 
     Example:
         >>> min(1.0, 2.0).tolist()
         1.0
     """
-    return binary(Op.MIN, x, y)
+    return _extreme(Op.MIN, x, y)
+
+
+def _extreme(op: Op, x: ArrayLike, y: ArrayLike) -> Array:
+    return binary_of(op, later if op is Op.MAX else earlier, *arrays(x, y))
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
@@ -232,7 +240,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
         1.0
     """
     x = array(x)
-    return binary(Op.MIN, binary(Op.MAX, x, min), max)
+    return _extreme(Op.MIN, _extreme(Op.MAX, x, min), max)
 
 
 # Bits.

@@ -6,7 +6,7 @@ repeated to its shape; apart from that, shapes and dtypes must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn import dtypes
@@ -84,6 +84,18 @@ def together(op: Op, *operands: Array) -> Array:
         return apply(_repeated, operands, op, shape, weak=_weak(op, operands))
     out: Array = bind(op, *operands, weak=_weak(op, operands))
     return out
+
+
+def binary_of(op: Op, body: Callable[[UOp, UOp], UOp], x: Array, y: Array) -> Array:
+    """An op of two operands; of complex ones, which it does not take, a function of nodes."""
+    if x.dtype not in dtypes.COMPLEXES:
+        return together(op, x, y)
+    shape = together(Op.ADD, x, y).shape  # its errors are those of every op of two operands
+    return apply(_of_complex, [x, y], body, shape, weak=_weak(op, [x, y]))
+
+
+def _of_complex(x: UOp, y: UOp, body: Callable[[UOp, UOp], UOp], shape: Shape) -> UOp:
+    return body(broadcast_to(x, shape), broadcast_to(y, shape))
 
 
 def _weak(op: Op, operands: Sequence[Array]) -> bool:

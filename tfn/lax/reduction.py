@@ -10,7 +10,7 @@ import numpy as np
 from tfn import dtypes, tree
 from tfn._support.validate import of_each_axis, rank
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, INTEGERS, DTypeLike
+from tfn.dtypes import BOOL, COMPLEXES, INTEGERS, DTypeLike
 from tfn.eager.operands import Axes, one_axis, some_axes
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
@@ -155,8 +155,11 @@ def monoid(computation: Any, operands: Any) -> Op | None:
     """The op of a function such as ``lax.max``; None for another, or for several operands."""
     if isinstance(operands, (tuple, list, dict)):
         return None
+    dtype = array(operands).dtype
     bits = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
-    return None if bits and array(operands).dtype != BOOL else MONOID.get(computation)
+    ends = computation in (elementwise.max, elementwise.min)
+    composed = (bits and dtype != BOOL) or (ends and dtype in COMPLEXES)
+    return None if composed else MONOID.get(computation)
 
 
 _INFINITE = {Op.MAX: -float("inf"), Op.MIN: float("inf")}

@@ -349,9 +349,7 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
         Array([3, 5], dtype=int32)
     """
     if _is_complex(x) or _is_complex(y):
-        operands, dtype, weak = together("maximum", x, y)
-        shape = broadcast_shape("maximum", operands[0].shape, operands[1].shape)
-        return apply(_complex_extreme, operands, Op.MAX, dtype, shape, weak=weak)
+        return composed(later, "maximum", x, y)
     return binary(Op.MAX, "maximum", x, y, REAL | {BOOL}, "real numbers")
 
 
@@ -375,9 +373,7 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
         Array([1, 3], dtype=int32)
     """
     if _is_complex(x) or _is_complex(y):
-        operands, dtype, weak = together("minimum", x, y)
-        shape = broadcast_shape("minimum", operands[0].shape, operands[1].shape)
-        return apply(_complex_extreme, operands, Op.MIN, dtype, shape, weak=weak)
+        return composed(earlier, "minimum", x, y)
     return binary(Op.MIN, "minimum", x, y, REAL | {BOOL}, "real numbers")
 
 
@@ -390,65 +386,79 @@ def ordered(op: Op, x: UOp, y: UOp) -> UOp:
     return UOp(Op.LT, (a, b)) | (UOp(Op.EQ, (a, b)) & later)
 
 
-def _complex_extreme(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
-    """The later one of two complex numbers, or the earlier one; the first that is not a number."""
-    x, y = fit(x, dtype, shape), fit(y, dtype, shape)
+def extreme(op: Op, x: UOp, y: UOp) -> UOp:
+    """The larger or the smaller of two values, in this order; the first that is not a number."""
+    if x.dtype not in COMPLEXES:
+        return UOp(op, (x, y))
     first = ordered(Op.LE, y, x) if op is Op.MAX else ordered(Op.LE, x, y)
     return choose(ne(x, x), x, choose(ne(y, y), y, choose(first, x, y)))
 
 
+def later(x: UOp, y: UOp) -> UOp:
+    """The larger of two values."""
+    return extreme(Op.MAX, x, y)
+
+
+def earlier(x: UOp, y: UOp) -> UOp:
+    """The smaller of two values."""
+    return extreme(Op.MIN, x, y)
+
+
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The larger of two numbers; where one is NaN, the other.
+    """The larger of two numbers, by the order of `maximum`; where one is NaN, the other.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> fmax(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmax, "fmax", x1, x2, real=True)
+    return composed(_fmax, "fmax", x1, x2)
 
 
 def _fmax(x: UOp, y: UOp) -> UOp:
-    return choose(ne(x, x), y, choose(ne(y, y), x, UOp(Op.MAX, (x, y))))
+    return choose(ne(x, x), y, choose(ne(y, y), x, later(x, y)))
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The smaller of two numbers; where one is NaN, the other.
+    """The smaller of two numbers, by the order of `minimum`; where one is NaN, the other.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> fmin(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmin, "fmin", x1, x2, real=True)
+    return composed(_fmin, "fmin", x1, x2)
 
 
 def _fmin(x: UOp, y: UOp) -> UOp:
-    return choose(ne(x, x), y, choose(ne(y, y), x, UOp(Op.MIN, (x, y))))
+    return choose(ne(x, x), y, choose(ne(y, y), x, earlier(x, y)))
 
 
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The angle in radians of the point (x2, x1), between -pi and pi.
 
+    Of complex numbers it is ``-i log((x2 + i x1) / sqrt(x2**2 + x1**2))``.
+
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError: for complex numbers.
 
     Example:
         >>> arctan2(0.0, -1.0).item()
         3.1415927410125732
     """
-    return composed(_arctan2, "arctan2", x1, x2, floating=True, real=True)
+    return composed(angle, "arctan2", x1, x2, floating=True)
 
 
-def _arctan2(y: UOp, x: UOp) -> UOp:
-    return UOp(Op.ATAN2, (y, x))
+def angle(y: UOp, x: UOp) -> UOp:
+    """The angle of the point (x, y), of two nodes of one dtype and shape."""
+    if x.dtype not in COMPLEXES:
+        return UOp(Op.ATAN2, (y, x))
+    i = full_like(x, 1j)
+    return -i * unary(Op.LOG, (x + i * y) / unary(Op.SQRT, x * x + y * y))
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -7,6 +7,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, DEFAULTS, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, one_axis, operands_of
 from tfn.errors import ArgumentError
+from tfn.numpy.arithmetic import extreme
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.manipulation import flat_or_axis
 from tfn.numpy.reductions import sum_dtype
@@ -188,7 +189,8 @@ def running(x: UOp, op: Op) -> UOp:
     """The reduction of all elements up to each, along the first axis: a scan of its monoid."""
     shape, dtype = x.shape[1:], x.dtype
     params = (Param(0, shape, dtype), Param(1, shape, dtype))
-    total = UOp(op, (param(params[0]), param(params[1])))
+    one, other = map(param, params)
+    total = extreme(op, one, other) if op in (Op.MAX, Op.MIN) else UOp(op, (one, other))
     start = build.full_like(build.zeros(shape, dtype), build.identity(op, dtype))
     return build.scan(function([total, total], params), [], [start], [x], x.shape[0])[1]
 

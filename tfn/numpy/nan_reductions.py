@@ -7,8 +7,8 @@ from typing import Any
 
 from tfn._support.validate import no_out
 from tfn.array import Array, ArrayLike, Axes
-from tfn.dtypes import BOOL, FLOATS, DTypeLike, highest, lowest
-from tfn.eager.operands import apply, array_of, broadcast_shape, fit, need_real, some_axes
+from tfn.dtypes import BOOL, FLOATS, INEXACT, DTypeLike
+from tfn.eager.operands import apply, array_of, broadcast_shape, fit, some_axes
 from tfn.numpy import reductions
 from tfn.numpy.cumulative import cumprod, cumsum
 from tfn.numpy.logic import truth
@@ -119,7 +119,6 @@ def nanmax(
 
     Raises:
         ShapeError: if there are no elements.
-        DTypeError: for complex numbers.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -155,7 +154,6 @@ def nanmin(
 
     Raises:
         ShapeError: if there are no elements.
-        DTypeError: for complex numbers.
         AxisError: if the array has no such axis, or one is named twice.
 
     Example:
@@ -298,11 +296,11 @@ def _is_number(x: UOp) -> UOp:
     return eq(x, x)
 
 
-def _instead_of_nan(name: str, x: ArrayLike, value: float) -> Array:
+def _instead_of_nan(name: str, x: ArrayLike, value: complex) -> Array:
     return apply(_replaced, (array_of(name, x),), value)
 
 
-def _replaced(x: UOp, value: float) -> UOp:
+def _replaced(x: UOp, value: complex) -> UOp:
     return choose(eq(x, x), x, full_like(x, value))
 
 
@@ -315,12 +313,10 @@ def _nan_extreme(
     initial: ArrayLike | None,
     where: ArrayLike | None,
 ) -> Array:
-    need_real(name, x)
     x = array_of(name, x)
     if initial is not None or where is not None:
-        worst = -math.inf if op is Op.MAX else math.inf
         extreme = reductions.max if op is Op.MAX else reductions.min
-        filled = x if x.dtype not in FLOATS else _instead_of_nan(name, x, worst)
+        filled = _instead_of_nan(name, x, build.identity(op, x.dtype))
         return extreme(filled, axis, None, keepdims, initial=initial, where=where)
     axes = some_axes(name, axis, x.ndim)
     reductions.not_empty(name, x, axes, "check the shape first")
@@ -328,9 +324,9 @@ def _nan_extreme(
 
 
 def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
-    worst = lowest(x.dtype) if op is Op.MAX else highest(x.dtype)
-    out = build.reduce(choose(eq(x, x), x, full_like(x, worst)), op, axes, keepdims)
-    if x.dtype not in FLOATS:
+    numbers = choose(eq(x, x), x, full_like(x, build.identity(op, x.dtype)))
+    out = reductions.reduced(numbers, op, axes, keepdims)
+    if x.dtype not in INEXACT:
         return out
     some = build.reduce(eq(x, x), Op.MAX, axes, keepdims)
     return choose(some, out, full_like(out, math.nan))

@@ -40,6 +40,7 @@ from tfn.eager.operands import (
     together,
 )
 from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.arithmetic import extreme
 from tfn.numpy.logic import truth
 from tfn.trace import bind, build
 from tfn.trace.build import accumulator, cast, eq, expand, full_like, reshape, unary
@@ -83,36 +84,28 @@ def _reduce(x: UOp, *rest: Any) -> UOp:
     *extra, op, axes, dtype, keepdims, (has_initial, has_where) = rest
     x = cast(x, dtype)
     mask = fit(truth(extra[-1]), BOOL, x.shape) if has_where else None
-    if dtype in COMPLEXES and op in (Op.MAX, Op.MIN):
-        start = extra[0] if has_initial else None
-        return _complex_extreme(x, op, axes, keepdims, start, mask)
     if mask is not None:
         x = choose(mask, x, full_like(x, build.identity(op, dtype)))
-    out = build.reduce(x, op, axes, keepdims)
-    return UOp(op, (out, fit(extra[0], dtype, out.shape))) if has_initial else out
+    out = reduced(x, op, axes, keepdims)
+    return extreme(op, out, fit(extra[0], dtype, out.shape)) if has_initial else out
 
 
-def _complex_extreme(
-    x: UOp, op: Op, axes: Numbers, keepdims: bool, start: UOp | None, mask: UOp | None
-) -> UOp:
+def reduced(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
+    """A reduction over axes, by the largest and the smallest of complex numbers too."""
+    if x.dtype in COMPLEXES and op in (Op.MAX, Op.MIN):
+        return _complex_extreme(x, op, axes, keepdims)
+    return build.reduce(x, op, axes, keepdims)
+
+
+def _complex_extreme(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
     """The last or the first complex number by the real parts, then the imaginary ones; or NaN."""
     real, imaginary = build.real(x), build.imag(x)
     nowhere = full_like(real, build.identity(op, real.dtype))
-    if mask is not None:
-        real, imaginary = choose(mask, real, nowhere), choose(mask, imaginary, nowhere)
     best = build.reduce(real, op, axes, True)
-    if start is not None:
-        least = fit(build.real(start), best.dtype, best.shape)
-        best = UOp(op, (best, least))
     has_best = eq(real, expand(best, real.shape))
     end = build.reduce(choose(has_best, imaginary, nowhere), op, axes, True)
-    if start is not None:
-        other = fit(build.imag(start), best.dtype, best.shape)
-        end = choose(eq(least, best), UOp(op, (end, other)), end)
     # An element that is not a number makes the result so, and the others do not.
     defects = choose(eq(x, x), full_like(real, 0), full_like(real, math.nan))
-    if mask is not None:
-        defects = choose(mask, defects, full_like(real, 0))
     defect = build.add_up(defects, axes, True)
     out = build.complex_(best + defect, end + defect)
     shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)

@@ -15,9 +15,9 @@ import numpy as np
 from tfn import lax
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOAT64, complex_of
+from tfn.dtypes import COMPLEXES, FLOAT32, FLOAT64, complex_of
 from tfn.extend import custom_jvp, operands
-from tfn.scipy.normal import real
+from tfn.scipy.normal import inexact, real
 
 Pair = tuple[Array, Array]
 
@@ -92,11 +92,14 @@ def _wofz_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
 def erfcx(x: ArrayLike) -> Array:
     """The scaled complementary error function ``exp(x**2) erfc(x)``, which does not underflow.
 
+    Of complex numbers too.
+
     Example:
         >>> erfcx(0.0).item(), round(erfcx(100.0).item(), 6)
         (1.0, 0.005642)
     """
-    result: Array = _erfcx(real("erfcx", x))
+    x = inexact("erfcx", x)
+    result: Array = wofz(1j * x) if x.dtype in COMPLEXES else _erfcx(x)
     return result
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from tfn import jvp, lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import COMPLEXES
 from tfn.extend import by_forward_mode, custom_jvp, integer, one_of, operands
 from tfn.lax.bessel import i1_over_x, i1e_over_x
 from tfn.lax.logbeta import log1p_rest, log_beta, log_rise, whole
@@ -262,13 +263,14 @@ def _one(x: Array) -> Array:
 
 
 def gamma(x: ArrayLike) -> Array:
-    """The gamma function: ``(x - 1)!`` of whole numbers.
+    """The gamma function: ``(x - 1)!`` of whole numbers; of complex numbers too.
 
     Example:
         >>> gamma(5.0).round(3).tolist()
         24.0
     """
-    result: Array = _gamma(real("gamma", x))
+    x = inexact("gamma", x)
+    result: Array = jnp.exp(loggamma(x)) if x.dtype in COMPLEXES else _gamma(x)
     return result
 
 
@@ -610,6 +612,8 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
         1.0
     """
     x, power = reals("boxcox", x, lmbda)
+    if x.dtype in COMPLEXES:
+        return _complex_boxcox(jnp.log(x), power)
     return _boxcox(jnp.log, x, power)
 
 
@@ -621,7 +625,14 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
         2.0
     """
     x, power = reals("boxcox1p", x, lmbda)
+    if x.dtype in COMPLEXES:
+        return _complex_boxcox(jnp.log1p(x), power)
     return _boxcox(jnp.log1p, x, power)
+
+
+def _complex_boxcox(line: Array, power: Array) -> Array:
+    safe = jnp.where(power == 0, 1, power)
+    return jnp.where(power == 0, line, jnp.expm1(safe * line) / safe)
 
 
 def _boxcox(log: Callable[[Array], Array], x: Array, power: Array) -> Array:

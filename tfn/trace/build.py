@@ -23,6 +23,7 @@ from tfn.dtypes import (
     DType,
     highest,
     lowest,
+    part,
     wide_type,
 )
 from tfn.trace.argument import (
@@ -256,10 +257,10 @@ def add_up(u: UOp, axes: Sequence[int], keepdims: bool = False) -> UOp:
 
 def identity(op: Op, dtype: DType) -> Number:
     """The identity element of a monoid, from which a reduction starts."""
-    if op is Op.MAX:
-        return lowest(dtype)
-    if op is Op.MIN:
-        return highest(dtype)
+    if op in (Op.MAX, Op.MIN):
+        end = lowest if op is Op.MAX else highest
+        real = end(part(dtype))
+        return complex(real, real) if dtype in COMPLEXES else real
     return 1 if op is Op.MUL else 0
 
 
