@@ -181,11 +181,11 @@ def test_an_argument_may_be_passed_twice() -> None:
 
 
 def test_an_operation_that_tfn_lacks_leaves_the_graph_to_pytorch(caplog: Any) -> None:
-    run = compiled(lambda x: torch.histc(x, 4) + 1)
+    run = compiled(lambda x: torch.special.airy_ai(x) + 1)
     with caplog.at_level(logging.WARNING, "tfn.torch"):
-        assert run(torch.arange(5.0)).tolist() == [2, 2, 2, 3]
+        equal(run(torch.arange(5.0)), torch.special.airy_ai(torch.arange(5.0)) + 1)
     (line,) = [r.getMessage() for r in caplog.records if r.name == "tfn.torch"]
-    assert "aten.histc.default (1)" in line
+    assert "aten.special_airy_ai.default (1)" in line
 
 
 def test_dropout_follows_the_seed_of_pytorch() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from tfn import numpy as jnp
 from tfn import random
+from tfn.array import Array
 from tfn.errors import TfnError
 from tfn.extend import Jitted, concrete, device, memory, mutable
 from tfn.torch.exchange import ALIGNMENT_BYTES, array, dtypes, tensor
@@ -77,13 +78,22 @@ def _specs(value: Any) -> Iterator[Any]:
 
 @mutable
 class _Input:
-    """A tensor as it is read: its axes in the order of memory, its shape if no size is open."""
+    """A tensor as it is read: its axes in the order of memory, its shape if no size is open.
+
+    Attributes:
+        order: the axes from the longest stride to the shortest; None for rows without gaps.
+        shape: in that order; None if a size is open.
+        strides: of a tensor that is read where it lies; None for those that are copied, as are
+            complex numbers, which may be conjugates, and tensors of open sizes or without elements.
+        dtype: of the array.
+        size_bytes: of all elements.
+    """
 
     order: tuple[int, ...] | None
     shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
     dtype: Any
     size_bytes: int
-    plain: bool  # neither complex nor empty: the memory holds what is meant
 
 
 def _order(spec: Any) -> tuple[int, ...] | None:
@@ -104,8 +114,12 @@ def _input(spec: Any) -> _Input:
     order, dtype = _order(spec), dtypes()[spec.dtype]
     known = all(isinstance(n, int) for n in spec.shape)
     shape = tuple(spec.shape[i] for i in order or range(spec.ndim)) if known else None
-    plain = not spec.is_complex() and (not known or spec.numel() > 0)
-    return _Input(order, shape, dtype, spec.numel() * dtype.itemsize if known else 0, plain)
+    if not known or spec.is_complex() or not spec.numel():
+        return _Input(order, shape, None, dtype, 0)
+    strides, step = [0] * spec.ndim, 1
+    for i in reversed(order or range(spec.ndim)):
+        strides[i], step = step, step * spec.shape[i]
+    return _Input(order, shape, tuple(strides), dtype, step * dtype.itemsize)
 
 
 class _Compiled:
@@ -138,10 +152,11 @@ class _Compiled:
             _order(n.meta["val"]) if isinstance(n.meta["val"], tensor_type) else None
             for n in self.made
         ]
-        self.back = [
+        back = [
             None if order is None else [order.index(i) for i in range(len(order))]
             for order in self.orders
         ]
+        self.last_first = list(zip(self.made, back))[::-1]
         self.random = draws(module, OPS)
         self.programs: dict[tuple[Any, ...], Jitted[..., Any]] = {}
 
@@ -170,16 +185,12 @@ class _Compiled:
             if how is None:
                 sizes.append(value)
                 continue
-            t = value if how.order is None else value.permute(how.order)
-            if how.shape is None or not how.plain or not shared:
-                arrays.append(array(t))
+            # Without an operation of PyTorch: one takes as long as the rest of this call.
+            address = value.data_ptr() if shared and value.stride() == how.strides else 1
+            if address % ALIGNMENT_BYTES or value.is_neg():
+                arrays.append(array(value if how.order is None else value.permute(how.order)))
                 continue
-            t = t if t.is_contiguous() else t.contiguous()
-            address = t.data_ptr()
-            if address % ALIGNMENT_BYTES or t.is_neg():
-                arrays.append(array(t))
-                continue
-            arrays.append(concrete(own.wrap(address, how.size_bytes, t), how.shape, how.dtype))
+            arrays.append(concrete(own.wrap(address, how.size_bytes, value), how.shape, how.dtype))
         if self.held:
             arrays += [array(t) for t in self.held.values()]
         if self.random:
@@ -188,12 +199,9 @@ class _Compiled:
         results = list(program(*arrays))
         del arrays
         made: dict[Any, Any] = {}
-        for node, back in zip(reversed(self.made), reversed(self.back)):
+        for node, back in self.last_first:
             value = results.pop()
-            if hasattr(value, "dtype"):
-                value = tensor(value)
-                value = value if back is None else value.permute(back)
-            made[node] = value
+            made[node] = tensor(value, back) if type(value) is Array else value
         return made
 
     def _program(self, sizes: tuple[Any, ...]) -> Jitted[..., Any]:

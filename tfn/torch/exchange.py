@@ -7,6 +7,7 @@ PyTorch allocates them; views of a tensor, and tensors of other devices, are cop
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,11 @@ ALIGNMENT_BYTES = 64
 """A buffer begins at a cache line."""
 OWN_REFERENCES = 3
 """References of a buffer that only its array has: that, a variable here, and the question."""
-BYTE = jnp.dtype("uint8")
+_CARRIERS = {
+    jnp.dtype("bfloat16"): jnp.dtype("int16"),
+    **{jnp.dtype(name): jnp.dtype("uint8") for name in ("float8_e4m3fn", "float8_e5m2")},
+}
+"""Integers as which PyTorch takes the arrays of NumPy that have dtypes of others."""
 
 _NAMES = (
     "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
@@ -76,25 +81,36 @@ def in_memory(tensor: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     return concrete(own.wrap(address, tensor.nbytes, tensor), shape, dtype)
 
 
-def tensor(x: Array) -> Any:
+def tensor(x: Array, order: Sequence[int] | None = None) -> Any:
     """The tensor of an array that is not used any more, in its memory if nothing else reads that.
 
     Results of a compiled function may be its operands, its constants, or each other: these are
     copied, since what is written into a tensor must change no array.
+
+    Args:
+        x: the array.
+        order: its axes in the order of the tensor's; None for the same.
     """
-    torch, dtype = pytorch(), tensor_dtypes()[x.dtype]
-    if not x.size:
-        return torch.empty(x.shape, dtype=dtype)
-    buffer = x.concrete().buffer
-    own = sys.getrefcount(buffer) <= OWN_REFERENCES and isinstance(
-        device().memory, memory.HostMemory
-    )
-    if buffer is None or not own or not buffer.exclusive:
-        return _copied(x, dtype)
-    return torch.frombuffer(buffer.view((x.nbytes,), BYTE), dtype=dtype).view(x.shape)
+    buffer, dtype = x.concrete().buffer, x.dtype
+    if (
+        buffer is None
+        or not buffer.exclusive
+        or not buffer.size_bytes
+        or sys.getrefcount(buffer) > OWN_REFERENCES
+        or not isinstance(device().memory, memory.HostMemory)
+    ):
+        whole = _copied(x, tensor_dtypes()[dtype])
+        return whole if order is None else whole.permute(order)
+    # An operation of PyTorch within a compiled region takes as long as all that is here.
+    carrier = _CARRIERS.get(dtype)
+    elements = buffer.view(x.shape, carrier or dtype)
+    shown = pytorch().from_numpy(elements if order is None else elements.transpose(order))
+    return shown if carrier is None else shown.view(tensor_dtypes()[dtype])
 
 
 def _copied(x: Array, dtype: Any) -> Any:
     """A tensor with a copy of the elements of an array."""
+    if not x.size:
+        return pytorch().empty(x.shape, dtype=dtype)
     data = x.__array__().tobytes()
     return pytorch().frombuffer(bytearray(data), dtype=dtype).reshape(x.shape)
