@@ -79,7 +79,7 @@ ROOMS = (
     Room("transforms",     COMPILER, 5_806, 11.0, "values that are known; batches of NumPy"),
     Room("lower",          COMPILER,   700,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
-    Room("lower/graph",    COMPILER, 2_712, 13.5, "convolutions of integers as products"),
+    Room("lower/graph",    COMPILER, 2_768, 13.5, "images between convolutions in their order"),
     Room("lower/fuse",     COMPILER, 1_665, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   911, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_694, 12.9, "sums of quantised blocks, few rows"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_055, "core": 51_860, "all": 88_904}
+BOUNDS = {"compiler": 34_111, "core": 51_916, "all": 88_960}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -9,6 +9,7 @@ Files in reading order:
     host_libraries   calls of compiled libraries on the host: LAPACK, Fourier transforms
     intermediates    oversized intermediates: their component graph and its segments
     flash            memory-efficient (flash) attention: oversized intermediates in blocks
+    channels_last    images between convolutions in the order of these
     conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
     conv_product     convolutions of integers as products, for units that multiply pairs
     masked_update    selects between an update and what it updates, as updates of some points

@@ -11,8 +11,8 @@ copy costs one pass and is read many times::
 A product of a row or two has nothing to reuse: it is a matrix-vector product (`gemv`), which reads
 the matrix once, from several streams.
 
-`prepare` applies these, `conv_padding` and `split_reduction` to a whole function: all that must be
-said with arrays, before fusion makes loops of them.
+`prepare` applies these, `channels_last`, `conv_padding` and `split_reduction` to a whole function:
+all that must be said with arrays, before fusion makes loops of them.
 
 Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008).
 """
@@ -26,6 +26,7 @@ from math import lcm, prod
 from operator import add
 
 from tfn.dtypes import FLOAT32, FLOATS, INT32, INTEGERS, DType, int8, int16, uint8
+from tfn.lower.graph.channels_last import channels_last
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
 from tfn.lower.graph.conv_product import as_product
 from tfn.lower.graph.few_bins import scatter_as_reduction
@@ -604,6 +605,7 @@ def prepare(outputs: Sequence[UOp], target: Target, rules: Rules = RULES) -> lis
 
     Bodies of loops and branches stay as they are: they are lowered by themselves.
     """
+    outputs = channels_last(outputs)
     order = list(walk(outputs))
     has_updates = any(node.op is Op.SCATTER for node in order)
     count = users(outputs, order) if has_updates else {}
