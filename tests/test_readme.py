@@ -6,6 +6,7 @@ import doctest
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -107,24 +108,45 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 RUN = [page for page in PAGES if "```pycon" in page.read_text()]
 
 
+SERVER = """
+import doctest, os, sys
+import tfn.lax, tfn.nn, tfn.numpy
+flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+for line in sys.stdin:
+    if not (child := os.fork()):
+        text = open(line[:-1]).read()
+        blocks = [block.partition("```")[0] for block in text.split("```pycon")[1:]]
+        test = doctest.DocTestParser().get_doctest("\\n".join(blocks), {}, "page", None, 0)
+        sys.exit(doctest.DocTestRunner(optionflags=flags).run(test).failed)
+    status = os.waitpid(child, 0)[1]
+    print(f"\\nended: {os.waitstatus_to_exitcode(status)}", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported tfn, and runs the snippets of pages that it is told."""
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=both, text=True) as it:
+        yield it
+
+
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.relative_to(ROOT / "docs").as_posix())
-def test_snippets_of_pages_run(page: Path) -> None:
+def test_snippets_of_pages_run(page: Path, server: subprocess.Popen[str]) -> None:
     """Each page in a process of its own: some of them make JAX of tfn."""
     if "import optax" in page.read_text() and find_spec("optax") is None:
         pytest.skip("optax is not installed: pip install --no-deps optax absl-py")
     if "import torch" in page.read_text() and find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: pip install torch")
-    code = (
-        "import doctest, sys\n"
-        "flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE\n"
-        "blocks = [b.partition('```')[0] for b in open(sys.argv[1]).read().split('```pycon')[1:]]\n"
-        "test = doctest.DocTestParser().get_doctest(chr(10).join(blocks), {}, 'page', None, 0)\n"
-        "sys.exit(doctest.DocTestRunner(optionflags=flags).run(test).failed)"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code, str(page)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert not ended.returncode, ended.stdout + ended.stderr
+    assert server.stdin and server.stdout
+    print(page, file=server.stdin, flush=True)
+    said: list[str] = []
+    while not (said and said[-1].startswith("ended: ")):
+        line = server.stdout.readline()
+        assert line, "".join(said)
+        said.append(line)
+    assert said[-1] == "ended: 0\n", "".join(said)
 
 
 def test_tests_that_pages_name_are_there() -> None:

@@ -448,8 +448,8 @@ def test_unfinished_files_of_dead_processes_are_pruned(folder: Path) -> None:
 def test_some_stores_prune(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(object_cache, "prune", seen.append)
-    store(key="004" + KEY[3:])
-    store(key="003" + KEY[3:])
+    store(key="0008" + KEY[4:])
+    store(key="0007" + KEY[4:])
     assert seen == ["objects"]
 
 
