@@ -5,9 +5,10 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.covering import covering
+from tests.covering import cover, covering
 from tests.numpy.values import close, sample
 from tfn.errors import ArgumentError, ShapeError
+from tfn.lax.linalg import triangular_solve
 
 X = sample("float64", (3, 4), 1, special=False)
 DTYPES = ["float32", "float64", "complex64", "complex128"]
@@ -165,6 +166,58 @@ def test_small_systems_are_eliminated_with_pivots(n, dtype):
     ct = matrices(dtype, 7, n, 3, seed=n + 2)
     slope = tfn.vjp(lambda b: tnp.linalg.solve(a[3:], b), b[3:])[1](ct[3:])[0]
     near(slope, np.linalg.solve(np.swapaxes(a[3:], -1, -2), ct[3:]), 100)
+
+
+@covering("n, dtype", [1, 2, 5, 8, 9], DTYPES)
+def test_small_triangular_systems_and_factors_are_those_of_large_ones(n, dtype):
+    """Beside the same matrices in the corner of a unit matrix of 16 rows, which LAPACK takes."""
+    a, b = matrices(dtype, 3, n, n) / n + 2 * np.eye(n, dtype=dtype), matrices(dtype, 3, n, 2)
+    wide, right = np.tile(np.eye(16, dtype=dtype), (3, 1, 1)), np.zeros((3, 16, 2), dtype)
+    wide[:, :n, :n], right[:, :n] = a, b
+    flags = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
+    for row in cover(*[(True, False)] * 5, pairs=[(1, 2), (2, 3), (1, 4), (0, 2)]):
+        options = dict(zip(flags, row, strict=True))
+        sides = [b, right] if row[0] else [np.swapaxes(x, 1, 2) for x in (b, right)]
+        x, y = (triangular_solve(*xs, **options) for xs in zip((a, wide), sides, strict=True))
+        near(x, y[:, :n] if row[0] else y[:, :, :n], 10)
+    definite = a @ np.swapaxes(a.conj(), 1, 2)
+    wide[:, :n, :n] = definite
+    near(tnp.linalg.cholesky(definite), tnp.linalg.cholesky(wide)[:, :n, :n], 10)
+    weights = matrices(dtype, 3, n, n, seed=5)
+    slopes = [
+        tfn.grad(lambda a: tnp.real(tnp.linalg.cholesky(a)[:, :n, :n] * weights).sum())(x)
+        for x in (tnp.asarray(definite), tnp.asarray(wide))
+    ]
+    near(slopes[0], slopes[1][:, :n, :n], 100)
+
+
+def test_gradients_of_small_factors_call_no_library():
+    """A call of the host takes longer than a small matrix, in a loop once for each step."""
+    loss = tfn.grad(lambda a: tnp.linalg.cholesky(a).sum())
+    assert "host" not in str(tfn.show(loss, tnp.eye(8), at="ranges"))
+    assert "potrf" in str(tfn.show(loss, tnp.eye(9), at="ranges"))
+
+
+@pytest.mark.parametrize("n", [2, 9])
+def test_matrices_of_each_step_of_a_loop_reach_the_routine_in_place(n, compiled):
+    """Their addresses differ in each step; workspaces and success codes are of the call."""
+    a = matrices("float32", 70, n, n) / n + 2 * np.eye(n, dtype="float32")
+    b = matrices("float32", 70, n, 1)
+    shift = np.float32(0.5)
+
+    def steps(f, *xs):
+        return tfn.jit(lambda *xs: tfn.lax.scan(lambda c, x: (c, f(*x, c)), shift, xs)[1])(*xs)
+
+    def solved(a, b, c):
+        return triangular_solve(a + c, b, left_side=True, lower=True)
+
+    near(steps(solved, a, b), np.linalg.solve(np.tril(a + shift), b), 10)
+    near(steps(lambda a, c: tnp.linalg.qr(a + c)[1], a), np.linalg.qr(a + shift)[1], 100)
+    values = np.linalg.svd(a + shift, compute_uv=False)
+    near(steps(lambda a, c: tnp.linalg.svd(a + c)[1], a), values, 100)
+    a[40] = 0
+    factors = np.asarray(steps(lambda a, c: tnp.linalg.cholesky(a @ a.T + 0 * c), a))
+    assert np.isnan(factors[40]).all() and np.isfinite(np.delete(factors, 40, 0)).all()
 
 
 @pytest.mark.parametrize("n", [1, 3, 8, 9])

@@ -121,7 +121,7 @@ def for_grid(f: UOp) -> UOp | None:
 
     ::
 
-        host[trtrs] a b   ->   reshape, dot, scan, ...
+        host[trsm] a b   ->   reshape, dot, scan, ...
     """
     found = False
 

@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from tfn.hw.cpu.batched_call import each
+from tfn.hw.cpu.batched_call import FIRST, Calls
 
 NUMBER = ctypes.POINTER(ctypes.c_int32)
 
@@ -20,7 +20,7 @@ def test_arguments_advance_by_their_strides(arguments, count):
     numbers = (ctypes.c_int32 * 64)(*range(64))
     begin = ctypes.addressof(numbers)
     places = [(begin + 4 * i, 4 * (i % 3)) for i in range(arguments)]
-    call = each(ctypes.cast(function, ctypes.c_void_p).value, count, places)
+    call = Calls(ctypes.cast(function, ctypes.c_void_p).value, count, places)
     for _ in range(2):
         call()
     once = [[i + (i % 3) * step for i in range(arguments)] for step in range(count)]
@@ -35,7 +35,19 @@ def test_in_place_operands_are_copied_first():
     given, made = (ctypes.c_int32 * 3)(1, 2, 3), (ctypes.c_int32 * 3)()
     to, source = ctypes.addressof(made), ctypes.addressof(given)
     address = ctypes.cast(function, ctypes.c_void_p).value
-    call = each(address, 3, [(to, 4)], (to, source, 12), (given, made))
+    call = Calls(address, 3, [(to, 4)], (to, source, 12), (given, made))
     for _ in range(2):
         call()
         assert list(made) == [2, 4, 6] and list(given) == [1, 2, 3]
+
+
+def test_calls_elsewhere_keep_all_other_words():
+    function = ctypes.CFUNCTYPE(None, NUMBER, NUMBER)(lambda x, y: seen.append((x[0], y[0])))
+    seen, numbers = [], (ctypes.c_int32 * 8)(*range(8))
+    begin = ctypes.addressof(numbers)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    calls = Calls(address, 2, [(begin, 4), (begin + 8, 0)])
+    other = calls.moved({FIRST + 2: begin + 16}, numbers)
+    calls()
+    other()
+    assert seen == [(0, 2), (1, 2), (0, 4), (1, 4)]

@@ -8,13 +8,16 @@ of each argument.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache as once
 from typing import Any
 
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
+
+COPY_TO, COPY_FROM, FIRST = 2, 3, 5
+"""Positions of words: see `Calls.moved`."""
 
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # without the interpreter's lock
 
@@ -78,21 +81,15 @@ def _loop(count: int) -> tuple[Callable[[Any], None], Code]:
     return _CALL(code.addresses["each"]), code
 
 
-def each(
-    function: int,
-    count: int,
-    places: Sequence[tuple[int, int]],
-    copy: tuple[int, int, int] = (0, 0, 0),
-    keeps: object = None,
-) -> Callable[[], None]:
-    """Returns a function that calls the C function at an address `count` times.
+class Calls:
+    """The C function at an address, called `count` times with pointers.
 
     Args:
         function: the address of a C function of pointers that returns nothing.
         count: the number of calls.
         places: for each argument, its address in the first call and its stride in bytes.
         copy: destination, source and size in bytes of a copy before the first call.
-        keeps: an object that must live as long as the result.
+        keeps: an object that must live as long as this one.
 
     Example:
         >>> import ctypes
@@ -101,11 +98,42 @@ def each(
         >>> function = kind(lambda place: seen.append(place[0]))
         >>> numbers = (ctypes.c_int32 * 3)(1, 2, 3)
         >>> address = ctypes.cast(function, ctypes.c_void_p).value
-        >>> each(address, 3, [(ctypes.addressof(numbers), 4)])()
+        >>> calls = Calls(address, 3, [(ctypes.addressof(numbers), 4)])
+        >>> calls()
         >>> seen
         [1, 2, 3]
     """
-    words = [function, count, *copy, *[word for place in places for word in place]]
-    alive = (ctypes.c_uint64 * len(words))(*[w & (2**64 - 1) for w in words]), keeps
-    run, _ = _loop(len(places))
-    return lambda: run(alive[0])
+
+    __slots__ = ("_keeps", "_run", "_words")
+
+    def __init__(
+        self,
+        function: int,
+        count: int,
+        places: Sequence[tuple[int, int]],
+        copy: tuple[int, int, int] = (0, 0, 0),
+        keeps: object = None,
+    ) -> None:
+        words = [function, count, *copy, *[word for place in places for word in place]]
+        self._words = (ctypes.c_uint64 * len(words))(*[w & (2**64 - 1) for w in words])
+        self._run, _ = _loop(len(places))
+        self._keeps = keeps
+
+    def __call__(self) -> None:
+        """Runs the loop of calls."""
+        self._run(self._words)
+
+    def moved(self, words: Mapping[int, int], keeps: object) -> Calls:
+        """The same calls, with these words, by their positions, instead of those given before.
+
+        Args:
+            words: positions are `COPY_TO`, `COPY_FROM`, and `FIRST` + 2 i for the address of
+                argument i.
+            keeps: an object that must live as long as the result.
+        """
+        other = Calls.__new__(Calls)
+        other._words = type(self._words).from_buffer_copy(self._words)
+        for place, word in words.items():
+            other._words[place] = word
+        other._run, other._keeps = self._run, keeps
+        return other

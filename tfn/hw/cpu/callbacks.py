@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -48,6 +48,7 @@ class Site:
         self._describe(run, call)
         self.pointer_bytes = 8 * len(call.types)
         self._bound: dict[bytes, Callable[[], None]] = {}
+        self._first: Any = None  # a call that can be moved to other addresses
 
     def _describe(self, run: Any, call: HostCall) -> None:
         """The kind of its events, and what they say: a message of a program is a collective."""
@@ -70,12 +71,17 @@ class Site:
             if len(self._bound) >= MAX_BINDINGS:
                 self._bound.clear()
             addresses = memoryview(pointers).cast("Q")
-            arrays = [_view(at, *kind) for at, kind in zip(addresses, self._types, strict=True)]
-            for x in arrays[self._results :]:
-                x.flags.writeable = False
-            bound = self._bind(arrays[: self._results], arrays[self._results :])
+            bound = self._first.elsewhere(addresses) if self._first else self._new(addresses)
             self._bound[pointers] = bound
         return bound
+
+    def _new(self, addresses: Iterable[int]) -> Callable[[], None]:
+        arrays = [_view(at, *kind) for at, kind in zip(addresses, self._types, strict=True)]
+        for x in arrays[self._results :]:
+            x.flags.writeable = False
+        bound: Any = self._bind(arrays[: self._results], arrays[self._results :])
+        self._first = bound if hasattr(bound, "elsewhere") else None
+        return bound  # type: ignore[no-any-return]
 
 
 def _view(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:

@@ -174,14 +174,11 @@ def _triangular(a: Array, b: Array, lower: bool, unit: bool) -> Array:
     return result
 
 
-def _trtrs(flags: str, wide: int, lines: Array, right: Array) -> Arrays:
+def _trsm(flags: str, wide: int, lines: Array, right: Array) -> Arrays:
     a, b = matrix_transpose(lines), matrix_transpose(right)
     lower, unit = (flags[0] == "L") == (flags[1] == "N"), flags[2] == "U"
     x = _triangular(a if flags[1] == "N" else lines, b, lower, unit)
-    is_zero = add_up(where(_rows(a) == _columns(a), a, 0), -1) == 0
-    first = argmax(is_zero, -1).astype(INT32) + 1 if a.shape[-1] else _infos(a)
-    info = _infos(a) if unit else where(is_zero.any(-1), first, 0)
-    return matrix_transpose(x), info
+    return (matrix_transpose(x),)
 
 
 def _getrs(flags: str, wide: int, packed: Array, pivots: Array, right: Array) -> Arrays:
@@ -304,7 +301,7 @@ def _finite(a: Array) -> tuple[Array, Array]:
 PROGRAMS: dict[str, Callable[..., Arrays]] = {
     "getrf": _getrf,
     "getrs": _getrs,
-    "trtrs": _trtrs,
+    "trsm": _trsm,
     "laswp": _laswp,
     "potrf": _potrf,
     "geqrf": _geqrf,

@@ -25,18 +25,19 @@ SCIPY_MIN_ELEMENTS = 1 << 14
 
 @once
 def lapack(name: str) -> int:
-    """Returns the address of a routine of LAPACK: a C function of pointers that returns nothing.
+    """Returns the address of a routine of LAPACK or BLAS: a C function of pointers, without result.
 
     Raises:
-        KeyError: LAPACK has no routine of this name.
+        KeyError: neither has a routine of this name.
 
     Example:
         >>> lapack("dgetrf") != lapack("sgetrf")
         True
     """
-    from scipy.linalg import cython_lapack
+    from scipy.linalg import cython_blas, cython_lapack
 
-    capsule = cython_lapack.__pyx_capi__[name]
+    blas = cython_blas.__pyx_capi__
+    capsule = blas[name] if name in blas else cython_lapack.__pyx_capi__[name]
     get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
     get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     # A capsule gives its pointer only to a caller that knows its name, the C signature.

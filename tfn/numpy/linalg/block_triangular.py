@@ -1,6 +1,6 @@
 """Triangular systems by blocks: products of matrices, for machines of many threads.
 
-    host[trtrs] a b  ->  inverses of the blocks on the diagonal;  for k:  x_k = i_k (b_k - a_k x)
+    host[trsm] a b  ->  inverses of the blocks on the diagonal;  for k:  x_k = i_k (b_k - a_k x)
 
 Row by row a system is as many steps as it has rows, each of little work.  Here the blocks on the
 diagonal are inverted all at once, by doubling, and then a step knows the rows of a whole block: all
@@ -24,17 +24,16 @@ from functools import cache, partial
 from math import prod
 
 from tfn.array import Array
-from tfn.dtypes import INT32, INT64, DType
+from tfn.dtypes import INT64, DType
 from tfn.eager.operands import apply
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.contraction import matmul
-from tfn.numpy.creation import zeros, zeros_like
+from tfn.numpy.creation import zeros_like
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import diagonal, flip, matrix_transpose, moveaxis
 from tfn.numpy.matrices import tril
 from tfn.numpy.padding import pad
 from tfn.numpy.ranges import arange
-from tfn.numpy.reductions import argmax
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, function, param
@@ -50,21 +49,21 @@ MAX_BLOCK_ROWS = 64
 
 @cache
 def program(flags: str, kinds: tuple[tuple[Shape, DType], ...]) -> Jaxpr:
-    """`trtrs` of operands of these shapes and dtypes.
+    """`trsm` of operands of these shapes and dtypes.
 
     Example:
         >>> import numpy as np
         >>> kinds = ((3, 3), np.dtype("float32")), ((1, 3), np.dtype("float32"))
         >>> [u.shape for u in program("LNN", kinds).outputs]
-        [(1, 3), ()]
+        [(1, 3)]
     """
     structs = [ShapeDtypeStruct(shape, dtype) for shape, dtype in kinds]
-    jaxpr: Jaxpr = jit(partial(trtrs, flags)).trace(*structs).jaxpr
+    jaxpr: Jaxpr = jit(partial(trsm, flags)).trace(*structs).jaxpr
     return jaxpr
 
 
-def trtrs(flags: str, lines: Array, right: Array) -> tuple[Array, Array]:
-    """The routine of LAPACK: matrices by columns, see `tfn.numpy.linalg.lapack`.
+def trsm(flags: str, lines: Array, right: Array) -> Array:
+    """The routine of BLAS: matrices by columns, see `tfn.numpy.linalg.lapack`.
 
     Args:
         flags: U or L, N or T, U for a diagonal of 1 or N.
@@ -72,20 +71,15 @@ def trtrs(flags: str, lines: Array, right: Array) -> tuple[Array, Array]:
         right: the right sides, transposed.
 
     Returns:
-        The solutions, transposed; for each matrix 0, or the place of its first zero on the
-        diagonal, which counts from 1.
+        The solutions, transposed.
     """
     a = matrix_transpose(lines) if flags[1] == "N" else lines
     is_lower, is_unit = (flags[0] == "L") == (flags[1] == "N"), flags[2] == "U"
-    is_zero = diagonal(a, 0, -2, -1) == 0
     b = matrix_transpose(right)
     a, b = (a, b) if is_lower else (flip(a, (-2, -1)), flip(b, -2))
     x = solve_lower(tril(a), b, is_unit)
     x = x if is_lower else flip(x, -2)
-    info = zeros(a.shape[:-2], INT32)
-    if not is_unit and a.shape[-1]:
-        info = where(is_zero.any(-1), argmax(is_zero, -1).astype(INT32) + 1, info)
-    return matrix_transpose(x), info
+    return matrix_transpose(x)
 
 
 def solve_lower(a: Array, b: Array, is_unit: bool) -> Array:

@@ -1,4 +1,4 @@
-"""Systems of small matrices by Gaussian elimination: one loop for the whole stack.
+"""Systems and factors of small matrices by elimination: one loop for the whole stack.
 
     stack of [A b]  ->  rows, columns, stack  ->  column after column  ->  stack of x
 
@@ -6,11 +6,13 @@ A routine of LAPACK is called for each matrix of a stack, which takes longer tha
 a matrix of 3 by 3.  Here the stack is the last axis, along which vectors run, and the columns are
 the turns of a scan: no code grows with the matrices.
 
-Source: G. Golub and C. Van Loan, Matrix Computations, section 3.4, partial pivoting.
+Source: G. Golub and C. Van Loan, Matrix Computations, sections 3.1, 3.4 and 4.2:
+substitution by columns, partial pivoting, and Cholesky factors by outer products.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from math import nan
 
 from tfn.array import Array
@@ -37,6 +39,66 @@ def solve(a: Array, b: Array) -> Array:
         b: matrices of right sides, with the same batches.
     """
     return apply(_solution, (a, b))
+
+
+def triangular(a: Array, b: Array, lower: bool, transposed: bool, unit: bool) -> Array:
+    """The solution x of op(a) x = b; of a zero on the diagonal come infinities and NaN.
+
+    Args:
+        a: square matrices, of one row at least, of which one triangle is read.
+        b: matrices of right sides, with the same batches.
+        lower: whether the lower triangle is read; else the upper one.
+        transposed: whether op transposes.
+        unit: whether the diagonal is taken to be 1, and not read.
+    """
+    solution = partial(_triangular, lower=lower != transposed, transposed=transposed, unit=unit)
+    return apply(solution, (a, b))
+
+
+def cholesky(a: Array) -> Array:
+    """The lower factors of real matrices; NaN where one is not positive definite.
+
+    Args:
+        a: symmetric matrices, of one row at least, of which the lower triangle is read.
+    """
+    return apply(_cholesky, (a,))
+
+
+def _triangular(a: UOp, b: UOp, lower: bool, transposed: bool, unit: bool) -> UOp:
+    n, count = b.shape[-2:]
+    stack = build.count(b.shape[:-2])
+    matrix = build.reshape(a, (stack, n, n))
+    matrix = build.permute(matrix, (2, 1, 0) if transposed else (1, 2, 0))
+    right = build.permute(build.reshape(b, (stack, n, count)), (1, 2, 0))
+    columns = iota((n,), 0)
+    order = columns if lower else build.flip(columns, (0,))
+    x = _repeated(partial(_substitute, lower=lower, unit=unit), [matrix], right, order)
+    return build.reshape(build.permute(x, (2, 0, 1)), b.shape)
+
+
+def _cholesky(a: UOp) -> UOp:
+    n, stack = a.shape[-1], build.count(a.shape[:-2])
+    lines = build.permute(build.reshape(a, (stack, n, n)), (1, 2, 0))
+    x = _repeated(_take_root, [], lines, iota((n,), 0))
+    row, column = iota(x.shape, 0), iota(x.shape, 1)
+    no_root = eq(row, column) & ~(x > full_like(x, 0))
+    failed = build.reduce(no_root, Op.MAX, (0, 1))
+    x = where(row < column, full_like(x, 0), x)
+    x = where(broadcast_to(failed, x.shape), full_like(x, nan), x)
+    return build.reshape(build.permute(x, (2, 0, 1)), a.shape)
+
+
+def _take_root(x: UOp, k: UOp) -> UOp:
+    """Column k of the factor is known, and its products leave the matrix that remains."""
+    shape, (n, _, stack) = x.shape, x.shape
+    row, column, number = iota(shape, 0), iota(shape, 1), broadcast_to(k, shape)
+    own, is_pivot = _at(x, 1, k), eq(iota((n, stack), 0), broadcast_to(k, (n, stack)))
+    root = broadcast_to(build.unary(Op.SQRT, _at(own, 0, k)), (n, stack))
+    own = where(is_pivot, root, own / root)
+    wide = _columns(own, shape)
+    across = broadcast_to(build.reshape(own, (1, n, stack)), shape)
+    rest = where((row > number) & (column > number), x - wide * across, x)
+    return where(eq(column, number), wide, rest)
 
 
 def _solution(a: UOp, b: UOp) -> UOp:
@@ -85,13 +147,15 @@ def _eliminate(x: UOp, k: UOp) -> UOp:
     return where(eq(row, number), broadcast_to(chosen, shape), where(row > number, x - change, x))
 
 
-def _substitute(high: UOp, x: UOp, k: UOp) -> UOp:
-    """Row k of the solution is known, and leaves the equations above it."""
+def _substitute(a: UOp, x: UOp, k: UOp, lower: bool = False, unit: bool = False) -> UOp:
+    """Row k of the solution is known, and leaves the equations that remain."""
     shape, (_, count, stack) = x.shape, x.shape
-    column, row, number = _at(high, 1, k), iota(x.shape, 0), broadcast_to(k, x.shape)
-    known = _at(x, 0, k) / broadcast_to(_at(column, 0, k), (count, stack))
+    column, row, number = _at(a, 1, k), iota(x.shape, 0), broadcast_to(k, x.shape)
+    known = _at(x, 0, k)
+    known = known if unit else known / broadcast_to(_at(column, 0, k), (count, stack))
     change = _columns(column, shape) * broadcast_to(known, shape)
-    return where(eq(row, number), broadcast_to(known, shape), where(row < number, x - change, x))
+    remains = row > number if lower else row < number
+    return where(eq(row, number), broadcast_to(known, shape), where(remains, x - change, x))
 
 
 def _columns(x: UOp, shape: Shape) -> UOp:

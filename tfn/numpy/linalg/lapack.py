@@ -20,7 +20,7 @@ import numpy as np
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import DType
-from tfn.hw.cpu.batched_call import each
+from tfn.hw.cpu.batched_call import COPY_FROM, COPY_TO, FIRST, Calls
 from tfn.lower.graph.host_libraries import lapack
 from tfn.numpy.linalg import block_triangular
 from tfn.trace.jaxpr import Jaxpr
@@ -43,7 +43,36 @@ class Scratch:
     size: int | None = None
 
 
-Argument = Data | Scratch | str | int
+class Bound:
+    """A routine on some arrays, ready to be run again, on these or on others of their types.
+
+    Args:
+        calls: the calls of the routine.
+        given: of the words that are addresses of the arrays, which array's.
+        written: of the words that are addresses of workspaces, these.
+    """
+
+    __slots__ = ("_calls", "_given", "_written")
+
+    def __init__(self, calls: Calls, given: Mapping[int, int], written: Mapping[int, Data]) -> None:
+        self._calls, self._given, self._written = calls, given, written
+
+    def __call__(self) -> None:
+        """Runs the routine once."""
+        self._calls()
+
+    def elsewhere(self, addresses: Sequence[int]) -> Calls:
+        """The routine on arrays at these addresses, with workspaces of its own.
+
+        In a loop an operand has another address in each step: this takes a tenth of `bound`.
+        """
+        words = {word: addresses[i] for word, i in self._given.items()}
+        own = {id(x): x.copy() for x in self._written.values()}
+        words |= {word: own[id(x)].ctypes.data for word, x in self._written.items()}
+        return self._calls.moved(words, (self._calls, own))
+
+
+Argument = Data | Scratch | np.generic | str | int
 Call = tuple[str, Data, list[Argument]]
 """The name without its first letter, the array that is overwritten, and the arguments."""
 
@@ -64,7 +93,7 @@ class Routine:
         """Runs the routine once."""
         self.bound(results, [np.ascontiguousarray(x) for x in operands])()
 
-    def bound(self, results: Sequence[Data], operands: Sequence[Data]) -> Callable[[], None]:
+    def bound(self, results: Sequence[Data], operands: Sequence[Data]) -> Bound:
         """The call of the routine on these arrays, ready to be run again.
 
         Args:
@@ -82,7 +111,13 @@ class Routine:
             (x.ctypes.data, x.nbytes // count if count and moves else 0) for x, moves in memory
         ]
         copy = target.ctypes.data, source.ctypes.data, source.nbytes
-        return each(lapack(name), count, addresses, copy, (memory, target, results, operands))
+        read = {COPY_TO: target, COPY_FROM: source}
+        read |= {FIRST + 2 * i: x for i, (x, _) in enumerate(memory)}
+        places = {id(x): i for i, x in enumerate([*results, *operands])}
+        given = {word: places[id(x)] for word, x in read.items() if id(x) in places}
+        written = {w: x for w, x in read.items() if w not in given and x.dtype != np.uint8}
+        keeps = memory, target, results, operands
+        return Bound(Calls(lapack(name), count, addresses, copy, keeps), given, written)
 
     def grid_program(self, kinds: tuple[tuple[Shape, DType], ...]) -> Jaxpr | None:
         """See `tfn.trace.argument.Host`."""
@@ -107,8 +142,11 @@ def _filled(
         elif isinstance(x, np.ndarray):
             yield x, True
         else:
-            scalar = x.encode() if isinstance(x, str) else np.int32(x or 0).tobytes()
-            yield np.frombuffer(scalar.ljust(8, b"\0"), np.uint8), False
+            number = (
+                x if isinstance(x, np.generic) else np.int32(0 if isinstance(x, str) else x or 0)
+            )
+            scalar = x.encode() if isinstance(x, str) else number.tobytes()
+            yield np.frombuffer(scalar.ljust(16, b"\0"), np.uint8), False
 
 
 @once
@@ -120,7 +158,7 @@ def _sizes(name: str, arguments: tuple[Scratch | str | int | None, ...]) -> list
     memory = list(
         _filled([np.zeros(8, np.int32) if x is None else x for x in arguments], [-1] * len(queried))
     )
-    each(lapack(name), 1, [(x.ctypes.data, 0) for x, _ in memory])()
+    Calls(lapack(name), 1, [(x.ctypes.data, 0) for x, _ in memory])()
     lengths = [i for i, (x, _) in enumerate(memory) if x.dtype == np.int32 and x.shape == ()]
     return [max(1, int(memory[i - 1][0][0].real)) for i in lengths]
 
@@ -147,10 +185,13 @@ def _getrs(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Cal
     return "getrs", x, [flags, size, count, packed, _line(packed), pivots, x, _line(x), info]
 
 
-def _trtrs(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
-    (x, info), (a, _) = results, operands
+def _trsm(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    # LAPACK's trtrs does the same, and says whether it could; OpenBLAS gives each of its systems,
+    # of two rows too, to all threads, which wait for each other.
+    (x,), (a, _) = results, operands
     count, size = x.shape[-2:]
-    return "trtrs", x, [*flags, size, count, a, _line(a), x, _line(x), info]
+    one = x.dtype.type(1)
+    return "trsm", x, ["L", *flags, size, count, one, a, _line(a), x, _line(x)]
 
 
 def _potrf(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
@@ -244,7 +285,7 @@ def _laswp(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Cal
 CALLS: Mapping[str, Callable[[str, Sequence[Data], Sequence[Data]], Call]] = {
     "getrf": _getrf,  # a -> packed, pivots, info: L and U by partial pivoting, pivots from 1
     "getrs": _getrs,  # packed, pivots, b -> x, info; flags N, or T for the transpose
-    "trtrs": _trtrs,  # a, b -> x, info; flags U or L, N or T, U for a diagonal of 1 or N
+    "trsm": _trsm,  # a, b -> x; flags U or L, N or T, U for a diagonal of 1 or N
     "potrf": _potrf,  # a -> factor, info: in the lower triangle
     "geqrf": _geqrf,  # a -> packed, scales, info: R, and the reflections of Q
     "orgqr": _orgqr,  # scales, packed -> q, info
@@ -257,6 +298,6 @@ CALLS: Mapping[str, Callable[[str, Sequence[Data], Sequence[Data]], Call]] = {
 }
 
 GRID_PROGRAMS: Mapping[str, Callable[[str, tuple[tuple[Shape, DType], ...]], Jaxpr]] = {
-    "trtrs": block_triangular.program,
+    "trsm": block_triangular.program,
 }
 """Routines that a grid runs itself: products of matrices, of a few steps."""

@@ -88,12 +88,17 @@ def triangular_solve(
 
 
 def _triangular_of(a: Array, b: Array, lower: bool, transposed: bool, unit: bool) -> Array:
-    # By columns LAPACK reads the transpose of `a`: the flags say so, which saves a transposition.
+    if 1 <= a.shape[-1] <= elimination.LARGEST_MATRIX:
+        return _not_singular(elimination.triangular(a, b, lower, transposed, unit), a, unit)
+    # By columns BLAS reads the transpose of `a`: the flags say so, which saves a transposition.
     flags = ("U" if lower else "L") + ("N" if transposed else "T") + ("U" if unit else "N")
-    x, info = routine(
-        "trtrs", (a, matrix_transpose(b)), transposed_type(b), info_type(b), flags=flags
-    )
-    return valid(matrix_transpose(x), info)
+    (x,) = routine("trsm", (a, matrix_transpose(b)), transposed_type(b), flags=flags)
+    return _not_singular(matrix_transpose(x), a, unit)
+
+
+def _not_singular(x: Array, a: Array, unit: bool) -> Array:
+    """The solutions of triangular systems, NaN where the diagonal has a zero."""
+    return x if unit else valid(x, (diagonal(a, 0, -2, -1) == 0).any(-1))
 
 
 _triangular = custom_jvp(jit(_triangular_of, static_argnums=(2, 3, 4)), nondiff_argnums=(2, 3, 4))
@@ -339,6 +344,8 @@ def hermitian(x: Array, symmetrize: bool) -> Array:
 
 
 def _cholesky_of(a: Array) -> Array:
+    if 1 <= a.shape[-1] <= elimination.LARGEST_MATRIX and a.dtype not in COMPLEXES:
+        return elimination.cholesky(a)
     factor, info = routine("potrf", (matrix_transpose(a),), (a.shape, a.dtype), info_type(a))
     return valid(tril(matrix_transpose(factor)), info)
 
