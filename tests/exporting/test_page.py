@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import tfn
 import tfn.numpy as jnp
-from tests.browser import Browser
+from tests.browser import WEBGPU, Browser
 from tests.covering import in_turn
 from tests.exporting.in_page import called, chromium, needs_chromium, needs_node
 from tfn import lax, nn
@@ -237,6 +238,47 @@ def test_a_page_of_numbers_that_browsers_lack_is_refused(tmp_path: Path) -> None
         tfn.export(lambda x: x + W["b"], W["b"], path=tmp_path / "none" / "add.js")
     with pytest.raises(ArgumentError, match="js cannot be made for x86_64"):
         tfn.export(add, x, x, path=tmp_path / "add.js", target="x86-64")
+
+
+SAYS = "document.getElementById('%s').textContent"
+FILL = "document.querySelector('textarea').value = '%s'; document.querySelector('button').click()"
+
+
+@needs_chromium
+def test_a_page_in_one_file_asks_for_no_other(tmp_path: Path) -> None:
+    made = tfn.export(network, rows(3, 5, 60), path=tmp_path / "network.html")
+    assert [file.name for file in made.files] == ["network.html"] == os.listdir(tmp_path)
+    want = np.asarray(tfn.jit(network)(np.full((5, 60), 0.5, np.float32)))
+    address = made.files[0].as_uri()
+    with Browser(flags=WEBGPU) as page:
+        for options, device in (("", "WebGPU"), ("?backend=wasm", "WebAssembly")):
+            page.send("Page.navigate", url=address + options)
+            page.wait(f"location.search === '{options}' && document.body?.dataset.ready === ''")
+            assert page.js(SAYS % "status") == f"ready on {device}"
+            page.js(FILL % "1 2")
+            page.wait(f"{SAYS % 'status'}.includes('300 numbers, not 2')")
+            page.js(FILL % "0.5")
+            page.wait(SAYS % "outputs")
+            head, numbers = page.js(SAYS % "outputs").split("\n")
+            assert head == "out: float32[5,33]"
+            np.testing.assert_allclose([*map(float, numbers.split(","))], want.ravel(), 1e-4)
+        assert page.js("load({backend: 'wasm'}).then((f) => f.backend)") == "wasm"
+        assert not page.errors
+        files = {url for url in page.requests if not url.startswith("data:")}
+        assert files == {address, f"{address}?backend=wasm"}
+
+
+def ordered(x: Any) -> Any:
+    return jnp.sort(x)
+
+
+@needs_chromium
+def test_sorts_ask_for_the_memory_of_a_group(page: Browser, folder: Path) -> None:
+    x = rows(0, 100).astype(np.int8)
+    made = tfn.export(ordered, x, path=folder / "ordered.js")
+    ((found,), _) = called(page, made, [({"x": x}, None)])
+    assert isinstance(found, dict)
+    np.testing.assert_array_equal(found["out"], np.sort(x))
 
 
 def test_types_name_the_arrays(tmp_path: Path) -> None:

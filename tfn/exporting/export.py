@@ -36,7 +36,7 @@ from tfn.extend import (
 )
 from tfn.lower import small
 
-SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm", "js": ".js"}
+SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm", "js": ".js", "html": ".html"}
 """Kinds of files, and the suffixes of their names."""
 
 
@@ -80,8 +80,8 @@ def export(
         function: jitted or not.
         args, kwargs: example arguments; a `ShapeDtypeStruct` may stand for an array.
         path: of the file to write; the header is written beside it.
-        kind: c, obj, so, wasm or js: source, object, shared library, WebAssembly, or a module for
-            pages, on WebGPU.  If "", the suffix of the path decides.
+        kind: c, obj, so, wasm, js or html: source, object, shared library, WebAssembly, a module
+            for pages, on WebGPU, or a page in one file.  If "", the suffix of the path decides.
         name: of the function; if "", that of the file.
         target: the machine to compile for: a `Target` or the name of one, such as x86-64-v3,
             hexagon or cortex-m4; if None, this machine, wasm32 for WebAssembly, and for pages
@@ -122,7 +122,8 @@ def export(
             got=f"kind={kind!r}, path={str(path)!r}",
             hint="kinds are " + ", ".join(SUFFIXES) + ", and suffixes of the path say them",
         )
-    of_web, on_gpu = kind in ("wasm", "js"), kind == "js" and target in (None, "webgpu")
+    is_page = kind in ("js", "html")
+    of_web, on_gpu = kind == "wasm" or is_page, is_page and target in (None, "webgpu")
     own = "wasm32" if of_web else "host"
     microcontroller = MICROCONTROLLERS.get(target) if isinstance(target, str) else None
     try:
@@ -167,8 +168,8 @@ def export(
     try:
         with source_lines.tracking() if has_figures else nullcontext():
             request = closed(function, args, kwargs, embed, carry)
-            if kind == "js":
-                signature, files, done = page.files(path, request, name, unproved, on_gpu)
+            if is_page:
+                signature, files, done = page.files(path, request, name, kind, unproved, on_gpu)
             else:
                 request = replace(request, donated=None)
                 made = compiled(request, target, language, name, unproved, threads)

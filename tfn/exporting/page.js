@@ -1,6 +1,7 @@
 /* The part of an exported page that is the same for all: memory, commands and weights.
 
-   PROGRAM is what `tfn.export` has written of the function: names and shapes, shaders, commands. */
+   PROGRAM is what `tfn.export` has written of the function: names and shapes, shaders, commands.
+   FILES has those that are no files of their own, in base64. */
 
 const TYPES = {
   bool: Uint8Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array,
@@ -15,7 +16,7 @@ const ERRORS = ["", "another version", "a null pointer", "a misaligned address",
 const SLOT_BYTES = 256; // between the uniforms of two launches: a multiple on every device
 const MAX_LAUNCHES = 256; // of a command buffer: the device begins while the next are written
 const MAX_GROUPS = 65535; // along an axis of a grid
-const GUARANTEED = { maxStorageBufferBindingSize: 2 ** 27, maxBufferSize: 2 ** 28 };
+const GUARANTEED = { maxStorageBufferBindingSize: 2 ** 27, maxBufferSize: 2 ** 28, maxComputeWorkgroupStorageSize: 2 ** 14 };
 
 const typeOf = (field) => TYPES[field.dtype] ?? NARROW;
 const lengthOf = (field) => field.shape.reduce((n, m) => n * m, field.dtype.startsWith("complex") ? 2 : 1);
@@ -46,13 +47,14 @@ export async function load(options = {}) {
 async function bytesFrom(source, file, progress = () => {}) {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-  const url = new URL(source ?? file, import.meta.url);
+  const own = source === undefined && FILES[file];
+  const url = new URL(own ? `data:application/octet-stream;base64,${own}` : source ?? file, import.meta.url);
   if (url.protocol === "file:" && globalThis.process) {
     const { readFile } = await import("node:fs/promises");
     return new Uint8Array(await readFile(url));
   }
   const response = await fetch(url);
-  if (!response.ok) throw new Error(`${url} cannot be read: ${response.status} ${response.statusText}`);
+  if (!response.ok) throw new Error(`${source ?? file} cannot be read: ${response.status} ${response.statusText}`);
   const parts = [], total = Number(response.headers.get("content-length"));
   let loaded = 0;
   for (const reader = response.body.getReader(); ;) {
@@ -156,8 +158,9 @@ class OnWebGpu extends Loaded {
     if (!device) {
       const adapter = await globalThis.navigator?.gpu?.requestAdapter({ powerPreference: "high-performance" });
       if (!adapter) throw new Error("there is no WebGPU here");
-      const largest = Math.max(...PROGRAM.memories), requiredLimits = {};
+      const requiredLimits = {};
       for (const [name, least] of Object.entries(GUARANTEED)) {
+        const largest = name === "maxComputeWorkgroupStorageSize" ? PROGRAM.shared : Math.max(...PROGRAM.memories);
         if (largest > adapter.limits[name]) throw new Error(`${name} of this GPU is ${adapter.limits[name]}, and ${largest} are needed`);
         requiredLimits[name] = Math.max(least, largest);
       }

@@ -4,13 +4,16 @@ NAME.js           shaders, commands, and what runs them: `load`
 NAME.d.ts         the types of inputs, outputs and options
 NAME.safetensors  arrays that are embedded or captured
 NAME.wasm         the same function for browsers without WebGPU
+NAME.html         all of it in one file, with a form
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import tempfile
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +29,7 @@ from tfn.extend import host, requested
 from tfn.hw.webgpu import page as webgpu
 from tfn.nn import state
 
-RUNTIME = Path(__file__).with_name("page.js")
+RUNTIME, FORM = (Path(__file__).with_name(f"page.{end}") for end in ("js", "html"))
 TYPES = """\
 /* {name}: a function exported by tfn. */
 
@@ -95,14 +98,15 @@ def array_type(dtype: DType) -> str:
 
 
 def files(
-    path: Path, request: Request, name: str, unproved: str, on_gpu: bool
+    path: Path, request: Request, name: str, kind: str, unproved: str, on_gpu: bool
 ) -> tuple[Signature, dict[Path, bytes], list[Path]]:
     """The signature of a function in a page, its files, and those that are written already.
 
     Args:
-        path: of the module.
+        path: of the module, or of the page.
         request: the function.
         name: of the function.
+        kind: js, or html for one file.
         unproved: as in `export`.
         on_gpu: whether it runs on WebGPU where a browser has it.
     """
@@ -120,14 +124,28 @@ def files(
         made = compiled(request, *webgpu.browser(), name, unproved)
     record |= _arrays(made, request.donated or (), on_gpu)
     weights = [path.with_suffix(".safetensors")] if record["constants"] else []
+    if kind == "html":
+        with tempfile.TemporaryDirectory() as folder:
+            for file in weights:
+                there = Path(folder) / file.name
+                record |= {"weights": file.name, "digest": _weights(there, made)}
+                written[file] = there.read_bytes()
+        module = _module(name, record, {file.name: data for file, data in written.items()})
+        page = FORM.read_text().replace("@NAME@", name).replace("@MODULE@", module)
+        return made.signature, {path: page.encode()}, []
     if weights:
         record |= {"weights": weights[0].name, "digest": _weights(weights[0], made)}
-    text = f"const PROGRAM = {json.dumps(record, separators=(',', ':'))};\n\n"
-    written[path] = (
-        f"/* {name}: a function exported by tfn. */\n\n{text}{RUNTIME.read_text()}".encode()
-    )
+    written[path] = _module(name, record, {}).encode()
     written[path.with_suffix(".d.ts")] = _types(made.signature).encode()
     return made.signature, written, weights
+
+
+def _module(name: str, record: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
+    """The text of NAME.js, with files that it has in itself."""
+    texts = {file: base64.b64encode(data).decode() for file, data in files.items()}
+    words = [json.dumps(x, separators=(",", ":")).replace("</", "<\\/") for x in (record, texts)]
+    head = f"/* {name}: a function exported by tfn. */\n\n"
+    return f"{head}const PROGRAM = {words[0]};\nconst FILES = {words[1]};\n\n{RUNTIME.read_text()}"
 
 
 def _with_weights(made: Made, count: int) -> Made:

@@ -19,6 +19,7 @@ from tfn.extend import LANGUAGES, Language, Program, Space, Target, commands, fr
 from tfn.hw.webgpu.binding import bindings, bound
 from tfn.hw.webgpu.device import add_languages
 from tfn.hw.webgpu.driver import target_of
+from tfn.hw.webgpu.wgsl import shared_bytes
 
 GUARANTEED = {
     "max-storage-buffers-per-shader-stage": 8,
@@ -109,6 +110,8 @@ def _aligned(size_bytes: int) -> int:
 def recorded(program: Program, constants: Sequence[int], shared: Mapping[int, int]) -> Any:
     """The memories, shaders and commands of a program, as values of JSON, and its layout.
 
+    A group's memory, of the shader that has most, is asked of the adapter: sorts need 26 KiB.
+
     Args:
         program: made for `browser`.
         constants: numbers of inputs that never change.
@@ -122,7 +125,9 @@ def recorded(program: Program, constants: Sequence[int], shared: Mapping[int, in
         {"text": bound(text, places), "writes": list(bindings(text, places).values())}
         for text, places in recorder.shaders
     ]
-    return {"memories": list(found.memories), "shaders": shaders, "commands": steps}, found
+    shared = max((shared_bytes(text) for text, _ in recorder.shaders), default=0)
+    record = {"memories": list(found.memories), "shared": shared}
+    return record | {"shaders": shaders, "commands": steps}, found
 
 
 class _Recorder:

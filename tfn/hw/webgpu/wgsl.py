@@ -12,6 +12,7 @@ the buffers of a launch.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -430,6 +431,17 @@ def kernel_text(name: str, items: Sequence[UOp], wide: bool = True) -> str:
     head = json.dumps({"name": name, "threads": threads, "operands": operands})
     body = "\n".join(w.lines)
     return f"// {head}\n" + "\n".join([*shared, _MAIN.format(threads=threads, body=body)])
+
+
+def shared_bytes(text: str) -> int:
+    """The memory of a group that a kernel declares: words of 32 bits, or of 64.
+
+    Example:
+        >>> shared_bytes("var<workgroup> t0: array<f32, 256>;")
+        1024
+    """
+    declared = re.findall(r"var<workgroup> \w+: array<\w(\d+), (\d+)>", text)
+    return sum(int(bits) // 8 * int(size) for bits, size in declared)
 
 
 _MAIN = """\
