@@ -91,7 +91,7 @@ ROOMS = (
     Room("hw/cpu",         COMPILER, 1_767,  9.2, "library calls move with their operands"),
     Room("eager",          COMPILER, 1_446,  9.8, "preludes run once; numbers as constants"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
-    Room("numpy",          LIBRARY,  7_897, 11.7, "derivatives by forward mode; NumPy's options"),
+    Room("numpy",          LIBRARY,  7_978, 11.7, "factors of small matrices; NumPy's options"),
     Room("lax",            LIBRARY,  5_433, 11.2, "ragged products; complex order"),
     Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
@@ -171,7 +171,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_111, "core": 51_916, "all": 88_960}
+BOUNDS = {"compiler": 34_123, "core": 52_009, "all": 89_053}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

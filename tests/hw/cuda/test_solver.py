@@ -209,13 +209,13 @@ def test_empty_stacks(simulated: SimulatedSolver) -> None:
 def test_an_error_of_the_library(simulated: SimulatedSolver) -> None:
     simulated.fails = "potrf"
     with pytest.raises(DeviceError, match="cuSOLVER could not run on a simulated GPU") as raised:
-        tfn.jit(tnp.linalg.cholesky)(tnp.eye(3))
+        tfn.jit(tnp.linalg.cholesky)(tnp.eye(9))
     assert "status 7 from cusolverDnSpotrf" in str(raised.value)
 
 
 def test_without_the_library_the_host_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "library", lambda: None)
-    x = positive(matrices("float32", 4, 4))
+    x = positive(matrices("float32", 9, 9))
     gpu = SimulatedCuda()
     with default(device_of(gpu, native=True)):
         y = np.asarray(tfn.jit(tnp.linalg.cholesky)(tnp.array(x)))
@@ -251,7 +251,7 @@ def test_a_routine_that_runs_on_the_host_is_noted_once(
 ) -> None:
     monkeypatch.setattr(config, "disk_cache", False)
     monkeypatch.setattr(solver, "library", lambda: None)
-    x = np.eye(3, dtype=np.float32) + 1
+    x = np.eye(9, dtype=np.float32) + 1
     with default(device_of(SimulatedCuda())), caplog.at_level("INFO", "tfn.cuda"):
         for _ in range(2):
             tfn.block_until_ready(tfn.jit(tnp.linalg.cholesky)(tnp.asarray(x)))
