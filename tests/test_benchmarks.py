@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 import tfn
-from tests import covering
+from tests.covering import in_turn
 from tests.hw.opencl.devices import needs_opencl, quick
 from tfn.config import config
 from tfn.hw.cuda import driver
@@ -336,15 +336,12 @@ def test_targets_of_gpu_rows(gpu: Any) -> None:
 
 
 @needs_opencl
-@pytest.mark.parametrize("part", range(4))
-def test_gpu_rows_have_the_values_of_a_processor(
-    gpu: Any, part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every third one, or all of them, at small sizes, by groups of threads."""
+def test_gpu_rows_have_the_values_of_a_processor(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At small sizes, by groups of threads."""
     monkeypatch.setitem(tfn.eager.registry.DEVICES, "opencl", quick())
     monkeypatch.setattr(config, "disk_cache", False)
     config.device = "opencl"
-    for name in [*gpu.ROWS][part :: 4 if covering.exhaustive else 12]:
+    for name in in_turn(12, gpu.ROWS):
         found = gpu.compared(name, gpu.ROWS[name], {"tfn": gpu.own()})
         assert not found.errors, (name, found.errors)
 

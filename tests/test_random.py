@@ -13,7 +13,7 @@ import scipy.stats
 
 import tfn
 import tfn.numpy as tnp
-from tests.covering import covering
+from tests.covering import cover, in_turn
 from tests.random.recorded import cases
 from tfn import random
 from tfn.errors import ArgumentError, DTypeError, ShapeError
@@ -26,7 +26,7 @@ CASES = dict(cases(random, tnp, tfn.grad))
 KEY = random.key(3)
 
 
-@covering("name, record", CASES, RECORDED)
+@pytest.mark.parametrize("name, record", in_turn(2, cover(CASES, RECORDED)))
 def test_the_values_of_jax(name, record, monkeypatch):
     monkeypatch.setattr(tfn.config.config, "x64", record == "random_x64")
     monkeypatch.setattr(tfn.config.config, "key_reuse", True)
@@ -74,7 +74,7 @@ COUNTS = {
 MANY = 4000
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", in_turn(2, LAWS))
 def test_laws(name):
     draw, law = LAWS[name]
     assert scipy.stats.kstest(np.asarray(draw((MANY,)), "d"), law.cdf).pvalue > 1e-3

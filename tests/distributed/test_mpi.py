@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.covering import in_turn
 from tests.distributed.jobs import needs_mpi, run
 from tfn.distributed import mpi
 from tfn.errors import MissingPackageError
@@ -24,9 +25,9 @@ DTYPES = ("int8", "uint64", "float16", "complex64", "bool")
 
 @needs_mpi
 def test_every_collective_of_every_kind_over_four_processes(tmp_path: Path) -> None:
-    done = run(4, "job_collectives.py", *DTYPES, folder=tmp_path, TFN_DEVICE="python")
+    done = run(4, "job_collectives.py", *in_turn(2, DTYPES), folder=tmp_path, TFN_DEVICE="python")
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split("right: ")[1]) > 1_000
+    assert int(done.stdout.split("right: ")[1]) > 400
 
 
 def test_without_mpi4py_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tests.exporting.building import COMPILERS, in_a_loop, in_c, needs_cc, same_bits
 from tfn import lax, nn, random
 from tfn.errors import ArgumentError, CompileError, ExportError
@@ -51,7 +52,7 @@ def test_drawn_programs_run_clean(compiler: str, tmp_path: Path) -> None:
 
 @needs_cc
 @pytest.mark.skipif(not shutil.which("nm"), reason="nm, of binutils, is not installed")
-@pytest.mark.parametrize("half, target", [(0, "x86-64"), (1, "x86-64-v3")])
+@pytest.mark.parametrize("half, target", in_turn(2, [(0, "x86-64"), (1, "x86-64-v3")]))
 def test_objects_call_memcpy_memset_and_fma_alone(half: int, target: str, tmp_path: Path) -> None:
     for i, (source, inputs) in enumerate(SOURCES[half::2]):
         names: dict[str, Any] = {"xp": tnp}
@@ -138,7 +139,9 @@ def test_values_become_part_of_the_code(tmp_path: Path) -> None:
 
 
 @needs_cc
-@pytest.mark.parametrize("kind", ["bool", "int8", "uint64", "bfloat16", "float16", "complex64"])
+@pytest.mark.parametrize(
+    "kind", in_turn(2, ["bool", "int8", "uint64", "bfloat16", "float16", "complex64"])
+)
 def test_dtypes_of_arguments_and_constants(kind: str, tmp_path: Path) -> None:
     x = tnp.asarray(rows(0, 3, 7) * 3).astype(kind)
     w = tnp.asarray(rows(1, 7) * 3).astype(kind)
@@ -162,7 +165,7 @@ def test_loops_branches_and_keys(tmp_path: Path) -> None:
 
 
 @needs_cc
-@pytest.mark.parametrize("kind", ["float16", "bfloat16", "int8", "uint16"])
+@pytest.mark.parametrize("kind", in_turn(2, ["float16", "bfloat16", "int8", "uint16"]))
 def test_orders_of_narrow_keys(kind: str, tmp_path: Path) -> None:
     """Constants of 8 and 16 bits are computed in 32 bits by C, and cut off without a warning."""
     x = tnp.asarray(rows(0, 70, 3) * 9).astype(kind)
@@ -310,7 +313,7 @@ POINTERS
 
 
 @pytest.mark.skipif(not shutil.which("qemu-hexagon"), reason="qemu-hexagon is not installed")
-@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+@pytest.mark.parametrize("dtype", in_turn(3, ["int8", "float32", "float64"]))
 def test_objects_for_hexagon_run_without_libraries(dtype: str, tmp_path: Path) -> None:
     def f(x: tfn.Array) -> tfn.Array:
         return tnp.sort(x * x[::-1]) + tnp.cumsum(x, dtype=x.dtype) // 3
@@ -348,7 +351,7 @@ def test_no_library_is_linked_for_hexagon(tmp_path: Path) -> None:
         tfn.export(lambda x: x + 1, np.ones(3), path=tmp_path / "made.so", target="hexagon")
 
 
-@pytest.mark.parametrize("n", [12, 37, 100])
+@pytest.mark.parametrize("n", in_turn(3, [12, 37, 100]))
 def test_fourier_transforms_in_c(n: int, tmp_path: Path) -> None:
     """A product, Bluestein's convolution, and mixed radix: with tables as part of the code."""
     random = np.random.default_rng(0)

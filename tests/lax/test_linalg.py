@@ -8,7 +8,7 @@ import scipy.linalg
 
 import tfn
 import tfn.numpy as tnp
-from tests.covering import cover
+from tests.covering import cover, in_turn
 from tfn import tree
 from tfn.errors import GradientError, ShapeError, TfnError
 from tfn.lax import linalg
@@ -83,7 +83,8 @@ KINDS = ("real", "complex")
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), dict.fromkeys([*cover(CASES, KINDS), *product(DECOMPOSITIONS, KINDS)])
+    ("name", "kind"),
+    in_turn(2, dict.fromkeys([*cover(CASES, KINDS), *product(DECOMPOSITIONS, KINDS)])),
 )
 def test_derivatives_batches_and_compiled_forms(name, kind):
     function, shapes = CASES[name]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.covering import in_turn
 from tests.nn.waves import wave
 from tfn import nn, random, tree
 from tfn import numpy as jnp
@@ -187,7 +188,7 @@ class Outputs:
         return self.of(x)[0]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", in_turn(2, MODULES))
 def test_laws(name: str) -> None:
     make, x = MODULES[name]
     modules = [make(key) for key in random.split(KEY)]

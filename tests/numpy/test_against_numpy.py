@@ -17,6 +17,7 @@ from hypothesis import Phase, given, settings
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tests.numpy.rows import Draw, Row, draws, leaves, near, point, wide
 from tests.numpy.table import ELSEWHERE, TABLE
 from tfn.config import config
@@ -28,7 +29,7 @@ MAPPED = {name: row for name, row in TABLE.items() if row.jit and row.shapes[0]}
 
 
 def rows(table: dict[str, Row]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("name", list(table))
+    return pytest.mark.parametrize("name", in_turn(2, table))
 
 
 @pytest.fixture

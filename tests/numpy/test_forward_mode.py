@@ -10,6 +10,7 @@ import tfn
 import tfn.lax as lax
 import tfn.numpy as tnp
 import tfn.scipy.special as special
+from tests.covering import in_turn
 from tfn.nn import functions
 from tfn.numpy.forward_mode import by_forward_mode
 
@@ -64,12 +65,12 @@ def agree(f, x, but=(), highest=2):
             )
 
 
-@pytest.mark.parametrize("name", ONE)
+@pytest.mark.parametrize("name", in_turn(2, ONE))
 def test_orders_agree_of_functions_of_one_number(name, uncompiled):
     agree(ONE[name], POINTS, but=[math.inf] if name == "gamma" else ())
 
 
-@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("name", in_turn(2, TWO))
 def test_modes_agree_of_functions_of_two(name, uncompiled):
     a, b = (x.ravel() for x in np.meshgrid(PAIRS, PAIRS))
     agree(lambda x: TWO[name](x, tnp.asarray(b)), a, highest=1 + (name in OF_FEW_OPS))
@@ -98,7 +99,7 @@ VALUES = {  # name: function, point, value, first and second derivative
 }
 
 
-@pytest.mark.parametrize("row", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("row", in_turn(2, VALUES.values()), ids=in_turn(2, VALUES))
 def test_values_at_special_points(row, uncompiled):
     f, point, *want = row
     x = tnp.float64(point)

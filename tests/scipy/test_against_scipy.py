@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tests.numpy.rows import ONE, REAL, TWO, Draw, Row, draws, leaves, near, point
 from tests.numpy.table import TRIPLES
 from tfn.scipy import special, stats
@@ -88,7 +89,7 @@ def ours(name: str) -> Any:
     return find(special if name in SPECIAL else stats, name)
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", in_turn(2, TABLE))
 def test_as_scipy(name: str) -> None:
     row, theirs = TABLE[name], find(scipy.special if name in SPECIAL else scipy.stats, name)
     jitted: list[Draw] = []
@@ -109,7 +110,7 @@ def test_as_scipy(name: str) -> None:
     same()
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", in_turn(2, TABLE))
 def test_vmap_is_a_stack(name: str) -> None:
     row = TABLE[name]
     points = [point(row, 10 * seed) for seed in range(3)]

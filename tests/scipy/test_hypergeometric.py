@@ -5,6 +5,7 @@ import pytest
 import scipy.special
 
 import tfn
+from tests.covering import in_turn
 from tests.scipy.digits import digits, slopes
 from tfn.scipy import special
 
@@ -12,7 +13,7 @@ CONFLUENT = [(0.5, 1.5), (2.0, 3.0), (-2.0, 1.5), (1.2, 0.7), (3.3, 2.5), (1.5, 
 GAUSSIAN = [(0.5, 1.5, 2.25), (1.0, 2.0, 3.5), (0.3, 0.4, 1.9), (1.0, 1.0, 2.0), (-2.0, 1.5, 0.7)]
 
 
-@pytest.mark.parametrize("a, b", CONFLUENT)
+@pytest.mark.parametrize("a, b", in_turn(2, CONFLUENT))
 def test_confluent(a, b):
     x = np.linspace(-30, 80, 111)
     for dtype, ulps in (("float64", 128), ("float32", 64)):
@@ -26,7 +27,7 @@ def test_confluent(a, b):
     slopes(lambda x: special.hyp1f1(a, b, x), np.float64([-3.0, -0.2, 0.4, 5.0]))
 
 
-@pytest.mark.parametrize("a, b, c", GAUSSIAN)
+@pytest.mark.parametrize("a, b, c", in_turn(2, GAUSSIAN))
 def test_gaussian(a, b, c):
     x = np.linspace(-8, 0.995, 91)
     for dtype, ulps in (("float64", 256), ("float32", 64)):

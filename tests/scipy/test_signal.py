@@ -51,7 +51,7 @@ def near(got, want, ulps=64):
 
 @pytest.mark.parametrize("name", ["float64", "complex128"])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("shapes", PAIRS, ids=str)
+@pytest.mark.parametrize("shapes", in_turn(3, PAIRS), ids=str)
 def test_sums_of_products(shapes, mode, name):
     x, y = (values(name, shape, i) for i, shape in enumerate(shapes))
     for method in ("direct", "fft"):

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.covering import in_turn
 from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError
 from tfn.hw.cpu import target as module
@@ -99,7 +100,7 @@ print(host().cpu, host().vector_bytes)
 """
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", in_turn(2, HERE))
 def test_programs_run_on_older_processors(name: str) -> None:
     environment = {**os.environ, "TFN_TARGET": name, "TFN_DISK_CACHE": "0"}
     command = [sys.executable, "-c", PROGRAM]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.covering import in_turn
 from tests.onnx.building import graph, model, node, value
 from tfn import onnx
 
@@ -169,7 +170,7 @@ def file_of(name: str) -> bytes:
     return model(graph([row], typed, [value("y0", dtype)]), 20)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", in_turn(2, CASES))
 def test_the_values_are_those_of_onnxruntime(name: str) -> None:
     first, mean = RECORDED[name]
     loaded = onnx.load(file_of(name))

@@ -13,6 +13,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tests.transforms.shard.eight import eight_devices
 from tfn import lax
 from tfn.errors import ShardingTypeError
@@ -141,7 +142,7 @@ TABLE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("how", ["eager", "jit"])
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", in_turn(2, TABLE))
 def test_types_and_values(name: str, how: str) -> None:
     f, want = TABLE[name]
     plain = {key: over(shape, *spec) for key, (shape, spec) in VALUES.items()}

@@ -124,7 +124,7 @@ HEAVY = ("large product", "tf32 product", "attention", "largest")
 @needs_ptxas
 @pytest.mark.parametrize(
     ("kind", "name"),
-    dict.fromkeys([*cover(HOT, ARCHITECTURES), *product(HEAVY, ARCHITECTURES)]),
+    in_turn(2, dict.fromkeys([*cover(HOT, ARCHITECTURES), *product(HEAVY, ARCHITECTURES)])),
 )
 def test_hot_kernels_keep_their_registers(kind: str, name: str) -> None:
     graph, registers, shared_bytes, groups = HOT[kind]
