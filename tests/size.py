@@ -100,7 +100,7 @@ ROOMS = (
     Room("C renderer",     ANNEX,    1_358,  9.4, "divisions for processors that have none"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
-    Room("webgpu",         FRONTEND,   749, 11.0, "a device for the GPUs of all makers"),
+    Room("webgpu",         FRONTEND,   775, 11.0, "the GPUs of all makers; devices that are lost"),
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),

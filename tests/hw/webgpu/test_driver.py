@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,6 +31,18 @@ def test_without_the_package_an_error_says_what_to_install(monkeypatch: pytest.M
         driver.package()
     monkeypatch.undo()
     driver.package.cache_clear()
+
+
+def test_without_an_adapter_an_error_says_what_brings_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimpleNamespace(request_adapter_sync=lambda **options: None)
+    none = SimpleNamespace(gpu=gpu, GPUError=ValueError)
+    monkeypatch.setattr(driver, "package", lambda: none)
+    driver.driver.cache_clear()
+    with pytest.raises(
+        DeviceError, match=r"no WebGPU adapter opens here(?s:.*)mesa-vulkan-drivers"
+    ):
+        driver.driver()
+    driver.driver.cache_clear()
 
 
 def test_importing_tfn_touches_no_driver() -> None:

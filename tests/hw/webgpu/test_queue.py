@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,8 +12,10 @@ from tests.hw import device_laws as laws
 from tests.hw.webgpu.devices import needs_webgpu, shared
 from tests.lower.graphs import assert_close, inputs, jaxpr, p, run_on, run_oracle
 from tfn.config import config
-from tfn.dtypes import BOOL, INT32, canonical
-from tfn.errors import CompileError
+from tfn.dtypes import BOOL, FLOAT32, INT32, canonical
+from tfn.errors import CompileError, DeviceError
+from tfn.hw.webgpu import driver
+from tfn.hw.webgpu.device import webgpu
 from tfn.hw.webgpu.queue import WebGpuQueue
 from tfn.hw.webgpu.wgsl import MAX_GROUPS
 from tfn.lower import pipeline
@@ -62,6 +64,46 @@ def test_a_refused_shader_is_an_error_with_the_words_of_the_driver() -> None:
     text = '// {"name": "k", "threads": 1, "operands": []}\nno shader'
     with pytest.raises(CompileError, match=r"does not accept a kernel(?s:.*)no shader"):
         queue.pipeline(text, ())
+
+
+def test_a_lost_device_is_an_error_that_says_so() -> None:
+    """Of reads, writes, shaders and programs alike; the process goes on."""
+    driver.driver.cache_clear()
+    device = webgpu()
+    driver.driver.cache_clear()
+    memory, queue = cast("Any", device.memory), cast("Any", device.queue)
+    program, x = jaxpr([X * 2.0]), np.ones(4, np.float32)
+    buffer = memory.copy(x)
+    run_on(device, program, [x])
+    queue.driver.device.destroy()
+    empty = (
+        '// {"name": "k", "threads": 1, "operands": []}\n@compute @workgroup_size(1) fn main() {}'
+    )
+    for use in (
+        lambda: run_on(device, program, [x]),
+        lambda: memory.copy(x),
+        lambda: memory.read(buffer, (4,), FLOAT32),
+        lambda: queue.pipeline(empty, ()),
+    ):
+        with pytest.raises(DeviceError, match="was lost, with all arrays on it"):
+            use()
+    (y,) = run_on(shared(), program, [x])
+    assert y.tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("@compute @workgroup_size(99999) fn main() {}", "size is out of range"),
+        ("var<workgroup> t: array<f32, 999999>;\n%s", "3,999,996 bytes"),
+    ],
+)
+def test_a_shader_that_is_too_large_is_refused(text: str, said: str) -> None:
+    queue: Any = shared().queue
+    main = "@compute @workgroup_size(1) fn main() { t[0] = 1.0; }"
+    head = '// {"name": "k", "threads": 1, "operands": []}\n'
+    with pytest.raises(CompileError, match=f"a kernel(?s:.*){said}"):
+        queue.pipeline(head + (text % main if "%s" in text else text), ())
 
 
 def test_more_groups_than_one_axis_can_have() -> None:

@@ -6,7 +6,8 @@ Metal or Direct3D 12.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -74,6 +75,25 @@ class Driver:
     name: str
     limits: dict[str, int]
     target: Target
+
+
+@contextmanager
+def reached(driver: Driver) -> Iterator[None]:
+    """Work of a driver; that the device is gone is no lack of memory, and no fault of a kernel.
+
+    Raises:
+        DeviceError: if it is lost: reset, unplugged, or hung.
+    """
+    try:
+        yield
+    except driver.wgpu.GPUError as error:
+        if "device is lost" not in str(error).lower():
+            raise
+        raise DeviceError(
+            f"the WebGPU device {driver.name} was lost, with all arrays on it",
+            got=str(error).strip().splitlines()[-1].strip(),
+            hint="other devices go on; a new process opens it again, if the system has reset it",
+        ) from None
 
 
 def available() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfn.extend import driven, frozen
-from tfn.hw.webgpu.driver import Driver
+from tfn.hw.webgpu.driver import Driver, reached
 
 WORD_BYTES = 4
 """Copies of WebGPU begin and end at words."""
@@ -35,10 +35,11 @@ class WebGpuCopies:
     def create(self, size_bytes: int) -> Any:
         """A buffer of wgpu."""
         usage = self.driver.wgpu.BufferUsage
-        return self.driver.device.create_buffer(
-            size=max(_words(size_bytes), WORD_BYTES),
-            usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST,
-        )
+        with reached(self.driver):
+            return self.driver.device.create_buffer(
+                size=max(_words(size_bytes), WORD_BYTES),
+                usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST,
+            )
 
     def write(self, memory: Any, at: int, raw: np.ndarray[Any, Any]) -> None:
         """Copy bytes to the device, after the commands that were enqueued so far.
@@ -47,12 +48,15 @@ class WebGpuCopies:
         """
         words = np.zeros(_words(raw.nbytes), np.uint8)
         words[: raw.nbytes] = raw
-        self.driver.device.queue.write_buffer(memory, at, words)
+        with reached(self.driver):
+            self.driver.device.queue.write_buffer(memory, at, words)
 
     def fetch(self, memory: Any, at: int, size_bytes: int) -> np.ndarray[Any, Any]:
         """Copy bytes to the host, and wait."""
         begin = at - at % WORD_BYTES
-        read = self.driver.device.queue.read_buffer(memory, begin, _words(at + size_bytes - begin))
+        words = _words(at + size_bytes - begin)
+        with reached(self.driver):
+            read = self.driver.device.queue.read_buffer(memory, begin, words)
         raw = np.frombuffer(bytearray(read), np.uint8)
         return raw[at - begin : at - begin + size_bytes]
 

@@ -15,8 +15,8 @@ import numpy as np
 from tfn.errors import CompileError
 from tfn.extend import Learn, Program, commands, driven, frozen
 from tfn.hw.webgpu.binding import Operand, bound, described
-from tfn.hw.webgpu.driver import Driver
-from tfn.hw.webgpu.wgsl import MAX_GROUPS
+from tfn.hw.webgpu.driver import Driver, reached
+from tfn.hw.webgpu.wgsl import MAX_GROUPS, shared_bytes
 
 UNIFORM_BYTES = 256
 """Offsets of uniforms are multiples of this on every device."""
@@ -117,8 +117,11 @@ class _Launches:
 
     def submit(self) -> None:
         """Hand the launches so far to the device."""
-        if not self.waiting:
-            return
+        if self.waiting:
+            with reached(self.queue.driver):
+                self._submit()
+
+    def _submit(self) -> None:
         device, usage = self.queue.driver.device, self.queue.driver.wgpu.BufferUsage
         numbers = np.concatenate([launch.uniforms for launch in self.waiting])
         uniform = device.create_buffer_with_data(data=numbers, usage=usage.UNIFORM)
@@ -182,17 +185,24 @@ class WebGpuQueue:
         """A kernel for operands in buffers of these numbers, compiled once.
 
         Raises:
-            CompileError: with the driver's message.
+            CompileError: with the driver's message, or if a group has too little memory.
         """
         found = self._pipelines.get((text, places))
         if found is not None:
             return found
-        device = self.driver.device
-        try:
-            shader = device.create_shader_module(code=bound(text, places))
-            found = device.create_compute_pipeline(
-                layout="auto", compute={"module": shader, "entry_point": "main"}
+        device, most = self.driver.device, self.driver.limits["max-compute-workgroup-storage-size"]
+        if shared_bytes(text) > most:  # which the package does not check
+            raise CompileError(
+                f"a kernel needs more memory of a group than {self.driver.name} has",
+                got=f"{shared_bytes(text):,} bytes of {most:,}",
+                hint="run it on the device cpu",
             )
+        try:
+            with reached(self.driver):
+                shader = device.create_shader_module(code=bound(text, places))
+                found = device.create_compute_pipeline(
+                    layout="auto", compute={"module": shader, "entry_point": "main"}
+                )
         except self.driver.wgpu.GPUError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise CompileError(
