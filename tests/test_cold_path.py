@@ -8,7 +8,7 @@ import sys
 
 from tests.size import ROOT
 
-MOST_FILES, MOST_CHANGES = 195, 620
+MOST_FILES, MOST_CHANGES = 195, 375
 """A little more than measured: processors differ in their vectors.  Both may fall."""
 
 
@@ -23,4 +23,4 @@ def test_the_way_of_a_first_call_is_bounded() -> None:
     )
     files, changes = map(int, re.findall(r"^(\d+) files, (\d+) changes", run.stdout)[0])
     assert 50 < files <= MOST_FILES and 50 < changes <= MOST_CHANGES
-    assert "from lower/fuse to lower/math" in run.stdout
+    assert "from lower/loops to lower/index" in run.stdout

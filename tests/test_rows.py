@@ -47,7 +47,7 @@ from tfn.dtypes import (
     DType,
 )
 from tfn.errors import TfnError
-from tfn.exporting import codec, header, wellformed
+from tfn.exporting import codec, signature, wellformed
 from tfn.hw.cpu.target import TARGETS
 from tfn.hw.webgpu import wgsl
 from tfn.lower.codegen.render import llvm, writer
@@ -406,7 +406,7 @@ TABLES: dict[str, Table] = {
     "key_encoding._INFINITY_BITS": Table("tfn/lower/codegen/sort/key_encoding.py",
         key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS - NARROW},
         "how floats of this size in bytes are sorted"),
-    "header.TYPES": Table("tfn/exporting/header.py", header.TYPES,
+    "signature.TYPES": Table("tfn/exporting/signature.py", signature.TYPES,
         {d.name for d in ALL if d not in INTEGERS - NARROW}, "its type in C headers"),
     "TYPES of llvm": Table("tfn/lower/codegen/render/writer.py", writer.TYPES, REALS,
         "its type in a register"),

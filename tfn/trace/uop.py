@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tfn.dtypes import DType
+from tfn.dtypes import SIGNED, DType, width_bits
 from tfn.trace import casts, source_lines
 from tfn.trace.argument import Const
 from tfn.trace.op import Op, Shape
@@ -261,6 +261,16 @@ def const(value: Number, dtype: DType, shape: Shape = ()) -> UOp:
     if type(value) is float:
         return _float(value, copysign(1.0, value), dtype, shape)
     return _rounded(value, dtype, shape)
+
+
+_SIGNED_BITS = {dtype: width_bits(dtype) for dtype in SIGNED}
+
+
+def const_value(u: UOp) -> int:
+    """The value of an integer or boolean CONST."""
+    bits: int = u.arg.bits
+    width = _SIGNED_BITS.get(u.dtype, 0)
+    return bits - (1 << width) if width and bits >> (width - 1) else bits
 
 
 # Index arithmetic and derivatives use the same few numbers all the time.

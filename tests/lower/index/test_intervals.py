@@ -10,12 +10,12 @@ from tests import covering
 from tests.covering import together
 from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, UINT64, iinfo, int8, uint8
-from tfn.lower.index.intervals import Facts, bounds, const_value
+from tfn.lower.index.intervals import Facts, bounds
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, iota, maximum, minimum, where
 from tfn.trace.op import Op
 from tfn.trace.oracle import apply
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, const_value
 
 r, s, t = RANGES
 

@@ -20,11 +20,10 @@ from typing import Any
 
 from tfn.dtypes import INT64
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import const_value
 from tfn.lower.loops.loop_nest import Nest
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, walk
+from tfn.trace.uop import UOp, const, const_value, walk
 
 Key = tuple[Any, ...]
 

@@ -26,12 +26,11 @@ from tfn.lower.codegen.masked_tiles import tile_masks
 from tfn.lower.codegen.register_transpose import transpose
 from tfn.lower.codegen.selected_loads import conjuncts, selected_loads
 from tfn.lower.index.affine import affine
-from tfn.lower.index.intervals import const_value
 from tfn.lower.loops.loop_nest import Nest
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access, Likelihood, Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, reshaped, walk
+from tfn.trace.uop import UOp, const, const_value, reshaped, walk
 
 MASKED_BASE_ELEMENTS = 64
 """Distance from the beginning of its buffer at which a load under a false predicate may stay.

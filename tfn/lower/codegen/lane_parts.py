@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tfn.lower.codegen.coordinates import Coordinates
-from tfn.lower.index.intervals import const_value
 from tfn.lower.loops.loop_nest import DIVISIONS
 from tfn.trace.argument import Access
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, const_value, walk
 
 Terms = Sequence[tuple[UOp, int]]
 

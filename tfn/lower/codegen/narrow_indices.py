@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfn.dtypes import INT32, INT64
-from tfn.lower.index.intervals import INTERVAL, Facts, Interval, const_value, limits
+from tfn.lower.index.intervals import INTERVAL, Facts, Interval, limits
 from tfn.trace.build import cast
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, rebuild
+from tfn.trace.uop import UOp, const, const_value, rebuild
 
 _COMPARISONS = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 _ACCESSES = frozenset({Op.LOAD, Op.STORE})

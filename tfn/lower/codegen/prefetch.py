@@ -20,12 +20,11 @@ from tfn._support.frozen import mutable
 from tfn.dtypes import INT64
 from tfn.lower.codegen.deinterleave import RUN_ENDS
 from tfn.lower.graph.layout import LINE_BYTES
-from tfn.lower.index.intervals import const_value
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Access
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const_value
 
 CACHED_L2_DIVISOR = 4
 """Arrays of at most this part of the L2 cache are taken to be in it: nothing is prefetched.

@@ -13,9 +13,8 @@ from functools import lru_cache
 
 from tfn.dtypes import INT64
 from tfn.lower.index.affine import Terms, affine
-from tfn.lower.index.intervals import const_value
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const_value
 
 
 def selected_loads(node: UOp, truths: Mapping[UOp, bool]) -> tuple[UOp, UOp] | None:

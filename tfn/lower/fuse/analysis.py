@@ -22,7 +22,7 @@ from dataclasses import field
 from itertools import islice
 
 from tfn._support.frozen import mutable
-from tfn.lower.math.decompose import instruction_count
+from tfn.lower.math.decompose import INSTRUCTIONS
 from tfn.trace.axes import AXES
 from tfn.trace.build import count
 from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op, Shape
@@ -265,7 +265,7 @@ class FusionAnalysis:
             if node in self.inputs and changed.isdisjoint(node.src):
                 continue
             sources = (self.depth_cost.get(s, 0) for s in node.src if s not in self.barriers)
-            cost = instruction_count(node) + max(sources, default=0)
+            cost = INSTRUCTIONS[node.op] + max(sources, default=0)
             inputs = self._inputs(node)
             if cost != self.depth_cost.get(node) or inputs != self.inputs.get(node):
                 self.depth_cost[node], self.inputs[node] = cost, inputs

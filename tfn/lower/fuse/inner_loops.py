@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from tfn.dtypes import BOOL, INT64
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, flat
-from tfn.lower.math.decompose import instruction_count
+from tfn.lower.math.decompose import INSTRUCTIONS
 from tfn.trace.argument import Carry, Recur
 from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.regions import Form, form, results
@@ -64,7 +64,7 @@ def fused_loop(node: UOp, barriers: Sequence[UOp]) -> IndexedKernel | None:
     nodes = [u for f in evaluated for u in walk(f.src)]
     if (
         any(u.op not in POINTWISE_OPS for u in nodes)
-        or sum(map(instruction_count, nodes)) > MAX_BODY_INSTRUCTIONS
+        or sum(INSTRUCTIONS[u.op] for u in nodes) > MAX_BODY_INSTRUCTIONS
     ):
         return None
     try:

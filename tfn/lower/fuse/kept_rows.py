@@ -17,7 +17,7 @@ from math import prod
 from tfn.dtypes import FLOATS
 from tfn.lower.fuse.indexing import Index, Indexer, flat
 from tfn.lower.index.dependence import dependences
-from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, instruction_count
+from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, INSTRUCTIONS
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 
@@ -98,7 +98,7 @@ def _instructions(values: Sequence[UOp], index: Index) -> dict[UOp, int]:
     cost: dict[UOp, int] = {}
     for u, ranges in depends.items():
         known = u.op in (Op.FOLD, Op.LOAD) or inner.isdisjoint(ranges)
-        cost[u] = 0 if known else instruction_count(u) + max([cost[s] for s in u.src], default=0)
+        cost[u] = 0 if known else INSTRUCTIONS[u.op] + max([cost[s] for s in u.src], default=0)
     return cost
 
 

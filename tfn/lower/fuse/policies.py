@@ -37,7 +37,7 @@ from tfn.lower.fuse.analysis import (
     stored_parts,
     viewed,
 )
-from tfn.lower.math.decompose import instruction_count
+from tfn.lower.math.decompose import INSTRUCTIONS
 from tfn.trace import records
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.records import Record
@@ -341,7 +341,7 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
     for root, nodes in members.items():
         # Smaller nodes are computed outside of the innermost loop.
         nodes = [u for u in nodes if u.size >= prod(loop_shape(root))]
-        total = sum(map(instruction_count, nodes))
+        total = sum(INSTRUCTIONS[u.op] for u in nodes)
         if sum(map(_kernel_instructions, nodes)) > MAX_KERNEL_INSTRUCTIONS:
             for cut in _narrowest_cuts(analysis, nodes):
                 parts |= dict.fromkeys(cut, next(u for u in nodes if u in cut))
@@ -356,7 +356,7 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
 
 def _kernel_instructions(node: UOp) -> int:
     """The instructions as which a node counts for the size of its kernel."""
-    return instruction_count(node) + REDUCTION_INSTRUCTIONS * (node.op is Op.REDUCE)
+    return INSTRUCTIONS[node.op] + REDUCTION_INSTRUCTIONS * (node.op is Op.REDUCE)
 
 
 def _narrowest_cuts(analysis: FusionAnalysis, nodes: list[UOp]) -> list[set[UOp]]:
@@ -478,7 +478,7 @@ def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
         if not ready:
             break
         inside.update(ready)
-        remaining -= sum(map(instruction_count, ready))
+        remaining -= sum(INSTRUCTIONS[u.op] for u in ready)
         readers = {v: analysis.consumers.get(v, {}).keys() for v in open_values}
         open_values = {v for v, users in readers.items() if not users or users - inside}
         open_values |= {*ready}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, instruction_count
+from tfn.lower.math.decompose import FUNCTION_INSTRUCTIONS, INSTRUCTIONS
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
@@ -86,6 +86,6 @@ def _is_costly(table: UOp) -> bool:
     for node in walk([table]):
         if node.op in (Op.DOT, Op.REDUCE):
             instructions += FUNCTION_INSTRUCTIONS * max(s.size for s in (node, *node.src))
-        instructions += instruction_count(node) * node.size
+        instructions += INSTRUCTIONS[node.op] * node.size
     enough = MIN_TABLE_INSTRUCTIONS, FUNCTION_INSTRUCTIONS * table.size
     return instructions >= max(enough)

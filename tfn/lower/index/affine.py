@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tfn.dtypes import DType
-from tfn.lower.index.intervals import Facts, Interval, const_value
+from tfn.lower.index.intervals import Facts, Interval
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, const_value
 
 Terms = dict[UOp, int]
 """The coefficient of each term."""

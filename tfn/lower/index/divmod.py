@@ -13,11 +13,11 @@ from math import gcd
 
 from tfn.dtypes import INTEGERS
 from tfn.lower.index.affine import Terms, add_scaled, affine, sum_interval, sum_node
-from tfn.lower.index.intervals import Facts, const_value
+from tfn.lower.index.intervals import Facts
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.pattern import INDEX, hole, law
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, const_value
 
 x = hole("x", INDEX)
 c, d = (hole(name, INDEX, constant=True) for name in "cd")

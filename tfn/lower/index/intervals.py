@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tfn.dtypes import BOOL, INTEGERS, NARROW, SIGNED, DType, width_bits
+from tfn.dtypes import BOOL, INTEGERS, NARROW, DType
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const_value
 
 Interval = tuple[int, int]
 """The smallest and the largest value, both included."""
@@ -30,16 +30,6 @@ _LIMITS: dict[DType, Interval] = {
 def limits(dtype: DType) -> Interval:
     """The smallest and the largest value of an integer dtype or bool."""
     return _LIMITS[dtype]
-
-
-_SIGNED_BITS = {dtype: width_bits(dtype) for dtype in SIGNED}
-
-
-def const_value(u: UOp) -> int:
-    """The value of an integer or boolean CONST."""
-    bits: int = u.arg.bits
-    width = _SIGNED_BITS.get(u.dtype, 0)
-    return bits - (1 << width) if width and bits >> (width - 1) else bits
 
 
 def _hull(values: list[int]) -> Interval:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tfn.dtypes import BOOL, INT64, INTEGERS
 from tfn.lower.index.affine import Terms
-from tfn.lower.index.intervals import Facts, Interval, const_value, limits
+from tfn.lower.index.intervals import Facts, Interval, limits
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, const_value
 
 MAX_CONJUNCTS = 64
 """Conditions up to which a conjunction is taken apart; each simplification costs as many steps."""

@@ -14,9 +14,9 @@ from typing import Any
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INTEGERS
 from tfn.errors import MissingPackageError
-from tfn.lower.index.intervals import Facts, const_value, limits
+from tfn.lower.index.intervals import Facts, limits
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, const_value, walk
 
 TIMEOUT_MS = 2000
 """Milliseconds for one query: proofs are optional, and hard ones would take hours."""

@@ -15,7 +15,7 @@ from math import gcd
 
 from tfn.lower.index.affine import affine, sum_interval
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import Facts, const_value
+from tfn.lower.index.intervals import Facts
 from tfn.lower.loops import loop_nest, sum_order
 from tfn.lower.loops.cost_model import Model
 from tfn.lower.loops.loop_nest import Nest
@@ -23,7 +23,7 @@ from tfn.lower.loops.opt_ops import Merge, Reorder, ReorderReductions, SplitAt, 
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, nodes
+from tfn.trace.uop import UOp, const_value, nodes
 
 MAX_CONCATENATED_PARTS = 4
 """Parts of a concatenation that get a loop each, instead of a condition for each element.

@@ -56,6 +56,14 @@ BASIC = frozenset({
 """The elementwise ops that remain: each renderer has a row for each of them."""
 # fmt: on
 
+INSTRUCTIONS = (
+    dict.fromkeys(Op, 0)
+    | dict.fromkeys(ELEMENTWISE, FUNCTION_INSTRUCTIONS)
+    | dict.fromkeys(BASIC, 1)
+    | {Op.THREEFRY: THREEFRY_INSTRUCTIONS}
+)
+"""About how many instructions an op becomes."""
+
 
 def sign(node: UOp, x: UOp) -> UOp:
     """-1, 0 or 1; a float zero keeps its sign, NaN stays."""
@@ -245,12 +253,3 @@ def _widen(x: UOp) -> UOp:
     if x.op is Op.CONST:  # now, rather than in every iteration
         return const(float(x.arg.value), FLOAT32, x.shape)
     return cast(x, FLOAT32)
-
-
-def instruction_count(node: UOp) -> int:
-    """About how many instructions an op becomes."""
-    if node.op not in ELEMENTWISE:
-        return 0
-    if node.op is Op.THREEFRY:
-        return THREEFRY_INSTRUCTIONS
-    return 1 if node.op in BASIC else FUNCTION_INSTRUCTIONS

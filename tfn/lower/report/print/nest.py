@@ -36,14 +36,13 @@ from dataclasses import dataclass, field, replace
 
 from tfn.dtypes import INT64, SHORT
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import const_value
 from tfn.lower.index.simplify import simplify
 from tfn.lower.loops.loop_nest import Nest, in_order
 from tfn.lower.report.print.expression import Text, literal, operation
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, rebuild, walk
+from tfn.trace.uop import UOp, const, const_value, rebuild, walk
 
 MAX_EXPRESSION_CHARACTERS = 64
 """Longer expressions get a name, so that a line with two of them fits a terminal."""
