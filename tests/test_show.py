@@ -11,6 +11,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.conftest import Golden
+from tests.covering import in_turn
 from tfn.errors import ArgumentError
 from tfn.inspect.show import STAGES, show
 
@@ -107,7 +108,7 @@ def deep(x: Any, w: Any) -> Any:
     return x
 
 
-@pytest.mark.parametrize("stage", PICTURES)
+@pytest.mark.parametrize("stage", in_turn(2, PICTURES))
 def test_deep_graphs_print_at_every_stage(stage: str) -> None:
     text = show(deep, floats(4, 4), floats(4, 4), at=stage, target=TARGET).text
     assert text

@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tfn.compat import optimizers, stax
 from tfn.errors import ArgumentError
 
@@ -47,7 +48,7 @@ LAYERS: dict[str, tuple[Any, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", in_turn(2, LAYERS))
 def test_layers_say_the_shape_that_they_give(name: str) -> None:
     layer_of(*LAYERS[name])
 

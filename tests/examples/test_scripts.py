@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.covering import in_turn
 from tfn.config import config
 from tfn.hw.compile.link import lld
 
@@ -82,7 +83,7 @@ def test_help_names_the_options(
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", in_turn(2, SCRIPTS), ids=lambda path: path.stem)
 def test_smoke_runs_report_what_they_did(script: Path, tmp_path: Path, installed: Path) -> None:
     if script.stem == "mnist_in_browser" and lld("wasm") is None:
         pytest.skip("there is no linker for WebAssembly")

@@ -17,6 +17,7 @@ import sharded_gpt
 from rich.console import Console
 
 import tfn
+from tests.covering import in_turn
 from tfn import random, tree
 from tfn.config import config
 from tfn.nn.checkpoint import Checkpoints, load
@@ -42,14 +43,17 @@ def of_one_device() -> list[float]:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        "data=4",
-        "fsdp=4",
-        "model=4",
-        "data=2,fsdp=2,model=2",
-        "pipe=2,data=2,model=2",
-        "data=2 --accumulate=4",
-    ],
+    in_turn(
+        2,
+        [
+            "data=2,fsdp=2,model=2",
+            "data=4",
+            "fsdp=4",
+            "pipe=2,data=2,model=2",
+            "data=2 --accumulate=4",
+            "model=4",
+        ],
+    ),
 )
 def test_losses_are_those_of_one_device(options: str, of_one_device: list[float]) -> None:
     np.testing.assert_allclose(losses("--mesh", *options.split()), of_one_device, atol=1e-4)

@@ -10,6 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
 from tfn.errors import ArgumentError, DTypeError, NotAvailableError, OutOfBoundsError, ShapeError
 from tfn.experimental import sparse
 from tfn.experimental.sparse import BCOO
@@ -53,7 +54,7 @@ def test_there_and_back(cube: Any) -> None:
     same(mat.astype("int32"), full.astype("int32"))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", in_turn(2, LAYOUTS), ids=str)
 def test_layouts_change(cube: Any, layout: tuple[int, int]) -> None:
     full, mat = cube
     new = mat.update_layout(n_batch=layout[0], n_dense=layout[1], on_inefficient=None)
@@ -96,7 +97,7 @@ INDICES = [
 ]
 
 
-@pytest.mark.parametrize("index", INDICES, ids=str)
+@pytest.mark.parametrize("index", in_turn(2, INDICES), ids=str)
 def test_indices(cube: Any, index: Any) -> None:
     full, mat = cube
     same(mat[index], full[index])

@@ -65,7 +65,7 @@ def test_libraries_for_this_family_of_processors(target: str, tmp_path: Path) ->
         (same_bits if target == "host" else close)(got, wanted)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", in_turn(2, TARGETS))
 def test_objects_for_every_target(target: str, tmp_path: Path) -> None:
     kind = "wasm" if target == "wasm32" else "obj"
     if kind == "wasm" and lld("wasm") is None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.covering import in_turn
 from tests.transforms.cases import CASES
 from tfn.config import config
 from tfn.dtypes import BOOL, COMPLEX64, FLOAT32, INT32
@@ -123,7 +124,7 @@ def call(f: Any) -> None:
         tfn.device_get(f(*(tfn.numpy.asarray(x) for _, x in given)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_turn(2, NAMES))
 def test_a_program_with_any_other_part_is_refused_or_runs(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.covering import in_turn
 from tests.llm import building
 from tfn import numpy as jnp
 from tfn.llm import weights
@@ -37,7 +38,7 @@ def test_products_and_rows_of_blocks_are_those_of_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("form", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"])
-@pytest.mark.parametrize("count", [1, 2, 7, weights.FEW_ROWS, weights.FEW_ROWS + 1])
+@pytest.mark.parametrize("count", in_turn(2, [1, 2, 7, weights.FEW_ROWS, weights.FEW_ROWS + 1]))
 def test_inputs_are_rounded_alike_few_or_many(form: str, count: int) -> None:
     rng = np.random.default_rng(3)
     raw = rng.integers(0, 64, (6, 3, BY_NAME[form].bytes)).astype("u1")

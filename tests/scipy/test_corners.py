@@ -100,7 +100,7 @@ def test_values_are_those_of_scipy(name: str, dtype: Any) -> None:
     assert not told, "\n".join([f"{len(told)} of {xs[0].size}", *told[:20]])
 
 
-@pytest.mark.parametrize("name", [name for name in TWO if name != "comb"])
+@pytest.mark.parametrize("name", in_turn(2, [name for name in TWO if name != "comb"]))
 def test_nan_gives_nan(name: str) -> None:
     x = np.array([np.nan, np.nan, 0.5, 2.0])
     assert np.isnan(np.asarray(getattr(special, name)(x, x[::-1]))).all()
@@ -148,7 +148,7 @@ DERIVATIVES = {  # name: function of mpmath, points, relative error of the secon
 }
 
 
-@pytest.mark.parametrize("name", DERIVATIVES)
+@pytest.mark.parametrize("name", in_turn(2, DERIVATIVES))
 def test_derivatives_do_not_cancel(name: str) -> None:
     points = np.array([1e-10, 1e-3, 0.5, 3.0, 8.5, 25.0, 100.0])
     function, rtol = DERIVATIVES[name]

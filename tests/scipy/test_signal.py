@@ -226,7 +226,7 @@ def test_powers_of_signals_of_different_lengths():
     assert signal.welch(x)[0].shape == (26,), "as jax: one segment, unless nperseg says otherwise"
 
 
-@pytest.mark.parametrize("shape, axis, name", SIGNALS)
+@pytest.mark.parametrize("shape, axis, name", in_turn(2, SIGNALS))
 @pytest.mark.parametrize(
     "cut",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.covering import in_turn
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import draw, jaxpr, p
 from tests.lower.loops.test_beam_search import run
@@ -30,7 +31,7 @@ def checked(*outputs: UOp) -> None:
     assert stages
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("sizes", in_turn(2, SIZES), ids=str)
 @pytest.mark.parametrize("contract", [(1, 0), (0, 0), (1, 1)], ids=["nn", "tn", "nt"])
 def test_matrix_unit_layouts(sizes: tuple[int, int, int], contract: tuple[int, int]) -> None:
     rows, depth, columns = sizes

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.covering import in_turn
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import assert_close, draw, jaxpr, matmul, p, softmax
 from tests.lower.random_graphs import STEPS, _sort, graphs
@@ -177,7 +178,7 @@ def backwards(tiles: int) -> list[tuple[int, int]]:
 
 
 @both_targets
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 64, 65, 129])
+@pytest.mark.parametrize("n", in_turn(2, [1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 64, 65, 129]))
 def test_linearize_odd_sizes(n: int, target: Target) -> None:
     x, w = p(0, 5, n), p(1, n, 7)
     at = p(2, 3, 1, dtype=INT32)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.covering import covering
+from tests.covering import cover, in_turn
 from tests.lower.check_passes import HOST as TARGET
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import jaxpr, p, run_compiled
@@ -79,7 +79,7 @@ UNARY = [
 ]
 
 
-@covering("op, dtype", UNARY, [COMPLEX64, COMPLEX128], ids=str)
+@pytest.mark.parametrize("op, dtype", in_turn(2, cover(UNARY, [COMPLEX64, COMPLEX128])), ids=str)
 def test_unary_functions(op: Op, dtype: Any) -> None:
     check(UOp(op, (c(0, 7, dtype=dtype),)))
 

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from tests.covering import in_turn
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graph.test_packing import UNIT
 from tests.lower.graphs import matmul, p, softmax
@@ -52,7 +53,7 @@ def run(n: Nest) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", in_turn(2, KERNELS))
 def test_candidates_give_the_same_bits(name: str, target: Target) -> None:
     n = only(KERNELS[name])
     chosen = choose(n, target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.covering import in_turn
 from tests.lower.pack.loops import FUNCTIONS, loops
 from tests.lower.pack.test_dependences import loop_of
 from tfn.lower.pack import modulo
@@ -57,7 +58,7 @@ def test_values_that_overlap_take_a_register_each() -> None:
 
 
 @pytest.mark.parametrize("architecture", MACHINES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", in_turn(2, FUNCTIONS))
 def test_schedules_are_valid(name: str, architecture: str) -> None:
     machine = MACHINES[architecture]
     for loop in loops(name, architecture):

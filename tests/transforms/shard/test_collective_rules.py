@@ -96,6 +96,9 @@ def close(found: Any, expected: Any) -> None:
 
 X, V = normal(N, N, 8), normal(N, N, 8)
 every = pytest.mark.parametrize(("f", "of_stack"), COLLECTIVES.values(), ids=list(COLLECTIVES))
+some = pytest.mark.parametrize(
+    ("f", "of_stack"), in_turn(3, COLLECTIVES.values()), ids=in_turn(3, COLLECTIVES)
+)
 
 
 @every
@@ -159,7 +162,7 @@ def test_other_axes(f: Function, of_stack: Function) -> None:
     close(other(x), expected.swapaxes(0, 1) + numbers)
 
 
-@every
+@some
 def test_inside_of_loops_and_branches(f: Function, of_stack: Function) -> None:
     def steps(g: Function) -> Function:
         def run(x: Any) -> Any:
@@ -222,7 +225,7 @@ LINEAR = [name for name in COLLECTIVES if name not in ("pmax", "pmin")]
 
 
 @pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", in_turn(2, LINEAR))
 def test_rules_of_the_user_name_axes(name: str, kind: str) -> None:
     """Also where they run when the axis has been mapped already."""
     f, of_stack = COLLECTIVES[name]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.covering import covering
+from tests.covering import cover, in_turn
 from tests.lower import grid_interpreter
 from tests.lower.check_passes import GRID
 from tests.lower.codegen.sort.test_sort import draw
@@ -59,7 +59,11 @@ def numbers(rows: int, n: int) -> Value:
     return np.broadcast_to(np.arange(n, dtype=np.int32), (rows, n)).copy()
 
 
-@covering("dtype, machine", REALS, MACHINES, ids=lambda value: getattr(value, "name", None))
+@pytest.mark.parametrize(
+    "dtype, machine",
+    in_turn(2, cover(REALS, MACHINES)),
+    ids=lambda value: getattr(value, "name", None),
+)
 def test_every_dtype(dtype: DType, machine: Grid) -> None:
     for n in SIZES if dtype == FLOAT32 else SIZES[::3]:
         rows = 3 if n < 1000 else 1

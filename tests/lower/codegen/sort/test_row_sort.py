@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.covering import in_turn
 from tests.lower.codegen.sort.test_sort import check, draw
 from tests.lower.graphs import Value, p, run_compiled
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, DType
@@ -126,7 +127,7 @@ def test_several_keys_in_buckets(keys: int, buckets: None) -> None:
     check(build.sort(operands, keys), values)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_turn(2, NAMES))
 def test_every_distribution_in_long_rows(name: str) -> None:
     n = MIN_ELEMENTS_FOR_BUCKETS + 1
     bits = distributions((n,))[name]
