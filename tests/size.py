@@ -97,7 +97,7 @@ ROOMS = (
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
     Room("grids",          ANNEX,    4_850, 11.0, "grids without numbers of 64 bits"),
-    Room("C renderer",     ANNEX,    1_358,  9.4, "divisions for processors that have none"),
+    Room("C renderer",     ANNEX,    1_381,  9.4, "divisions for processors that have none; loops"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
     Room("webgpu",         FRONTEND,   775, 11.0, "the GPUs of all makers; devices that are lost"),
@@ -109,10 +109,10 @@ ROOMS = (
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_750,  9.4, "pages; microcontrollers; states that are kept"),
+    Room("exporting",      ANNEX,    2_759,  9.4, "pages; microcontrollers; states that are kept"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   285,  9.7, "functions in browsers; pages in one file"),
-    Room("microcontrollers", FRONTEND, 400,  9.6, "figures by layer; states that are kept"),
+    Room("microcontrollers", FRONTEND, 790,  9.6, "figures; states; products of bytes"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
@@ -159,7 +159,10 @@ PATHS = {
     ),
     "words": ("lower/math/words",),
     "pages": ("exporting/page", "hw/webgpu/page"),
-    "microcontrollers": tuple(f"exporting/{x}" for x in ("microc", "figures", "comp", "carry")),
+    "microcontrollers": (
+        *(f"exporting/{x}" for x in ("microc", "figures", "comp", "carry", "weights")),
+        *(f"lower/codegen/render/c/{x}" for x in ("blocks", "dots")),
+    ),
     "quantize": ("nn/quantize/",),
     "store": ("nn/store/",),
     "native runtime": ("*.ll",),
@@ -171,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_112, "core": 51_998, "all": 89_042}
+BOUNDS = {"compiler": 34_112, "core": 51_998, "all": 89_075}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

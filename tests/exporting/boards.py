@@ -52,14 +52,14 @@ class Board:
 K, M, MHZ = 1 << 10, 1 << 20, 1_000_000
 RAM, SRAM = 0x20000000, 0x01000000
 M4 = ("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
-M33 = ("-mcpu=cortex-m33",)
+M33, M55 = ("-mcpu=cortex-m33",), ("-mcpu=cortex-m55", "-mfloat-abi=hard")
 # fmt: off
 BOARDS: dict[str, Board] = {
     "cortex-m0+": Board("microbit", ("-mcpu=cortex-m0plus",), 0, 256 * K, RAM, 16 * K, 16 * MHZ),
     "cortex-m4":  Board("mps2-an386", M4, 0, 4 * M, RAM, 4 * M, 25 * MHZ),
     "cortex-m7":  Board("mps2-an500", ("-mcpu=cortex-m7",), 0, 4 * M, RAM, 4 * M, 25 * MHZ),
     "cortex-m33": Board("mps2-an505", M33, 0x10000000, 4 * M, 0x38000000, 4 * M, 20 * MHZ),
-    "cortex-m55": Board("mps3-an547", ("-mcpu=cortex-m55",), 0, 512 * K, SRAM, 2 * M, 32 * MHZ),
+    "cortex-m55": Board("mps3-an547", M55, 0, 512 * K, SRAM, 2 * M, 32 * MHZ),
 }
 # fmt: on
 """By the name of the core as a target of `tfn.export`."""
@@ -121,7 +121,7 @@ static void start(void) {
   for (uint32_t *from = data_load, *to = data_start; to < data_end;) *to++ = *from++;
   static const uint32_t opened[] = {(uint32_t)":tt", 4, 3};
   console = semihost(1, opened);
-#if __ARM_FP
+#if __ARM_FP || __ARM_FEATURE_MVE
   *(volatile uint32_t *)0xe000ed88 = 0xf << 20;
 #endif
   MADE_INPUTS(READ)

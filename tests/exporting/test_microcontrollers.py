@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tfn
-from tests.exporting.boards import BOARDS, needs_boards, on_board
-from tests.exporting.building import same_bits
+from tests.exporting.boards import BOARDS, GCC, needs_boards, on_board
+from tests.exporting.building import COMPILERS, WARNINGS, in_c, needs_cc, same_bits
+from tfn import nn, random
 from tfn.errors import ArgumentError
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
+from tfn.nn import quantize
 
 
 @pytest.mark.parametrize("name", MICROCONTROLLERS)
@@ -57,3 +61,79 @@ def test_integers_divide_without_a_library(target: str, tmp_path: Path) -> None:
     made = on_board(divided, rows, folder=tmp_path, target=target)
     for got, want in zip(made.outputs, tfn.tree.leaves(tfn.jit(divided)(rows)), strict=True):
         same_bits(got, want)
+
+
+SCALE = quantize.Quantization(tfn.numpy.float32(1 / 16), tfn.numpy.int32(-7))
+LINEAR = [(1, 4), (3, 8), (4, 4), (5, 6), (17, 8), (33, 4), (64, 7)]
+CONVOLUTIONS = [
+    *((3, 8, 3, 2, 1), (8, 8, 3, 1, 8), (8, 6, 3, 1, 1)),
+    *((5, 4, 3, 1, 1), (1, 8, (4, 3), 2, 1), (8, 8, 1, 1, 1)),
+]
+"""Inputs and outputs; with the window, the stride and the groups."""
+
+
+def layers() -> list[tuple[Any, Any]]:
+    """Quantized layers, whose sums have all kinds of lengths and edges, and inputs for them."""
+    rng, key = np.random.default_rng(0), iter(random.split(random.key(0), 20))
+    found: list[tuple[Any, Any]] = []
+    for i, o in LINEAR:
+        x = rng.integers(-128, 128, (2, i)).astype("int8")
+        found.append((quantize.Linear.of(nn.Linear.init(next(key), i, o), SCALE, SCALE), x))
+    for i, o, size, stride, groups in CONVOLUTIONS:
+        layer = nn.Conv2d.init(next(key), i, o, size, strides=stride, padding="SAME", groups=groups)
+        x = rng.integers(-128, 128, (1, 6, 5, i)).astype("int8")
+        found.append((quantize.Conv.of(layer, SCALE, SCALE), x))
+    return found
+
+
+LAYERS = layers()
+
+
+def all_layers(*inputs: Any) -> list[Any]:
+    return [layer(x) for (layer, _), x in zip(LAYERS, inputs, strict=True)]
+
+
+@needs_boards
+@pytest.mark.parametrize("target", ["cortex-m0+", "cortex-m4", "cortex-m55"])
+def test_products_of_bytes_are_exact_with_and_without_instructions_for_them(
+    target: str, tmp_path: Path
+) -> None:
+    inputs = [x for _, x in LAYERS]
+    made = on_board(all_layers, *inputs, folder=tmp_path, target=target)
+    for got, want in zip(made.outputs, tfn.jit(all_layers)(*inputs), strict=True):
+        same_bits(got, want)
+    assert made.stack_bytes <= made.exported.figures.stack_bytes
+    command = [
+        GCC,
+        *BOARDS[target].flags,
+        "-mthumb",
+        "-Os",
+        "-ffreestanding",
+        "-S",
+        "made.c",
+        "-o",
+        "-",
+    ]
+    assembly = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    special = {"cortex-m4": "smlad", "cortex-m55": "vmladava"}.get(target)
+    assert special in assembly if special else "smlad" not in assembly
+
+
+@needs_cc
+def test_products_of_bytes_have_no_undefined_behaviour(tmp_path: Path) -> None:
+    inputs = [x for _, x in LAYERS]
+    flags = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    options = {"folder": tmp_path, "compiler": COMPILERS[:1], "optimize": "size"}
+    found = in_c(all_layers, *inputs, flags=flags, **options)  # type: ignore[arg-type]
+    for got, want in zip(found, tfn.jit(all_layers)(*inputs), strict=True):
+        same_bits(got, want)
+    pedantic = [COMPILERS[0], "-std=c99", "-pedantic", *WARNINGS, "-fsyntax-only", "made.c"]
+    subprocess.run(pedantic, cwd=tmp_path, check=True)
+
+
+def test_weights_lie_as_products_read_them(tmp_path: Path) -> None:
+    """And results of a layer are computed four at a time, if there are that many."""
+    tfn.export(all_layers, *(x for _, x in LAYERS), path=tmp_path / "f.c", target="cortex-m4")
+    text = (tmp_path / "f.c").read_text()
+    assert text.count(" = dots_s8(") + text.count(" dots_s8(b") >= 4
+    assert "dot_s8(const" in text and "dots_s8(const" in text

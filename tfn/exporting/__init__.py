@@ -5,6 +5,7 @@ In reading order:
     export: ahead-of-time compilation: writes files.
     programs: a function is traced, lowered and proved, and becomes C or binary code.
     carry: a state that is kept from call to call.
+    weights: layout: embedded weights as products read them.
     signature: calling convention: inputs and outputs as named fields; the manifest.
     header: the C header: the contract, in words and in types.
     source: C code generation: the program as one C file.

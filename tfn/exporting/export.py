@@ -19,7 +19,7 @@ from tfn.exporting import page
 from tfn.exporting.figures import Figures, figures
 from tfn.exporting.header import header
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
-from tfn.exporting.programs import ALONE, ALONE_ON, C_TOGETHER, C, binary, closed, compiled
+from tfn.exporting.programs import ALONE, ALONE_ON, C_SMALL, C_TOGETHER, C, binary, closed, compiled
 from tfn.exporting.signature import Signature, identifier
 from tfn.extend import (
     Target,
@@ -162,7 +162,10 @@ def export(
     has_figures = is_small and kind == "c"
     alone = ALONE_ON.get(target.triple.split("-")[0], ALONE)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else alone
-    language = replace(language, passes=small.SMALL if is_small else passes_of(target))
+    if is_small and language is C:
+        language = C_SMALL
+    else:
+        language = replace(language, passes=small.SMALL if is_small else passes_of(target))
     name = identifier(name or path.stem)
     measured: Figures | None = None
     try:

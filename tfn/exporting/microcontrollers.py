@@ -53,8 +53,8 @@ def _cycles(load: int, store: int, branch: int, divide: int) -> dict[Op, int]:
     return {**free, **divisions, Op.LOAD: load, Op.STORE: store, Op.LOOP: 1, Op.END: branch}
 
 
-def _arm(cpu: str, cycles: dict[Op, int], fused: int) -> Core:
-    return Core("arm-none-eabi-", (f"-mcpu={cpu}", "-mthumb"), cycles, fused)
+def _arm(cpu: str, cycles: dict[Op, int], fused: int, *flags: str) -> Core:
+    return Core("arm-none-eabi-", (f"-mcpu={cpu}", "-mthumb", *flags), cycles, fused)
 
 
 def _riscv(machine: str, abi: str) -> Core:
@@ -69,7 +69,7 @@ CORES: dict[str, Core] = {
     "cortex-m4":     _arm("cortex-m4",     _cycles(2, 1, 5, 8), 1),
     "cortex-m7":     _arm("cortex-m7",     _cycles(1, 1, 2, 8), 1),
     "cortex-m33":    _arm("cortex-m33",    _cycles(2, 1, 4, 8), 1),
-    "cortex-m55":    _arm("cortex-m55",    _cycles(1, 1, 1, 8), 1),
+    "cortex-m55":    _arm("cortex-m55",    _cycles(1, 1, 1, 8), 1, "-mfloat-abi=hard"),
     "rv32imc":       _riscv("rv32imc", "ilp32"),
     "rv32imafc":     _riscv("rv32imafc", "ilp32f"),
     "xtensa":        Core("xtensa-esp32-elf-", (), _cycles(2, 1, 1, 12), 0),

@@ -16,6 +16,7 @@ from tfn.exporting.carry import Carried, carried, kept
 from tfn.exporting.module import module
 from tfn.exporting.signature import DIGEST, Field, Signature, named
 from tfn.exporting.source import source
+from tfn.exporting.weights import stored
 from tfn.extend import (
     LANGUAGES,
     Jaxpr,
@@ -37,6 +38,7 @@ from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.inspect.verify import report
 from tfn.lax.linalg.lapack_programs import without_lapack
+from tfn.lower import small
 from tfn.lower.codegen.render import driver
 from tfn.lower.codegen.render.c import driver as c_driver
 from tfn.lower.codegen.render.c import kernel as c_kernel
@@ -52,8 +54,9 @@ ALONE = replace(
     lacks=frozenset({Op.MMA, Op.HOST}),
 )
 C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS | {Op.HOST})
+C_SMALL = replace(C, kernel=partial(c_kernel.kernel_text, with_dots=True), passes=small.SMALL)
 C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, threaded=True))
-"""Output languages: LLVM IR without calls, C for one thread, C for several threads.
+"""Output languages: LLVM IR without calls, C for one thread, for size, for several threads.
 
 None uses matrix units: a process must request their registers first, which exported code cannot.
 """
@@ -136,6 +139,9 @@ def compiled(
     Raises:
         ExportError: for calls back into Python, or accesses that cannot be proved to be in bounds.
     """
+    if language is C_SMALL:
+        jaxpr, values = stored(request.jaxpr, request.values)
+        request = replace(request, jaxpr=jaxpr, values=values)
     program = lowered(request.jaxpr, target, language)
     request = _with_tables(request, program)
     if unproved != "allow":

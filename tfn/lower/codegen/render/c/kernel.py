@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tfn.dtypes import BOOL
-from tfn.lower.codegen.render.c import access, values
-from tfn.lower.codegen.render.c.names import element, shaped, stored
+from tfn.lower.codegen.render.c import access, blocks, dots, loops, values
+from tfn.lower.codegen.render.c.names import stored
 from tfn.lower.codegen.render.c.writer import EFFECTS, CWriter
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -17,8 +16,11 @@ from tfn.trace.uop import UOp
 Row = Callable[["CWriter", UOp], None]
 
 
-def kernel_text(name: str, items: Sequence[UOp]) -> str:
-    """``void NAME(u64 begin, u64 end, char *const *operands)`` from instructions in order."""
+def kernel_text(name: str, items: Sequence[UOp], with_dots: bool = False) -> str:
+    """``void NAME(u64 begin, u64 end, char *const *operands)`` from instructions in order.
+
+    `with_dots` makes calls of sums of products of bytes, and blocks of results.
+    """
     w = CWriter(items)
     # Unused values would make compilers warn; exported code is compiled without warnings.
     items = [u for u in items if u.op in EFFECTS or u in w.used]
@@ -27,8 +29,21 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
         kind, at = f"{stored(buffer.dtype)}_m *", buffer.arg.index
         w.names[buffer] = f"b{at}"
         w.line(f"{kind}const b{at} = ({kind})operands[{at}];")
-    for u in items:
-        RENDER[u.op](w, u)
+    products = dots.products(items) if with_dots else {}
+    blocked = blocks.blocks(items) if with_dots else {}
+    skipped = -1
+    for at, u in enumerate(items):
+        if at <= skipped:
+            continue
+        if u in blocked:
+            skipped = blocked[u].end
+            blocks.render(w, items, blocked[u], products, RENDER)
+        elif u in products:
+            skipped = products[u].end
+            loops.declare(w, u)
+            dots.render(w, products[u], [w.names])
+        else:
+            RENDER[u.op](w, u)
     begin, end = (f"u64 {x}" for x in ("begin", "end"))
     unused = "".join(f"  (void){x};\n" for x in ("begin", "end") if x not in w.used_tiles)
     body = "\n".join(w.lines)
@@ -39,27 +54,8 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
 
 
 def _loop(w: CWriter, u: UOp) -> None:
-    name = f"i{u.arg}"
-    for acc in w.accumulators.get(u, ()):
-        w.count += 1
-        variable = w.names[acc] = f"a{w.count}"
-        if acc.dtype == BOOL and acc.shape:
-            w.widths[acc], w.masks[-1][acc, 8] = 8, variable
-            w.line(f"u8x{acc.shape[0]} {variable} = {w.mask(acc.src[1], 8)};")
-        else:
-            kind = shaped(element(acc.dtype), acc.shape)
-            w.line(f"{kind} {variable} = {w(acc.src[1])};")
-    w.names[u] = name
-    begin = w(u.src[0])
-    if len(u.src) == 1:
-        w.open(f"for (u64 {name} = {begin};; ++{name})")
-        return
-    constant = all(s.op is Op.CONST for s in u.src)
-    end = w(u.src[1])
-    # Counters are unsigned; bounds that are computed may be negative.
-    test = f"{name} < {end}" if constant else f"(s64){name} < (s64){end}"
-    kind = "u32" if constant and u in w.narrow_counters else "u64"
-    w.open(f"for ({kind} {name} = {begin}; {test}; ++{name})")
+    loops.declare(w, u)
+    loops.begin(w, u)
 
 
 def _accumulator(w: CWriter, u: UOp) -> None:
@@ -71,18 +67,7 @@ def _leave(w: CWriter, u: UOp) -> None:
 
 
 def _end(w: CWriter, u: UOp) -> None:
-    half = len(u.src) // 2
-    pairs = []
-    for acc, value in zip(u.src[1 : 1 + half], u.src[1 + half :], strict=True):
-        is_mask = acc.dtype == BOOL and acc.shape
-        name = w.mask(value, 8) if is_mask else w(value)
-        if value.op is Op.ACCUMULATOR and value is not acc:  # its variable may change before
-            kind = f"u8x{acc.shape[0]}" if is_mask else shaped(element(acc.dtype), acc.shape)
-            name = w.let(kind, name)
-        pairs.append((w.names[acc], name))
-    for variable, name in pairs:
-        if variable != name:
-            w.line(f"{variable} = {name};")
+    loops.carry(w, u)
     w.close()
 
 

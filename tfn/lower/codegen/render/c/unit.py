@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tfn.lower.codegen.render.c import threads
+from tfn.lower.codegen.render.c import dots, threads
 from tfn.lower.codegen.render.c.driver import CLAMPED_INDEX
 from tfn.lower.codegen.render.c.intrinsics import LIBRARY
 from tfn.lower.codegen.render.c.words import definitions
@@ -137,6 +137,7 @@ def unit(
         PRELUDE,
         X86.format(start=start) if x86 else OTHER + MATH if calls else OTHER,
         words,
+        dots.definitions(kernels),
         body,
         _STOP if x86 and used_features else "",
         entry,
