@@ -109,7 +109,7 @@ ROOMS = (
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_759,  9.4, "pages; microcontrollers; states that are kept"),
+    Room("exporting",      ANNEX,    2_755,  9.4, "pages; microcontrollers; states that are kept"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   285,  9.7, "functions in browsers; pages in one file"),
     Room("microcontrollers", FRONTEND, 790,  9.6, "figures; states; products of bytes"),
@@ -174,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_112, "core": 51_998, "all": 89_075}
+BOUNDS = {"compiler": 34_127, "core": 52_013, "all": 89_097}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
