@@ -108,9 +108,8 @@ class RowSorter:
                 is_even = self._is_spread_evenly()
                 with self.code.when(is_even):
                     self._sort_by_buckets()
-                # Code for uneven keys is kept small: they are rare, and unrolling helps them least.
-                with self.code.when(~is_even):
-                    self._sort_by_digits(unroll=1)
+                with self.code.when(~is_even):  # as floats are, by their exponents
+                    self._sort_by_digits(UNROLL)
             self.source, self.target = self.target, self.source
 
     def _sort_by_merges(self, lanes: int) -> None:
