@@ -80,7 +80,7 @@ ROOMS = (
     Room("lower",          COMPILER,   700,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_773, 13.5, "images between convolutions in their order"),
-    Room("lower/fuse",     COMPILER, 1_665, 12.2, "windows; results that share values"),
+    Room("lower/fuse",     COMPILER, 1_668, 12.2, "windows; results that share values"),
     Room("lower/index",    COMPILER,   906, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_694, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_566, 11.2, "integers to shorter floats without float64"),
@@ -105,7 +105,7 @@ ROOMS = (
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
     Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
-    Room("torch",          FRONTEND, 2_415, 12.7, "ATen, linear algebra too: a function for each"),
+    Room("torch",          FRONTEND, 2_425, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
@@ -174,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_127, "core": 52_013, "all": 89_097}
+BOUNDS = {"compiler": 34_130, "core": 52_016, "all": 89_100}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

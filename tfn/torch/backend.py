@@ -78,11 +78,11 @@ def _specs(value: Any) -> Iterator[Any]:
 
 @mutable
 class _Input:
-    """A tensor as it is read: its axes in the order of memory, its shape if no size is open.
+    """A tensor as it is read, and its axes in the order of memory.
 
     Attributes:
         order: the axes from the longest stride to the shortest; None for rows without gaps.
-        shape: in that order; None if a size is open.
+        shape: in that order, where memory is read as it is.
         strides: of a tensor that is read where it lies; None for those that are copied, as are
             complex numbers, which may be conjugates, and tensors of open sizes or without elements.
         dtype: of the array.
@@ -90,7 +90,7 @@ class _Input:
     """
 
     order: tuple[int, ...] | None
-    shape: tuple[int, ...] | None
+    shape: tuple[int, ...]
     strides: tuple[int, ...] | None
     dtype: Any
     size_bytes: int
@@ -113,9 +113,9 @@ def _hint(size: Any) -> int:
 def _input(spec: Any) -> _Input:
     order, dtype = _order(spec), dtypes()[spec.dtype]
     known = all(isinstance(n, int) for n in spec.shape)
-    shape = tuple(spec.shape[i] for i in order or range(spec.ndim)) if known else None
     if not known or spec.is_complex() or not spec.numel():
-        return _Input(order, shape, None, dtype, 0)
+        return _Input(order, (), None, dtype, 0)
+    shape = tuple(spec.shape[i] for i in order or range(spec.ndim))
     strides, step = [0] * spec.ndim, 1
     for i in reversed(order or range(spec.ndim)):
         strides[i], step = step, step * spec.shape[i]

@@ -22,7 +22,7 @@ ALIGNMENT_BYTES = 64
 """A buffer begins at a cache line."""
 OWN_REFERENCES = 3
 """References of a buffer that only its array has: that, a variable here, and the question."""
-_CARRIERS = {
+_CARRIERS: dict[DType, DType] = {
     jnp.dtype("bfloat16"): jnp.dtype("int16"),
     **{jnp.dtype(name): jnp.dtype("uint8") for name in ("float8_e4m3fn", "float8_e5m2")},
 }
@@ -91,7 +91,8 @@ def tensor(x: Array, order: Sequence[int] | None = None) -> Any:
         x: the array.
         order: its axes in the order of the tensor's; None for the same.
     """
-    buffer, dtype = x.concrete().buffer, x.dtype
+    buffer = x.concrete().buffer
+    dtype: DType = x.dtype
     if (
         buffer is None
         or not buffer.exclusive
@@ -103,7 +104,8 @@ def tensor(x: Array, order: Sequence[int] | None = None) -> Any:
         return whole if order is None else whole.permute(order)
     # An operation of PyTorch within a compiled region takes as long as all that is here.
     carrier = _CARRIERS.get(dtype)
-    elements = buffer.view(x.shape, carrier or dtype)
+    shown_as: DType = dtype if carrier is None else carrier
+    elements = buffer.view(x.shape, shown_as)
     shown = pytorch().from_numpy(elements if order is None else elements.transpose(order))
     return shown if carrier is None else shown.view(tensor_dtypes()[dtype])
 

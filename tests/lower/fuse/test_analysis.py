@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -238,3 +239,22 @@ def test_of_a_long_program_few_nodes_are_looked_at() -> None:
     assert not few_nodes(chain[-1], enter, 20) and len(asked) < 30
     assert few_nodes(chain[19], lambda u: True, 20) == chain[:20]
     assert not few_nodes(chain[20], lambda u: True, 20)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_value_that_reads_a_stored_concatenation_has_loops_over_all_of_it(axis: int) -> None:
+    def both(x: Any) -> Any:
+        x = tnp.sin(x)
+        swapped = tnp.roll(x, x.shape[axis] // 2, axis)
+        return swapped * 2 + x.mean(), swapped
+
+    def joined(x: Any, y: Any) -> Any:
+        stacked = tnp.concatenate([x + y, x - y], axis)
+        return stacked * 2 + x.mean(), stacked
+
+    x = tnp.asarray(np.random.default_rng(0).normal(size=(4, 2, 96)), "float32")
+    for function, args in ((both, (x,)), (joined, (x, x + 1))):
+        scaled, kept = tfn.jit(function)(*args)
+        np.testing.assert_allclose(
+            scaled, kept * 2 + scaled[0, 0, 0] - kept[0, 0, 0] * 2, atol=1e-5
+        )

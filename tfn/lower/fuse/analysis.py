@@ -183,6 +183,11 @@ def loop_shape(node: UOp) -> Shape:
     return (stored_parts(node) or (node,))[0].shape
 
 
+def _has_same_loops(root: UOp, node: UOp) -> bool:
+    """Whether loops over all elements of one value are those of the other, not over parts."""
+    return root.shape == node.shape == loop_shape(root) == loop_shape(node)
+
+
 def _reduced_rows(node: UOp) -> tuple[object, ...]:
     """The operand and axes of a reduction."""
     return (*node.src, node.arg.axes) if node.op is Op.REDUCE else ()
@@ -413,7 +418,7 @@ class FusionAnalysis:
         if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER):
             return None
         for root, maps in readers.items():
-            same_loops = root.shape == node.shape and root.op not in OWN_KERNEL
+            same_loops = _has_same_loops(root, node) and root.op not in OWN_KERNEL
             if same_loops and root.op not in (Op.GET, Op.GBARRIER) and maps == identity:
                 # Another reader that feeds the root would have to run before its own input.
                 others = [r for r in readers if r is not root]
@@ -424,7 +429,7 @@ class FusionAnalysis:
     def _kernel_of_same_part(self, node: UOp, readers: Mapping[UOp, AccessMaps]) -> UOp | None:
         """The kernel of the part that ends here, which is cut from the kernels that read it."""
         root = self.part_kernel.setdefault(self.parts[node], node)
-        joins = root is not node and root.shape == node.shape
+        joins = root is not node and _has_same_loops(root, node)
         return root if joins and not any(self._feeds(r, root) for r in readers) else None
 
     def _kernel_of_same_source(self, node: UOp) -> UOp | None:
