@@ -36,6 +36,7 @@ SAYS = {
     "quantized_minilm": r"quantized_minilm: cosines differ from those of floats by 0\.0\d\d",
     "quantized_mnist": r"quantized_mnist: 154,031 integers, [\d.]+%",
     "sharded_gpt": r"sharded_gpt on data=2, fsdp=2, model=2: loss [\d.]+, 5 steps",
+    "story_in_browser": r"story\.js: [\d,]+ bytes; now",
     "torch_resnet": r"torch_resnet: 4 steps, apart by [\d.e-]+",
     "tour": r"3\. Transforms",
 }
@@ -85,7 +86,7 @@ def test_help_names_the_options(
 
 @pytest.mark.parametrize("script", in_turn(2, SCRIPTS), ids=lambda path: path.stem)
 def test_smoke_runs_report_what_they_did(script: Path, tmp_path: Path, installed: Path) -> None:
-    if script.stem == "mnist_in_browser" and lld("wasm") is None:
+    if script.stem.endswith("_in_browser") and lld("wasm") is None:
         pytest.skip("there is no linker for WebAssembly")
     if script.stem == "torch_resnet" and find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: pip install torch")

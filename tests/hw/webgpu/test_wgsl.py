@@ -77,6 +77,13 @@ def test_integers_of_constants_are_cut_to_indices() -> None:
     assert wgsl.literal(7, 7, "u64") == "7lu"
 
 
+def test_constants_meet_in_their_own_type() -> None:
+    writer = wgsl.Writer([], wide=False)
+    kinds = {FLOAT32: "f32", dtypes.UINT32: "u32", dtypes.INT64: "i32", dtypes.BOOL: "bool"}
+    for dtype, kind in kinds.items():
+        assert writer.common(const(1, dtype), const(1, dtype)) == kind
+
+
 @pytest.mark.parametrize("dtype", [INT8, UINT8])
 def test_narrow_integers_wrap_around(dtype: DType) -> None:
     (text,) = texts(p(0, 100, dtype=dtype) + p(1, 100, dtype=dtype))

@@ -165,7 +165,9 @@ class Writer:
 
     def common(self, *sources: UOp) -> str:
         """The type in which values meet: that of those which are no constants."""
-        return next((self.kind(s) for s in sources if s.op is not Op.CONST), "i32")
+        own = sources[0].dtype  # if all are constants
+        alone = "i32" if own in INTEGERS_64 else kind_of(own, self.wide)
+        return next((self.kind(s) for s in sources if s.op is not Op.CONST), alone)
 
     def line(self, text: str) -> None:
         """Add a line at the present depth."""
