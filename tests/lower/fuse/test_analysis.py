@@ -108,7 +108,11 @@ def test_every_process_lowers_to_the_same_program() -> None:
 
 def facts(found: FusionAnalysis) -> object:
     """All that an analysis says, with the index behind each number of a moved one."""
-    moved = {number: key for key, number in found.moved_ids.items()}
+    moved = {
+        number: (*key, place)
+        for key, known in found.moved_ids.items()
+        for place, number in known.items()
+    }
 
     def index(access: Any) -> Any:
         if not isinstance(access, tuple) or access[:1] not in ((MOVED,), (REGROUPED,)):

@@ -17,9 +17,11 @@ these are placed, only what they change is analysed again: all but a few nodes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
+from operator import itemgetter
 
 from tfn._support.frozen import mutable
 from tfn.lower.math.decompose import INSTRUCTIONS
@@ -83,6 +85,20 @@ AccessMaps = frozenset[AccessMap]
 def identity_map(node: UOp) -> AccessMap:
     """The access map of a kernel's output: each axis by its own loop, but for those of size 1."""
     return tuple((i,) if n != 1 else () for i, n in enumerate(node.shape))
+
+
+def _chosen(places: Sequence[int | Access | None]) -> Callable[[AccessMap], AccessMap]:
+    """A function that takes accesses of a map by their places.
+
+    Args:
+        places: of each axis the place, or None for one of size 1, or the access itself.
+    """
+    more: AccessMap = ((), *(p for p in places if isinstance(p, tuple)))
+    at = [p if isinstance(p, int) else more.index(p or ()) - len(more) for p in places]
+    if len(at) < 2:
+        return lambda place: tuple([(*place, *more)[i] for i in at])
+    choose: Callable[[AccessMap], AccessMap] = itemgetter(*at)
+    return choose if min(at) >= 0 else lambda place: choose(place + more)
 
 
 def viewed(node: UOp, barriers: set[UOp]) -> UOp:
@@ -216,7 +232,8 @@ class FusionAnalysis:
         inputs: the values in memory that a node is computed of, at least as large as itself.
         position: of a node in `order`.
         groups: for each input the groups of results that share a kernel and read it.
-        moved_ids: numbers of distinct other indices.
+        moved_ids: for each op and operand the numbers of distinct other indices, by the node's map.
+        numbers: those that are free.
     """
 
     order: Sequence[UOp]
@@ -237,7 +254,8 @@ class FusionAnalysis:
     inputs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)
     position: dict[UOp, int] = field(default_factory=dict)
     groups: dict[UOp, list[list[UOp]]] = field(default_factory=dict)
-    moved_ids: dict[tuple[object, ...], int] = field(default_factory=dict)
+    moved_ids: dict[tuple[object, ...], dict[AccessMap, int]] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.position |= {node: i for i, node in enumerate(self.order)}
@@ -336,50 +354,72 @@ class FusionAnalysis:
         if node.op in ELEMENTWISE:
             return maps
         # Kernels that read the node by equal maps read the source by equal maps.
-        sources = {each: self._source_maps(node, index, each) for each in set(maps.values())}
-        return {root: sources[each] for root, each in maps.items()}
+        each = list(set(maps.values()))
+        sources = dict(zip(each, self._source_maps(node, index, each), strict=True))
+        return {root: sources[of_node] for root, of_node in maps.items()}
 
-    def _source_maps(self, node: UOp, index: int, maps: AccessMaps) -> AccessMaps:
-        if node.op is Op.GET:
-            return frozenset({()})
-        if node.op in OWN_KERNEL or node.op in SEVERAL_RESULTS:
-            source = node.src[index]
-            return frozenset({((WHOLE, id(source)),) * source.ndim})
-        return frozenset([self._source_map(node, index, each) for each in maps])
-
-    def _source_map(self, node: UOp, index: int, place: AccessMap) -> AccessMap:
-        """The access map of a source, given that of the node."""
+    def _source_maps(self, node: UOp, index: int, each: Iterable[AccessMaps]) -> list[AccessMaps]:
+        """The access maps of a source, given those of the node in each of some kernels."""
         source = node.src[index]
-        if node.op in ELEMENTWISE or node.op is Op.GBARRIER or (node.op is Op.AFTER and not index):
-            return place
+        if node.op is Op.GET:
+            return [frozenset({()}) for _ in each]
+        if node.op in OWN_KERNEL or node.op in SEVERAL_RESULTS:
+            return [frozenset({((WHOLE, id(source)),) * source.ndim}) for _ in each]
+        source_map = self._source_map(node, index)
+        return [frozenset(map(source_map, maps)) for maps in each]
+
+    def _source_map(self, node: UOp, index: int) -> Callable[[AccessMap], AccessMap]:
+        """A function from the access map of a node to that of a source.
+
+        Nodes are read by kernels in thousands of ways, so that all which depends on the node alone
+        is found before.
+        """
+        source = node.src[index]
+        if node.op is Op.GBARRIER or (node.op is Op.AFTER and not index):
+            return lambda place: place
         if node in self.barriers and stored_parts(node):
-            return identity_map(source)
+            identity = identity_map(source)
+            return lambda place: identity
         if node.op is Op.PERMUTE:
-            out: list[Access] = [()] * source.ndim
-            for i, axis in enumerate(node.arg):
-                out[axis] = place[i]
-            return tuple(out)
+            return _chosen([node.arg.index(i) for i in range(source.ndim)])
         if node.op is Op.EXPAND:
-            return tuple([() if n == 1 else access for n, access in zip(source.shape, place)])
+            return _chosen([None if n == 1 else i for i, n in enumerate(source.shape)])
         if node.op is Op.REDUCE:
-            outer = iter(place)
-            return tuple(
-                (() if n == 1 else (node, i)) if i in node.arg.axes else next(outer)
-                for i, n in enumerate(source.shape)
+            outer = iter(range(node.ndim))
+            return _chosen(
+                [
+                    next(outer) if i not in node.arg.axes else None if n == 1 else (node, i)
+                    for i, n in enumerate(source.shape)
+                ]
             )
-        if node.op is Op.RESHAPE:
-            long = [(n, access) for n, access in zip(node.shape, place) if n != 1]
-            if [n for n, _ in long] == [n for n in source.shape if n != 1]:
-                accesses = iter(access for _, access in long)
-                return tuple(() if n == 1 else next(accesses) for n in source.shape)
-            if all(access == () or len(access) == 1 for access in place):
-                return tuple((REGROUPED, i, place) for i in range(source.ndim))
+        moved = self._moved(node, index)
+        if node.op is not Op.RESHAPE:
+            return moved
+        long = [i for i, n in enumerate(node.shape) if n != 1]
+        if [node.shape[i] for i in long] == [n for n in source.shape if n != 1]:
+            places = iter(long)
+            return _chosen([None if n == 1 else next(places) for n in source.shape])
+
+        def regrouped(place: AccessMap) -> AccessMap:
+            if max(map(len, place), default=0) <= 1:
+                return tuple([(REGROUPED, i, place) for i in range(source.ndim)])
+            return moved(place)
+
+        return regrouped
+
+    def _moved(self, node: UOp, index: int) -> Callable[[AccessMap], AccessMap]:
+        """Any other index for the axes of a source that are not the same axes of the node."""
         untouched = self._untouched_axes(node, index)
-        key = (node.op, index, node.arg, place)
-        number = self.moved_ids.setdefault(key, len(self.moved_ids))
-        return tuple(
-            [place[i] if i in untouched else (MOVED, i, number) for i in range(source.ndim)]
-        )
+        axes = range(node.src[index].ndim)
+        known = self.moved_ids.setdefault((node.op, index, node.arg), {})
+
+        def moved(place: AccessMap) -> AccessMap:
+            number = known.get(place)
+            if number is None:
+                number = known[place] = next(self.numbers)
+            return tuple([place[i] if i in untouched else (MOVED, i, number) for i in axes])
+
+        return moved
 
     def _untouched_axes(self, node: UOp, index: int) -> frozenset[int]:
         """Axes of a source that are the same axes of the node, element by element."""
@@ -421,8 +461,8 @@ class FusionAnalysis:
             same_loops = _has_same_loops(root, node) and root.op not in OWN_KERNEL
             if same_loops and root.op not in (Op.GET, Op.GBARRIER) and maps == identity:
                 # Another reader that feeds the root would have to run before its own input.
-                others = [r for r in readers if r is not root]
-                if not any(self._feeds(other, root) for other in others):
+                bit = self.bits.get(root, 0)
+                if not any(map(bit.__and__, map(self.feeds.__getitem__, readers))):
                     return root
         return None
 
