@@ -54,9 +54,10 @@ def conv(inputs: int, outputs: int, size: Any, stride: Any = 1, groups: int = 1)
 
 
 def linear(inputs: int, outputs: int, last: bool = False) -> Any:
-    """A quantized linear layer."""
+    """A quantized linear layer; of one scale, as those of the published models."""
     layer = nn.Linear.init(next(KEYS), inputs, outputs)
-    return quantize.Linear.of(layer, UNIT, None if last else UNIT, relu=not last)
+    y = None if last else UNIT
+    return quantize.Linear.of(layer, UNIT, y, relu=not last, per_channel=False)
 
 
 def mean(x: Any) -> Any:

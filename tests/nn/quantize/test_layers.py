@@ -157,3 +157,15 @@ def test_layers_are_trees_of_integers() -> None:
     )
     assert [x.dtype.name for x in tfn.tree.leaves(made)] == ["int8", "int32"]
     assert isinstance(network(1)[0][0].requantization, Requantization)
+
+
+def test_a_layer_may_have_one_scale_for_all_outputs() -> None:
+    layer = nn.Linear.init(random.key(0), 32, 8)
+    x = random.normal(random.key(1), (64, 32))
+    places = quantize.observe(x).quantization(), quantize.observe(layer(x)).quantization()
+    each, one = (quantize.Linear.of(layer, *places, per_channel=p) for p in (True, False))
+    assert each.requantization.multiplier.shape == (8,)  # type: ignore[union-attr]
+    assert one.requantization.multiplier.shape == ()  # type: ignore[union-attr]
+    for quantized in (each, one):
+        found = places[1].dequantize(quantized(places[0].quantize(x)))
+        assert float(abs(found - layer(x)).max()) < 0.08

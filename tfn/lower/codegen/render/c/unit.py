@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tfn.lower.codegen.render.c import dots, threads
+from tfn.lower.codegen.render.c import dots, library, threads
 from tfn.lower.codegen.render.c.driver import CLAMPED_INDEX
 from tfn.lower.codegen.render.c.intrinsics import LIBRARY
 from tfn.lower.codegen.render.c.words import definitions
@@ -136,6 +136,7 @@ def unit(
         threads.INCLUDES if threaded else "",
         PRELUDE,
         X86.format(start=start) if x86 else OTHER + MATH if calls else OTHER,
+        library.definitions(target.triple, body),
         words,
         dots.definitions(kernels),
         body,
