@@ -73,7 +73,7 @@ class Room(NamedTuple):
 
 # fmt: off
 ROOMS = (
-    Room("face",           COMPILER, 2_680,  9.6, "tfn.extend names what annexes import"),
+    Room("face",           COMPILER, 2_681,  9.6, "tfn.extend names what annexes import"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_206, 11.5, "axes of ops came here; sets of ops by rows"),
     Room("transforms",     COMPILER, 5_806, 11.0, "values that are known; batches of NumPy"),
@@ -89,11 +89,11 @@ ROOMS = (
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_288,  8.9, "as measured"),
     Room("hw/cpu",         COMPILER, 1_767,  9.2, "library calls move with their operands"),
-    Room("eager",          COMPILER, 1_446,  9.8, "preludes run once; numbers as constants"),
+    Room("eager",          COMPILER, 1_455,  9.8, "preludes run once; numbers; types"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_978, 11.7, "factors of small matrices; NumPy's options"),
     Room("lax",            LIBRARY,  5_433, 11.2, "ragged products; complex order"),
-    Room("random",         LIBRARY,  1_333, 11.6, "places among keys"),
+    Room("random",         LIBRARY,  1_334, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
     Room("grids",          ANNEX,    4_850, 11.0, "grids without numbers of 64 bits"),
@@ -106,7 +106,7 @@ ROOMS = (
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
     Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
     Room("torch",          FRONTEND, 2_425, 12.7, "ATen, linear algebra too: a function for each"),
-    Room("compat",         ANNEX,    3_774,  9.7, "float0: slopes of integers as JAX has them"),
+    Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_755,  9.4, "pages; microcontrollers; states that are kept"),
@@ -174,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_150, "core": 52_036, "all": 89_120}
+BOUNDS = {"compiler": 34_160, "core": 52_047, "all": 89_159}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -244,3 +244,14 @@ def test_a_name_of_a_dtype_has_a_name_as_classes_have() -> None:
 def test_the_type_of_keys_has_a_name():
     """By which jaxtyping tells keys from numbers."""
     assert dtypes.KeyType().type.__name__ == "prng_key"
+
+
+def test_types_of_python_give_way_where_two_are_promoted():
+    for a, b, expected in (
+        (int, "int8", "int8"),
+        (float, "bfloat16", "bfloat16"),
+        (float, "int8", "float32"),
+        (complex, "float16", "complex64"),
+        (int, float, "float32"),
+    ):
+        assert dtypes.promote_types(a, b) == dtypes.promote_types(b, a) == expected

@@ -337,13 +337,23 @@ def _joined(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """The dtype of an operation between strong `a` and `b`.
+    """The dtype of an operation between `a` and `b`; Python's types give way to others.
 
     Example:
-        >>> promote_types("uint8", "int8")
-        dtype('int16')
+        >>> promote_types("uint8", "int8"), promote_types(int, "int8")
+        (dtype('int16'), dtype('int8'))
     """
-    return promote(((canonical(a), False), (canonical(b), False)))[0]
+    return promote((with_weakness(a), with_weakness(b)))[0]
+
+
+def with_weakness(dtype: DTypeLike) -> tuple[DType, bool]:
+    """A dtype, and whether it gives way to others: that of a Python type.
+
+    Example:
+        >>> with_weakness(float), with_weakness("int8")
+        ((dtype('float32'), True), (dtype('int8'), False))
+    """
+    return canonical(dtype), isinstance(dtype, type) and dtype in (int, float, complex)
 
 
 def part(dtype: DType) -> DType:

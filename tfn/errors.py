@@ -138,7 +138,7 @@ class ShapeError(TfnError, TypeError, ValueError):
     """Shapes that do not fit together."""
 
 
-class DTypeError(TfnError, TypeError):
+class DTypeError(TfnError, TypeError, ValueError):
     """An element type that the operation does not accept."""
 
 
@@ -150,7 +150,7 @@ class NumberError(ArgumentError, OverflowError):
     """A number that an element type does not have: too large, not whole, or complex."""
 
 
-class AxisError(TfnError, ValueError, IndexError):
+class AxisError(TfnError, TypeError, ValueError, IndexError):
     """An axis that the array does not have."""
 
 
@@ -162,7 +162,7 @@ class ShardingTypeError(TfnError, TypeError, ValueError):
     """Arrays over explicit axes of a mesh, divided in a way from which no result follows."""
 
 
-class OutOfBoundsError(TfnError, IndexError):
+class OutOfBoundsError(TfnError, ValueError, IndexError):
     """A static index outside its axis."""
 
 
@@ -206,7 +206,7 @@ class NonConcreteBooleanIndexError(ConcretizationTypeError, IndexError):
     """A traced boolean mask as an index, whose result would have no static shape."""
 
 
-class UnexpectedTracerError(TfnError):
+class UnexpectedTracerError(TfnError, TypeError):
     """A traced value used after its trace has ended: it leaked out of its function."""
 
 

@@ -82,3 +82,20 @@ def test_trees_with_keys_are_mapped_beside_trees_of_arrays() -> None:
     assert map_trees(lambda x, y, z: z, shapes, keys, [[1]], is_leaf=lambda x: True) == [[1]]
     with pytest.raises(TreeError, match="one structure"):
         map_trees(lambda x, y: x, shapes, {"b": 0})
+
+
+def test_numbers_beside_keys_are_refused() -> None:
+    for name, operands in (("where", (True, KEYS, 1)), ("append", (KEYS, 1))):
+        with pytest.raises(DTypeError, match=f"{name} of keys needs keys"):
+            moving_keys(getattr(tnp, name))(*operands)
+
+
+def test_arrays_of_keys_are_made_of_their_dtype_or_of_a_key() -> None:
+    for name in ("zeros", "ones", "empty"):
+        made = adapted("jax.numpy", name, getattr(tnp, name))((2, 3), dtype=KEYS.dtype)
+        assert (made.shape, made.dtype) == ((2, 3), KEYS.dtype)
+        assert adapted("jax.numpy", name, getattr(tnp, name))(2).dtype == "float32"
+    for module, function in (("jax.numpy", tnp.full), ("jax.lax", tfn.lax.full)):
+        made = adapted(module, "full", function)((2,), KEYS[1])
+        np.testing.assert_array_equal(tfn.random.key_data(made), WORDS[[1, 1]])
+        assert adapted(module, "full", function)((2,), 7).tolist() == [7, 7]

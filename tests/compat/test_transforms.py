@@ -10,7 +10,7 @@ import tfn.numpy as tnp
 from tfn.compat import transforms
 from tfn.compat.avals import ShapedArray, float0
 from tfn.compat.settings import disable_jit
-from tfn.errors import CallbackError, GradientError
+from tfn.errors import ArgumentError, CallbackError, GradientError
 
 
 def test_jit_takes_the_options_of_jax():
@@ -101,3 +101,17 @@ def test_cotangents_of_integers_are_arrays_of_float0():
     assert float(pull(1.0)[0]) == 6 and aux == 7
     with pytest.raises(GradientError):
         transforms.grad(lambda n: n * 1.0)(3)
+
+
+def test_arrays_of_float0_pass_through_jit():
+    nothing = np.zeros((3,), float0)
+    assert transforms.jit(lambda a: a)(nothing).dtype == float0
+    assert transforms.jit(lambda a, b: 2 * b)(nothing, 1.5) == 3
+    with pytest.raises(ArgumentError, match="not an array"):
+        transforms.jit(lambda a: a)(object())
+
+
+def test_tangents_of_integers_are_arrays_of_float0():
+    value, tangent = transforms.jvp(lambda n: 2 * n, (np.arange(3),), (np.zeros(3, float0),))
+    assert (value.tolist(), tangent.dtype, tangent.shape) == ([0, 2, 4], float0, (3,))
+    assert transforms.jvp(lambda x: 2 * x, (1.0,), (3.0,))[1] == 6

@@ -62,6 +62,12 @@ def test_complex_numbers_have_an_order_for_the_larger_and_the_smaller():
     assert lax.clamp(1 - 9j, x[:2], 2 + 0j).tolist() == [1 + 2j, 2 + 0j]
 
 
+def test_integers_of_python_have_no_negative_powers_either():
+    with pytest.raises(ArgumentError, match="cannot be raised to the power -1"):
+        tnp.power(2, -1)
+    assert tnp.power(2.0, -1) == 0.5
+
+
 def test_angle_of_a_complex_point_has_the_tangent():
     y = np.complex128([0.3 + 0.2j, -0.5 + 0.25j, 3 - 1j])
     x = np.complex128([2 + 1j, 1 - 2j, 3 + 1j])

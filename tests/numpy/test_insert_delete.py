@@ -100,3 +100,9 @@ def test_indices_of_a_mask_of_a_size():
     rows, columns = tnp.mask_indices(3, tnp.triu, size=8)
     assert rows.tolist() == [0, 0, 0, 1, 1, 2, 0, 0] and columns.shape == (8,)
     assert tnp.mask_indices(3, tnp.triu, size=2)[1].tolist() == [0, 1]
+
+
+def test_choose_raises_for_an_index_without_a_choice_where_it_is_known():
+    with pytest.raises(OutOfBoundsError, match="choose needs indices within the axis"):
+        tnp.choose(np.array([0, 5]), [1, 2])
+    assert tfn.jit(lambda i: tnp.choose(i, [1, 2]))(np.array([0, 5])).tolist() == [1, 2]

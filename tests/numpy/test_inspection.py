@@ -70,3 +70,8 @@ def test_kinds_of_casts():
     assert not tnp.can_cast("int4", "int8") and tnp.can_cast("int4", "int2", "same_kind")
     with pytest.raises(ArgumentError):
         tnp.can_cast("int8", "int8", "other")
+
+
+def test_nothing_has_no_dtype():
+    with pytest.raises(ArgumentError, match="result_type needs at least one"):
+        tnp.result_type()

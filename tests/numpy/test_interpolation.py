@@ -6,7 +6,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close, sample
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError, DTypeError, ShapeError
 
 Y = sample("float64", (3, 5), 1, special=False)
 
@@ -70,3 +70,8 @@ def test_interp_outside_of_the_points_is_that_of_numpy():
 def test_covariances_have_the_dtype_that_is_asked_for():
     x = np.float32([[1, 2, 4], [0, 3, 1]])
     assert tnp.cov(x, dtype="float64").dtype == tnp.corrcoef(x, dtype="float64").dtype == "float64"
+
+
+def test_frequencies_of_samples_are_integers():
+    with pytest.raises(DTypeError, match="cov needs integers as fweights"):
+        tnp.cov(np.ones((2, 3)), fweights=np.ones(3))

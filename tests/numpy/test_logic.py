@@ -110,3 +110,9 @@ def test_equality_of_arrays():
     assert not tnp.array_equal(x, x[:1]) and tnp.array_equiv(np.ones((2, 3)), np.ones(3))
     assert not tnp.array_equiv(np.ones(2), np.ones(3))
     assert kind("bool") == tnp.array_equal(x, x).dtype
+
+
+def test_complex_numbers_have_no_signed_infinity():
+    for function in (tnp.isposinf, tnp.isneginf):
+        with pytest.raises(DTypeError, match="needs real numbers"):
+            function(np.complex64([1j]))

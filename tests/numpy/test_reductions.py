@@ -7,7 +7,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.covering import in_turn
 from tests.numpy.values import ALL, FLOATS, INTEGERS, close, kind, sample
-from tfn.errors import ArgumentError, AxisError, ShapeError
+from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -236,3 +236,9 @@ def test_weights_of_float64_make_averages_of_float64():
     got = tnp.average(tnp.float32([1, 2]), weights=tnp.asarray(weights))
     assert got.dtype == np.float64
     assert got.item() == np.average(np.float32([1, 2]), weights=weights)
+
+
+def test_a_mask_is_of_booleans():
+    """As NumPy, which casts none to booleans."""
+    with pytest.raises(DTypeError, match="sum needs booleans as where"):
+        tnp.sum(tnp.ones(3), where=1.0)

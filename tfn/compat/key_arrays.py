@@ -11,8 +11,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from tfn import numpy as tnp
 from tfn import tree, vmap
-from tfn.errors import TreeError
+from tfn.dtypes import KeyType
+from tfn.errors import DTypeError, TreeError
+from tfn.extend import shown
 from tfn.random import Key
 
 # fmt: off
@@ -36,6 +39,10 @@ MOVES: dict[str, frozenset[str]] = {
 # fmt: on
 
 
+VALUES = {"where": slice(1, 3), "append": slice(2)}
+"""The operands whose elements the result has, of functions with several: all are keys, or none."""
+
+
 def moving_keys(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that takes random keys where it takes arrays.
 
@@ -50,6 +57,13 @@ def moving_keys(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if not any(map(_has_keys, (*args, *kwargs.values()))):
             return function(*args, **kwargs)
+        values = args[VALUES.get(function.__name__, slice(0))]
+        if not all(map(_is_key, values)):
+            raise DTypeError(
+                f"{function.__name__} of keys needs keys",
+                got=", ".join(map(shown, values)),
+                hint="tfn.random.wrap_key_data(words) makes keys of uint32 words",
+            )
         leaves, structure = tree.flatten((args, kwargs), is_leaf=_is_key)
         places = [i for i, leaf in enumerate(leaves) if _is_key(leaf)]
 
@@ -61,6 +75,50 @@ def moving_keys(function: Callable[..., Any]) -> Callable[..., Any]:
 
         words = [leaves[i].data for i in places]
         return tree.map(Key, vmap(of_a_word, in_axes=-1, out_axes=-1)(*words))
+
+    return call
+
+
+MAKES = frozenset((("jax.numpy", "zeros"), ("jax.numpy", "ones"), ("jax.numpy", "empty")))
+"""The functions that make an array of a shape and a dtype, which may be that of keys."""
+
+FILLS = frozenset((("jax.numpy", "full"), ("jax.lax", "full")))
+"""The functions that make an array of a shape and a value, which may be a key."""
+
+
+def making_keys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes an array of a shape, of a dtype of keys too.
+
+    Example:
+        >>> import tfn, tfn.numpy as tnp
+        >>> making_keys(tnp.zeros)(3, tfn.random.key(0).dtype).shape
+        (3,)
+    """
+
+    @functools.wraps(function)
+    def call(shape: Any, dtype: Any = None, **options: Any) -> Any:
+        if not isinstance(dtype, KeyType):
+            return function(shape, dtype, **options)
+        sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+        return Key(function((*sizes, dtype.itemsize // 4), "uint32", **options))
+
+    return call
+
+
+def filling_keys(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes an array of a shape and a value, of one key too.
+
+    Example:
+        >>> import tfn, tfn.numpy as tnp
+        >>> filling_keys(tnp.full)((2,), tfn.random.key(0)).shape
+        (2,)
+    """
+
+    @functools.wraps(function)
+    def call(shape: Any, fill_value: Any, *args: Any, **options: Any) -> Any:
+        if not _is_key(fill_value):
+            return function(shape, fill_value, *args, **options)
+        return moving_keys(tnp.broadcast_to)(fill_value, shape)
 
     return call
 
@@ -124,6 +182,10 @@ def mapping_keys(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(f, whole, *rest, is_leaf=is_leaf_or_key, **options)
 
     return call
+
+
+OF_KEYS = {COMPARES: comparing_keys, MAPS: mapping_keys, MAKES: making_keys, FILLS: filling_keys}
+"""The functions that take keys, other than those that move elements, and the wrappers of each."""
 
 
 def _is_key(x: object) -> bool:

@@ -118,7 +118,7 @@ MODULES: dict[str, Names] = {
         "Device": "tfn.trace.mesh:Device",
         **BLOCKS,
         **_from(
-            TRANSFORMS, "jit", "pure_callback", "device_get", "grad", "value_and_grad", "vjp"
+            TRANSFORMS, "jit", "pure_callback", "device_get", "grad", "jvp", "value_and_grad", "vjp"
         ),
         "remat": "tfn:checkpoint",
         "jacobian": "tfn:jacrev",

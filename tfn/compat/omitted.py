@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tfn.compat.key_arrays import COMPARES, MAPS, MOVES, comparing_keys, mapping_keys, moving_keys
+from tfn.compat.key_arrays import MOVES, OF_KEYS, moving_keys
 from tfn.compat.ufuncs import PAIRS, with_methods
 from tfn.errors import NotAvailableError
 from tfn.extend import shown
@@ -187,10 +187,9 @@ def adapted(module: str, name: str, function: Any) -> Any:
         function = with_methods(name, function)
     if name in MOVES.get(module, ()):
         function = moving_keys(function)
-    if (module, name) in COMPARES:
-        function = comparing_keys(function)
-    if (module, name) in MAPS:
-        function = mapping_keys(function)
+    for names, with_keys in OF_KEYS.items():
+        if (module, name) in names:
+            function = with_keys(function)
     others = omitted(module, name)
     order = positions(module, name)
     if not (others or order) or not callable(function):

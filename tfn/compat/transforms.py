@@ -19,7 +19,7 @@ from tfn.compat.zeros import Float0, zeros_like_aval
 from tfn.dtypes import INEXACT
 from tfn.eager.arrays import weaken
 from tfn.eager.run import asarray as run_asarray
-from tfn.errors import CallbackError
+from tfn.errors import ArgumentError, CallbackError
 from tfn.extend import wraps
 from tfn.transforms import callback as callbacks
 from tfn.transforms import tangents
@@ -47,6 +47,13 @@ class PjitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result."""
+        try:
+            return self._jitted(*args, **kwargs)
+        except ArgumentError:
+            given = tree.leaves((args, kwargs))
+            if not any(getattr(leaf, "dtype", None) == float0 for leaf in given):
+                raise
+        args, kwargs = tree.map(_without_bits, (args, kwargs))
         return self._jitted(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -67,6 +74,11 @@ class PjitFunction:
 
     def __get__(self, instance: object, owner: type) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _without_bits(leaf: Any) -> Any:
+    """An array of float0 as the node without leaves that it is here; all else as it is."""
+    return Float0(leaf.shape) if getattr(leaf, "dtype", None) == float0 else leaf
 
 
 def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -224,6 +236,19 @@ def grad(
         return (slopes, value[1]) if has_aux else slopes
 
     return run
+
+
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """`tfn.jvp`; tangents of integers are arrays of float0.
+
+    Example:
+        >>> jvp(lambda n: 2 * n, (3,), (np.zeros((), float0),))[1].dtype == float0
+        True
+    """
+    value, slopes, *aux = tfn.jvp(fun, primals, tangents, has_aux)
+    if any(slope is None for slope in tree.leaves(slopes, is_leaf=lambda x: x is None)):
+        slopes = _placed(_of_integers(value), slopes)
+    return value, slopes, *aux
 
 
 def _pulled(places: Any, pull: Callable[..., Any], *cts: Any) -> Any:

@@ -37,6 +37,7 @@ from tfn.dtypes import (
     canonical,
     number,
     promote,
+    with_weakness,
 )
 from tfn.eager import operators
 from tfn.eager.arrays import concrete, weaken
@@ -385,7 +386,11 @@ def a_shape(name: str, shape: Any) -> Shape:
 def need(name: str, dtype: DType, allowed: frozenset[DType], words: str) -> None:
     """Raise DTypeError unless the dtype is among those allowed."""
     if dtype not in allowed:
-        raise DTypeError(f"{name} needs {words}", got=SHORT[dtype], hint=cast_hint(dtype, allowed))
+        raise DTypeError(
+            f"{name} needs {words}",
+            got=SHORT.get(dtype, dtype.name),
+            hint=cast_hint(dtype, allowed),
+        )
 
 
 def is_bool(x: ArrayLike) -> bool:
@@ -463,10 +468,17 @@ def size(a: ArrayLike, axis: Axes = None) -> int:
 def result_type(*args: object) -> DType:
     """The dtype that an operation on these arrays, numbers and dtypes gives.
 
+    Raises:
+        ArgumentError: for nothing.
+
     Example:
         >>> result_type(1.0, np.int8)
         dtype('float32')
     """
+    if not args:
+        raise ArgumentError(
+            "result_type needs at least one array or dtype", got="none", hint="result_type(x)"
+        )
     return promote(tuple([_kind_of(v) for v in args]))[0]
 
 
@@ -475,4 +487,4 @@ def _kind_of(value: Any) -> tuple[DType, bool]:
         return type_of(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return canonical(value.dtype), False
-    return canonical(value), isinstance(value, type) and value in (int, float, complex)
+    return with_weakness(value)

@@ -25,6 +25,7 @@ from tfn.eager.operands import (
     need,
     need_real,
     together,
+    type_of,
 )
 from tfn.errors import ArgumentError
 from tfn.trace.bind import bind
@@ -272,8 +273,8 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     if (
         type(x2) is int
-        and isinstance(x1, (Array, np.ndarray))
-        and (-64 <= x2 <= 64 or (x2 < 0 and x1.dtype not in INEXACT))
+        and (isinstance(x1, (Array, np.ndarray)) or (x2 < 0 and type(x1) is int))
+        and (-64 <= x2 <= 64 or (x2 < 0 and type_of(x1)[0] not in INEXACT))
         and not is_bool(x1)
     ):
         base = array_of("power", x1)

@@ -213,7 +213,9 @@ def ravel_multi_index(
     one_of("ravel_multi_index", "mode", mode, ("raise", "clip", "wrap"))
     one_of("ravel_multi_index", "order", order, ("C", "F"))
     kind = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
-    lines = [_inside(line.astype(kind), n, mode) for line, n in zip(lines, sizes)]
+    lines = [
+        within("ravel_multi_index", line.astype(kind), n, mode) for line, n in zip(lines, sizes)
+    ]
     if order == "F":
         lines, sizes = lines[::-1], sizes[::-1]
     flat = lines[0]
@@ -222,8 +224,17 @@ def ravel_multi_index(
     return flat if dtype is None else flat.astype(dtype)
 
 
-def _inside(line: Array, size: int, mode: str) -> Array:
-    """The coordinates along an axis, within it."""
+def within(name: str, line: Array, size: int, mode: str) -> Array:
+    """Indices within an axis by a mode; "raise" leaves those of a trace, which are not known.
+
+    Raises:
+        OutOfBoundsError: for indices outside, if they raise.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> within("choose", tnp.array([0, 5]), 2, "clip").tolist()
+        [0, 1]
+    """
     if mode == "wrap":
         return line % size
     if mode == "clip":
@@ -232,7 +243,7 @@ def _inside(line: Array, size: int, mode: str) -> Array:
         values = np.asarray(line)
         if values.size and not 0 <= values.min() <= values.max() < size:
             raise OutOfBoundsError(
-                "ravel_multi_index needs coordinates within the axes",
+                f"{name} needs indices within the axis",
                 got=f"{values.min()} to {values.max()}, an axis of size {size}",
                 hint='mode="clip" or "wrap" brings them inside',
             )

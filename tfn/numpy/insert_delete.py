@@ -24,7 +24,7 @@ from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.numpy.arithmetic import clip
 from tfn.numpy.concatenation import arrays_of, concatenate, split, tile
 from tfn.numpy.creation import asarray, ones
-from tfn.numpy.index_grids import diag_indices
+from tfn.numpy.index_grids import diag_indices, within
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import broadcast_to, diag, flat_or_axis, moveaxis
@@ -268,6 +268,7 @@ def choose(
     Raises:
         DTypeError: unless `a` holds integers or booleans.
         ArgumentError: for another mode, or no choices.
+        OutOfBoundsError: for an index without a choice, if it raises and is known.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -279,7 +280,7 @@ def choose(
     one_of("choose", "mode", mode, ("raise", "wrap", "clip"))
     element_type("choose", index, INTEGERS | {BOOL}, "integers, which say which choice")
     arrays = operands_of("choose", *arrays_of("choose", choices))
-    index = index % len(arrays) if mode == "wrap" else clip(index, 0, len(arrays) - 1)
+    index = clip(within("choose", index, len(arrays), mode), 0, len(arrays) - 1)
     result = arrays[0]
     for i, choice in enumerate(arrays[1:], 1):
         result = where(index == i, choice, result)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfn._support.validate import integer, one_of, rank, unfit
+from tfn._support.validate import element_type, integer, one_of, rank, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import DType, DTypeLike, canonical
+from tfn.dtypes import BOOL, INTEGERS, DType, DTypeLike, canonical
 from tfn.dtypes import part as part_of
 from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
@@ -246,6 +246,8 @@ def cov(
         rows = concatenate([rows, _variables(y, rowvar)])
     ddof_or_default = (0 if bias else 1) if ddof is None else integer("cov", "ddof", ddof)
     kind = inexact((rows.dtype if dtype is None else canonical(dtype), False))[0]
+    if fweights is not None:
+        element_type("cov", array_of("cov", fweights), INTEGERS | {BOOL}, "integers as fweights")
     if fweights is None and aweights is None:
         out = apply(_covariance, (rows,), kind, ddof_or_default)
     else:

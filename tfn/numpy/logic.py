@@ -446,17 +446,24 @@ def _isfinite(x: UOp) -> UOp:
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether an element is plus infinity.
 
+    Raises:
+        DTypeError: for complex numbers.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> isposinf(tnp.array([float("inf"), -float("inf")]))
         Array([ True, False], dtype=bool)
     """
     no_out("isposinf", out)
+    need_real("isposinf", x)
     return equal(x, float(np.inf))
 
 
 def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether an element is minus infinity.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -464,6 +471,7 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
         Array([False,  True], dtype=bool)
     """
     no_out("isneginf", out)
+    need_real("isneginf", x)
     return equal(x, -float(np.inf))
 
 

@@ -9,7 +9,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tfn._support.validate import no_out, one_of_two, real_number, result_type, shown
+from tfn._support.validate import (
+    element_type,
+    no_out,
+    one_of_two,
+    real_number,
+    result_type,
+    shown,
+)
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
@@ -69,6 +76,7 @@ def _reduction(
         operands.append(start)
     if where is not None:
         mask = array_of(name, where)
+        element_type(name, mask, frozenset({BOOL}), "booleans as where")
         broadcast_shape(name, x.shape, mask.shape)
         operands.append(mask)
     return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has_extras)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tfn import dtypes
+from tfn._support.validate import result_type
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import DEFAULTS, FLOATS, DType, DTypeLike
+from tfn.dtypes import DEFAULTS, FLOATS, INTEGERS, DType, DTypeLike
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, scalar_kind
 from tfn.lax.generators import independent_words
 from tfn.random.distributions import (
@@ -399,6 +400,7 @@ def geometric(
         True
     """
     kind = DEFAULTS[int] if dtype is None else dtypes.canonical(dtype)
+    result_type("geometric", kind, INTEGERS, "an integer dtype")
     words = words_of("geometric", key)
     parameter_dtype = (
         DEFAULTS[float] if scalar_kind(p) is not None else array_of("geometric", p).dtype
