@@ -120,6 +120,8 @@ def test_what_costs_much_is_stored_if_read_at_several_indices() -> None:
         assert sum(len(launch.operands) for launch in body.launches) == 2 * kernels
         assert_matches_oracle(outputs, rtol=1e-5)
     assert launches(shifted(build.unary(Op.EXP, p(0, MIN_CACHED_ELEMENTS // 2)), 4)) == 1
+    large = build.unary(Op.EXP, p(0, 1 << 22) * 0.5)
+    assert launches(shifted(large, 4)) == 2, "of memory, a write and a read cost less as well"
     two = shifted(build.unary(Op.EXP, shifted(costly, 3)), 3)
     assert launches(two) == 3
 
@@ -145,6 +147,15 @@ def test_windows_with_strides_are_stored_for_two_readers(step: int, count: int) 
         y = build.maximum(y, part(i, j))
     flat = build.reshape(y, (y.size,))
     assert launches(flat + 1.0, build.add_up(y, (0,))) == count
+
+
+def test_padded_windows_with_strides_are_stored_for_two_readers() -> None:
+    """An image is as large as one with a border."""
+    x = build.pad(p(0, 30, 30), (1, 1), (1, 1))
+    y = build.shrink(x, (0, 0), (30, 30), (2, 2))
+    for i, j in ((0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)):
+        y = build.maximum(y, build.shrink(x, (i, j), (30 + i, 30 + j), (2, 2)))
+    assert launches(build.reshape(y, (y.size,)) + 1.0, build.add_up(y, (0,))) == 3
 
 
 def test_a_value_without_elements_costs_nothing() -> None:

@@ -313,10 +313,11 @@ class FusionAnalysis:
     def _inputs(self, node: UOp) -> frozenset[UOp]:
         """Values in memory, at least as large, that a node is computed of; the first few of them.
 
-        Smaller ones, such as a bias, stay in the cache, and cost nothing to read again.
+        Smaller ones, such as a bias, stay in the cache, and cost nothing to read again; but what
+        is padded is smaller by a border alone.
         """
         inputs: frozenset[UOp] = frozenset()
-        size = node.size
+        size = node.size // 2 if node.op is Op.PAD else node.size
         for s in node.src:
             if s.op is not Op.FUNCTION and s.size >= size:
                 in_memory = s in self.barriers or s.op is Op.PARAM

@@ -150,7 +150,6 @@ def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
             continue
         found: dict[UOp, str] = {}
         cost = analysis.depth_cost[node]
-        cached = MIN_CACHED_ELEMENTS <= node.size <= analysis.cache_bytes // node.dtype.itemsize
         for root, maps in readers.items():
             if len(maps) > MAX_RECOMPUTED_READS:
                 found[root] = (
@@ -160,7 +159,7 @@ def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
             # At the index of a reduction, it is computed in that one's loop in any case.
             moved = sum(any(access[:1] == (MOVED,) for access in place) for place in maps)
             again = moved - (moved == len(maps))
-            if cached and again * cost >= EXPENSIVE_INSTRUCTIONS:
+            if node.size >= MIN_CACHED_ELEMENTS and again * cost >= EXPENSIVE_INSTRUCTIONS:
                 found[root] = (
                     f"one kernel would recompute its {cost} instructions at {again} more indices "
                     f"(limit {EXPENSIVE_INSTRUCTIONS} in all)"

@@ -133,6 +133,20 @@ def test_casts_to_every_dtype(dtype: DType, target: Target) -> None:
         assert_close(got, want, what=f"{dtype} to {to}")
 
 
+@pytest.mark.parametrize("dtype", [INT32, INT64], ids=str)
+def test_floats_that_are_clipped_to_integers_are_not_compared_again(dtype: DType) -> None:
+    """Neither with the least nor the largest integer; NaN is 0 still."""
+    x = p(0, 24)
+    clipped = build.minimum(build.maximum(x, build.full_like(x, 0)), build.full_like(x, 255.0))
+    values = [np.array([np.nan, np.inf, -np.inf, 2.5, 254.9, 300, -3, 1e30] * 3, np.float32)]
+    texts = [
+        lower(jaxpr([build.cast(u, dtype)]), HOST).kernels[0].text.count("fcmp o")
+        for u in (clipped, x)
+    ]
+    assert texts[0] < texts[1]
+    assert_matches_oracle([build.cast(clipped, dtype)], values)
+
+
 def test_narrow_integers_are_clamped_floats() -> None:
     """Where a float has the limits of an integer, it is converted in whole vectors of 32 bits."""
     for source, to, clamped in ((FLOAT64, uint8.dtype, True), (FLOAT64, INT32, True),

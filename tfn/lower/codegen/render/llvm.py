@@ -23,6 +23,7 @@ from tfn.lower.codegen.render.writer import (
     typed,
     vector,
 )
+from tfn.lower.index.intervals import bounds
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
@@ -360,6 +361,11 @@ def _to_integer(w: LlvmWriter, u: UOp) -> str:
     def number(value: float) -> str:
         return literal(const(value, source.dtype, source.shape))
 
+    least, most = bounds(u)
+    if info.min < least and most < info.max:  # clipped before; never unsigned, since NaN is 0
+        ordered = w.let(f"fcmp ord {kind} {x}, {x}")
+        x = w.let(f"select {bools} {ordered}, {kind} {x}, {kind} {number(0.0)}")
+        return w.let(f"fptosi {kind} {x} to {to}")
     if _holds_limits(source.dtype, u.dtype):  # clamped, and converted by way of 32 bits
         high, low = number(float(info.max)), number(float(info.min))
         ordered = w.let(f"fcmp ord {kind} {x}, {x}")
