@@ -84,7 +84,7 @@ ROOMS = (
     Room("lower/index",    COMPILER,   906, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_694, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_566, 11.2, "integers to shorter floats without float64"),
-    Room("lower/codegen",  COMPILER, 4_019, 11.5, "products of bytes; indices of 32 bits"),
+    Room("lower/codegen",  COMPILER, 4_025, 11.5, "products of bytes; floats that are clipped"),
     Room("lower/memory",   COMPILER,   973, 11.4, "preludes as rows; pairs of states"),
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_288,  8.9, "as measured"),
@@ -174,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_160, "core": 52_047, "all": 89_159}
+BOUNDS = {"compiler": 34_166, "core": 52_053, "all": 89_165}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
