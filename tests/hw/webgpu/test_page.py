@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn
 from tests.lower.graphs import jaxpr, p
-from tfn import extend
+from tfn import extend, nn
 from tfn import numpy as jnp
 from tfn.exporting import programs
+from tfn.extend import commands
 from tfn.hw.webgpu import page
 from tfn.lower import pipeline
 from tfn.lower.program import Program
@@ -66,6 +68,28 @@ def test_operands_of_a_kernel_with_too_many_share_a_memory() -> None:
     (launch,) = record["commands"]
     assert len(launch["memories"]) == 1 and len(set(launch["at"])) == 15
     assert len(record["memories"]) == 1
+
+
+def test_no_more_kernels_than_on_the_cpu() -> None:
+    """Of a step of training: its products, sums and updates are fused as there."""
+
+    def step(w: Any, v: Any, x: Any, y: Any) -> Any:
+        def loss(w: Any, v: Any) -> Any:
+            return nn.losses.softmax_cross_entropy(nn.relu(x @ w) @ v, y).mean()
+
+        return [a - 0.1 * b for a, b in zip((w, v), tfn.grad(loss, (0, 1))(w, v))]
+
+    shapes = ((784, 512), (512, 10), (128, 784), (128, 10))
+    args = tuple(np.zeros(shape, np.float32) for shape in shapes)
+    request = programs.closed(step, args, {}, ())
+    here, there = (
+        sum(isinstance(c, commands.Launch) for c in commands.every(commands.record(program)))
+        for program in (
+            pipeline.lower(request.jaxpr, extend.host()),
+            programs.lowered(request.jaxpr, *page.browser()),
+        )
+    )
+    assert 5 < there <= 1.1 * here
 
 
 def test_positions_that_become_numbers_have_32_bits() -> None:
