@@ -12,6 +12,7 @@ import tfn
 from tests.torch.beside import arrays, as_numpy, needs_torch, tensors
 from tests.torch.samples import CORE, SAMPLES
 from tfn import numpy as jnp
+from tfn.errors import NotAvailableError
 from tfn.torch import graph
 from tfn.torch.graph import decompositions
 from tfn.torch.library import pytorch
@@ -151,3 +152,10 @@ def test_a_layer_that_keeps_its_state_gives_it_back() -> None:
 def test_determinants_and_their_factors_are_of_one_factorization(name: str) -> None:
     program = tfn.jit(OPS[name]).lower(jnp.eye(3))
     assert program.as_text().count("getrf") == 1
+
+
+def test_memory_that_views_are_taken_of_has_rows_without_gaps() -> None:
+    new = OPS["new_empty_strided"]
+    assert new(jnp.ones(2, "int8"), (2, 3), (3, 1)).tolist() == [[0, 0, 0], [0, 0, 0]]
+    with pytest.raises(NotAvailableError, match="strides"):
+        new(jnp.ones(2), (2, 3), (1, 2))

@@ -291,6 +291,24 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: Any = None,
     return _filled(0)(size, dtype)
 
 
+def new_empty_strided(
+    x: Value, size: Sequence[int], stride: Sequence[int], dtype: Any = None, **options: Any
+) -> Value:
+    """An array of zeros in the dtype of another.
+
+    Raises:
+        NotAvailableError: unless rows follow each other: views are taken of the memory of these.
+    """
+    step = 1
+    for n, own in zip(reversed(size), reversed(stride)):
+        if n != 1 and own != step:
+            raise NotAvailableError(
+                "tfn has no arrays with these strides", got=f"size {size}, strides {stride}"
+            )
+        step *= n
+    return empty_strided(size, stride, x.dtype if dtype is None else dtype)
+
+
 def arange(start: Value, end: Value, step: Value = 1, dtype: Any = None, **options: Any) -> Value:
     """Numbers at equal distances."""
     kind = cast_of(start + end + step) if dtype is None else dtype_of(dtype)
@@ -343,6 +361,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "as_strided": as_strided, "as_strided_scatter": as_strided_scatter, "unfold": unfold,
     "full": full, "full_like": full_like, "zeros": _filled(0), "ones": _filled(1),
     "empty": _filled(0), "empty_strided": empty_strided, "empty_permuted": empty_strided,
+    "new_empty_strided": new_empty_strided,
     "zeros_like": lambda x, **options: full_like(x, 0, **options),
     "ones_like": lambda x, **options: full_like(x, 1, **options),
     "empty_like": lambda x, **options: full_like(x, 0, **options),
