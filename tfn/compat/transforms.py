@@ -245,7 +245,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         >>> jvp(lambda n: 2 * n, (3,), (np.zeros((), float0),))[1].dtype == float0
         True
     """
-    value, slopes, *aux = tfn.jvp(fun, primals, tangents, has_aux)
+    value, slopes, *aux = tfn.jvp(fun, primals, tangents, has_aux)  # type: ignore[call-overload]
     if any(slope is None for slope in tree.leaves(slopes, is_leaf=lambda x: x is None)):
         slopes = _placed(_of_integers(value), slopes)
     return value, slopes, *aux

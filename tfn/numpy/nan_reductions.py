@@ -296,11 +296,11 @@ def _is_number(x: UOp) -> UOp:
     return eq(x, x)
 
 
-def _instead_of_nan(name: str, x: ArrayLike, value: complex) -> Array:
+def _instead_of_nan(name: str, x: ArrayLike, value: Any) -> Array:
     return apply(_replaced, (array_of(name, x),), value)
 
 
-def _replaced(x: UOp, value: complex) -> UOp:
+def _replaced(x: UOp, value: Any) -> UOp:
     return choose(eq(x, x), x, full_like(x, value))
 
 
