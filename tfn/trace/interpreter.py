@@ -171,12 +171,10 @@ class _Grid:
     def store(self, store: UOp) -> None:
         """Write the value at the points where the bounds and the predicate are true."""
         index, value = self.evaluate(store.src[1]), self.evaluate(store.src[2])
-        mask = self.valid(
-            [u for u in self.values if u.op is Op.RANGE and u in walk([store.src[1]])]
-        )
+        loops = [r for r in walk([store.src[1]]) if r.op is Op.RANGE]
+        mask = self.valid([u for u in self.values if u in loops])
         if len(store.src) == 4:
             mask = mask & self.evaluate(store.src[3])
-        loops = [r for r in walk([store.src[1]]) if r.op is Op.RANGE]
         shape = np.broadcast_shapes(*(self.grid(r).shape for r in loops), mask.shape, value.shape)
         index, value, mask = (np.broadcast_to(x, shape) for x in (index, value, mask))
         self.buffers[store.src[0].arg.index][index[mask]] = value[mask]
